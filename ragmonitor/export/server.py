@@ -10,10 +10,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import math
+import select
 import socket
 import ssl
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from email.message import Message
@@ -36,6 +39,8 @@ FORK_WAIT_S: Final = 1.0
 """How long a fork of the host waits for a reply that is being computed, in seconds."""
 _BACKLOG: Final = 128
 _MAKING_ROOM_S: Final = 0.2
+_LOOK_S: Final = 0.05
+"""How often a request that waits for others looks whether its client has gone."""
 _MAX_LINE_BYTES: Final = 1_024
 """Of a line between the chunks of a body, and of all lines after the last of them."""
 _LINGER_S: Final = 1.0
@@ -88,8 +93,10 @@ _BUSY: Final = Reply(status=503, body=b"busy with other requests; try again late
 class BoundedServer(HTTPServer):
     """Answers requests, a bounded number at once, each for a bounded time.
 
-    When all connections are taken, the oldest of those that wait for their client makes room for
-    the new one; when none waits, the new one is closed. So clients that say nothing cannot keep a
+    When all connections are taken, the oldest of those whose request has not come makes room for
+    the new one, else the oldest of those that receive a reply; when there is none, the new one is
+    closed. A client that has reset its connection is answered no more, and requests that are the
+    same share a reply. So neither clients that say nothing nor clients that go away can keep a
     scrape away.
     """
 
@@ -141,6 +148,11 @@ class BoundedServer(HTTPServer):
         self._counting = threading.Lock()
         self._held: list[threading.Lock] = []
         self._connections: dict[_Connection, None] = {}
+        self._sharing = threading.Lock()
+        self._awaited: weakref.WeakValueDictionary[tuple[Any, ...], _SharedReply] = (
+            weakref.WeakValueDictionary()
+        )
+        """By target and headers: the reply to all requests that came before it was begun."""
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), _Handler)
         survive_forks(self)
@@ -199,12 +211,15 @@ class BoundedServer(HTTPServer):
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Give a new connection a thread, if there is room for it."""
+        """Give a new connection a thread, if its client is still there and there is room."""
+        connection = _Connection(request, self._clock)
+        if connection.has_gone():
+            self.shutdown_request(request)
+            return
         if not self._find_room():
             self.rejected("too_many")
             self.shutdown_request(request)
             return
-        connection = _Connection(request, self._clock)
         self._connections[connection] = None
         try:
             threading.Thread(
@@ -225,10 +240,12 @@ class BoundedServer(HTTPServer):
         if self._free.acquire(blocking=False):
             return True
         with self._closing:
-            for connection in list(self._connections):
-                if connection.cut_short():
-                    break
-            else:
+            held = list(self._connections)
+            if not (
+                any(each.cut_short("request") for each in held)
+                or any(not each.waits_for and each.has_gone() for each in held)  # it ends itself
+                or any(each.cut_short("reader") for each in held)
+            ):
                 return False
         return self._free.acquire(timeout=_MAKING_ROOM_S)
 
@@ -254,24 +271,50 @@ class BoundedServer(HTTPServer):
             self.shutdown_request(connection.sock)
         self._free.release()
 
-    def reply(self, target: str, headers: Message, *, within_s: float) -> Reply:
+    def reply(self, connection: _Connection, target: str, headers: Message) -> Reply:
         """Return what to answer to a GET request.
 
         Args:
+            connection: Which the request came by.
             target: Path and query, as they came.
             headers: Of the request.
-            within_s: How long to wait for others.
-        """
-        return self.alone(lambda: self._answer(target, headers), within_s=within_s)
 
-    def alone(self, answer: Callable[[], Reply], *, within_s: float) -> Reply:
+        Raises:
+            ConnectionResetError: As `alone`.
+        """
+        same = (target, *headers.items())
+        with self._sharing:
+            shared = self._awaited.setdefault(same, _SharedReply())
+
+        def answer() -> Reply:
+            if shared.reply is None:
+                with self._sharing:  # a reply is never older than the request
+                    self._awaited.pop(same, None)
+                shared.reply = self._answer(target, headers)
+            return shared.reply
+
+        return self.alone(connection, answer)
+
+    def alone(self, connection: _Connection, answer: Callable[[], Reply]) -> Reply:
         """Return what to answer, one request at a time.
 
         Sixteen at once would take the interpreter from the host.
+
+        Args:
+            connection: Which the request came by. It waits for others half of the time it has left.
+            answer: Computes the reply.
+
+        Raises:
+            ConnectionResetError: Its client has gone before that; nothing was computed.
         """
-        if not self._answering.acquire(timeout=within_s):
+        for _ in range(math.ceil(connection.left_s / 2 / _LOOK_S)):
+            connection.check()
+            if self._answering.acquire(timeout=_LOOK_S):
+                break
+        else:
             return _BUSY
         try:
+            connection.check()
             with shielded("metrics"):
                 return answer()
             return _BROKEN
@@ -282,6 +325,12 @@ class BoundedServer(HTTPServer):
         """Count a request that was not answered as asked."""
         with shielded("metrics"), self._counting:
             self._count(reason)
+
+
+class _SharedReply:
+    """The reply to requests that are the same, once it is computed."""
+
+    reply: Reply | None = None
 
 
 class RejectedError(Exception):
@@ -303,7 +352,8 @@ class _Connection(io.RawIOBase):
         """Of the request; raised once its head is known."""
         self._clock = clock
         self._deadline_s = clock() + REQUEST_TIMEOUT_S
-        self._waits = True
+        self.waits_for: Literal["request", "reader", ""] = "request"
+        """The client's request, the client as it reads the reply, or nothing of the client's."""
         self._is_cut_short = False
 
     def secure(self, tls: ssl.SSLContext | None) -> None:
@@ -316,9 +366,26 @@ class _Connection(io.RawIOBase):
         """How many seconds are left; 0 if none."""
         return max(0.0, self._deadline_s - self._clock())
 
-    def cut_short(self) -> bool:
-        """End it if it waits for its client; return whether it does."""
-        if not self._waits or self._is_cut_short:
+    def has_gone(self) -> bool:
+        """Return whether the client has reset the connection.
+
+        One that only ends what it sends (a half-close) may well wait for its answer; a client that
+        has closed looks the same until something is sent to it.
+        """
+        if not hasattr(select, "poll"):  # Windows
+            return False
+        look = select.poll()
+        look.register(self.sock, 0)  # of what comes nothing is read, and no error is taken off
+        return any(event & select.POLLERR for _, event in look.poll(0))
+
+    def check(self) -> None:
+        """Raise ConnectionResetError if the client has gone."""
+        if self.has_gone():
+            raise ConnectionResetError
+
+    def cut_short(self, waits_for: Literal["request", "reader"]) -> bool:
+        """End it if that is what it waits for; return whether it is."""
+        if self.waits_for != waits_for or self._is_cut_short:
             return False
         self._is_cut_short = True
         with contextlib.suppress(OSError):
@@ -335,13 +402,13 @@ class _Connection(io.RawIOBase):
         if self.read_bytes >= self.max_bytes:
             raise RejectedError("too_large")
         n = 0
-        with self._within_time():
+        with self._within_time("request"):
             n = self.sock.recv_into(buffer)
         self.read_bytes += n
         return n
 
     def write(self, data: Any) -> int:
-        with self._within_time():
+        with self._within_time("reader"):
             self.sock.sendall(data)  # its time limit is for the whole, not for each piece
         return len(data)
 
@@ -362,12 +429,12 @@ class _Connection(io.RawIOBase):
                 read += n
 
     @contextlib.contextmanager
-    def _within_time(self) -> Iterator[None]:
+    def _within_time(self, waits_for: Literal["request", "reader"]) -> Iterator[None]:
         left_s = self.left_s
         if left_s <= 0:
             raise RejectedError("too_slow")
         self.sock.settimeout(left_s)
-        self._waits = True
+        self.waits_for = waits_for
         try:
             yield
         except TimeoutError:
@@ -375,7 +442,7 @@ class _Connection(io.RawIOBase):
         except OSError:
             if not self._is_cut_short:
                 raise
-        self._waits = False
+        self.waits_for = ""
         if self._is_cut_short:
             raise RejectedError("too_many")
 
@@ -407,7 +474,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Leave the connection to the server, which ends it."""
 
     def do_GET(self) -> None:
-        self._send(self.server.reply(self.path, self.headers, within_s=self.request.left_s / 2))
+        self._send(self.server.reply(self.request, self.path, self.headers))
 
     def do_POST(self) -> None:
         receive = self.server.receive
@@ -423,8 +490,7 @@ class _Handler(BaseHTTPRequestHandler):
         if body is not None:
             self._send(
                 self.server.alone(
-                    lambda: receive(self.command, self.path, self.headers, body),
-                    within_s=self.request.left_s / 2,
+                    self.request, lambda: receive(self.command, self.path, self.headers, body)
                 )
             )
 
