@@ -1042,7 +1042,11 @@ class AlarmEvent:
             told += (
                 f"; evidence at {100 * self.evidence_s / self.threshold_s:.0f} % of the threshold"
             )
-        told += f"; the limit is {self.bound}, by {self.judge}"
+        limit = self.bound
+        if self.span is not None and self.span.bad is not None:  # a rate, as those before it
+            words, _, level = limit.rpartition(" ")
+            limit = f"{words} {100 * float(level):.6g} %"
+        told += f"; the limit is {limit}, by {self.judge}"
         if self.detail:
             told += f". {self.detail}"
         return told

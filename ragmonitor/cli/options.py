@@ -663,7 +663,7 @@ class SampleOptions:
 
     reports: Annotated[
         Path,
-        typer.Argument(help="JSON lines that a monitor wrote (setting jsonl), with texts."),
+        typer.Argument(help="JSON lines that a monitor wrote (exporter jsonl:FILE), with texts."),
     ]
     count: Annotated[
         int, typer.Option("--count", "-n", min=2, max=100_000, help="How many answers.")

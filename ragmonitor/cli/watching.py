@@ -241,10 +241,11 @@ def _screen(state: Mapping[str, Any], kept: _Kept, *, problem: str = "") -> Rend
     lines: list[RenderableType] = [Text(head, style="bold")]
     if problem:
         lines.append(Text(problem, style="red"))
-    for alarm in state["alarms"]:
-        if alarm["active"]:
-            said = f"ALARM {alarm['signal']}, raised {_time(alarm['since_s'])}"
-            lines.append(Text(f"{said}, limit {alarm['objective']:.3g}", style="bold white on red"))
+    lines += [
+        Text(_alarm(alarm), style="bold white on red")
+        for alarm in state["alarms"]
+        if alarm["active"]
+    ]
     learning = sum(alarm["objective"] is None for alarm in state["alarms"])
     armed = len(state["alarms"]) - learning
     lines.append(Text(f"{armed} alarms armed, {learning} learning", style="dim"))
@@ -259,6 +260,23 @@ def _screen(state: Mapping[str, Any], kept: _Kept, *, problem: str = "") -> Rend
     return Group(*lines)
 
 
+def _alarm(alarm: Mapping[str, Any]) -> str:
+    """Say an alarm that is on, by the answers that raised it: the last hour may contradict it."""
+    told = f"ALARM {alarm['signal']}, raised {_time(alarm['since_s'])}"
+    span = alarm["span"]
+    is_rate = span is not None and span["bad"] is not None
+    form = "{:.1%}" if is_rate else "{:.3g}"
+    if span is not None:
+        many = f"{span['bad']:,}" if is_rate else f"a mean of {span['mean']:.3g}"
+        link = "of" if is_rate else "over"
+        since = _time(span["since_s"])
+        told += f": {many} {link} {span['scored']:,} scored answers since {since}"
+        if span["before"] is not None:
+            told += f", {form.format(span['before'])} before"
+    side = "at least" if alarm["higher_is_better"] else "at most"
+    return f"{told}; limit {side} {form.format(alarm['objective'])}"
+
+
 def _numbers(state: Mapping[str, Any]) -> RenderableType:
     """Return the table of the last hour's numbers, and how near each alarm is."""
     table = figures_table("last hour", "mean", "95 % interval", "scored", "alarm")
@@ -266,9 +284,10 @@ def _numbers(state: Mapping[str, Any]) -> RenderableType:
         (alarm["signal"], alarm["judge"]): alarm["evidence_days"] / (state["threshold_days"] or 30)
         for alarm in state["alarms"]
     }
-    for number in state["numbers"]:
-        if number["window"] != "1h":
-            continue
+    judges = (state["judge"], state["builtin"])
+    shown = [number for number in state["numbers"] if number["window"] == "1h"]
+    # The judge that counts stands first, and what no judge scores last.
+    for number in sorted(shown, key=lambda each: (*judges, each["judge"]).index(each["judge"])):
         form = "{:.1%}" if number["signal"] in _RATES else "{:.3f}"
         mean, lower, upper = (form.format(number[name]) for name in ("mean", "lower", "upper"))
         near = evidence.get((number["signal"], number["judge"]))

@@ -136,7 +136,7 @@ class Traffic:
 
 
 def read_reports(lines: Iterable[bytes], *, redact: Callable[[str], str]) -> Traffic:
-    """Return the answers of a file of reports, as the setting `jsonl` writes it.
+    """Return the answers of a file of reports, as the exporter `jsonl` writes it.
 
     Args:
         lines: Of the file.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Final, Literal, Self
 
@@ -19,6 +20,7 @@ from ragmonitor.records import (
     AlarmCause,
     AlarmEvent,
     AlarmKind,
+    AlarmSpan,
     AlarmState,
     Assessment,
     Chunk,
@@ -71,6 +73,21 @@ class Rate(Part):
         )
 
 
+class Rise(Part):
+    """The scored answers since a rise began; the fields are those of `AlarmSpan`."""
+
+    since_s: float
+    scored: int
+    mean: float
+    bad: int | None
+    before: float | None
+
+    @classmethod
+    def of(cls, span: AlarmSpan | None) -> Self | None:
+        """Return what is kept of them; None: the alarm does not rest on scored answers."""
+        return None if span is None else cls(**asdict(span))
+
+
 class IncidentAlarm(Part):
     """One alarm of the incident."""
 
@@ -88,7 +105,9 @@ class IncidentAlarm(Part):
     threshold_share: float
     """Evidence as a share of the threshold."""
     estimate: Rate | None = None
-    """The last hour's, as of the last update."""
+    """The last hour's, as of the last update: it holds answers from before the rise, too."""
+    rise: Rise | None = None
+    """The answers that it was raised by; None: it rests on no scored answers."""
     detail: str = ""
 
 
@@ -181,14 +200,25 @@ class Change(Part):
     upper_s: float
     before: Rate | None = None
     after: Rate | None = None
+    until_s: float | None = None
+    """Up to when `after` counts answers."""
 
     @classmethod
-    def of(cls, change: ChangePoint | None) -> Self | None:
+    def of(cls, change: ChangePoint | None, now_s: float) -> Self | None:
         """Return what is kept of it; None: it is not known."""
         if change is None:
             return None
         rates = {"before": Rate.of(change.before), "after": Rate.of(change.after)}
-        return cls(at_s=change.at_s, lower_s=change.lower_s, upper_s=change.upper_s, **rates)
+        times = {"at_s": change.at_s, "lower_s": change.lower_s, "upper_s": change.upper_s}
+        return cls(**times, **rates, until_s=now_s)
+
+    def gap(self, *, higher_is_better: bool) -> float:
+        """Return by how much the intervals before and after are apart; below 0: they overlap."""
+        if self.before is None or self.after is None:
+            return -math.inf
+        if higher_is_better:
+            return self.before.lower - self.after.upper
+        return self.after.lower - self.before.upper
 
 
 class JudgeCheck(Part):
@@ -308,7 +338,7 @@ class Incident(Part):
     """When somebody was last told of it."""
     alarms: tuple[IncidentAlarm, ...]
     change: Change | None = None
-    """Of the leading signal, as of the last update that could tell."""
+    """Of the leading signal, as of the update at which before and after were furthest apart."""
     check: JudgeCheck | None = None
     candidates: tuple[Candidate, ...] = ()
     cause: NamedCause
@@ -389,12 +419,24 @@ class Incident(Part):
         return self.model_copy(update={"alarms": alarms, "closed_s": now_s if ended else None})
 
     def explained(
-        self, check: JudgeCheck | None, candidates: Sequence[Candidate], now_s: float
+        self,
+        check: JudgeCheck | None,
+        candidates: Sequence[Candidate],
+        now_s: float,
+        *,
+        is_fading: bool = False,
     ) -> Self:
         """Return it with what is known of its cause now.
 
         A cause that was named stays until another one is shown: evidence fades once the alarm's
         cause is gone, and the name would with it.
+
+        Args:
+            check: Judge or application.
+            candidates: What may be the cause, as of now.
+            now_s: The time of it.
+            is_fading: Answers are well again, and thin out the figures of the rise: those that
+                are listed stay, unless another cause is shown.
         """
         ranked = sorted(_merged(candidates), key=lambda each: each.weight, reverse=True)
         ranked = ranked[:MAX_CANDIDATES]
@@ -405,9 +447,10 @@ class Incident(Part):
         elif ranked and ranked[0].is_discovery:
             kind, name = ranked[0].kind, ranked[0].name
         cause = self.cause
-        if kind == "unknown" != cause.kind:
+        is_same = (cause.kind, cause.name) == (kind, name)
+        if (kind == "unknown" != cause.kind) or (is_fading and is_same and self.candidates):
             ranked = list(self.candidates)
-        elif (cause.kind, cause.name) != (kind, name):
+        elif not is_same:
             cause = NamedCause(kind=kind, name=name, named_s=now_s)
         return self.model_copy(
             update={
@@ -474,6 +517,7 @@ def alarm_of_event(event: AlarmEvent) -> IncidentAlarm:
         higher_is_better=event.higher_is_better,
         threshold_share=_share(event.evidence_s, event.threshold_s),
         estimate=Rate.of(event.estimate),
+        rise=Rise.of(event.span),
         detail=encodable(event.detail)[:MAX_TEXT],
     )
 
@@ -491,6 +535,7 @@ def alarm_of_state(state: AlarmState, threshold_s: float, now_s: float) -> Incid
         objective=state.objective,
         higher_is_better=state.higher_is_better,
         threshold_share=_share(state.evidence_s, threshold_s),
+        rise=Rise.of(state.span),
     )
 
 

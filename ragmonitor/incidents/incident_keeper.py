@@ -244,25 +244,34 @@ class IncidentKeeper:
         leading = incident.leading
         since_s = incident.since_s
         found, examples = self._candidates(leading.signal, since_s)
+        change, is_fading = self._change(incident, now_s)
         shown = incident.model_copy(
             update={
                 "owner": self._owner,
                 "alarms": tuple(map(self._with_estimate, incident.alarms)),
-                "change": self._change(leading.signal, since_s) or incident.change,
+                "change": change,
             }
         )
-        if incident.scope == "input":
-            return shown.explained(incident.check, found, now_s).with_answers(bad)
-        check = JudgeCheck.of(self._snapshot.cause)
-        answers = (*examples, *bad, *self._suspects_since(since_s))
-        return shown.explained(check or incident.check, found, now_s).with_answers(answers)
+        check, answers = incident.check, tuple(bad)
+        if incident.scope != "input":
+            check = JudgeCheck.of(self._snapshot.cause) or check
+            answers = (*examples, *bad, *self._suspects_since(since_s))
+        return shown.explained(check, found, now_s, is_fading=is_fading).with_answers(answers)
 
-    def _change(self, signal: str, since_s: float) -> Change | None:
-        for finder in self.finders:
-            if isinstance(finder, ChangeFinder):
-                with contained("causes"):
-                    return Change.of(finder.change(whole_of(signal), since_s))
-        return None
+    def _change(self, incident: Incident, now_s: float) -> tuple[Change | None, bool]:
+        """Return the change, and whether the rise is less clear than it was: it is fading."""
+        leading, known = incident.leading, incident.change
+        is_up = leading.higher_is_better
+        found: Change | None = None
+        finder = next((each for each in self.finders if isinstance(each, ChangeFinder)), None)
+        if finder is not None:
+            with contained("causes"):
+                change = finder.change(whole_of(leading.signal), incident.since_s)
+                found = Change.of(change, now_s)
+        if known is None or found is None:
+            return found or known, False
+        is_fading = found.gap(higher_is_better=is_up) < known.gap(higher_is_better=is_up)
+        return known if is_fading else found, is_fading
 
     def _candidates(self, signal: str, since_s: float) -> tuple[list[Candidate], list[BadAnswer]]:
         causes: list[CandidateCause] = []

@@ -40,13 +40,20 @@ _TEXTS: Final = {
     ),
     "version": ("Service version {version}.", "服务版本 {version}。"),
     "moved": ("What moved", "发生了什么变化"),
-    "moved_rate": (
-        "{signal} over the last hour: {rate}; limit: {bound}.",
-        "{signal}（最近一小时）：{rate}；{bound}。",
+    "moved_rise": ("{signal}: {rise}; limit: {bound}.", "{signal}：{rise}；{bound}。"),
+    "rise_rate": (
+        "{bad} of {scored} scored answers since {time}",
+        "自 {time} 起 {scored} 个已评分回答中有 {bad} 个",
     ),
+    "rise_mean": (
+        "a mean of {mean} over {scored} scored answers since {time}",
+        "自 {time} 起 {scored} 个已评分回答的均值为 {mean}",
+    ),
+    "rise_before": ("; {before} before", "；此前 {before}"),
+    "rise_hour": ("{rate} over the last hour", "最近一小时 {rate}"),
     "moved_since": (
-        "Since it got worse: {after}; before: {before}.",
-        "变差以来：{after}；之前：{before}。",
+        "Since it got worse, up to {until}: {after}; before: {before}.",
+        "变差以来（截至 {until}）：{after}；之前：{before}。",
     ),
     "moved_no_rate": ("{signal} is beyond its limit: {bound}.", "{signal}超出限度：{bound}。"),
     "moved_version": (
@@ -59,7 +66,7 @@ _TEXTS: Final = {
     "learning": ("still learned", "仍在学习"),
     "col_signal": ("Signal", "信号"),
     "col_judge": ("Scored by", "评分者"),
-    "col_rate": ("Last hour (95 % interval)", "最近一小时（95% 区间）"),
+    "col_rise": ("Since the rise began", "上升以来"),
     "col_limit": ("Limit", "限度"),
     "col_evidence": ("Evidence, of the threshold", "证据（占阈值）"),
     "col_raised": ("Raised", "触发"),

@@ -12,11 +12,18 @@ from typing import Final, Literal, NamedTuple
 from urllib.parse import quote
 
 from ragmonitor.causes.signal_names import Language
-from ragmonitor.incidents.incident import BadAnswer, BadSentence, Candidate, Incident
+from ragmonitor.incidents.incident import (
+    BadAnswer,
+    BadSentence,
+    Candidate,
+    Incident,
+    IncidentAlarm,
+)
 from ragmonitor.incidents.incident_texts import (
     Wording,
     e_value,
     moment,
+    number,
     percent,
 )
 
@@ -186,19 +193,39 @@ def _moved(incident: Incident, say: Wording) -> str:
     bound = say.bound(alarm.objective, alarm.signal, higher_is_better=alarm.higher_is_better)
     if alarm.signal == "version_worse":
         return say("moved_version")
-    if alarm.estimate is None:
+    rise = _rise(alarm, say)
+    if not rise:
         return say("moved_no_rate", signal=signal, bound=bound)
-    return say(
-        "moved_rate", signal=signal, bound=bound, rate=say.rate(alarm.estimate, alarm.signal)
-    )
+    return say("moved_rise", signal=signal, bound=bound, rise=rise)
+
+
+def _rise(alarm: IncidentAlarm, say: Wording) -> str:
+    """Return what the alarm was raised by; empty: it is not known.
+
+    The last hour, which holds answers from before the rise and may contradict the alarm, is told
+    of an alarm alone that rests on no scored answers.
+    """
+    rise = alarm.rise
+    if rise is None:
+        rate = say.rate(alarm.estimate, alarm.signal)
+        return "" if alarm.estimate is None else say("rise_hour", rate=rate)
+    known = {"scored": rise.scored, "time": moment(rise.since_s)}
+    if rise.bad is None:
+        told = say("rise_mean", mean=number(rise.mean, alarm.signal), **known)
+    else:
+        told = say("rise_rate", bad=rise.bad, **known)
+    if rise.before is None:
+        return told
+    return told + say("rise_before", before=number(rise.before, alarm.signal))
 
 
 def _since_change(incident: Incident, say: Wording) -> Iterator[str]:
-    """Yield the rates on both sides of the change: the last hour may hold both."""
+    """Yield the rates on both sides of the change."""
     change, signal = incident.change, incident.leading.signal
     if change is not None and change.after is not None:
+        until = moment(incident.updated_s if change.until_s is None else change.until_s)
         after, before = say.rate(change.after, signal), say.rate(change.before, signal)
-        yield say("moved_since", after=after, before=before)
+        yield say("moved_since", after=after, before=before, until=until)
 
 
 def _table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> Block:
@@ -207,12 +234,12 @@ def _table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> Block:
 
 
 def _alarms(incident: Incident, say: Wording) -> Block:
-    names = ("signal", "judge", "rate", "limit", "evidence", "raised", "cleared")
+    names = ("signal", "judge", "rise", "limit", "evidence", "raised", "cleared")
     rows = (
         (
             say.signal(each.signal),
             each.judge,
-            say.rate(each.estimate, each.signal),
+            _rise(each, say) or "–",
             say.bound(each.objective, each.signal, higher_is_better=each.higher_is_better),
             percent(each.threshold_share),
             moment(each.raised_s),

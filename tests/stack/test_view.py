@@ -470,11 +470,14 @@ def test_limits_and_plurals_are_written_as_people_write_them(page: Page, shown: 
         "w.boundary(0.997, 'faithfulness', true), w.boundary(2 / 3, 'faithfulness', true),"
         "w.boundary(2 / 3, 'faithfulness', false), w.boundary(0.05, 'hallucination', false),"
         "w.number(0.997), w.number(0.9996), w.number(0.985),"
-        "t.t('moreChunks', { n: 1 }), t.t('moreChunks', { n: 2 })].join('; '); })"
+        "t.t('moreChunks', { n: 1 }), t.t('moreChunks', { n: 2 }),"
+        "w.percent(0.9999), w.percent(1), t.called('signal', 'golden_availability')"
+        "].join('; '); })"
     )
     page.shows("both modules are there", "Boolean(window.written)")
     assert page.run("return window.written") == (
-        "0.997; 0.66; 0.67; 5.0%; 0.997; 0.9996; 0.98; 1 more chunk; 2 more chunks"
+        "0.997; 0.66; 0.67; 5.0%; 0.997; 0.9996; 0.98; 1 more chunk; 2 more chunks; "
+        "99%; 100%; Golden questions · Availability"
     )
 
 

@@ -13,6 +13,7 @@ from ragmonitor.incidents import Incident, IncidentKeeper, Journal
 from ragmonitor.incidents.incident_keeper import Occasion
 from ragmonitor.records import (
     AlarmEvent,
+    AlarmSpan,
     AlarmState,
     Assessment,
     Chunk,
@@ -48,7 +49,8 @@ def raised(signal: str = "hallucination", *, at_s: float = START_S, **changes: A
         "evidence_s": 40 * DAY_S,
         "threshold_s": 30 * DAY_S,
         "objective": 0.05,
-        "estimate": Estimate(mean=0.41, lower=0.3, upper=0.52, effective_n=80),
+        "estimate": Estimate(mean=0.06, lower=0.04, upper=0.09, effective_n=80),
+        "span": AlarmSpan(since_s=at_s - 110, scored=80, mean=0.41, bad=33, before=0.03),
     }
     return AlarmEvent(**known | changes)
 

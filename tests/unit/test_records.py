@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.records import AlarmEvent, Estimate
+from ragmonitor.records import AlarmEvent, AlarmSpan, Estimate
 
 
 def alarm(
@@ -51,6 +52,10 @@ def test_an_alarm_quotes_the_last_hour_only_if_it_says_the_same(
     event = alarm(**case)
     assert (event.telling is not None) is is_quoted
     assert f"the limit is {event.bound}" in str(event)
+    span = AlarmSpan(since_s=1e9, scored=87, mean=0.4, bad=36, before=0.03)
+    level = float(event.bound.split()[-1])
+    assert f"{100 * level:.6g} %, by" in str(replace(event, span=span))
+    assert f"the limit is {event.bound}," in str(replace(event, span=replace(span, bad=None)))
 
 
 @pytest.mark.parametrize(

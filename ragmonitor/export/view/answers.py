@@ -61,7 +61,7 @@ _BADNESS: Final = {
     Diagnosis.WRONG_REFUSAL: 0.7,
     Diagnosis.UNSUPPORTED_ADDITION: 0.6,
     Diagnosis.OFF_TOPIC: 0.6,
-    Diagnosis.REFUSAL: 0.2,
+    Diagnosis.REFUSAL: 0.1,  # right as far as the chunks tell, so below `BAD_FROM`
 }
 _TOKEN: Final = lazy_pattern(r"[a-z0-9_]*[0-9][a-z0-9_]*|[a-z_]{4,}|[\u3400-\u9fff]")
 _PASSAGE: Final = lazy_pattern(r"[^\n.!?。！？]+(?:[.!?。！？](?!\s)[^\n.!?。！？]*)*[.!?。！？]*")
@@ -72,6 +72,8 @@ _SHARED_SHARE: Final = 0.3
 """Of a passage's words. Below these two, what words have in common is chance."""
 _SCORES_COUNT: Final = 0.4
 """A low score alone is less than a claim that nothing bears out."""
+_OF_RETRIEVAL: Final = ("context_", "document_")
+"""Begin evaluators that score the chunks: an answer that uses one chunk of four is not bad."""
 _FAILURES: Final = frozenset(
     (
         Cause.APPLICATION_ERROR,
@@ -257,9 +259,9 @@ class Answers:
             share = len(assessment.counted_findings) / len(assessment.claims)
             badness = max(badness, 0.5 + 0.5 * share)
         for evaluation in report.evaluations:
-            if isinstance(evaluation, Scored):
-                lower = evaluator_name(evaluation.evaluator) in self._lower_is_better
-                lost = evaluation.score if lower else 1 - evaluation.score
+            name = evaluator_name(evaluation.evaluator)
+            if isinstance(evaluation, Scored) and not name.startswith(_OF_RETRIEVAL):
+                lost = evaluation.score if name in self._lower_is_better else 1 - evaluation.score
                 badness = max(badness, _SCORES_COUNT * lost)
         return min(1.0, badness)
 

@@ -112,6 +112,23 @@ def test_top_shows_rates_with_intervals_and_bad_answers(monitor: Monitor) -> Non
     assert "Napoleon opened it." in result.output
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, "ALARM {signal}, raised {at}: 36 of 87 scored answers since {since}, 3.0% before; "),
+        ({"bad": None, "before": None}, "a mean of 0.419 over 87 scored answers since {since}; "),
+    ],
+)
+def test_an_alarm_is_told_by_the_answers_that_raised_it(changes, told) -> None:
+    """Not by the last hour, which holds answers from before; rates and limits in one unit."""
+    span = {"since_s": 1e9, "scored": 87, "mean": 0.419, "bad": 36, "before": 0.03, **changes}
+    alarm = {"signal": "hallucination", "since_s": 1e9 + 9, "span": span, "objective": 0.15}
+    said = watching._alarm({**alarm, "higher_is_better": False})
+    names = {"signal": "hallucination", "at": watching._time(1e9 + 9), "since": watching._time(1e9)}
+    assert told.format(**names) in said
+    assert said.endswith("limit at most 15.0%" if span["bad"] else "limit at most 0.15")
+
+
 def test_where_no_page_is_served_the_remedy_is_said() -> None:
     with Monitor("tower", server=ServerSettings(port=0)) as monitor:
         ask(monitor, "It was built from 1887 to 1889.")

@@ -314,6 +314,23 @@ def test_lower_is_better_where_it_is():
     assert [told(each)[0]["bad"] for each in (kept, usual)] == [True, False]
 
 
+def test_an_answer_that_uses_one_chunk_of_four_is_not_bad():
+    """Nor one that says rightly that it does not know: `tail --bad` is for what to look at."""
+    scores = tuple(
+        Scored(evaluator=f"{name}@1", judge=LEXICAL, score=0.25)
+        for name in ("context_utilization", "context_relevance", "document_precision")
+    )
+    kept = answers()
+    fill(
+        kept, [replace(good(1), evaluations=scores), replace(good(2), diagnosis=Diagnosis.REFUSAL)]
+    )
+    assert not any(each["bad"] for each in told(kept))
+    kept = answers()
+    low = (Scored(evaluator="answer_relevancy@1", judge=LEXICAL, score=0.25),)
+    fill(kept, [replace(good(1), evaluations=low)])
+    assert told(kept)[0]["bad"]
+
+
 # --- marking --------------------------------------------------------------------------------------
 
 

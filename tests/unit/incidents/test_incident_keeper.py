@@ -55,8 +55,8 @@ def test_an_alarm_opens_an_incident_that_names_its_cause():
         "handbook.md",
         START_S,
     )
-    assert found.leading.estimate is not None
-    assert found.leading.estimate.mean == 0.41
+    assert found.leading.rise is not None
+    assert (found.leading.rise.bad, found.leading.rise.scored) == (33, 80)
     (answer,) = found.answers
     (sentence,) = answer.sentences
     assert (sentence.source, sentence.chunk, sentence.words) == ("handbook.md", 1, ("90",))
@@ -215,10 +215,41 @@ def test_when_it_changed_is_told_with_its_interval_and_stays():
     scene.keeper.alarm(raised())
     told = as_markdown(scene.incident)
     assert "between 2027-01-15 07:58:30 UTC and 2027-01-15 07:59:30 UTC (95 %)" in told
-    assert "Since it got worse: 40 % (30 % to 50 %); before: 3 % (1 % to 6 %)." in told
+    assert (
+        "Since it got worse, up to 2027-01-15 08:00:00 UTC: 40 % (30 % to 50 %); "
+        "before: 3 % (1 % to 6 %)." in told
+    )
     finder.dated = None
     scene.pass_time(2, on("hallucination"))
     assert scene.incident.change is not None
+
+
+def test_answers_after_the_rise_do_not_thin_out_what_is_told_of_it():
+    """Rates and causes stay as they were when before and after were furthest apart."""
+
+    class Fading(ScriptedFinder):
+        mean = 0.4
+
+        def change(self, signal, since_s):
+            times = {"at_s": START_S - 60, "lower_s": START_S - 90, "upper_s": START_S - 30}
+            before = Estimate(mean=0.03, lower=0.01, upper=0.06, effective_n=200)
+            ends = {"lower": self.mean - 0.1, "upper": self.mean + 0.1}
+            after = Estimate(mean=self.mean, effective_n=60, **ends)
+            return ChangePoint(**times, before=before, after=after)
+
+    finder = Fading(candidate(explained=0.98))
+    scene = Scene(None, finder)
+    scene.keeper.alarm(raised())
+    finder.mean, finder.found = 0.2, (candidate(explained=4.83, explained_lower=-1.68),)
+    scene.pass_time(2, on("hallucination"))
+    assert scene.incident.change is not None
+    assert (scene.incident.change.after.mean, scene.incident.named.explained) == (0.4, 0.98)
+    finder.mean, finder.found = 0.5, (candidate(explained=0.9),)
+    scene.pass_time(4, on("hallucination"))
+    assert (scene.incident.change.after.mean, scene.incident.named.explained) == (0.5, 0.9)
+    finder.mean, finder.found = 0.2, (candidate("prices.md"),)
+    scene.pass_time(6, on("hallucination"))
+    assert scene.incident.named.name == "prices.md"
 
 
 def test_what_a_document_does_not_know_of_itself_its_slice_tells():

@@ -131,7 +131,7 @@ def test_a_person_on_call_finds_what_she_needs(language):
     """What moved, since when, the cause, its share, the answers with their chunks and traces."""
     page = Elements(as_html(described(), language, LINKS))
     for told in (
-        "41 % (30 %" if language == "en" else "41 %（30 %",
+        "33 of 80 scored" if language == "en" else "80 个已评分回答中有 33 个",
         "handbook.md",
         "85 % (70 % – 95 %)" if language == "en" else "85 %（70 % – 95 %）",
         "2027-01-15 08:00:00 UTC",
@@ -186,10 +186,34 @@ def test_no_text_makes_an_element(text):
 def test_one_line_says_what_and_why():
     """Without a text of any answer."""
     assert headline(described()) == (
-        "Hallucination rate over the last hour: 41 % (30 % to 52 %); limit: at most 5 %; cause: "
-        "document handbook.md"
+        "Hallucination rate: 33 of 80 scored answers since 2027-01-15 07:58:10 UTC; 3 % before; "
+        "limit: at most 5 %; cause: document handbook.md"
     )
     assert "原因：文档 handbook.md" in headline(described(), "zh")
+
+
+def test_the_last_hour_is_never_told_beside_the_answers_that_raised_the_alarm():
+    """It holds answers from before the rise: 6 % is beyond no limit of 15 %."""
+    (alarm,) = described().alarms
+    assert alarm.estimate is not None
+    assert alarm.estimate.mean == 0.06
+    for language in ("en", "zh"):
+        told = as_markdown(described(), language)
+        assert "6 % (4 %" not in told
+        assert "6 %（4 %" not in told
+
+
+def test_a_score_is_told_as_a_mean_and_an_alarm_without_answers_by_the_hour():
+    """Faithfulness has no bad answers to count; a record of before has no rise."""
+    incident = described()
+    (alarm,) = incident.alarms
+    rise = alarm.rise.model_copy(update={"bad": None, "mean": 0.5, "before": None})
+    score = alarm.model_copy(update={"signal": "faithfulness", "rise": rise})
+    told = headline(incident.model_copy(update={"alarms": (score,)}))
+    assert "a mean of 0.50 over 80 scored answers since 2027-01-15 07:58:10 UTC; limit" in told
+    old = alarm.model_copy(update={"rise": None})
+    told = headline(incident.model_copy(update={"alarms": (old,)}))
+    assert "Hallucination rate: 6 % (4 % to 9 %) over the last hour; limit" in told
 
 
 @pytest.mark.parametrize("value", [-0.0001, -0.0, 0.0, 0.0001])

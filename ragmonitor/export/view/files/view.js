@@ -314,7 +314,10 @@ function spanned(event) {
 
 function stateOf(alarm) {
   if (alarm.objective === null) return t("stateLearning", { share: `${Math.floor(100 * alarm.learned)}%` });
-  if (alarm.active) return t("stateActive", { time: moment(alarm.since_s), ago: span(store.state.now_s - alarm.since_s), bound: bound(alarm) });
+  if (alarm.active) {
+    const raised = { time: moment(alarm.since_s), ago: span(store.state.now_s - alarm.since_s), bound: bound(alarm) };
+    return alarm.span ? t("stateActiveSpan", { ...raised, span: spanned(alarm) }) : t("stateActive", raised);
+  }
   const end = ended(alarm.signal, alarm.judge);
   if (end) {
     const told = t("stateEnded", { time: moment(end.at_s), raised: moment(end.since_s), bound: bound(alarm) });

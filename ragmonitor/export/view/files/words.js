@@ -13,6 +13,8 @@ const SIGNALS = {
   weak_retrieval: ["Weak retrieval", "弱检索"], new_question: ["New kinds of questions", "新类型问题"],
   anchors: ["Reference answers", "参考样例"], calibration_high: ["More errors than predicted", "错误多于预测"],
   calibration_low: ["Fewer errors than predicted", "错误少于预测"],
+  refusal_correctness: ["Refusal correctness", "拒答正确性"], availability: ["Availability", "可用性"],
+  references: ["Reference answers rejected", "被拒绝的参考回答"],
 };
 const DIAGNOSES = {
   ok: ["OK", "正常"], unsupported_addition: ["Unsupported addition", "无依据的补充"], contradiction: ["Contradiction", "与原文矛盾"],
@@ -190,6 +192,7 @@ const TEXTS = {
   colDimension: ["By", "维度"],
   threshold: ["An alarm is raised when its evidence reaches 100% of the threshold. The threshold is {days} {days|day|days}: while every objective is met, all alarms together reach it at most once in {days} {days|day|days} on average.", "证据达到阈值的 100% 即告警。阈值为 {days} 天：只要各目标均达成，所有告警合计平均至多每 {days} 天误报一次。"],
   stateActive: ["Raised at {time}, {ago} ago; limit: {bound}.", "{time} 触发（{ago}前）；{bound}。"],
+  stateActiveSpan: ["Raised at {time}, {ago} ago: {span}; limit: {bound}.", "{time} 触发（{ago}前）：{span}；{bound}。"],
   stateLearning: ["Learning what is usual: {share} of the verdicts it needs. It cannot alarm before.", "正在学习常态：已有所需结论的 {share}，学完之前不会告警。"],
   stateRising: ["Evidence rising since {time}; limit: {bound}.", "证据自 {time} 起上升；{bound}。"],
   stateFine: ["Within its limit: {bound}.", "未超限：{bound}。"],
@@ -197,7 +200,7 @@ const TEXTS = {
   evidenceHelp: ["{value} of {days} {days|day|days} of evidence", "证据 {value} / {days} 天"],
   verdictActive: ["Alarm: {signals}. Raised at {time}.", "告警：{signals}。{time} 触发。"],
   causeJudge: ["The judge has become stricter: {flipped} of {reread} old answers without a hallucination flipped when they were judged again (wrong for at most 1 alarm in 20).", "评审模型变严了：重新评审的 {reread} 条原先合格的旧回答中有 {flipped} 条被改判（误判不超过二十分之一）。"],
-  causeApplication: ["It is the application, not the judge: {flipped} of {reread} old answers without a hallucination flipped when they were judged again (wrong for about 1 alarm in 20).", "原因在应用，不在评审模型：重新评审的 {reread} 条原先合格的旧回答中有 {flipped} 条被改判（误判约二十分之一）。"],
+  causeApplication: ["It is the application, not the judge: {flipped} of {reread} old answers without a hallucination flipped when they were judged again (wrong for at most 1 alarm in 20).", "原因在应用，不在评审模型：重新评审的 {reread} 条原先合格的旧回答中有 {flipped} 条被改判（误判不超过二十分之一）。"],
   causeUnknown: ["Judge or application is not known yet: {flipped} of {reread} old answers flipped so far, {waiting} more can be judged again.", "尚不能判断原因在评审模型还是应用：已重新评审 {reread} 条旧回答，{flipped} 条被改判，还可重新评审 {waiting} 条。"],
   causeTooFew: ["Judge or application is not known yet: too few verdicts since the rise.", "尚不能判断原因在评审模型还是应用：上升以来的结论太少。"],
   verdictActiveWith: ["Alarm: {signal} {value} ({lower} to {upper}), limit: {bound}. Raised at {time}.", "告警：{signal} {value}（{lower} 至 {upper}），{bound}。{time} 触发。"],
@@ -287,6 +290,7 @@ export function parted(signal) {
 
 /** What a name of ours is called; a stranger's is shown as it is. */
 export function called(table, name) {
+  if (table === "signal" && name.startsWith("golden_")) return `${t("goldens")} · ${called(table, name.slice(7))}`;
   const [whole, slice] = table === "signal" ? parted(name) : [name, ""];
   if (slice) return `${called(table, whole)} · ${slice}`;
   const known = Object.hasOwn(TABLES[table], name) ? TABLES[table][name] : null;

@@ -89,6 +89,7 @@ export function days(value) {
 export function percent(share) {
   const value = 100 * share;
   if (value >= 1e6) return `1e${Math.round(Math.log10(value))}%`;
-  if (value >= 10) return `${Math.round(value).toLocaleString(language())}%`;
+  // What is below 100% is not written as if it had reached it.
+  if (value >= 10) return `${(value < 100 ? Math.floor(value) : Math.round(value)).toLocaleString(language())}%`;
   return value >= 0.01 ? `${Number(value.toPrecision(1))}%` : value > 0 ? "< 0.01%" : "0%";
 }
