@@ -11,7 +11,7 @@ from html import escape
 from typing import Final, Literal, NamedTuple
 from urllib.parse import quote
 
-from ragmonitor.causes.signal_names import Language
+from ragmonitor.causes.signal_names import Language, number
 from ragmonitor.incidents.incident import (
     BadAnswer,
     BadSentence,
@@ -23,7 +23,6 @@ from ragmonitor.incidents.incident_texts import (
     Wording,
     e_value,
     moment,
-    number,
     percent,
 )
 
