@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -37,6 +39,17 @@ class MissingExtraError(RagMonitorError):
 
 class InputError(RagMonitorError):
     """A file or a record cannot be read; the message says where and what was expected."""
+
+
+@contextmanager
+def file_errors(name: object) -> Iterator[None]:
+    """Raise what the system says of a file, or of a port, as an `InputError` that names it."""
+    try:
+        yield
+    except BrokenPipeError:  # of whoever reads what we print
+        raise
+    except OSError as error:
+        raise InputError(f"{name}: {error.strerror or error}") from error
 
 
 class FeedbackError(InputError):

@@ -19,7 +19,15 @@ from ragmonitor.cli.score import (
     scorer_for,
 )
 from ragmonitor.cli.score_files import Written, read_back, written_form
-from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, figures_table, print_json, progress, say
+from ragmonitor.cli.terminal import (
+    FINE,
+    SOMETHING_WRONG,
+    figures_table,
+    new_console,
+    print_json,
+    progress,
+    say,
+)
 from ragmonitor.errors import InputError, SettingsError
 from ragmonitor.estimation.paired import Difference, paired_difference
 from ragmonitor.offline.scoring import Outcome, Scorer
@@ -277,13 +285,11 @@ def _as_json(first: Side, second: Side, pairing: Pairing, usage: JudgeUsage) -> 
 def _show(
     first: Side, second: Side, pairing: Pairing, scorer: Scorer, options: ScoreOptions
 ) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    console = new_console()
     console.print(_table(pairing))
     if options.quiet:
         return
-    beside = Console(stderr=True, highlight=False)
+    beside = new_console(err=True)
     beside.print(
         f"before: {first.path}; after: {second.path}; judge {first.judge}\n"
         f"{len(pairing.pairs)} pairs by {pairing.by}; without a partner: {pairing.only_first} "

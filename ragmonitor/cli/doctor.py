@@ -21,7 +21,7 @@ from ragmonitor.cli.drivers import FRAMEWORKS, MissingDriverError, load
 from ragmonitor.cli.explain import address, fetched
 from ragmonitor.cli.masking import Masker
 from ragmonitor.cli.options import DoctorOptions
-from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json
+from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, new_console, print_json
 from ragmonitor.cli.writable import WriteCheck, checked_file, checked_folder
 from ragmonitor.errors import InputError, RagMonitorError
 from ragmonitor.estimation.anchors.anchor_files import read_own
@@ -476,11 +476,10 @@ def _cost(usage: JudgeUsage) -> str:
 
 def _print_all(settings: Iterable[dict[str, Any]], checks: list[Check]) -> None:
     from rich import box
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    console = Console(highlight=False)
+    console = new_console()
     table = Table(box=box.SIMPLE, pad_edge=False, title="settings in force", title_justify="left")
     for title in ("setting", "value", "source"):
         table.add_column(title)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ragmonitor.addresses import shown
 from ragmonitor.cli.explain import STATE, address, served
 from ragmonitor.cli.options import DocumentsOptions
-from ragmonitor.cli.terminal import FINE, figures_table, print_json
+from ragmonitor.cli.terminal import FINE, figures_table, new_console, print_json
 from ragmonitor.errors import InputError
 from ragmonitor.settings import Settings
 
@@ -49,9 +49,7 @@ def run(options: DocumentsOptions) -> int:
 
 
 def _print(url: str, lists: Mapping[str, Any], tables: Sequence[tuple[str, Table]]) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    console = new_console()
     console.print(
         f"{shown(url)}, now: {lists['kept']:,} documents, by {lists['judged']:,} scored answers",
         markup=False,

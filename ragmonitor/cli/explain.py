@@ -24,7 +24,7 @@ from ragmonitor import metrics as names
 from ragmonitor.addresses import shown
 from ragmonitor.cli.monitor_state import Learned, PlanningRow, Sampling, ServiceState
 from ragmonitor.cli.options import ExplainOptions
-from ragmonitor.cli.terminal import FINE, figures_table, print_json
+from ragmonitor.cli.terminal import FINE, figures_table, new_console, print_json
 from ragmonitor.errors import InputError
 from ragmonitor.estimation.alarms import LEARNED_FROM
 from ragmonitor.estimation.detector import DAY_S
@@ -163,9 +163,7 @@ def _opener(url: str) -> OpenerDirector:
 
 
 def _print_all(url: str, states: list[ServiceState]) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    console = new_console()
     console.print(f"{url}, now", markup=False, soft_wrap=True)
     for state in states:
         console.print()

@@ -22,12 +22,13 @@ from ragmonitor.cli.terminal import (
     FINE,
     SOMETHING_WRONG,
     figures_table,
+    new_console,
     print_json,
     progress,
     say,
 )
 from ragmonitor.cli.watching import Page
-from ragmonitor.errors import InputError, SettingsError
+from ragmonitor.errors import InputError, SettingsError, file_errors
 from ragmonitor.goldens import Difficulty, GoldenKind, read_goldens, write_goldens
 from ragmonitor.goldens.generating import Generation, generate
 from ragmonitor.goldens.golden_tables import as_json, read_any, write_any
@@ -135,14 +136,13 @@ class _Generating:
         """Write what there is: the file's own goldens as they stand, and the new ones."""
         ids = {golden.id for golden in self._known}
         new = [golden for golden in self.result.goldens if golden.id not in ids]
-        try:
-            if new:
+        if new:
+            with file_errors(self._options.output):
                 write_goldens(self._options.output, [*self._known, *new])
-            if self._options.dropped is not None:
-                lines = b"".join(msgspec.json.encode(drop) + b"\n" for drop in self.result.dropped)
+        if self._options.dropped is not None:
+            lines = b"".join(msgspec.json.encode(drop) + b"\n" for drop in self.result.dropped)
+            with file_errors(self._options.dropped):
                 self._options.dropped.write_bytes(lines)
-        except OSError as error:
-            raise InputError(f"{error.filename}: {error.strerror or error}") from error
 
     def progress_text(self) -> str:
         """Return what stands behind the bar."""
@@ -165,9 +165,7 @@ class _Generating:
             reasons = [(name, n) for name, n in counts.most_common() if name != "kept"]
             because = ", ".join(f"{name} {n}" for name, n in reasons)
             table.add_row(kind, str(counts["kept"]), str(sum(n for _, n in reasons)), because)
-        from rich.console import Console
-
-        console = Console(stderr=True, highlight=False)
+        console = new_console(err=True)
         console.print(table)
         usage = self._model.usage
         console.print(
@@ -219,10 +217,8 @@ def convert_file(options: ConvertOptions) -> int:
     if options.output.exists() and not options.overwrite:
         raise InputError(f"{options.output} is there already; --overwrite replaces it")
     read = read_any(options.source)
-    try:
+    with file_errors(options.output):
         lost = write_any(options.output, read.goldens, options.to)
-    except OSError as error:
-        raise InputError(f"{options.output}: {error.strerror or error}") from error
     for problem in read.errors[:PROBLEMS_SHOWN]:
         say(f"left out: {problem}")
     if options.json_output:
@@ -248,18 +244,18 @@ def review_file(options: ReviewOptions) -> int:
     if options.csv_in is not None and options.csv_out is not None:
         raise InputError("--csv-in and --csv-out are two steps: give one of them")
     review = Review(options.file, options.reviewer or getpass.getuser())
-    try:
-        if options.csv_in is not None:
+    if options.csv_in is not None:
+        with file_errors(options.file):
             return _take_decisions(review, options.csv_in)
-        if options.csv_out is not None:
-            if options.csv_out.exists():
-                raise InputError(f"{options.csv_out} is there already; it may hold decisions")
+    if options.csv_out is not None:
+        if options.csv_out.exists():
+            raise InputError(f"{options.csv_out} is there already; it may hold decisions")
+        with file_errors(options.csv_out):
             write_any(options.csv_out, review.goldens(), "csv")
-            say(f"{options.csv_out}: write accepted or rejected into the column status")
-            return FINE
+        say(f"{options.csv_out}: write accepted or rejected into the column status")
+        return FINE
+    with file_errors(options.port):
         server = ReviewServer(review, options.port)
-    except OSError as error:
-        raise InputError(f"{error.filename or options.port}: {error.strerror or error}") from error
     say(f"{options.file} is reviewed by {review.reviewer} at (Ctrl-C ends it):")
     print(server.url, flush=True)  # noqa: T201 - what it is for
     with server:
@@ -301,10 +297,8 @@ def mine_traffic(options: MineOptions) -> int:
     )
     ids = {golden.id for golden in known}
     new = [golden for golden in mined.goldens if golden.id not in ids]
-    try:
+    with file_errors(options.output):
         write_goldens(options.output, [*known, *new])
-    except OSError as error:
-        raise InputError(f"{options.output}: {error.strerror or error}") from error
     told = {
         "output": str(options.output),
         "answers": len(traffic.answers),
@@ -336,11 +330,8 @@ def _traffic(options: MineOptions | ExportOptions) -> Traffic:
     source = options.source or _reports_of(settings)
     path = Path(source)
     if source and (path.exists() or path.suffix in (".jsonl", ".json")):
-        try:
-            with path.open("rb") as file:
-                traffic = read_reports(file, redact=redact)
-        except OSError as error:
-            raise InputError(f"{path}: {error.strerror or error}") from error
+        with file_errors(path), path.open("rb") as file:
+            traffic = read_reports(file, redact=redact)
     else:
         page = Page(source or None, options.token)
         traffic = read_page(page.poll(), redact=redact)
@@ -369,10 +360,8 @@ def export_worst(options: ExportOptions) -> int:
     if output is None:
         print(text, end="")  # noqa: T201 - what it is for
     else:
-        try:
+        with file_errors(output):
             output.write_text(text, "utf-8")
-        except OSError as error:
-            raise InputError(f"{output}: {error.strerror or error}") from error
     _tell_left_out(traffic.without_text, traffic.bad_lines)
     say(f"{len(cases)} bad answers of {len(traffic.answers)}, for {options.format}")
     return FINE if cases else SOMETHING_WRONG

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any, Final
 
 from ragmonitor.cli.gate import EXIT
 from ragmonitor.cli.options import GateOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
-from ragmonitor.errors import InputError
+from ragmonitor.errors import InputError, file_errors
 from ragmonitor.goldens.asking import Ask, CallableAsk, HttpAsk
 from ragmonitor.goldens.gate_reports import as_json, headline, junit, markdown
 from ragmonitor.goldens.golden import Golden, ReviewStatus, read_goldens
@@ -96,16 +95,15 @@ def _ask(options: GateOptions) -> Ask:
 
 
 def _write(options: GateOptions, scored: ScoredRun, found: ReleaseComparison | None) -> None:
-    try:
-        if options.save is not None:
+    if options.save is not None:
+        with file_errors(options.save):
             write_scored_run(options.save, scored)
-        if options.junit is not None:
-            Path(options.junit).write_bytes(junit(scored, found))
-        if options.markdown is not None and found is not None:
-            with Path(options.markdown).open("a", encoding="utf-8") as file:
-                file.write(markdown(found))
-    except OSError as error:
-        raise InputError(f"{error.filename}: {error.strerror or error}") from error
+    if options.junit is not None:
+        with file_errors(options.junit):
+            options.junit.write_bytes(junit(scored, found))
+    if options.markdown is not None and found is not None:
+        with file_errors(options.markdown), options.markdown.open("a", encoding="utf-8") as file:
+            file.write(markdown(found))
     if options.json_output:
         result: dict[str, Any] = as_json(scored, found)
         print_json(result)

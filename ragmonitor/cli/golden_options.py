@@ -9,9 +9,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from ragmonitor.cli.options import QuietOption
+from ragmonitor.cli.options import (
+    ApiBaseOption,
+    JsonOption,
+    QuietOption,
+    TokenOption,
+)
 
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
 SourceArgument = Annotated[
     str,
     typer.Argument(
@@ -27,15 +31,17 @@ SliceOption = Annotated[
     list[str] | None,
     typer.Option("--slice", help="Only answers with this attribute: route=billing. Repeatable."),
 ]
-TokenOption = Annotated[
-    str | None,
-    typer.Option(help="Of the page; by default server.ui_token as the settings say."),
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerateOptions:
-    """The options of `ragmonitor goldens generate`."""
+    """Make golden questions of documents: a model writes them, and reads each again on its own.
+
+    A question is kept if its chunks alone answer it as its reference answer does, and it is clear
+    and no general knowledge; what is to be unanswerable must be answered by no chunk that is near,
+    a false premise must be denied. The rest is dropped, with the reason. Each reply is kept, so
+    that a run that was interrupted or has spent its budget goes on and pays nothing twice.
+    """
 
     documents: Annotated[
         str,
@@ -92,16 +98,18 @@ class GenerateOptions:
     concurrency: Annotated[
         int, typer.Option(min=1, max=64, help="Questions under way at once.")
     ] = 4
-    api_base: Annotated[
-        str | None, typer.Option(help="Address of an OpenAI-compatible server for the judge.")
-    ] = None
+    api_base: ApiBaseOption = None
     json_output: JsonOption = False
     quiet: QuietOption = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertOptions:
-    """The options of `ragmonitor goldens convert`."""
+    """Write golden questions in the dataset format of another tool, or read them out of it.
+
+    RAGAS, DeepEval, LangSmith, Langfuse, Phoenix, CSV and Parquet. What the format has no place for
+    is said. Exit code 1 if a record of IN is no golden question.
+    """
 
     source: Annotated[
         Path,
@@ -126,7 +134,11 @@ class ConvertOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewOptions:
-    """The options of `ragmonitor goldens review`."""
+    """Accept, edit and reject golden questions on a page of this machine, or by a CSV.
+
+    Keys: a accepts, r rejects, e edits, j and k move. Each decision is written at once, with who
+    made it and when. The page's address, with its token, goes to standard output.
+    """
 
     file: Annotated[Path, typer.Argument(help="Golden questions, JSON lines; written in place.")]
     reviewer: Annotated[
@@ -146,7 +158,13 @@ class ReviewOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MineOptions:
-    """The options of `ragmonitor goldens mine`."""
+    """Take candidates for golden questions out of live traffic, for a person to review.
+
+    The worst answers of each slice, those of which two judges say opposite things, novel questions,
+    unanswered ones, and those that people found bad; diverse, and none that is known already. The
+    reference answer is the application's own until somebody puts it right: before it is accepted
+    no candidate is asked. Exit code 1 if there is none.
+    """
 
     source: SourceArgument = ""
     output: Annotated[
@@ -177,7 +195,12 @@ class MineOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportOptions:
-    """The options of `ragmonitor export`."""
+    """Write the worst answers of live traffic as test cases of RAGAS, DeepEval or Langfuse.
+
+    From the file of reports or the page of a running monitor, the worst first, each question once.
+    What was answered stands where the tool keeps answers, never as the right one; as jsonl they are
+    golden questions that await their review. Exit code 1 if no answer is bad.
+    """
 
     source: SourceArgument = ""
     worst: Annotated[

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,11 +18,12 @@ from ragmonitor.cli.terminal import (
     FINE,
     SOMETHING_WRONG,
     figures_table,
+    new_console,
     print_json,
     progress,
     say,
 )
-from ragmonitor.errors import InputError
+from ragmonitor.errors import InputError, file_errors
 from ragmonitor.estimation.labels import (
     MIN_LABELS,
     Label,
@@ -37,6 +37,7 @@ from ragmonitor.estimation.labels import (
     wilson,
 )
 from ragmonitor.export import is_feedback
+from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.records import BUILTIN, Estimate, is_builtin
 
 COLUMNS: Final = (
@@ -91,35 +92,33 @@ def _read(path: Path, judge: str, *, quiet: bool) -> _Reports:
     by_judge: dict[str, dict[str, _Judged]] = {}
     versions: dict[str, Counter[str]] = {}
     bad_lines = 0
-    try:
-        with (
-            path.open("rb") as file,
-            progress(f"reading {path.name}", path.stat().st_size, quiet=quiet) as advance,
-        ):
-            offset = 0
-            for number, raw in enumerate(file, 1):
-                start, offset = offset, offset + len(raw)
-                if number % 1_000 == 0:
-                    advance(offset)
-                if not raw.strip():
+    with (
+        file_errors(path),
+        path.open("rb") as file,
+        progress(f"reading {path.name}", path.stat().st_size, quiet=quiet) as advance,
+    ):
+        offset = 0
+        for number, raw in enumerate(file, 1):
+            start, offset = offset, offset + len(raw)
+            if number % 1_000 == 0:
+                advance(offset)
+            if not raw.strip():
+                continue
+            try:
+                line = json.loads(raw)
+                if is_feedback(line):
                     continue
-                try:
-                    line = json.loads(raw)
-                    if is_feedback(line):
-                        continue
-                    identity, judged = _verdict(line, start)
-                except (ValueError, RecursionError) as error:
-                    bad_lines += 1
-                    if bad_lines <= MAX_BAD_LINES_SHOWN:
-                        say(f"{path}, line {number}: no report: {error}")
-                    continue
-                name = identity.partition("@")[0]
-                wanted = judge in (name, identity) if judge else not is_builtin(name)
-                if judged is not None and wanted:
-                    by_judge.setdefault(name, {})[judged.id] = judged
-                    versions.setdefault(name, Counter())[identity] += 1
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from error
+                identity, judged = _verdict(line, start)
+            except (ValueError, RecursionError) as error:
+                bad_lines += 1
+                if bad_lines <= MAX_BAD_LINES_SHOWN:
+                    say(f"{path}, line {number}: no report: {error}")
+                continue
+            name = identity.partition("@")[0]
+            wanted = judge in (name, identity) if judge else not is_builtin(name)
+            if judged is not None and wanted:
+                by_judge.setdefault(name, {})[judged.id] = judged
+                versions.setdefault(name, Counter())[identity] += 1
     if not by_judge:
         whose = f"of judge {judge}" if judge else "of a judge but the built-in one"
         raise InputError(
@@ -175,21 +174,17 @@ def sample(options: SampleOptions) -> int:
     if not drawn:
         raise InputError(f"{reports}: every judged answer stands in the files of --skip already")
     rows = _rows(read, drawn)
-    try:
-        # Excel takes UTF-8 for what it is only by this mark, and Chinese for Chinese then.
-        with open(output, "x", encoding="utf-8-sig", newline="", opener=_for_its_owner) as file:
-            table = csv.DictWriter(file, COLUMNS)
-            table.writeheader()
-            table.writerows(rows)
-    except OSError as error:
-        raise InputError(f"{output}: {error.strerror or error}") from error
+    # Excel takes UTF-8 for what it is only by this mark, and Chinese for Chinese then.
+    with (
+        file_errors(output),
+        open(output, "x", encoding="utf-8-sig", newline="", opener=owners_alone) as file,
+    ):
+        table = csv.DictWriter(file, COLUMNS)
+        table.writeheader()
+        table.writerows(rows)
     if not options.quiet:
         _report_draw(read, drawn, output, options.count)
     return SOMETHING_WRONG if read.bad_lines else FINE
-
-
-def _for_its_owner(name: str, flags: int) -> int:
-    return os.open(name, flags, 0o600)
 
 
 def _draw(
@@ -431,15 +426,13 @@ def _iso(at_s: float) -> str:
 
 
 def _show(rates: _Rates) -> None:
-    from rich.console import Console
-
     table = figures_table("", "of", "share", "95 % interval")
     for name, of, share in _lines(rates):
         values = ("-", "-")
         if share is not None:
             values = (f"{share.mean:.1%}", f"{share.lower:.1%} to {share.upper:.1%}")
         table.add_row(name, of, *values)
-    Console(highlight=False).print(table)
+    new_console().print(table)
     if rates.precision is None or rates.omission is None:
         say("of one verdict there is no label: a corrected rate needs both")
     elif rates.corrected is None:

@@ -17,7 +17,7 @@ from ragmonitor.cli.options import (
     IncidentSource,
 )
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
-from ragmonitor.errors import InputError
+from ragmonitor.errors import InputError, file_errors
 from ragmonitor.incidents import Incident, as_html, as_markdown
 from ragmonitor.incidents.journal import STATE_VERSION, read_file
 from ragmonitor.incidents.rendering import Links, headline
@@ -62,10 +62,8 @@ def export(options: IncidentExportOptions) -> int:
         text = as_markdown(incident, options.language, _links())
     else:
         raise InputError(f"--output {options.output}: a file that ends with .md, .html or .json")
-    try:
+    with file_errors(options.output):
         options.output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{options.output} cannot be written: {error.strerror}") from error
     say(f"{incident.id}: {options.output}")
     return FINE
 

@@ -1,4 +1,4 @@
-"""The options of each command, declared once: what a user may say, and what its code gets.
+"""Each command as a record: its docstring is the help, its fields are what a user may say.
 
 The annotations are objects and no texts, since the command line is built of them.
 """
@@ -24,6 +24,30 @@ FormatOption = Annotated[
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors.")
 ]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
+ApiBaseOption = Annotated[
+    str | None, typer.Option(help="Address of an OpenAI-compatible server for the judge.")
+]
+TokenOption = Annotated[
+    str | None,
+    typer.Option(help="Of the page; by default server.ui_token as the settings say."),
+]
+StateOption = Annotated[
+    str | None,
+    typer.Option(help="The state folder, or redis://...; by default the setting `state`."),
+]
+IncidentArgument = Annotated[str, typer.Argument(help="Of the incident; the newest by default.")]
+StreamOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Address of the stream, redis://host:6379/0; by default as the settings say. One with "
+        "a password belongs into RAGMONITOR_STREAM: others on this machine can see arguments."
+    ),
+]
+ServiceOption = Annotated[str | None, typer.Option(help="Whose; by default as the settings say.")]
+LanguageOption = Annotated[
+    Literal["en", "zh"], typer.Option("--language", help="English or Chinese.")
+]
 JudgeOption = Annotated[
     str,
     typer.Option(
@@ -35,7 +59,13 @@ JudgeOption = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreOptions:
-    """The options of `ragmonitor score`."""
+    """Score recorded answers offline, with the judges and evaluators of a live monitor.
+
+    One line of JSON comes out for each line that goes in, in the same order: the scores, or why
+    there are none, the risk, and a verdict with its evidence for every sentence. A line that
+    cannot be read gives a line with its number and an error. The summary goes to standard error.
+    Ctrl-C waits for the replies under way and ends with exit code 130; --resume goes on.
+    """
 
     file: Annotated[
         str,
@@ -108,9 +138,7 @@ class ScoreOptions:
             "flight and --resume are as with one.",
         ),
     ] = 1
-    api_base: Annotated[
-        str | None, typer.Option(help="Address of an OpenAI-compatible server for the judge.")
-    ] = None
+    api_base: ApiBaseOption = None
     builtin_max_characters: Annotated[
         int | None,
         typer.Option(
@@ -140,6 +168,10 @@ class ScoreOptions:
     ] = False
     quiet: QuietOption = False
 
+    def __post_init__(self) -> None:
+        if bool(self.file) == bool(self.compare):
+            raise typer.BadParameter("give a FILE to score, or --compare BEFORE AFTER")
+
     @property
     def file_out(self) -> Path | None:
         """The file that is written; None: standard output."""
@@ -155,7 +187,12 @@ class ScoreOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOptions:
-    """The options of `ragmonitor replay`."""
+    """Drive recorded interactions through a real framework, and check that nothing is lost.
+
+    Each record is answered by a real chain or query engine with the integration attached, and
+    compared with what the monitor captured: question, contexts in their order, answer. Traces go
+    where OTEL_EXPORTER_OTLP_ENDPOINT says. Exit code 1 unless all are accounted for.
+    """
 
     file: Annotated[
         str, typer.Argument(help="JSON lines of recorded interactions; - for standard input.")
@@ -166,15 +203,18 @@ class ReplayOptions:
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write every report here, as JSON lines.")
     ] = None
-    json_output: Annotated[
-        bool, typer.Option("--json", help="The outcome as one JSON object on standard output.")
-    ] = False
+    json_output: JsonOption = False
     quiet: QuietOption = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """The options of `ragmonitor demo`."""
+    """Watch a live RAG application being monitored, with a spike of hallucinations.
+
+    Real LangChain and LlamaIndex applications answer questions about this project from its own
+    documents, under a real monitor with a real /metrics endpoint. After a while many answers are
+    spoiled on purpose, and then it recovers. Needs no key and no network.
+    """
 
     seconds: Annotated[
         float | None,
@@ -222,11 +262,12 @@ class DemoOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorOptions:
-    """The options of `ragmonitor doctor`."""
+    """Check settings, versions, endpoints, and whether the judges recognise a hallucination.
 
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Everything as one JSON object on standard output.")
-    ] = False
+    With a judge configured, one call is made to it, and its cost is shown.
+    """
+
+    json_output: JsonOption = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,24 +288,24 @@ class _MonitorOptions:
 class _PageOptions(_MonitorOptions):
     """... whose page it reads."""
 
-    token: Annotated[
-        str | None,
-        typer.Option(help="Of the page; by default server.ui_token as the settings say."),
-    ] = None
+    token: TokenOption = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainOptions(_MonitorOptions):
-    """The options of `ragmonitor explain`."""
+    """Say what the numbers of a running monitor rest on, and what they would be at other budgets.
+
+    Reads its state once, beside /metrics: estimates and what they are made of, sampling, money,
+    the judge, alarms and their evidence, what comes in; then how wide intervals would be and how
+    long alarms would take at other budgets. docs/statistics.md says what each number means.
+    """
 
     service: Annotated[str | None, typer.Option(help="Only this one.")] = None
     answers_per_hour: Annotated[
         float | None,
         typer.Option(min=0.01, help="Plan for this traffic instead of that of now."),
     ] = None
-    json_output: Annotated[
-        bool, typer.Option("--json", help="One JSON object on standard output.")
-    ] = False
+    json_output: JsonOption = False
 
 
 _GOLDENS = "With GOLDENS"
@@ -272,7 +313,12 @@ _GOLDENS = "With GOLDENS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeOptions:
-    """The options of `ragmonitor probe`."""
+    """Ask a running service golden questions, again and again, and serve the scores.
+
+    Needs no monitor in the service; if there is one, it keeps these questions apart by their
+    header. Ctrl-C or SIGTERM ends it. Exit code 1 if nothing was answered. docs/goldens.md says
+    what the series mean, and when they raise an alarm.
+    """
 
     goldens: Annotated[
         Path, typer.Argument(help="The file of golden questions: docs/goldens.md.", exists=True)
@@ -319,9 +365,7 @@ class ProbeOptions:
             "two readings. By default as the settings say, else the built-in judge."
         ),
     ] = None
-    service: Annotated[
-        str | None, typer.Option(help="The label of the series; by default as the settings say.")
-    ] = None
+    service: ServiceOption = None
     state: Annotated[
         str | None,
         typer.Option(help="A folder in which each question's history outlives restarts."),
@@ -332,14 +376,17 @@ class ProbeOptions:
             min=0, max=65535, help="Port of /metrics; by default 9464, and none with --once."
         ),
     ] = None
-    json_output: Annotated[
-        bool, typer.Option("--json", help="One JSON object on standard output at the end.")
-    ] = False
+    json_output: JsonOption = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateOptions:
-    """The options of `ragmonitor gate`."""
+    """Decide whether a version may be rolled out, and say it by the exit code.
+
+    With GOLDENS it asks a release golden questions and compares the scores with those of a
+    baseline; without, it waits until live versions are told apart. 0 better; 3 equivalent, at most
+    --max-worse (--max-drop) worse; 4 worse, by more than that; 5 undecided.
+    """
 
     goldens: Annotated[
         str | None,
@@ -466,18 +513,19 @@ class GateOptions:
             "seen is within --max-drop."
         ),
     ] = None
-    json_output: Annotated[
-        bool, typer.Option("--json", help="One JSON object on standard output.")
-    ] = False
+    json_output: JsonOption = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentsOptions(_PageOptions):
-    """The options of `ragmonitor documents`."""
+    """Print which documents go with bad answers, as a running monitor knows them.
 
-    json_output: Annotated[
-        bool, typer.Option("--json", help="One JSON object on standard output.")
-    ] = False
+    Misleading ones, noise, questions for which nothing relevant was found, and chunks that
+    contradict each other; then what each retrieval of an answer brought. Read off the monitor's
+    page, which needs server.ui. docs/causes.md says how documents are named.
+    """
+
+    json_output: JsonOption = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -492,14 +540,23 @@ class _WatchOptions(_PageOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopOptions(_WatchOptions):
-    """The options of `ragmonitor top`."""
+    """Watch a running monitor in a terminal: rates with intervals, alarms, answers.
+
+    Of the answers the newest, and the last bad ones. Reads the page, which the monitor serves with
+    server.ui=true.
+    """
 
     once: Annotated[bool, typer.Option("--once", help="Print it once, and end.")] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailOptions(_WatchOptions):
-    """The options of `ragmonitor tail`."""
+    """Print the answers of a running monitor as they come, with what is not supported.
+
+    Begins with those that the page keeps. Reads the page, which the monitor serves with
+    server.ui=true; an answer comes again when another judge has scored it, and when it is given
+    to another user.
+    """
 
     bad: Annotated[bool, typer.Option("--bad", help="Only answers with something bad.")] = False
     json_output: Annotated[
@@ -509,39 +566,35 @@ class TailOptions(_WatchOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedOptions:
-    """The options of `ragmonitor learned`."""
+    """Show, export or forget what a service's predictions have learned from verdicts.
 
-    state: Annotated[
-        str | None,
-        typer.Option(help="The state folder, or redis://...; by default the setting `state`."),
-    ] = None
-    service: Annotated[str | None, typer.Option(help="Whose; by default as the settings say.")] = (
-        None
-    )
+    Reads the service's file in the state folder; no monitor need run. Without --json the largest
+    coefficients by name: what each adds to the log odds that the judge finds an answer bad. Exit
+    code 1 if nothing was learned.
+    """
+
+    state: StateOption = None
+    service: ServiceOption = None
     reset: Annotated[
         bool,
         typer.Option(
             "--reset", help="Forget it: running processes begin anew with their next verdict."
         ),
     ] = False
-    json_output: Annotated[
-        bool, typer.Option("--json", help="All of it as one JSON object on standard output.")
-    ] = False
-
-
-StreamOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Address of the stream, redis://host:6379/0; by default as the settings say. One with "
-        "a password belongs into RAGMONITOR_STREAM: others on this machine can see arguments."
-    ),
-]
-ServiceOption = Annotated[str | None, typer.Option(help="Whose; by default as the settings say.")]
+    json_output: JsonOption = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
-    """The options of `ragmonitor worker`."""
+    """Score what applications put on a stream: `Monitor(stream=...)`.
+
+    One worker for each service: it keeps the statistics, the budget and the alarms, serves
+    /metrics and the page, and emits traces, as the settings say. Records are settled once they are
+    counted. A record that three workers died of is buried. Ctrl-C or SIGTERM ends it in order.
+
+    With --fleet as many as are started: each reads and judges, and `ragmonitor estimator` keeps the
+    numbers.
+    """
 
     stream: StreamOption = None
     service: ServiceOption = None
@@ -560,7 +613,11 @@ class WorkerOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimatorOptions:
-    """The options of `ragmonitor estimator`."""
+    """Keep the numbers of a service whose answers several workers score: `worker --fleet`.
+
+    It keeps the statistics and the alarms, serves /metrics and the page, and exports reports. Start
+    a second one to stand by: it takes over within 10 s, with the same evidence and counts.
+    """
 
     stream: StreamOption = None
     service: ServiceOption = None
@@ -571,7 +628,12 @@ class EstimatorOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiveOptions:
-    """The options of `ragmonitor receive`."""
+    """Score applications in any language: take the spans that they send by OTLP.
+
+    Spans in the conventions of OpenInference, OpenLLMetry and OpenTelemetry's GenAI become
+    interactions; their scores go out as linked spans, to /metrics and to the page, as the settings
+    say. Ctrl-C or SIGTERM ends it in order. docs/receive.md says how applications are set up.
+    """
 
     service: ServiceOption = None
     judge: Annotated[
@@ -606,18 +668,35 @@ class ReceiveOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
-    """The options of `ragmonitor stream ...`."""
+    """Which stream a command asks."""
 
     stream: StreamOption = None
     service: ServiceOption = None
-    json_output: Annotated[
-        bool, typer.Option("--json", help="One JSON object on standard output.")
-    ] = False
+    json_output: JsonOption = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamInspectOptions(StreamOptions):
+    """Show how much waits, and the oldest hundred buried records: why, and their size; no texts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamReplayOptions(StreamOptions):
+    """Put all buried records back on the stream, to be scored after what waits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamPurgeOptions(StreamOptions):
+    """Delete all buried records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulesOptions:
-    """The options of `ragmonitor rules`."""
+    """Print recording and alerting rules for Prometheus, for one's own objectives.
+
+    Means with intervals over 5 minutes to 3 days, and alerts that page, file a ticket or inform,
+    each with a runbook. An error budget gets those burn rates that it can reach at all.
+    """
 
     service: Annotated[
         list[str] | None,
@@ -659,7 +738,13 @@ class RulesOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleOptions:
-    """The options of `ragmonitor labels sample`."""
+    """Draw judged answers for people to read, and write them as a CSV.
+
+    60 % of them are ones that the judge found hallucinated, where there are so many; within each
+    kind every answer is as likely as any other. Write yes (something in the answer is not borne
+    out by the chunks) or no into the column `human`; leave it empty where you cannot tell. The
+    judge's verdict is in the column `sealed`, which people cannot read and `labels rate` can.
+    """
 
     reports: Annotated[
         Path,
@@ -677,14 +762,17 @@ class SampleOptions:
         typer.Option(help="A CSV of labels: what stands in it is not drawn again. Repeatable."),
     ] = None
     seed: Annotated[int, typer.Option(help="Of the draw; the same seed draws the same.")] = 1
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors.")
-    ] = False
+    quiet: QuietOption = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateOptions:
-    """The options of `ragmonitor labels rate`."""
+    """Say what people's labels make of the judged hallucination rate.
+
+    The corrected rate is judged rate * PPV + (1 - judged rate) * FOR: the share that people find
+    hallucinated among those that the judge found so, and among the others. Exit code 1 if there
+    are too few labels for a corrected rate (100, and some of each kind).
+    """
 
     labels: Annotated[
         list[Path], typer.Argument(help="CSV files that people have filled in, of one judge.")
@@ -697,9 +785,7 @@ class RateOptions:
         ),
     ] = None
     judge: JudgeOption = ""
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Everything as one JSON object on standard output.")
-    ] = False
+    json_output: JsonOption = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -720,23 +806,18 @@ class IncidentSource:
             envvar="RAGMONITOR_SERVER__UI_TOKEN", show_envvar=False, help="The page's, for --url."
         ),
     ] = ""
-    state: Annotated[
-        str | None,
-        typer.Option(help="The state folder, or redis://...; by default the setting `state`."),
-    ] = None
-    service: Annotated[
-        str | None, typer.Option(help="Whose, in the state folder; by default the setting.")
-    ] = None
-
-
-LanguageOption = Annotated[
-    Literal["en", "zh"], typer.Option("--language", help="English or Chinese.")
-]
+    state: StateOption = None
+    service: ServiceOption = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpOptions:
-    """The options of `ragmonitor mcp`."""
+    """Let an assistant read a running monitor: a server of the Model Context Protocol.
+
+    Its tools read rates with their intervals, alarms, incidents, slices, documents, changes and
+    the worst answers, and change nothing. Texts come only as far as the monitor's `content` lets
+    them onto its page.
+    """
 
     address: Annotated[
         str | None,
@@ -765,26 +846,31 @@ class McpOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentListOptions(IncidentSource):
-    """The options of `ragmonitor incident list`."""
+    """List the incidents that are kept, the newest first.
 
-    json_output: Annotated[
-        bool, typer.Option("--json", help="One JSON object on standard output.")
-    ] = False
+    From the state folder, or with --url from a running monitor that serves its page. Exit code 1
+    if there is none.
+    """
+
+    json_output: JsonOption = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentShowOptions(IncidentSource):
-    """The options of `ragmonitor incident show`."""
+    """Print one incident as Markdown: what moved, its cause, the worst answers, what to ask next.
 
-    id: Annotated[str, typer.Argument(help="Of the incident; the newest by default.")] = "latest"
+    Of the answers it shows what the monitor's setting `content` permitted when it kept them.
+    """
+
+    id: IncidentArgument = "latest"
     language: LanguageOption = "en"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentExportOptions(IncidentSource):
-    """The options of `ragmonitor incident export`."""
+    """Write one incident to a file: Markdown, an HTML page that needs nothing else, or JSON."""
 
-    id: Annotated[str, typer.Argument(help="Of the incident; the newest by default.")] = "latest"
+    id: IncidentArgument = "latest"
     output: Annotated[
         Path,
         typer.Option(

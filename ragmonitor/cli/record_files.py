@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ragmonitor.cli import table_files
-from ragmonitor.errors import InputError
+from ragmonitor.errors import InputError, file_errors
 from ragmonitor.export import is_feedback
 from ragmonitor.offline.shapes import (
     COLUMNS,
@@ -56,11 +56,9 @@ class Records:
         """How much of the file was read for the records so far."""
         self._path = None if path == "-" else Path(path)
         self._reader = Reader(form, name=self.name)
-        try:
-            if self._path is not None:
+        if self._path is not None:
+            with file_errors(self.name):
                 self.size_bytes = table_files.size_bytes(self._path)
-        except OSError as error:
-            raise self._unreadable(error) from error
 
     def __iter__(self) -> Iterator[Line]:
         """Yield every line that is not blank, and no feedback of people.
@@ -70,17 +68,12 @@ class Records:
                 that we know, or the whole file is broken: one JSON document, a table.
             MissingExtraError: It is Parquet or Arrow, and pyarrow is not installed.
         """
-        try:
+        with file_errors(self.name):
             for number, value in self._values():
                 if isinstance(value, InputError):
                     yield Line(number=number, error=str(value))
                 elif not is_feedback(value):
                     yield self._reader.line(number, value)
-        except OSError as error:
-            raise self._unreadable(error) from error
-
-    def _unreadable(self, error: OSError) -> InputError:
-        return InputError(f"{self.name}: {error.strerror or error}")
 
     def _values(self) -> Iterator[tuple[int, object]]:
         """Yield the number of each record and its value, or the error that stands for it."""

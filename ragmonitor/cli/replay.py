@@ -14,8 +14,16 @@ from ragmonitor.cli.options import ReplayOptions
 from ragmonitor.cli.record_files import Line, Records
 from ragmonitor.cli.score_files import opened
 from ragmonitor.cli.score_tables import scores_table
-from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, accounted_for, print_json, progress, say
-from ragmonitor.errors import InputError
+from ragmonitor.cli.terminal import (
+    FINE,
+    SOMETHING_WRONG,
+    accounted_for,
+    new_console,
+    print_json,
+    progress,
+    say,
+)
+from ragmonitor.errors import file_errors
 from ragmonitor.evaluators import table
 from ragmonitor.export import JsonLines
 from ragmonitor.monitor import Monitor
@@ -230,10 +238,8 @@ def run(options: ReplayOptions, driver: Driver | None = None) -> int:
 def _monitor(options: ReplayOptions, checker: Checker) -> Monitor:
     exporters: list[str | Exporter] = [*Settings.load().exporters, checker]
     if options.output is not None:
-        try:
+        with file_errors(options.output):
             opened(options.output).close()
-        except OSError as error:
-            raise InputError(f"{options.output}: {error.strerror or error}") from error
         exporters.append(JsonLines(options.output))
     return Monitor(server=False, exporters=exporters)
 
@@ -273,10 +279,8 @@ def _print_problems(replay: Replay) -> None:
 
 
 def _print_summary(replay: Replay, counts: Counts, seconds: float) -> None:
-    from rich.console import Console
-
     checker = replay.checker
-    console = Console(highlight=False)
+    console = new_console()
     console.print(scores_table(checker.tally))
     causes = ", ".join(f"{cause} {n}" for cause, n in counts.unscored.items())
     console.print(

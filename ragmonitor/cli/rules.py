@@ -10,7 +10,7 @@ import typer
 
 from ragmonitor.cli.options import RulesOptions
 from ragmonitor.cli.terminal import FINE, say
-from ragmonitor.errors import InputError, SettingsError
+from ragmonitor.errors import SettingsError, file_errors
 from ragmonitor.rules import (
     RuleOptions,
     as_yaml,
@@ -31,10 +31,8 @@ def run(options: RulesOptions) -> int:
     if options.output is None or str(options.output) == "-":
         typer.echo(text, nl=False)
         return FINE
-    try:
+    with file_errors(options.output):
         options.output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot write {options.output}: {error.strerror}") from error
     say(f"wrote {options.output}")
     return FINE
 

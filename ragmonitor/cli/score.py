@@ -31,8 +31,16 @@ from ragmonitor.cli.score_files import (
     sift,
 )
 from ragmonitor.cli.score_tables import scores_table
-from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, figures_table, print_json, progress, say
-from ragmonitor.errors import InputError, SettingsError
+from ragmonitor.cli.terminal import (
+    FINE,
+    SOMETHING_WRONG,
+    figures_table,
+    new_console,
+    print_json,
+    progress,
+    say,
+)
+from ragmonitor.errors import InputError, SettingsError, file_errors
 from ragmonitor.evaluators import register_embedding
 from ragmonitor.judges import sentences
 from ragmonitor.judges.litellm_embedding import LitellmEmbedding
@@ -181,7 +189,7 @@ class Scoring:
             self._output.finish(self.summary.tally)
             self._file.flush()
             return
-        try:
+        with file_errors(path):
             self._refuse_to_lose(path)
             if self.options.resume and path.exists():
                 self._resume(path)
@@ -192,10 +200,6 @@ class Scoring:
                     yield
                 finally:
                     self._output.finish(self.summary.tally)
-        except OSError as error:
-            if isinstance(error, BrokenPipeError):
-                raise
-            raise InputError(f"{path}: {error.strerror or error}") from error
 
     def run(self, lines: Iterator[Line]) -> None:
         """Score the lines. Ctrl-C ends it after what is in flight; a second one at once."""
@@ -351,10 +355,8 @@ class Scoring:
             say(json.dumps(record, ensure_ascii=False))
 
     def _print_tables(self) -> None:
-        from rich.console import Console
-
         summary = self.summary
-        console = Console(stderr=True, highlight=False)
+        console = new_console(err=True)
         console.print(scores_table(summary.tally, summary.by_language))
         if summary.bottlenecks:
             console.print(_bottlenecks(summary.bottlenecks))

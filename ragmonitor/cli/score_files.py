@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from ragmonitor.cli.options import OutputFormat
-from ragmonitor.errors import InputError, SettingsError
+from ragmonitor.errors import InputError, SettingsError, file_errors
 from ragmonitor.evaluators import Table
-from ragmonitor.export.jsonl import encoded
+from ragmonitor.export.jsonl import encoded, owners_alone
 from ragmonitor.offline.scoring import Outcome, is_finished, texts_key
 from ragmonitor.offline.summary import Tally
 from ragmonitor.records import (
@@ -58,7 +58,7 @@ MAX_CELL_BYTES: Final = 64 * 1024 * 1024
 
 def opened(path: Path) -> BinaryIO:
     """Open a file that is written anew; one that is made is its owner's alone: it holds texts."""
-    return open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600))
+    return open(path, "wb", opener=owners_alone)
 
 
 class ScoreFile:
@@ -267,11 +267,8 @@ def written_form(path: Path) -> OutputFormat | None:
     Raises:
         InputError: It cannot be read.
     """
-    try:
-        with path.open("rb") as file:
-            head = [line.rstrip(b"\n") for line in islice(file, LOOKED_AT_LINES)]
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from error
+    with file_errors(path), path.open("rb") as file:
+        head = [line.rstrip(b"\n") for line in islice(file, LOOKED_AT_LINES)]
     if head and head[0].startswith(CSV_BEGINS):
         return "csv"
     if any(_of_line(line) is not None for line in head):
@@ -285,7 +282,7 @@ def read_back(path: Path, form: OutputFormat) -> Generator[Written]:
     Raises:
         InputError: The file cannot be read.
     """
-    try:
+    with file_errors(path):
         if form == "csv":
             yield from _rows_written(path)
             return
@@ -295,8 +292,6 @@ def read_back(path: Path, form: OutputFormat) -> Generator[Written]:
                 written = read(raw.rstrip(b"\n"))
                 if written is not None:
                     yield written
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from error
 
 
 def _of_line(raw: bytes) -> Written | None:

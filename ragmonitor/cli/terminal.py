@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
 FINE = 0
@@ -37,6 +38,13 @@ def accounted_for(*, is_complete: bool) -> str:
 def print_json(value: Any) -> None:
     """Write one JSON object on one line of standard output."""
     typer.echo(json.dumps(value, ensure_ascii=False))
+
+
+def new_console(*, err: bool = False) -> Console:
+    """Return standard output for people, or standard error; no figure in it is coloured."""
+    from rich.console import Console
+
+    return Console(stderr=err, highlight=False)
 
 
 def figures_table(*columns: str, texts: Collection[str] = ()) -> Table:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ragmonitor.addresses import shown
 from ragmonitor.cli.explain import STATE, address, served
 from ragmonitor.cli.options import TailOptions, TopOptions
-from ragmonitor.cli.terminal import FINE, figures_table, print_json, say
+from ragmonitor.cli.terminal import FINE, figures_table, new_console, print_json, say
 from ragmonitor.errors import InputError
 from ragmonitor.settings import Settings
 
@@ -184,11 +184,10 @@ def top(
     Raises:
         RagMonitorError: Nothing answers, or no page is served there.
     """
-    from rich.console import Console
     from rich.live import Live
 
     page, kept = Page(options.address, options.token), _Kept()
-    console = Console(highlight=False)
+    console = new_console()
     known = page.poll()
     kept.add(known["answers"])
     if options.once:

@@ -28,6 +28,13 @@ from ragmonitor.records import (
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 """Of what we make: the lines hold the application's texts. What is there keeps its own."""
+
+
+def owners_alone(name: str, flags: int) -> int:
+    """Open a file for `open(opener=...)`; one that is made is its owner's alone."""
+    return os.open(name, flags, FILE_MODE)
+
+
 _LOOKS, _BETWEEN_LOOKS_S = 10, 0.02
 """At a last line that seems cut short, before a line feed is put behind it."""
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)

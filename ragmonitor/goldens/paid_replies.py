@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +16,8 @@ from typing import Any, Final
 import msgspec
 
 from ragmonitor.capabilities import CapableJudge
-from ragmonitor.errors import InputError, RagMonitorError, SettingsError
+from ragmonitor.errors import InputError, RagMonitorError, SettingsError, file_errors
+from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.goldens.golden_prompts import Task, prompts_version
 from ragmonitor.protocols import Asker
 from ragmonitor.records import Assessment, Interaction, JudgeUsage
@@ -50,10 +50,8 @@ class ReplyFile:
         self.usage = JudgeUsage()
         """Of all runs together."""
         self._replies: dict[str, dict[str, Any]] = {}
-        try:
+        with file_errors(path):
             lines = path.read_bytes().split(b"\n") if path.exists() else []
-        except OSError as error:
-            raise InputError(f"{path}: {error.strerror or error}") from error
         whole = lines[:-1]
         for number, line in enumerate(whole, 1):
             try:
@@ -79,16 +77,12 @@ class ReplyFile:
         """Keep what a call gave and cost. Raises `OSError`."""
         kept = _Line(key=key, reply=None if reply is None else dict(reply), usage=usage)
         data = msgspec.json.encode(kept) + b"\n"
-        with open(self.path, "ab", opener=_for_its_owner) as file:
+        with open(self.path, "ab", opener=owners_alone) as file:
             if self._torn:
                 file.truncate(file.tell() - len(self._torn))
                 self._torn = b""
             file.write(data)
         self._take(kept)
-
-
-def _for_its_owner(name: str, flags: int) -> int:
-    return os.open(name, flags, 0o600)
 
 
 class PaidModel:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from ragmonitor.errors import InputError
+from ragmonitor.errors import InputError, file_errors
 from ragmonitor.records import Assessment
 
 
@@ -33,10 +33,8 @@ class RecordedVerdicts:
         """
         self.path = path
         self._known: dict[str, Assessment] = {}
-        try:
+        with file_errors(path):
             lines = path.read_bytes().splitlines() if path.exists() else []
-        except OSError as error:
-            raise InputError(f"{path}: {error.strerror or error}") from error
         for number, line in enumerate(lines, 1):
             if line.strip():
                 try:

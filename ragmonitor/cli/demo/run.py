@@ -30,7 +30,15 @@ from ragmonitor.cli.destinations import destination, is_free
 from ragmonitor.cli.drivers import FRAMEWORKS, Application, Driver, installed
 from ragmonitor.cli.incident_reports import incidents_of
 from ragmonitor.cli.options import DemoOptions, IncidentSource
-from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, accounted_for, print_json, progress, say
+from ragmonitor.cli.terminal import (
+    FINE,
+    SOMETHING_WRONG,
+    accounted_for,
+    new_console,
+    print_json,
+    progress,
+    say,
+)
 from ragmonitor.errors import MissingExtraError, SettingsError
 from ragmonitor.evaluators import table
 from ragmonitor.goldens.probing import Probe
@@ -449,11 +457,9 @@ def _alarm(demo: Demo) -> dict[str, Any]:
 
 
 def _print_summary(demo: Demo, summary: dict[str, Any], *, interrupted: bool) -> None:
-    from rich.console import Console
-
     from ragmonitor.cli.demo.screen import chart, phases
 
-    console = Console(highlight=False)
+    console = new_console()
     if interrupted:
         console.print("stopped")
     console.print(chart(demo.collector, width=max(10, min(120, console.width - 10))), end="")

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from ragmonitor.errors import InputError
+from ragmonitor.errors import InputError, file_errors
 from ragmonitor.estimation.labels.correction import Label, LabelledTexts
 
 YES: Final = frozenset(("1", "yes", "y", "true", "t", "hallucinated", "x", "是", "有", "真"))
@@ -92,10 +92,8 @@ def read_rows(path: Path) -> Sequence[Label]:
         InputError: The file cannot be read; a column is missing; or a cell says something else,
             with its line and column.
     """
-    try:
+    with file_errors(path):
         text = _decoded(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from error
     head, _, _ = text.partition("\n")
     delimiter = max(",;\t", key=head.count)
     table = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)

@@ -92,7 +92,7 @@ def test_a_file_is_written(tmp_path: Path):
         (["--objective", "faithfulness"], "faithfulness=0.95"),
         (["--objective", "refusal=.1", "--objective", "refusal=.2"], "two objectives for refusal"),
         (["--false-alarm-every", "30"], "30d"),
-        (["-o", "/nowhere/at/all.yml"], "cannot write"),
+        (["-o", "/nowhere/at/all.yml"], "No such file"),
     ],
 )
 def test_what_cannot_be_is_exit_code_2(options: list[str], message: str):

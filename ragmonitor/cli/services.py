@@ -1,0 +1,111 @@
+"""The commands that run until they are stopped: `worker`, `estimator` and `receive`."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+
+from ragmonitor.cli.options import EstimatorOptions, ReceiveOptions, WorkerOptions
+from ragmonitor.cli.terminal import FINE, say
+from ragmonitor.settings import Settings
+from ragmonitor.wiring import redactor_of, restrict_logs
+
+
+def work(options: WorkerOptions) -> int:
+    """Score what is on the stream, and return the exit code.
+
+    Raises:
+        RagMonitorError: The settings cannot be carried out, or another worker has the stream.
+    """
+    from ragmonitor.back_half.stream_sender import stream_in
+    from ragmonitor.back_half.stream_worker import StreamWorker
+
+    settings = Settings.load(stream=options.stream, service=options.service)
+    stop = _begun(settings)
+    worker = StreamWorker(settings, stream_in(settings), redactor=redactor_of(settings, None))
+    say(f"scoring answers of {settings.service!r}; metrics: {_metrics(settings)}")
+    worker.run(stop, drain=options.drain)
+    return FINE
+
+
+def work_beside_others(options: WorkerOptions) -> int:
+    """Score what is on the stream beside other workers, and return the exit code.
+
+    Raises:
+        RagMonitorError: The settings cannot be carried out.
+    """
+    from ragmonitor.fleet.fleet_stream import fleet_stream_in
+    from ragmonitor.fleet.fleet_worker import FleetWorker
+
+    settings = Settings.load(stream=options.stream, service=options.service)
+    stop = _begun(settings)
+    stream = fleet_stream_in(settings)
+    worker = FleetWorker(settings, stream, redactor=redactor_of(settings, None))
+    say(f"scoring answers of {settings.service!r} beside others")
+    worker.run(stop, drain=options.drain)
+    return FINE
+
+
+def estimate(options: EstimatorOptions) -> int:
+    """Keep the numbers of a service, or stand by, and return the exit code.
+
+    Raises:
+        RagMonitorError: The settings cannot be carried out.
+    """
+    from ragmonitor.fleet.estimator import Estimator
+    from ragmonitor.fleet.fleet_stream import fleet_stream_in
+
+    settings = Settings.load(stream=options.stream, service=options.service)
+    stop = _begun(settings)
+    estimator = Estimator(settings, fleet_stream_in(settings))
+    say(f"estimating {settings.service!r}, or standing by")
+    estimator.run(stop, drain=options.drain)
+    return FINE
+
+
+def receive(options: ReceiveOptions) -> int:
+    """Take spans until interrupted, and return the exit code.
+
+    Raises:
+        RagMonitorError: The settings cannot be carried out, or an address is taken.
+    """
+    from ragmonitor.receive import Receiver
+
+    addresses = {
+        name: value
+        for name in ("host", "http_port", "grpc_port")
+        if (value := getattr(options, name)) is not None
+    }
+    settings = Settings.load(
+        service=options.service,
+        judge=options.judge,
+        budget=options.budget,
+        stream=options.stream,
+        receive=addresses,
+        server={"ui": True} if options.ui else None,
+    )
+    stop = _begun(settings)
+    receiver = Receiver(settings, redactor=redactor_of(settings, None))
+    receiver.listen()
+    for listener in receiver.listeners:
+        say(f"taking spans of {settings.service!r}: {listener.protocol} at {listener.url}")
+    say(f"metrics: {_metrics(settings)}")
+    receiver.run(stop)
+    return FINE
+
+
+def _begun(settings: Settings) -> threading.Event:
+    """Let our logs be read, and return what is set by Ctrl-C and SIGTERM."""
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("ragmonitor").setLevel(logging.INFO)
+    restrict_logs(settings, None)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def _metrics(settings: Settings) -> str:
+    server = settings.server
+    return f"http://{server.host}:{server.port}/metrics" if server.enabled else "not served"
