@@ -12,7 +12,6 @@ from ragmonitor.conventions import PROBE_BAGGAGE
 from ragmonitor.evaluators import table, unscorable
 from ragmonitor.guard import record_error, record_problem
 from ragmonitor.judging import ReadingEngine
-from ragmonitor.protocols import Sampler
 from ragmonitor.records import (
     Cause,
     GoldenAnswer,
@@ -22,7 +21,7 @@ from ragmonitor.records import (
     SamplingDecision,
     Severity,
 )
-from ragmonitor.sampling import Budget
+from ragmonitor.sampling import AdaptiveSampler, Budget
 
 GOLDEN_EVALUATORS: Final = (
     "answer_correctness",
@@ -57,7 +56,7 @@ class GoldenBudget:
     that traffic keeps the rest. What is under way may overdraw the share, and is made up for.
     """
 
-    sampler: Sampler
+    sampler: AdaptiveSampler
     """Reserves from the common budget, and refunds."""
     share: Budget
     """With `BUDGET_SHARE` of the common limits."""

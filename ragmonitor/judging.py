@@ -23,7 +23,7 @@ from ragmonitor.guard import (
     record_error,
     record_problem,
 )
-from ragmonitor.protocols import Judge, Sampler
+from ragmonitor.protocols import Judge
 from ragmonitor.records import (
     CERTAIN,
     Assessment,
@@ -39,7 +39,7 @@ from ragmonitor.records import (
     Severity,
     Unscored,
 )
-from ragmonitor.sampling import uniform_of
+from ragmonitor.sampling import AdaptiveSampler, uniform_of
 
 JUDGE_GRACE_S = 5.0
 """Beyond a judge's own time for a reading, after which it is given up."""
@@ -319,7 +319,7 @@ class JudgeConfig:
     second: SecondJudge | None = None
     repeat: RepeatJudge | None = None
     """Reads some answers twice, and the anchors."""
-    sampler: Sampler
+    sampler: AdaptiveSampler
     concurrency: int
     max_pending: int
     """Drawn answers that may wait; beyond, none is drawn."""

@@ -10,18 +10,13 @@ from ragmonitor.feedback import JoinedFeedback
 from ragmonitor.records import (
     AlarmEvent,
     Assessment,
-    CompletedAnswer,
     Estimate,
     Evaluation,
-    GaugeValue,
-    GoldenAnswer,
     Interaction,
     JudgeIdentity,
     JudgeUsage,
     Moments,
-    Prediction,
     Report,
-    SamplingDecision,
     Snapshot,
     SpanReference,
     Status,
@@ -132,60 +127,6 @@ class AskingEvaluator(Protocol):
         self, interaction: Interaction, assessment: Assessment, asker: Asker, /
     ) -> float:
         """Return a score from 0 to 1. Raises `NotScorableError`, `JudgeError`."""
-        ...
-
-
-class Sampler(Protocol):
-    """Decides which answers a judge scores; the inclusion probability is fixed beforehand."""
-
-    def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> SamplingDecision:
-        """Return the chance this answer had and whether it is read.
-
-        Args:
-            interaction: What was answered.
-            uncertainty: As `Prediction.uncertainty`: 1 is an answer as uncertain as most.
-        """
-        ...
-
-    def reserve(self, interaction: Interaction) -> SamplingDecision | None:
-        """Pay for a reading outside the sample; None: the budget has nothing for it now."""
-        ...
-
-    def refund(self, decision: SamplingDecision, spent: float) -> None:
-        """Say what a drawn answer's judging cost in the end, in the budget's unit."""
-        ...
-
-    def boost(self, factor: float) -> None:
-        """Raise the common chance by a factor from now on; 1 ends it. The budget stays."""
-        ...
-
-    def suspect(self, values: Sequence[tuple[str, str]], for_s: float) -> None:
-        """Raise the chance of answers with one of these attributes and values, for a while.
-
-        Args:
-            values: Attribute and value, the most suspicious first.
-            for_s: How long.
-        """
-        ...
-
-    def gauges(self, judge: str) -> Sequence[GaugeValue]:
-        """Return the chance, the traffic and the budget of now, for people."""
-        ...
-
-
-class Queue(Protocol):
-    """Between the application and the worker. Bounded; `put` never blocks and never raises."""
-
-    def put(self, finished: Finished) -> bool:
-        """Take it, or return False: the queue is full."""
-        ...
-
-    def take(self, most: int) -> Sequence[Finished]:
-        """Return up to `most`, oldest first; empty if there is nothing."""
-        ...
-
-    def __len__(self) -> int:
-        """Return how many wait."""
         ...
 
 
@@ -340,72 +281,6 @@ class FeedbackListener(Protocol):
 
     def feedback(self, joined: JoinedFeedback) -> None:
         """Pass one piece of feedback on, without waiting for the network."""
-        ...
-
-
-class Estimates(Protocol):
-    """Unbiased windowed means of what was judged, and the alarms that rest on them."""
-
-    def predict(self, builtin: Report) -> Prediction:
-        """Return what past verdicts say of an answer; called once each, before the draw."""
-        ...
-
-    def awaits(self, builtin: Report, prediction: Prediction, decision: SamplingDecision) -> None:
-        """Take note of an answer that was drawn and whose verdict is on its way."""
-        ...
-
-    def add(self, settled: CompletedAnswer) -> None:
-        """Take in one answer of which nothing more is expected."""
-        ...
-
-    def tick(self) -> Sequence[AlarmEvent]:
-        """Let time pass: windows age, alarms are raised and cleared, state is kept."""
-        ...
-
-    def keep(self) -> Sequence[AlarmEvent]:
-        """Take the newest verdicts into what outlives the process, and return alarms they turn."""
-        ...
-
-    def repeated(self, first: Report, again: Report) -> None:
-        """Take in an answer that the judge read twice."""
-        ...
-
-    def probed(self, answer: GoldenAnswer) -> None:
-        """Take in what came of one golden question."""
-        ...
-
-    def due(self) -> Sequence[Interaction]:
-        """Return answers judged before that the judge is to read again now."""
-        ...
-
-    def checked(self, interaction: Interaction, report: Report | None) -> None:
-        """Take in what came of one that was due; None: it was not read."""
-        ...
-
-    def joined_feedback(self) -> Sequence[JoinedFeedback]:
-        """Return the feedback that was joined with its answer since this was last asked."""
-        ...
-
-    @property
-    def boost(self) -> float:
-        """What the sampling should be raised by for now; 1: nothing suspicious."""
-        ...
-
-    @property
-    def alarmed(self) -> bool:
-        """Whether any alarm is active."""
-        ...
-
-    def snapshot(self) -> Snapshot:
-        """Return every number as of the last tick."""
-        ...
-
-    def clear(self) -> None:
-        """Forget everything; for a forked child, whose parent keeps what was reported."""
-        ...
-
-    def close(self) -> None:
-        """Keep what is to outlive the process. Nothing is added afterwards."""
         ...
 
 

@@ -25,6 +25,7 @@ from ragmonitor.apart import run, within
 from ragmonitor.capabilities import CapableJudge
 from ragmonitor.capture.probe_mark import is_probe
 from ragmonitor.errors import JudgeError
+from ragmonitor.estimation import Statistics
 from ragmonitor.evaluators import Table, unscorable
 from ragmonitor.feedback import JoinedFeedback
 from ragmonitor.forks import WorksInSteps, survive_forks
@@ -44,7 +45,6 @@ from ragmonitor.ledger import Account, Ledger
 from ragmonitor.lock_slices import give_back, say_whether_behind, work_in_slices
 from ragmonitor.protocols import (
     AlarmListener,
-    Estimates,
     Exporter,
     FeedbackListener,
     Finished,
@@ -103,7 +103,7 @@ class Worker(WorksInSteps):
         reader: EveryAnswerReader | None = None,
         runner: JudgeRunner | None,
         entries: Table,
-        estimates: Estimates,
+        estimates: Statistics,
         traces: TraceExporter,
         meters: Meters,
         exporters: Sequence[Exporter],

@@ -18,8 +18,8 @@ import ragmonitor
 from ragmonitor.addresses import shown
 from ragmonitor.cli.destinations import destination, is_free
 from ragmonitor.cli.drivers import FRAMEWORKS, MissingDriverError, load
-from ragmonitor.cli.explain import address, fetched
 from ragmonitor.cli.masking import Masker
+from ragmonitor.cli.monitor_client import address, fetched
 from ragmonitor.cli.options import DoctorOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, new_console, print_json
 from ragmonitor.cli.writable import WriteCheck, checked_file, checked_folder

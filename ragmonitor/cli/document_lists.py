@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ragmonitor.addresses import shown
-from ragmonitor.cli.explain import STATE, address, served
+from ragmonitor.cli.monitor_client import Page
 from ragmonitor.cli.options import DocumentsOptions
 from ragmonitor.cli.terminal import FINE, figures_table, new_console, print_json
 from ragmonitor.errors import InputError
-from ragmonitor.settings import Settings
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-_PAGE = "/ragmonitor/documents.json"
-_HINT = (
-    "the lists stand on the monitor's page: it is served with server.ui=true, to whoever has its "
-    "token, from the first scored answer on"
-)
+FILE = "documents.json"
 
 
 def run(options: DocumentsOptions) -> int:
@@ -29,20 +23,15 @@ def run(options: DocumentsOptions) -> int:
     Raises:
         RagMonitorError: Nothing answers, or no page is served there.
     """
-    url = address(options.address).removesuffix(STATE) + _PAGE
-    token = options.token
-    if token is None:
-        secret = Settings.load().server.ui_token
-        token = "" if secret is None else secret.get_secret_value()
+    page = Page(options.address, options.token)
+    url = shown(page.url + FILE)
+    lists = page.json(FILE, "kept", "judged")
     try:
-        lists = json.loads(served(url, token=token))
         tables = list(_tables(lists))
-    except InputError as error:
-        raise InputError(f"{error}; {_HINT}") from error
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise InputError(f"{shown(url)} serves no lists of documents; {_HINT}") from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InputError(f"{url} is of another version of ragmonitor") from error
     if options.json_output:
-        print_json({"url": shown(url)} | lists)
+        print_json({"url": url} | lists)
     else:
         _print(url, lists, tables)
     return FINE
@@ -51,7 +40,7 @@ def run(options: DocumentsOptions) -> int:
 def _print(url: str, lists: Mapping[str, Any], tables: Sequence[tuple[str, Table]]) -> None:
     console = new_console()
     console.print(
-        f"{shown(url)}, now: {lists['kept']:,} documents, by {lists['judged']:,} scored answers",
+        f"{url}, now: {lists['kept']:,} documents, by {lists['judged']:,} scored answers",
         markup=False,
         soft_wrap=True,
     )

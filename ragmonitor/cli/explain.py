@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from http.client import HTTPException
 from typing import TYPE_CHECKING, Any, Final
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit, urlunsplit
-from urllib.request import (
-    HTTPHandler,
-    HTTPSHandler,
-    OpenerDirector,
-    ProxyHandler,
-    Request,
-    build_opener,
-)
 
 from ragmonitor import metrics as names
 from ragmonitor.addresses import shown
+from ragmonitor.cli.monitor_client import address, fetched
 from ragmonitor.cli.monitor_state import Learned, PlanningRow, Sampling, ServiceState
 from ragmonitor.cli.options import ExplainOptions
 from ragmonitor.cli.terminal import FINE, figures_table, new_console, print_json
@@ -31,19 +19,11 @@ from ragmonitor.estimation.detector import DAY_S
 from ragmonitor.estimation.early_warning import THRESHOLD_DAYS as EARLY_WARNING_DAYS
 from ragmonitor.estimation.signals import EMPTY_RETRIEVAL, NEW_QUESTION, WEAK_RETRIEVAL, slice_of
 from ragmonitor.export.content import finite
-from ragmonitor.settings import Settings
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-HTTP_TIMEOUT_S: Final = 10.0
-MAX_BYTES: Final = 64 * 1024 * 1024
-METRICS: Final = "/metrics"
-STATE: Final = "/metrics.json"
-_LOCAL: Final = re.compile(r"localhost|127(\.\d+){3}|::1")
-_ANY_HOST: Final = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not listened on
-_DEFAULT_PORT: Final = 9464
 _INPUTS: Final = (EMPTY_RETRIEVAL, WEAK_RETRIEVAL, NEW_QUESTION)
 
 
@@ -69,97 +49,6 @@ def run(options: ExplainOptions) -> int:
     else:
         _print_all(shown(url), chosen)
     return FINE
-
-
-def address(host_or_url: str | None, path: str = STATE) -> str:
-    """Return the address of the state, from that of /metrics or from a host and a port.
-
-    Args:
-        host_or_url: As a user gives it; None: as the settings say.
-        path: Of what is wanted there.
-
-    Raises:
-        InputError: It is no address of HTTP.
-        SettingsError: None is given, and the settings cannot be read.
-    """
-    if host_or_url is None:
-        settings = Settings.load()
-        host = settings.server.host
-        host = "127.0.0.1" if host in _ANY_HOST else f"[{host}]" if ":" in host else host
-        return f"http://{host}:{settings.server.port or _DEFAULT_PORT}{path}"
-    absolute = host_or_url if "://" in host_or_url else f"http://{host_or_url}"
-    try:
-        parts = urlsplit(absolute)
-        is_http = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        is_http = False
-    if not is_http:
-        raise InputError(
-            f"{shown(absolute)!r} is no address of HTTP, such as http://127.0.0.1:9464/metrics"
-        )
-    prefix = parts.path.rstrip("/").removesuffix(".json").removesuffix(METRICS)
-    prefix = prefix.removesuffix("/ragmonitor")
-    return urlunsplit(parts._replace(path=f"{prefix}{path}", query="", fragment=""))
-
-
-def fetched(url: str, *, timeout_s: float = HTTP_TIMEOUT_S) -> list[dict[str, Any]]:
-    """Return the records of the services whose state is served at an address.
-
-    Raises:
-        InputError: Nothing answers, or not with the state of a monitor.
-    """
-    try:
-        return list(json.loads(served(url, timeout_s=timeout_s))["services"])
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise InputError(f"{shown(url)} serves no state of a monitor of ragmonitor") from error
-
-
-def served(url: str, *, token: str = "", timeout_s: float = HTTP_TIMEOUT_S) -> bytes:
-    """Return what a monitor serves at an address.
-
-    Args:
-        url: The address.
-        token: The page's; empty: none is sent.
-        timeout_s: Of connecting, and of each reading.
-
-    Raises:
-        InputError: Nothing answers, or not as a monitor does.
-    """
-    named = shown(url)
-    request = Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})  # noqa: S310 - `address` has looked
-    try:
-        with _opener(url).open(request, timeout=timeout_s) as reply:
-            body: bytes = reply.read(MAX_BYTES + 1)
-    except HTTPError as error:
-        error.close()
-        if error.code in (401, 403):
-            raise InputError(
-                f"{named} answers with status {error.code}: the page needs its token "
-                "(server.ui_token), by --token or the variable RAGMONITOR_SERVER__UI_TOKEN"
-            ) from error
-        raise InputError(
-            f"{named} answers with status {error.code}, not with a monitor's state; give the "
-            "address that the monitor itself serves, not one at which its registry is mounted"
-        ) from error
-    except (URLError, OSError, HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise InputError(
-            f"nothing answers at {named} ({reason}); is the monitored application running? "
-            "It serves /metrics from its first interaction on"
-        ) from error
-    if len(body) > MAX_BYTES:
-        raise InputError(f"{named} serves more than {MAX_BYTES // 2**20} MiB")
-    return body
-
-
-def _opener(url: str) -> OpenerDirector:
-    # A proxy that the environment names is for other machines, and knows nothing of this one.
-    if _LOCAL.fullmatch(urlsplit(url).hostname or ""):
-        return build_opener(ProxyHandler({}), HTTPHandler, HTTPSHandler)
-    return build_opener()
-
-
-# --- for people -----------------------------------------------------------------------------------
 
 
 def _print_all(url: str, states: list[ServiceState]) -> None:

@@ -23,7 +23,7 @@ from ragmonitor.causes.comparison import (
     compare,
 )
 from ragmonitor.causes.versions import AMOUNTS
-from ragmonitor.cli.explain import address, fetched, served
+from ragmonitor.cli.monitor_client import address, fetched, served
 from ragmonitor.cli.options import GateOptions
 from ragmonitor.cli.terminal import FINE, print_json, say
 from ragmonitor.errors import InputError

@@ -18,6 +18,7 @@ from ragmonitor.cli.golden_options import (
     MineOptions,
     ReviewOptions,
 )
+from ragmonitor.cli.monitor_client import Page
 from ragmonitor.cli.terminal import (
     FINE,
     SOMETHING_WRONG,
@@ -27,7 +28,6 @@ from ragmonitor.cli.terminal import (
     progress,
     say,
 )
-from ragmonitor.cli.watching import Page
 from ragmonitor.errors import InputError, SettingsError, file_errors
 from ragmonitor.goldens import Difficulty, GoldenKind, read_goldens, write_goldens
 from ragmonitor.goldens.generating import Generation, generate

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 
 from ragmonitor.addresses import shown
-from ragmonitor.cli.explain import address, served
+from ragmonitor.cli.monitor_client import Page
 from ragmonitor.cli.options import (
     IncidentExportOptions,
     IncidentListOptions,
@@ -23,8 +23,6 @@ from ragmonitor.incidents.journal import STATE_VERSION, read_file
 from ragmonitor.incidents.rendering import Links, headline
 from ragmonitor.settings import Settings
 from ragmonitor.state import state_of_service
-
-INCIDENTS = "/ragmonitor/incidents.json"
 
 
 def list_all(options: IncidentListOptions) -> int:
@@ -75,12 +73,12 @@ def incidents_of(source: IncidentSource) -> Sequence[Incident]:
         InputError: It cannot be read, or none is named.
     """
     if source.address is not None:
-        url = address(source.address, INCIDENTS)
+        page = Page(source.address, source.token)
+        listed = page.json("incidents.json", "incidents")["incidents"]
         try:
-            listed = json.loads(served(url, token=source.token))["incidents"]
             return [Incident.model_validate(each) for each in listed]
-        except (ValueError, TypeError, KeyError, RecursionError, ValidationError) as error:
-            raise InputError(f"{shown(url)} serves no incidents of ragmonitor") from error
+        except (TypeError, ValidationError) as error:
+            raise InputError(f"{shown(page.url)} serves no incidents of ragmonitor") from error
     settings = Settings.load(state=source.state, service=source.service)
     file = state_of_service(settings.state, "incidents", settings.service, version=STATE_VERSION)
     if file is None:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ragmonitor import __version__
 from ragmonitor.addresses import shown
-from ragmonitor.cli.explain import STATE, address, fetched, served
 from ragmonitor.cli.masking import Masker
+from ragmonitor.cli.monitor_client import STATE, Page, address, fetched
 from ragmonitor.cli.monitor_state import ServiceState
 from ragmonitor.cli.options import McpOptions
 from ragmonitor.cli.terminal import FINE, say
@@ -30,7 +30,6 @@ HOST: Final = "127.0.0.1"
 MAX_ANSWERS: Final = 50
 MAX_REPLIES: Final = 100
 """Of the page's state, which comes in several."""
-PAGE: Final = "/ragmonitor/"
 INSTRUCTIONS: Final = (
     "Reads a running monitor of a RAG application. Rates are weighted estimates with 95 % "
     "intervals: quote the interval with the mean, and do not call a difference real while "
@@ -56,9 +55,8 @@ class MonitorTools:
         Raises:
             InputError: It is no address of HTTP.
         """
-        self._address = host_or_url
         self._state_url = address(host_or_url, STATE)
-        self._token = token
+        self._page = Page(host_or_url, token)
 
     def all(self) -> tuple[Callable[..., Any], ...]:
         """Return every tool."""
@@ -111,7 +109,7 @@ class MonitorTools:
 
     def incidents(self) -> dict[str, Any]:
         """List the incidents that are kept, the newest first: id, times and a headline."""
-        state = json.loads(self._page("state.json"))
+        state = self._page.json("state.json", "incidents")
         return {
             "incidents": [
                 {
@@ -131,7 +129,7 @@ class MonitorTools:
         """
         if not id.replace("-", "").replace("_", "").isalnum():
             raise InputError(f"{id!r} is no id of an incident; the tool `incidents` lists them")
-        return self._page(f"incidents/{id}.md", f"?lang={language}")
+        return self._page.text(f"incidents/{id}.md?lang={language}")
 
     def slices(self, dimension: str = "", window: Window = "24h") -> dict[str, Any]:
         """Return hallucination rates of parts of the traffic, with 95 % intervals, worst first.
@@ -149,7 +147,7 @@ class MonitorTools:
 
     def documents(self) -> dict[str, Any]:
         """Return documents that go with bad answers: misleading, noise, missing, conflicting."""
-        return dict(json.loads(self._page("documents.json")))
+        return self._page.json("documents.json")
 
     def changes(self) -> dict[str, Any]:
         """Return what happened to the application, and when signals changed.
@@ -193,15 +191,13 @@ class MonitorTools:
     def _services(self) -> list[dict[str, Any]]:
         return fetched(self._state_url)
 
-    def _page(self, name: str, query: str = "") -> str:
-        url = address(self._address, PAGE + name)
-        return served(url + query, token=self._token).decode("utf-8", "replace")
-
     def _answers(self) -> list[dict[str, Any]]:
         found: dict[int, dict[str, Any]] = {}
         since = ""
         for _ in range(MAX_REPLIES):
-            state = json.loads(self._page("state.json", f"?since={since}"))
+            state = self._page.json(
+                f"state.json?since={since}", "answers", "cursor", "more", "kept"
+            )
             found.update((each["number"], each) for each in state["answers"])
             since = state["cursor"]
             if not state["more"]:

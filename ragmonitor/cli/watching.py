@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from ragmonitor.addresses import shown
-from ragmonitor.cli.explain import STATE, address, served
+from ragmonitor.cli.monitor_client import Page
 from ragmonitor.cli.options import TailOptions, TopOptions
 from ragmonitor.cli.terminal import FINE, figures_table, new_console, print_json, say
 from ragmonitor.errors import InputError
-from ragmonitor.settings import Settings
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -24,50 +21,10 @@ MAX_ANSWERS: Final = 5
 MAX_PRINTED: Final = 1_000
 """Answers of which `tail` knows that it has printed them; the page keeps 300 at most."""
 MAX_TEXT: Final = 200
-_PAGE: Final = "/ragmonitor/state.json"
-_HINT: Final = "the monitor serves it with server.ui=true, to whoever has its token"
 _RATES: Final = (
     *("hallucination", "minor_hallucination", "refusal"),
     *("empty_retrieval", "weak_retrieval", "new_question"),
 )
-
-
-class Page:
-    """The page of a running monitor, read again and again: each time only what is new."""
-
-    def __init__(self, host_or_url: str | None, token: str | None) -> None:
-        """Read nothing yet.
-
-        Args:
-            host_or_url: As a user gives it; None: as the settings say.
-            token: Of the page; None: as the settings say.
-        """
-        self.url = address(host_or_url).removesuffix(STATE) + _PAGE
-        if token is None:
-            secret = Settings.load().server.ui_token
-            token = "" if secret is None else secret.get_secret_value()
-        self._token = token
-        self._cursor = ""
-
-    def poll(self) -> dict[str, Any]:
-        """Return the state, whose `answers` are those that came or changed since the last call.
-
-        Raises:
-            InputError: Nothing answers, or no page is served there.
-        """
-        answers: list[dict[str, Any]] = []
-        while True:
-            try:
-                body = served(f"{self.url}?since={self._cursor}", token=self._token)
-                state: dict[str, Any] = json.loads(body)
-                answers += state["answers"]
-                self._cursor, more = str(state["cursor"]), state["more"]
-            except InputError as error:
-                raise InputError(f"{error}; {_HINT}") from error
-            except (ValueError, TypeError, KeyError, RecursionError) as error:
-                raise InputError(f"{shown(self.url)} serves no page; {_HINT}") from error
-            if not more:
-                return state | {"answers": sorted(answers, key=lambda each: each["at_s"])}
 
 
 def _states(

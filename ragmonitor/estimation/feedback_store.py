@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ragmonitor.feedback import Feedback, JoinedFeedback
 from ragmonitor.guard import record_problem, record_unkept
@@ -15,6 +15,8 @@ from ragmonitor.state import StateFile
 
 if TYPE_CHECKING:
     import sqlite3
+
+    from ragmonitor.state.redis_rows import RedisRows
 
 STATE_VERSION: Final = 1
 MAX_IN_MEMORY: Final = 20_000
@@ -52,18 +54,6 @@ class KnownAnswer(NamedTuple):
     trace_state: str
 
 
-class SharedAnswers(Protocol):
-    """Where processes of several machines find each other's answers."""
-
-    def keep(self, rows: Mapping[str, Sequence[Any]]) -> None:
-        """Keep answers, as rows by id. Raises `OSError`."""
-        ...
-
-    def find(self, ids: Sequence[str]) -> Mapping[str, Sequence[Any]]:
-        """Return the answers that are known. Raises `OSError`, `ValueError`."""
-        ...
-
-
 class Agreement(NamedTuple):
     """Answers of which both a judge and people said whether they are good."""
 
@@ -88,7 +78,7 @@ class FeedbackStore:
     """
 
     def __init__(
-        self, path: Path | None, *, max_answers: int, shared: SharedAnswers | None = None
+        self, path: Path | None, *, max_answers: int, shared: RedisRows | None = None
     ) -> None:
         """Touch nothing yet.
 

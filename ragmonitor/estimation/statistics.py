@@ -34,7 +34,7 @@ _UNPREDICTED = Prediction()
 
 
 class Statistics:
-    """Predicts, sums up, and watches: the stage `Estimates` of one service.
+    """Predicts, sums up, and watches: the estimation of one service.
 
     Each statistic is a `Part`. This class knows the order in which they see an answer, and the few
     that others need: the means, the alarms, the early warning, the predictions and the judge's

@@ -51,7 +51,7 @@ from ragmonitor.metrics import (
     STREAM_SETTLED,
     STREAM_UP,
 )
-from ragmonitor.protocols import AlarmListener, Estimates, FeedbackListener, SnapshotListener
+from ragmonitor.protocols import AlarmListener, FeedbackListener, SnapshotListener
 from ragmonitor.records import (
     AlarmEvent,
     Cause,
@@ -247,7 +247,7 @@ class Term:
             # It draws nothing: what it is told, the workers are told.
             self._judging.sampler.suspect = self._suspect  # type: ignore[method-assign]
         self._statistics = estimates_of(settings, reader or builtin, self._judging, None)
-        self.estimates: Estimates = self._statistics
+        self.estimates = self._statistics
         """The statistics: those of a single process."""
         incidents.finders = [
             each for each in self._statistics.parts if isinstance(each, CauseFinder)

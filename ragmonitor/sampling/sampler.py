@@ -13,7 +13,7 @@ from ragmonitor.records import Cause, GaugeValue, Interaction, SamplingDecision,
 from ragmonitor.sampling.arrivals import Arrivals
 from ragmonitor.sampling.budget import Budget
 from ragmonitor.sampling.consistent_draws import is_drawn
-from ragmonitor.sampling.floors import SUSPECT_S, Floors
+from ragmonitor.sampling.floors import Floors
 
 ARRIVALS_HALF_LIFE_S: Final = 120.0
 UNIFORM_SHARE: Final = 0.5
@@ -254,7 +254,7 @@ class AdaptiveSampler:
         """Take note of how many answers come in per second at all that draw from this budget."""
         self._arrivals_of_all_per_s = per_s
 
-    def suspect(self, values: Sequence[tuple[str, str]], for_s: float = SUSPECT_S) -> None:
+    def suspect(self, values: Sequence[tuple[str, str]], for_s: float) -> None:
         """Give attributes and values that are suspicious a floor for a time, worst first."""
         if self._floors is not None:
             self._floors.suspect(values, self._clock(), for_s)

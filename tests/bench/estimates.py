@@ -45,7 +45,6 @@ from ragmonitor.estimation.residuals import Residuals  # noqa: E402
 from ragmonitor.estimation.signals import Outcome  # noqa: E402
 from ragmonitor.estimation.sums import Sums, difference, group_of  # noqa: E402
 from ragmonitor.judges.builtin import BuiltinJudge  # noqa: E402
-from ragmonitor.protocols import Sampler  # noqa: E402
 from ragmonitor.records import Chunk, Estimate, Interaction, Moments, SamplingDecision, SeriesKey  # noqa: E402
 from ragmonitor.sampling import AdaptiveSampler, Budget, uniform_of  # noqa: E402
 from ragmonitor.testing import ManualClock  # noqa: E402
@@ -77,7 +76,7 @@ WARM_UP = 1_000
 class Uniformly:
     """A sampler that is told of no uncertainty."""
 
-    def __init__(self, sampler: Sampler) -> None:
+    def __init__(self, sampler: AdaptiveSampler) -> None:
         self._sampler = sampler
         self.refund = sampler.refund
         self.boost = sampler.boost
@@ -170,7 +169,7 @@ class Blocks:
 
 
 def service_of(
-    sampler: Callable[[ManualClock], Sampler],
+    sampler: Callable[[ManualClock], AdaptiveSampler],
     *,
     seed: int,
     evaluators: Sequence[str],
@@ -191,7 +190,7 @@ def service_of(
 def blocks_of(stream: Stream, key: SeriesKey, truth: float, *, uniform: bool) -> dict[int, Tally]:
     """Return the intervals of every block of a stream."""
 
-    def sampler(clock: ManualClock) -> Sampler:
+    def sampler(clock: ManualClock) -> AdaptiveSampler:
         drawn = AdaptiveSampler(FRACTION, clock=clock)
         return Uniformly(drawn) if uniform else drawn
 
@@ -461,7 +460,7 @@ def bursts(days: float) -> None:
 class Noted:
     """A sampler of which it is noted when it drew."""
 
-    def __init__(self, sampler: Sampler, clock: ManualClock, times: list[float]) -> None:
+    def __init__(self, sampler: AdaptiveSampler, clock: ManualClock, times: list[float]) -> None:
         self._sampler = sampler
         self._clock = clock
         self._times = times

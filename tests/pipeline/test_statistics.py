@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from ragmonitor.estimation import summarise
-from ragmonitor.protocols import Sampler
 from ragmonitor.records import Estimate, Interaction, Report, SamplingDecision, SeriesKey, Window
 from ragmonitor.sampling import AdaptiveSampler, Budget
 from ragmonitor.testing import ManualClock
@@ -83,7 +82,7 @@ def run(service: Service, stream: Stream) -> Service:
 class Looking:
     """A sampler that remembers the verdicts it drew, to form the mean that others would."""
 
-    def __init__(self, sampler: Sampler) -> None:
+    def __init__(self, sampler: AdaptiveSampler) -> None:
         self._sampler = sampler
         self.drawn: set[str] = set()
         self.refund, self.boost = sampler.refund, sampler.boost

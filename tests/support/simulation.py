@@ -28,7 +28,6 @@ from ragmonitor.estimation.signals import outcomes
 from ragmonitor.estimation.sums import Sums
 from ragmonitor.fleet.estimator import ARRIVALS_HALF_LIFE_S
 from ragmonitor.fleet.settled_order import SettledOrder
-from ragmonitor.protocols import Estimates, Sampler
 from ragmonitor.records import (
     AlarmEvent,
     CompletedAnswer,
@@ -73,8 +72,8 @@ class Service:
     clock is set to each answer's time, and to each tick's.
     """
 
-    estimates: Estimates
-    sampler: Sampler | None
+    estimates: Statistics
+    sampler: AdaptiveSampler | None
     """None: only the built-in judge."""
     clock: ManualClock
     """Seconds since the stream began."""
@@ -129,7 +128,7 @@ class Service:
         if self.sampler is not None:
             self.sampler.boost(self.estimates.boost)
 
-    def _place(self) -> tuple[Callable[[Report], Prediction], Sampler | None]:
+    def _place(self) -> tuple[Callable[[Report], Prediction], AdaptiveSampler | None]:
         """Return what predicts and what draws the next answer."""
         return self.estimates.predict, self.sampler
 
@@ -238,7 +237,7 @@ class FleetService(Service):
                 self._calibration(f"{worker}").path.write_bytes(content)
                 predictions.reload()
 
-    def _place(self) -> tuple[Callable[[Report], Prediction], Sampler | None]:
+    def _place(self) -> tuple[Callable[[Report], Prediction], AdaptiveSampler | None]:
         worker = self._luck.randrange(len(self.samplers))
         predictions = self._predictions[worker]
         self._arrived += 1
@@ -352,7 +351,7 @@ def statistics(
     )
 
 
-def sums_of(estimates: Estimates, key: SeriesKey) -> Sums | None:
+def sums_of(estimates: Statistics, key: SeriesKey) -> Sums | None:
     """Return a series' sums since the beginning; None: nothing was added to it."""
     assert isinstance(estimates, Statistics)
     return estimates._means._windows.sums(key)

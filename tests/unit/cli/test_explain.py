@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
-from ragmonitor.cli.explain import address
+from ragmonitor.cli.monitor_client import address
 from ragmonitor.cli.monitor_state import ServiceState
 from ragmonitor.errors import InputError
 from ragmonitor.estimation import summarise
