@@ -161,6 +161,7 @@ def test_each_worker_is_judged_out_of_one_budget(kind: str, tmp_path: Path) -> N
             kind,
             tmp_path,
             RAGMONITOR_JUDGE__API_BASE=openai.api_base,
+            RAGMONITOR_JUDGE__REPEAT_RATE="0",  # each call counted is an answer
             RAGMONITOR_BUDGET__CALLS_PER_HOUR=str(BUDGET),
         ) as served,
     ):
