@@ -141,7 +141,8 @@ def test_a_judge_reads_the_drawn_share_and_its_scores_are_weighted(reports):
         rate = total(
             monitor.registry, "ragmonitor_hallucination_rate", judge="scripted", window="1h"
         )
-        assert rate == 1.0
+        # Predictions get better from verdict to verdict, so the last digits depend on their order.
+        assert rate == pytest.approx(1.0, abs=0.01)
 
 
 @pytest.mark.parametrize(
