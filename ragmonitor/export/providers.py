@@ -240,6 +240,8 @@ class Providers:
         """Of spans of our own provider; an application's provider makes its own."""
         tracers = partial(_tracers, resource, deliveries, self.ids)
         loggers = partial(_loggers, resource, deliveries)
+        self._tracer: tuple[trace.TracerProvider, trace.Tracer] | None = None
+        """The last one, and the provider that it is of."""
         self._deliveries: list[_Deliveries] = []
         self._flushes = True
         """Whether the last flush sent everything in time."""
@@ -253,7 +255,11 @@ class Providers:
     def tracer(self) -> trace.Tracer | None:
         """Return the tracer; None: there is nowhere to send traces."""
         provider: trace.TracerProvider | None = self._traces.provider()
-        return None if provider is None else provider.get_tracer(SCOPE, package_version())
+        if provider is None:
+            return None
+        if self._tracer is None or self._tracer[0] is not provider:
+            self._tracer = provider, provider.get_tracer(SCOPE, package_version())
+        return self._tracer[1]
 
     def logger(self) -> _logs.Logger | None:
         """Return the logger; None: there is nowhere to send log events."""
@@ -293,7 +299,7 @@ class Providers:
     def close(self) -> None:
         """Shut down what is ours; the application's providers stay as they are."""
         owned = [each.own for each in (self._traces, self._logs) if each.own is not None]
-        self._traces.own = self._logs.own = None
+        self._traces.own = self._logs.own = self._tracer = None
 
         def shut_down() -> bool:
             for provider in owned:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, TypeVar
 
-from ragmonitor.export.content import clipped, compact_json, encodable, mapped, size_bytes
+from ragmonitor.export.content import clipped, compact_json, encodable, size_bytes
 
 Value = str | bool | int | float | list[str]
 Attributes = dict[str, Value]
@@ -161,17 +161,21 @@ def _largest(low: int, high: int, fits: Callable[[int], bool]) -> int | None:
     return low
 
 
+_NUMBERS = frozenset({bool, int, float})
+
+
 def cut(value: Any, max_bytes: int) -> Any:
     """Return a value for JSON with every text in it cut to so many bytes."""
-
-    def shortened(each: Any) -> Any:
-        if type(each) is str and len(each) <= max_bytes and each.isascii():
-            return each
-        if each is None or isinstance(each, bool | int | float):
-            return each
-        return clipped(each if isinstance(each, str) else str(each), max_bytes)
-
-    return mapped(value, shortened)
+    kind = type(value)
+    if kind is str and len(value) <= max_bytes and value.isascii():
+        return value
+    if value is None or kind in _NUMBERS or isinstance(value, float | int):
+        return value
+    if isinstance(value, dict):
+        return {str(key): cut(inner, max_bytes) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [cut(inner, max_bytes) for inner in value]
+    return clipped(value if isinstance(value, str) else str(value), max_bytes)
 
 
 class SpanBudget:

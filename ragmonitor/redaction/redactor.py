@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from ragmonitor.errors import RagMonitorError, SettingsError
 from ragmonitor.guard import record_error
 from ragmonitor.records import Chunk, Interaction, error_type
 from ragmonitor.redaction.credentials import is_secret_under, secrets_in, without_secrets
-from ragmonitor.redaction.detections import MARK, redacted
+from ragmonitor.redaction.detections import MARK, Detection, redacted
 from ragmonitor.redaction.personal import PersonalData
 
 Redact = Callable[[str], str]
@@ -27,6 +28,9 @@ MAX_DEPTH = 10
 MIN_KNOWN = 8
 """Characters from which on a secret is recognised again where nothing gives it away."""
 MAX_KNOWN = 200
+MAX_CLEAN = 256
+"""Texts without a secret that are remembered as such: none that holds one is."""
+MAX_CLEAN_CHARACTERS = 6_000
 
 
 class RedactionError(RagMonitorError):
@@ -129,6 +133,34 @@ class Redactor:
         return text
 
 
+class _FoundError(Exception):
+    """There are secrets in a text; raised, because what raises is not kept."""
+
+
+@lru_cache(maxsize=MAX_CLEAN)
+def _expect_clean(text: str) -> None:
+    """Do nothing, at once for a text in which nothing was found lately.
+
+    Raises:
+        _FoundError: With the secrets that were found.
+    """
+    found = secrets_in(text)
+    if found:
+        raise _FoundError(found)
+
+
+def _secrets_in(text: str) -> Sequence[Detection]:
+    """Return the secrets in a text; faster for chunks that are retrieved again and again."""
+    if len(text) > MAX_CLEAN_CHARACTERS:
+        return secrets_in(text)
+    try:
+        _expect_clean(text)
+    except _FoundError as error:
+        found: Sequence[Detection] = error.args[0]
+        return found
+    return ()
+
+
 def _without_secrets(interaction: Interaction) -> dict[tuple[str, str], str]:
     """Return the texts of a record without secrets, by text and name."""
     cleaned: dict[tuple[str, str], str] = {}
@@ -136,7 +168,7 @@ def _without_secrets(interaction: Interaction) -> dict[tuple[str, str], str]:
 
     def clean(text: str, name: str) -> str:
         if text and (text, name) not in cleaned:
-            secrets = secrets_in(text)
+            secrets = _secrets_in(text)
             cleaned[text, name] = redacted(text, secrets)
             for secret in secrets:
                 known.setdefault(text[secret.start : secret.end], secret.kind)

@@ -3,11 +3,12 @@
 import asyncio
 import json
 import re
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.judges.builtin import BuiltinJudge, assess
+from ragmonitor.judges.builtin import BuiltinJudge, assess, passage_index
 from ragmonitor.judges.builtin.passage_index import kept_reading, read_chunk
 from ragmonitor.judges.builtin.speech_act_phrases import REFUSALS
 from ragmonitor.judges.builtin.speech_acts import may_refuse
@@ -203,3 +204,11 @@ def test_a_chunk_read_before_changes_nothing(query: str, chunks: list[str], answ
     fresh = assess(query, chunks, answer)
     assert assess(query, chunks, answer) == fresh
     assert all(kept_reading(chunk) == read_chunk(chunk) for chunk in chunks)
+
+
+@given(TEXTS, st.lists(TEXTS, max_size=20), TEXTS)
+def test_in_many_chunks_the_same_is_found_as_in_few(query: str, chunks: list[str], answer: str):
+    """Whether keys are looked up chunk by chunk or in one table changes no assessment."""
+    apart = assess(query, chunks, answer)
+    with patch.object(passage_index, "MAX_APART", 0):
+        assert assess(query, chunks, answer) == apart

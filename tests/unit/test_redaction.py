@@ -7,7 +7,7 @@ import pytest
 
 from ragmonitor.errors import SettingsError
 from ragmonitor.records import Chunk, Message
-from ragmonitor.redaction import Redactor
+from ragmonitor.redaction import Redactor, redactor
 from tests.support.stories import interaction
 
 KEY = "sk-proj-" + "a1B2c3D4e5" * 4
@@ -38,6 +38,17 @@ def test_secrets_are_gone_from_every_text_by_default():
     assert KEY not in repr(asdict(found))
     assert found.answer == "Use [redacted:api_key] now"
     assert found.attributes == {"note": "key [redacted:api_key]"}
+
+
+def test_a_text_with_a_secret_is_found_out_again_and_not_remembered():
+    """What is remembered of texts, so that chunks are looked through once, are clean ones only."""
+    told = interaction(texts=(f"Use {KEY} now",))
+    shown = [Redactor()(told).chunks[0].text for _ in range(2)]
+    assert shown == ["Use [redacted:api_key] now"] * 2
+    hits = redactor._expect_clean.cache_info().hits
+    with pytest.raises(redactor._FoundError):
+        redactor._expect_clean(f"Use {KEY} now")
+    assert redactor._expect_clean.cache_info().hits == hits
 
 
 def test_what_is_known_to_be_right_is_redacted_too():

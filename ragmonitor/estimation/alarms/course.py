@@ -35,10 +35,12 @@ class Tally:
 
     def absorb(self, other: Tally) -> None:
         """Add what another one holds; beyond `MAX_BEFORE` all count half."""
-        summed = [a + b for a, b in zip(astuple(self), astuple(other), strict=True)]
-        share = 0.5 if summed[0] > MAX_BEFORE else 1.0
-        for name, value in zip(self.__slots__, summed, strict=True):
-            setattr(self, name, value * share)
+        share = 0.5 if self.scored + other.scored > MAX_BEFORE else 1.0
+        self.scored = share * (self.scored + other.scored)
+        self.graded = share * (self.graded + other.graded)
+        self.bad = share * (self.bad + other.bad)
+        self.weight = share * (self.weight + other.weight)
+        self.weighted = share * (self.weighted + other.weighted)
 
 
 @dataclass(slots=True)

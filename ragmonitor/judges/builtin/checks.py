@@ -86,18 +86,21 @@ def _missing(text: str, own: set[str], overlap: Overlap, index: PassageIndex) ->
     if not missing:
         return []
     near = [index.details[at].by_class for at in overlap.window]
+    classes = [detail_class(term) for term in missing]
     has_rival = {
-        rivals: any(not of.get(rivals, set()) <= own for of in near)
-        for rivals in {detail_class(term) for term in missing}
+        rivals: any(not of.get(rivals, set()) <= own for of in near) for rivals in set(classes)
     }
-    return [FailedCheck(_reason(term), term, has_rival[detail_class(term)]) for term in missing]
+    return [
+        FailedCheck(_reason(term, rivals), term, has_rival[rivals])
+        for term, rivals in zip(missing, classes, strict=True)
+    ]
 
 
-def _reason(term: Term) -> Reason:
-    """Return which check a missing number, date or name fails."""
+def _reason(term: Term, rivals: str) -> Reason:
+    """Return which check a missing number, date or name of a class fails."""
     if term.kind == "name":
         return "name"
-    return "date" if term.kind == "date" or detail_class(term) == "a year" else "number"
+    return "date" if term.kind == "date" or rivals == "a year" else "number"
 
 
 _BEGINS_CLAUSE = frozenset(':.!?"“‘*#>-–—•：。！？|')

@@ -58,17 +58,15 @@ _TELLS: Final = _words(
 _CHINESE_TELLS: Final = (
     _words("提到 提及 指出 显示 说明 表明 描述 记载 介绍 写道 称 中说 给出 列出") + "[了的]?"
 )
-_SIGN: Final = lazy_pattern(
-    _any(
-        r"[\[【［(（†]|-{3}|={3}|[*_]{3}",
-        _words("passage document doc source chunk context excerpt snippet text article result"),
-        _words("information material knowledge references citations answer summary conclusion"),
-        _CHINESE_SOURCE,
-        _words("内容 信息 文章 出处 引用 文献 答 总结 结论"),
-    ),
-    re.IGNORECASE,
-)
-"""All framing holds one of these signs: to look for them is quicker."""
+_SIGN_WORDS: Final = """
+    --- === *** **_ *_* *__ _** _*_ __* ___
+    passage doc source chunk context excerpt snippet text article result
+    information material knowledge references citations answer summary conclusion
+    资料 文档 文件 段落 片段 来源 上下文 材料 检索结果 检索内容 知识库
+    原文 文中 文本 参考信息 内容 信息 文章 出处 引用 文献 答 总结 结论
+    """
+_SIGNS: Final = (*"[【［(（†", *_SIGN_WORDS.split())
+"""All framing holds one of these, in lower case: to look for them is quicker."""
 _FRAMING: Final = lazy_pattern(
     _any(
         # Rules above or below, labels in front.
@@ -113,7 +111,9 @@ _FRAMING: Final = lazy_pattern(
 
 def framing(text: str) -> Sequence[tuple[int, int]]:
     """Return the offsets (start, end) of a sentence's framing, ascending, without overlap."""
-    if not _SIGN.search(text):
+    # The three letters are an `i` or an `s` to a pattern that ignores case.
+    lowered = text.replace("\u0130", "i").lower().replace("\u0131", "i").replace("\u017f", "s")
+    if not any(sign in lowered for sign in _SIGNS):
         return ()
     return [found.span() for found in _FRAMING.finditer(text)]
 

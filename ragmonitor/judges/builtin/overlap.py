@@ -84,7 +84,7 @@ def overlap_of(
     by_passage: defaultdict[int, float] = defaultdict(float)
     by_window: defaultdict[int, float] = defaultdict(float)
     by_chunk: defaultdict[int, list[int]] = defaultdict(list)
-    exact, windows, chunk_of = index.exact, index.windows, index.chunk_of
+    exact, chunk_of = index.exact, index.chunk_of
     for position, term in enumerate(content):
         gain = gains[position]
         if not gain:
@@ -101,7 +101,6 @@ def overlap_of(
             for chunk in index.chunks_of(postings, everywhere_at):
                 by_chunk[chunk].append(position)
             continue
-        unseen = 0
         holder = -1
         for passage in postings:
             by_passage[passage] += gain
@@ -109,11 +108,8 @@ def overlap_of(
             if chunk != holder:
                 holder = chunk
                 by_chunk[chunk].append(position)
-            near = windows[passage]
-            for middle in near:
-                if middle >= unseen:
-                    by_window[middle] += gain
-            unseen = near[-1] + 1
+        for middle in index.windows_of(postings):
+            by_window[middle] += gain
     together = NEAR * max(by_window.values(), default=0.0)
     closer = (1.0 - NEAR) * max(by_passage.values(), default=0.0)
     return Overlap(
@@ -133,7 +129,7 @@ def _loosely(term: Term, index: PassageIndex) -> tuple[Sequence[int], float]:
     """Return the passages of what counts for a missing term, and the weight that it counts for."""
     if term.kind == "pair":
         return (), 0.0
-    postings = index.loose.get(term.prefix)
+    postings = index.loose.get(term.prefix) if term.prefix else None
     if postings or (term.kind == "number" and _is_rounded(term, index)):
         return postings or (), term.weight * LOOSE_CREDIT
     return (), 0.0
@@ -141,9 +137,9 @@ def _loosely(term: Term, index: PassageIndex) -> tuple[Sequence[int], float]:
 
 def _is_rounded(term: Term, index: PassageIndex) -> bool:
     """Return whether a number of the chunks, rounded, is this one: `6.6 million` for 6,572,728."""
-    value = number(term.key)
-    digits = 0 if value is None else kept_digits(term.key[1:])
-    return bool(digits) and value in index.rounded[digits]
+    digits = kept_digits(term.key[1:])
+    near = index.rounded[digits] if digits else ()
+    return bool(near) and number(term.key) in near
 
 
 def _closest(index: PassageIndex, by_window: Mapping[int, float]) -> Passages:

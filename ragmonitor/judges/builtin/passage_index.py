@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -33,10 +34,13 @@ def unlimited() -> None:
     """Do nothing: the `Tick` of work without a limit."""
 
 
+MAX_APART: Final = 16
+"""Chunks in each of which a key is looked up; of more, one table is made for all keys, so that the
+time stays linear in their number."""
 MAX_KEPT_CHUNKS: Final = 128
 """Chunks whose reading is kept: a corpus is asked for the same few again and again."""
 MAX_KEPT_BYTES: Final = 6_000
-"""UTF-8 bytes of a chunk whose reading is kept: some 150 KB in memory, 190 KB if it is Chinese."""
+"""UTF-8 bytes of a chunk whose reading is kept: some 150 KB in memory, 230 KB if it is Chinese."""
 
 
 class ChunkReading(NamedTuple):
@@ -45,6 +49,10 @@ class ChunkReading(NamedTuple):
     passages: Sequence[str]
     keys: Sequence[TermKeys]
     """For each passage."""
+    exact: Mapping[str, Sequence[int]]
+    """Maps a key to the positions, in the chunk, of the passages that hold it, ascending."""
+    loose: Mapping[str, Sequence[int]]
+    """Maps a prefix to the positions of passages that hold a stem beginning so."""
     plain: str
     """The chunk in lower case with single spaces."""
     structured: Structured | None
@@ -67,7 +75,8 @@ def read_chunk(chunk: str, tick: Tick = unlimited) -> ChunkReading:
         if not at % _PASSAGES_PER_TICK:
             tick()
         read.append(keys(passage))
-    return ChunkReading(passages, read, _plain(chunk), part, len(rows))
+    exact, loose = _by_key(each.exact for each in read), _by_key(each.prefixes for each in read)
+    return ChunkReading(passages, read, exact, loose, _plain(chunk), part, len(rows))
 
 
 def _is_small(chunk: str) -> bool:
@@ -121,13 +130,14 @@ class PassageIndex:
         chunk_of = [at for at, reading in enumerate(readings) for _ in reading.passages]
         plain = [reading.plain for reading in readings]
         windows: list[Passages] = []
+        begins: list[int] = []
         rendered: set[int] = set()
         for reading in readings:
             first, last = len(windows), len(windows) + len(reading.passages)
             windows += _windows(first, last)
+            begins.append(first)
             rendered.update(range(last - reading.rows, last))
         held = [read for reading in readings for read in reading.keys]
-        exact, loose, numbers = _postings(held)
         self.fields = Fields([each.structured for each in readings if each.structured])
         """The fields of structured chunks."""
         self.rendered: AbstractSet[int] = rendered
@@ -138,10 +148,10 @@ class PassageIndex:
         """For each passage, the position of its chunk."""
         self.windows: Sequence[Passages] = windows
         """For each passage, itself and its neighbours in the same chunk."""
-        self.exact: Mapping[str, Sequence[int]] = exact.lists
-        """Maps a key to the positions of the passages that hold it, ascending."""
-        self.loose: Mapping[str, Sequence[int]] = loose.lists
-        """Maps a prefix to the positions of passages that hold a stem beginning so, ascending."""
+        self.exact = _Postings(begins, [reading.exact for reading in readings])
+        """The passages that hold a key."""
+        self.loose = _Postings(begins, [reading.loose for reading in readings])
+        """The passages that hold a stem beginning with a prefix."""
         self.plain: Sequence[str] = plain
         """The chunks in lower case with single spaces."""
         self.keys: Sequence[TermKeys] = held
@@ -156,13 +166,11 @@ class PassageIndex:
         )
         """Maps a passage to who does what to whom in it."""
         self.names: Mapping[int, Sequence[tuple[str, str]]] = _Cache(
-            lambda at: [
-                (name.kind, texts[at][name.start : name.end]) for name in chinese_names(texts[at])
-            ]
+            lambda at: _names_of(texts[at])
         )
         """Maps a passage to its Chinese names, by kind and text."""
         self.details: Mapping[int, Details] = _Cache(lambda at: _details(texts[at]))
-        self.rounded: Mapping[int, set[float]] = _Cache(lambda digits: _rounded(numbers, digits))
+        self.rounded: Mapping[int, set[float]] = _Cache(lambda digits: _rounded(held, digits))
         """Maps a count of significant digits to the chunks' numbers that rounding to it changes,
         rounded: half to even on the decimal digits, as `format(value, ".3g")` does it."""
         self._initials: Mapping[int, set[str]] = _Cache(
@@ -170,6 +178,7 @@ class PassageIndex:
         )
         self._quoted = [chunks[at] for at in sorted({chunk_of[row] for row in rendered})]
         self._chunks_of: dict[int, Sequence[int]] = {}
+        self._windows_of: dict[int, Sequence[int]] = {}
         self._unsearched = MAX_SEARCHED
 
     def chunks_of(self, postings: Sequence[int], max_chunks: int) -> Sequence[int]:
@@ -183,6 +192,17 @@ class PassageIndex:
             self._chunks_of[id(postings)] = chunks
         return chunks
 
+    def windows_of(self, postings: Sequence[int]) -> Sequence[int]:
+        """Return the passages of one posting list and their neighbours, ascending."""
+        windows = self.windows
+        if len(postings) == 1:
+            return windows[postings[0]]
+        held = self._windows_of.get(id(postings))  # by identity, as above
+        if held is None:
+            held = sorted(set().union(*[windows[at] for at in postings]))
+            self._windows_of[id(postings)] = held
+        return held
+
     @cached_property
     def ranks(self) -> Sequence[int]:
         """Each passage's rank by its text and its neighbours', whatever the chunks' order.
@@ -190,9 +210,9 @@ class PassageIndex:
         Equal ones have different ranks: which of them is named makes no difference.
         """
         texts, windows = self.texts, self.windows
-        order = sorted(
-            range(len(texts)), key=lambda at: (texts[at], [texts[i] for i in windows[at]])
-        )
+        by_text = {text: rank for rank, text in enumerate(sorted(set(texts)))}
+        of = [by_text[text] for text in texts]
+        order = sorted(range(len(of)), key=lambda at: (of[at], [of[i] for i in windows[at]]))
         ranks = [0] * len(order)
         for rank, at in enumerate(order):
             ranks[at] = rank
@@ -237,7 +257,12 @@ class PassageIndex:
         return {_plain(passage).strip(_MARGIN) for passage in quotable}
 
 
-def _rounded(numbers: Iterable[str], digits: int) -> set[float]:
+def _names_of(text: str) -> Sequence[tuple[str, str]]:
+    return [(name.kind, text[name.start : name.end]) for name in chinese_names(text)]
+
+
+def _rounded(held: Iterable[TermKeys], digits: int) -> set[float]:
+    numbers = {key for each in held for key in each.numbers}
     values = [value for key in numbers if (value := number(key)) is not None]
     pairs = [(value, float(f"{value:.{digits}g}")) for value in values]
     return {near for value, near in pairs if near != value}
@@ -317,38 +342,63 @@ _PASSAGES_PER_TICK: Final = 32
 
 
 class _Postings:
-    """Posting lists: for each key the positions of its passages, added passage by passage."""
+    """Posting lists over all chunks, each put together when it is first asked for: few ever are.
 
-    __slots__ = ("_several", "lists")
+    A key has one list, always the same object; keys of one and the same passage share theirs.
+    """
 
-    def __init__(self) -> None:
-        self.lists: dict[str, Sequence[int]] = {}
-        self._several: dict[str, list[int]] = {}
+    __slots__ = ("_alone", "_chunks", "_lists")
 
-    def add(self, at: int, held: Iterable[str]) -> None:
-        """Add the next passage."""
-        lists, several = self.lists, self._several
+    def __init__(
+        self, begins: Sequence[int], chunks: Sequence[Mapping[str, Sequence[int]]]
+    ) -> None:
+        """Take each chunk's own posting lists, and the position of its first passage."""
+        self._chunks = list(zip(begins, chunks, strict=True))
+        if len(chunks) > MAX_APART:
+            self._chunks = [(0, _together(self._chunks))]
+        self._lists: dict[str, Sequence[int] | None] = {}
+        self._alone: dict[int, Passages] = {}
+
+    def get(self, key: str) -> Sequence[int] | None:
+        """Return the positions of the passages that hold a key, ascending; None: none does."""
+        if key in self._lists:
+            return self._lists[key]
+        several: list[int] = []
+        for first, lists in self._chunks:
+            if key in lists:
+                several += [first + at for at in lists[key]]
+        found: Sequence[int] | None = several or None
+        if len(several) == 1:
+            found = self._alone.setdefault(several[0], (several[0],))
+        self._lists[key] = found
+        return found
+
+
+def _together(
+    chunks: Iterable[tuple[int, Mapping[str, Sequence[int]]]],
+) -> Mapping[str, Sequence[int]]:
+    """Return the posting lists over all chunks, given by the positions of their first passages."""
+    lists: defaultdict[str, list[int]] = defaultdict(list)
+    for first, own in chunks:
+        for key, here in own.items():
+            lists[key] += [first + at for at in here]
+    return lists
+
+
+def _by_key(held: Iterable[Iterable[str]]) -> Mapping[str, Sequence[int]]:
+    """Return the posting lists of the passages of one chunk, whose keys are given."""
+    lists: dict[str, Sequence[int]] = {}
+    several: dict[str, list[int]] = {}
+    for at, keys_here in enumerate(held):
         here = (at,)  # one for all its keys, most of which stand nowhere else
-        for key in held:
+        for key in keys_here:
             if key not in lists:
                 lists[key] = here
             elif key in several:
                 several[key].append(at)
             else:
                 lists[key] = several[key] = [*lists[key], at]
-
-
-def _postings(held: Sequence[TermKeys]) -> tuple[_Postings, _Postings, set[str]]:
-    """Return the posting lists of keys and of prefixes of some passages, and their numbers."""
-    exact, loose = _Postings(), _Postings()
-    numbers: set[str] = set()
-    for at, each in enumerate(held):
-        exact.add(at, each.exact)
-        if each.prefixes:
-            loose.add(at, each.prefixes)
-        if each.numbers:
-            numbers.update(each.numbers)
-    return exact, loose, numbers
+    return lists
 
 
 def _windows(first: int, last: int) -> list[Passages]:

@@ -47,6 +47,8 @@ _UNIT_BEHIND = lazy_pattern(
     )
     + "|[元米克吨升亩秒天周岁度年月日号])"
 )
+_BEFORE_NO_UNIT: Final = frozenset(["", *".,;:!?)]\"'/\n"])
+"""What often follows a number, and is neither a unit nor a space before one."""
 MEASURES: Final = "年月日号个人次元岁天米吨名家位座条项辆架艘只件种届级层楼万亿成折倍时点分秒%％"
 """Characters that make a number of a single Chinese numeral before them."""
 _MEASURES = frozenset(MEASURES)
@@ -54,14 +56,19 @@ _CURRENCIES = {"$": "$", "€": "€", "£": "£", "¥": "¥", "￥": "¥"}
 _CHINESE_PERIODS = {"年": "year", "月": "month", "日": "day", "号": "day"}
 
 
+_new = tuple.__new__
+"""Builds a named tuple faster than its constructor, which is written in Python."""
+
+
 def read_number(text: str, found: re.Match[str]) -> Quantity:
     """Return the quantity of a match of a pattern with `NUMBER`, with the unit around it."""
     surface, ordinal, scale = found.group("number", "ordinal", "scale")
     start, end = found.span()
+    factor = 1.0
     if ordinal or scale:
         surface = surface[: len(surface) - len(scale or "") - len(ordinal or "")]
-    factor = _scale(scale.strip(" \t\xa0-").lower()) if scale else 1.0
-    return Quantity(start, end, canonical(surface, factor), _unit(text, start, end))
+        factor = _scale(scale.strip(" \t\xa0-").lower()) if scale else 1.0
+    return _new(Quantity, (start, end, canonical(surface, factor), _unit(text, start, end)))
 
 
 def read_chinese(text: str, found: re.Match[str]) -> Quantity | None:
@@ -126,12 +133,15 @@ _TENS = frozenset(range(20, 100, 10))
 
 def unit_behind(text: str, end: int) -> str:
     """Return the unit that follows a number, or an empty string."""
+    if text[end : end + 1] in _BEFORE_NO_UNIT:
+        return ""
     found = _UNIT_BEHIND.match(text, end)
     if found is None:
         return ""
-    if found["han"]:
+    if found.lastgroup == "han":
         return _CHINESE_PERIODS.get(found["han"]) or UNITS[found["han"]]
-    return UNITS.get(found["sign"].lower(), "") if not _goes_on(text, found.end()) else ""
+    unit = UNITS.get(found["sign"].lower(), "")
+    return "" if unit and _goes_on(text, found.end()) else unit
 
 
 def _goes_on(text: str, at: int) -> bool:
@@ -174,10 +184,7 @@ def _scale(name: str) -> float:
 
 
 def _unit(text: str, start: int, end: int) -> str:
-    before = text[start - 1 : start]
-    if before in _CURRENCIES and before:
-        return _CURRENCIES[before]
-    return unit_behind(text, end)
+    return _CURRENCIES.get(text[start - 1 : start]) or unit_behind(text, end)
 
 
 _ROUNDED_DIGITS = 2
@@ -186,10 +193,10 @@ _ROUNDED_DIGITS = 2
 
 def kept_digits(rounded: str) -> int:
     """Return to how many significant digits a canonical number may be rounded; 0: it is exact."""
-    digits = rounded.replace(".", "").strip("0").lstrip("-")
-    if not digits.isdigit() or len(digits) < _ROUNDED_DIGITS or len(rounded) > _MAX_DIGITS:
+    if not _ROUNDED_DIGITS <= len(rounded) <= _MAX_DIGITS:
         return 0
-    return len(digits)
+    digits = rounded.replace(".", "").strip("0").lstrip("-")
+    return len(digits) if len(digits) >= _ROUNDED_DIGITS and digits.isdigit() else 0
 
 
 def is_year(value: str) -> bool:

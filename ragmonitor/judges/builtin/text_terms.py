@@ -39,6 +39,10 @@ from ragmonitor.patterns import lazy_pattern
 Kind = Literal["word", "name", "number", "date", "pair", "negation"]
 
 
+_new = tuple.__new__
+"""Builds a term faster than its constructor, which is written in Python."""
+
+
 class Term(NamedTuple):
     """One term of a text: a word's stem, a number, a pair of Chinese characters."""
 
@@ -118,7 +122,7 @@ def terms(text: str, *, with_pairs: bool = True) -> list[Term]:
                 if word_kind == "number":
                     _append_number_word(found, text, start, end, key)
                 elif key != NEGATION or not _negates_nothing(text, end):
-                    found.append(Term(start, end, key, prefix, weight, word_kind))
+                    found.append(_new(Term, (start, end, key, prefix, weight, word_kind, "")))
         elif kind == "pairs":
             _append_pairs(found, text, *token.span(), with_plain=with_pairs)
         elif kind == "number":
@@ -367,7 +371,7 @@ def _number_term(text: str, quantity: Quantity) -> Term:
     weight = SMALL_NUMBER_WEIGHT if len(value) == 1 and not unit else NUMBER_WEIGHT
     if text[start:end] in _PERHAPS_ONE:
         weight = 0.0
-    return Term(start, end, f"#{value}", "", weight, "number", unit)
+    return _new(Term, (start, end, f"#{value}", "", weight, "number", unit))
 
 
 # --- Chinese --------------------------------------------------------------------------------
@@ -477,9 +481,6 @@ def _append_plain_pairs(found: list[Term], text: str, start: int, end: int) -> N
             weight = COMMON_PAIR_WEIGHT if left in common and right in common else PAIR_WEIGHT
             append(_new(Term, (at, at + 2, left + right, "", weight, "pair", "")))
             at += 1
-
-
-_new = tuple.__new__
 
 
 def _add_plain_pairs(exact: set[str], text: str, start: int, end: int) -> None:
