@@ -413,10 +413,20 @@ class Budget(Group):
 
     @classmethod
     def values_of(cls, value: Any) -> dict[str, Any]:
-        """Return the limits of a group, a mapping, or a text: `usd_per_day=5,usd_per_hour=1`."""
+        """Return the limits of a group, a mapping, or a text: `usd_per_day=5,usd_per_hour=1`.
+
+        Raises:
+            SettingsError: A part of the text names no limit.
+        """
         if not isinstance(value, str):
             return super().values_of(value)
         pairs = [part.partition("=") for part in value.split(",") if part.strip()]
+        for name, equals, _ in pairs:
+            if not equals and name.strip() not in cls.model_fields:
+                raise SettingsError(
+                    f"budget: {name.strip()!r} does not say of what; give usd_per_day=5, or "
+                    "tokens_per_day=..., calls_per_day=..., or each per_hour"
+                )
         return {name.strip(): limit.strip() for name, _, limit in pairs}
 
     @property

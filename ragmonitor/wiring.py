@@ -493,9 +493,17 @@ def paid_judge(settings: Settings, named: str) -> Judge:
     if not settings.budget.is_given and as_judge(judge).budget_unit is not None:
         raise SettingsError(
             f"judge {shown(named)!r} costs money and has no budget; give budget=Budget(...) with "
-            "usd_per_day, tokens_per_day or calls_per_day"
+            "usd_per_day, tokens_per_day or calls_per_day, or RAGMONITOR_BUDGET=usd_per_day=5"
+            f"{_near_judge(named)}"
         )
     return judge
+
+
+def _near_judge(named: str) -> str:
+    """Return a question whether a judge of ours was meant; empty: no name is near."""
+    name, colon, _ = named.partition(":")
+    near = difflib.get_close_matches(name, JUDGES, n=1) if colon and name not in JUDGES else []
+    return f"; did you mean {near[0]}:...?" if near else ""
 
 
 def judge_named(settings: Settings, named: str, *, with_cache: bool = True) -> Judge:

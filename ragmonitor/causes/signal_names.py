@@ -19,7 +19,7 @@ _SHARES: Final = frozenset(
         "anchors",
     )
 )
-_SIGNALS: Final = {
+SIGNALS: Final = {
     "hallucination": ("Hallucination rate", "幻觉率"),
     "minor_hallucination": ("Minor findings only", "仅轻微问题"),
     "refusal": ("Refusal rate", "拒答率"),
@@ -50,7 +50,7 @@ def signal_name(name: str, language: Language) -> str:
     if name.startswith(_GOLDEN):
         kind = "参考问题" if language == "zh" else "Golden questions"
         return f"{kind} · {signal_name(name.removeprefix(_GOLDEN), language)}"
-    known = _SIGNALS.get(name)
+    known = SIGNALS.get(name)
     return name.replace("_", " ") if known is None else known[language == "zh"]
 
 

@@ -89,7 +89,7 @@ def served(url: str, *, token: str = "", timeout_s: float = HTTP_TIMEOUT_S) -> b
     Raises:
         InputError: Nothing answers, or not as a monitor does.
     """
-    named = shown(url)
+    named = shown(url.partition("?")[0])
     request = Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})  # noqa: S310 - `address` has looked
     try:
         with _opener(url).open(request, timeout=timeout_s) as reply:

@@ -134,7 +134,9 @@ def _parsed(raw: bytes) -> object:
     except UnicodeDecodeError as error:
         return InputError(f"no UTF-8: byte {error.start + 1} of the line")
     except json.JSONDecodeError as error:
-        return InputError(f"no JSON: {error.msg}, column {error.colno}")
+        return InputError(
+            f"no JSON: {error.msg}, column {error.colno}; each line is to be one JSON object"
+        )
     except (ValueError, RecursionError):  # a number, or a nesting, beyond all measure
         return InputError("no JSON that can be read: a number or a nesting is too large")
 

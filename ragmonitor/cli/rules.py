@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
 import shlex
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import typer
 
+from ragmonitor.causes.signal_names import SIGNALS
 from ragmonitor.cli.options import RulesOptions
 from ragmonitor.cli.terminal import FINE, say
 from ragmonitor.errors import SettingsError, file_errors
+from ragmonitor.evaluators import table
 from ragmonitor.rules import (
     RuleOptions,
     as_yaml,
@@ -28,6 +32,8 @@ def run(options: RulesOptions) -> int:
         RagMonitorError: An option cannot be read, or the file cannot be written.
     """
     text = written(options)
+    for hint in _hints(options):
+        say(hint)
     if options.output is None or str(options.output) == "-":
         typer.echo(text, nl=False)
         return FINE
@@ -48,6 +54,16 @@ def written(options: RulesOptions) -> str:
     return (
         f"# Written by: {command(options)}\n# Change the options, not the file.\n{as_yaml(content)}"
     )
+
+
+def _hints(options: RulesOptions) -> Iterator[str]:
+    """Yield what is perhaps misspelt: an evaluator of one's own may have any name."""
+    known = [*SIGNALS, *(each.name for each in table)]
+    for text in options.objective or ():
+        signal = parse_objective(text).signal
+        near = difflib.get_close_matches(signal, known, n=1, cutoff=0.8)
+        if near and signal not in known:
+            yield f"--objective {text}: ragmonitor has no {signal}; did you mean {near[0]}?"
 
 
 def command(options: RulesOptions) -> str:

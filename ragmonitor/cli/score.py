@@ -84,6 +84,8 @@ def run(options: ScoreOptions) -> int:
     lines = iter(records)
     # Before an output is touched: a file of no known format, a judge that cannot read.
     head = [*islice(lines, 1)]
+    if not head and not options.resume:
+        raise InputError(f"{options.file} holds no record: nothing was scored")
     asyncio.run(scorer.prepare())
     scoring = Scoring(scorer, options, records)
     with scoring.opened():

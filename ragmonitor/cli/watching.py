@@ -192,7 +192,7 @@ def _screen(state: Mapping[str, Any], kept: _Kept, *, problem: str = "") -> Rend
 
     version = f" {state['service_version']}" if state["service_version"] else ""
     judged = f", {state['judged']:,} scored by {state['judge']}" if state["judge"] else ""
-    answers = f"{state['received']:,} answers{judged}"
+    answers = f"{state['received']:,} answer{'s' * (state['received'] != 1)}{judged}"
     head = f"{state['service']}{version}  {_time(state['now_s'])}  {answers}"
     lines: list[RenderableType] = [Text(head, style="bold")]
     if problem:

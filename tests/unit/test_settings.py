@@ -238,6 +238,16 @@ def test_a_misspelt_keyword_is_an_error(options, meant):
         ragmonitor.Monitor(**options)
 
 
+def test_a_budget_without_a_unit_and_a_judge_that_is_near_one_of_ours_are_asked_about():
+    """By what would do, not by the name of a part."""
+    with pytest.raises(SettingsError, match=r"budget: '1' does not say of what; give usd_per_day"):
+        Settings.load(budget="1")
+    with pytest.raises(SettingsError, match=r"RAGMONITOR_BUDGET=.*did you mean encoder:\.\.\.\?"):
+        ragmonitor.Monitor(judge="encodr:x")
+    with pytest.raises(SettingsError, match=r"usd_per_day=5$"):
+        ragmonitor.Monitor(judge="openai/gpt-4o-mini")
+
+
 def test_a_misspelt_keyword_of_a_group_is_an_error():
     """Where it is written, not where the group is used."""
     with pytest.raises(SettingsError, match=r"did you mean sample=SamplingSettings\(rate=...\)\?"):

@@ -525,8 +525,8 @@ def _print_goldens(console: Console, golden: dict[str, Any]) -> None:
     if told:
         faults = max(golden["faults"].values(), default=0)
         console.print(
-            f"Golden questions, {golden['asked']} asked: answer_correctness {told} the spike; of up"
-            f" to {faults} the judge rejects the reference answer. At fault: {golden['at_fault']}."
+            f"Golden questions, {golden['asked']} asked: answer_correctness {told} the spike; the "
+            f"judge rejects {faults} reference answers. At fault: {golden['at_fault']}."
         )
 
 

@@ -85,6 +85,14 @@ def test_a_file_is_written(tmp_path: Path):
     assert path.read_text(encoding="utf-8") == printed()
 
 
+def test_a_misspelt_signal_is_asked_about():
+    """Its alerts would never fire; an evaluator of one's own has a name that is near none."""
+    result = runner.invoke(app, ["rules", "--objective", "halucination=0.05"])
+    assert "did you mean hallucination?" in result.stderr
+    for fine in ("hallucination=0.05", "tone_of_voice=0.9"):
+        assert not runner.invoke(app, ["rules", "--objective", fine]).stderr
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

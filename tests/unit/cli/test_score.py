@@ -132,6 +132,16 @@ def test_a_bad_line_stands_in_its_place(tmp_path):
     assert "line 2: no JSON" in result.stderr
 
 
+@pytest.mark.parametrize("text", ["", "\n\n"])
+def test_a_file_without_records_is_not_a_success(tmp_path, text):
+    """A job whose input was lost must not pass; and no output is touched."""
+    (tmp_path / "in.jsonl").write_text(text)
+    result = run(str(tmp_path / "in.jsonl"), "-o", str(tmp_path / "out.jsonl"))
+    assert result.exit_code == 2
+    assert "in.jsonl holds no record: nothing was scored" in result.stderr
+    assert not (tmp_path / "out.jsonl").exists()
+
+
 def test_no_score_is_not_a_zero(tmp_path):
     """What has no score says why."""
     result = run(write(tmp_path, {**GOOD, "question": ""}, {**GOOD, "answer": " "}))
