@@ -15,7 +15,7 @@ from enum import StrEnum
 from html import escape
 from operator import add
 from textwrap import shorten
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
 Status = Literal["ok", "error", "partial", "cancelled"]
 """How an interaction ended. `partial`: a stream that was closed before its end."""
@@ -1098,6 +1098,23 @@ class GaugeValue:
     name: str
     value: float
     labels: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, name: str, value: float, /, **labels: str) -> Self:
+        """Return a gauge with these labels, in their order."""
+        return cls(name=name, value=value, labels=tuple(labels.items()))
+
+    @classmethod
+    def interval(
+        cls, name: str, mean: float, lower: float, upper: float, /, **labels: str
+    ) -> tuple[Self, Self, Self]:
+        """Return a mean and the ends of its interval: `x_ratio`, `x_lower` and `x_upper`."""
+        root = name.removesuffix("_ratio")
+        return (
+            cls.of(name, mean, **labels),
+            cls.of(f"{root}_lower", lower, **labels),
+            cls.of(f"{root}_upper", upper, **labels),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -26,13 +24,12 @@ from ragmonitor.causes.versions import AMOUNTS
 from ragmonitor.cli.monitor_client import address, fetched, served
 from ragmonitor.cli.options import GateOptions
 from ragmonitor.cli.terminal import FINE, print_json, say
+from ragmonitor.durations import duration_s
 from ragmonitor.errors import InputError
 from ragmonitor.estimation.signals import FROM_ASSESSMENT
 from ragmonitor.evaluators import table
 
 EXIT: Final[dict[Decision, int]] = {"better": 0, "equivalent": 3, "worse": 4, "undecided": 5}
-_UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 MIN_WINDOW_S: Final = 60.0
 MAX_WINDOW_S: Final = 7 * 86_400.0
 """Prometheus is asked for a baseline's last seven days at most."""
@@ -59,10 +56,11 @@ def run(
     """Wait for a decision, say it, and return its exit code.
 
     Raises:
-        InputError: A duration or an address is none, or an option is missing.
+        RagMonitorError: A duration or an address is none, or an option is missing.
     """
     options = _checked(options)
-    timeout_s, every_s = seconds(options.timeout), seconds(options.every)
+    timeout_s = duration_s(options.timeout, "--timeout")
+    every_s = duration_s(options.every, "--every")
     read = _reader(options)
     began, told = clock(), ""
     while True:
@@ -102,18 +100,6 @@ def _checked(options: GateOptions) -> GateOptions:
         if getattr(options, name) is not None:
             raise InputError(f"--{name} is for golden questions; give their file, too")
     return replace(options, signal=options.signal or "hallucination")
-
-
-def seconds(duration: str) -> float:
-    """Return a duration such as `30m`, `90s` or `1h30m` in seconds.
-
-    Raises:
-        InputError: It is none.
-    """
-    parts = _DURATION.findall(duration)
-    if not parts or "".join(map("".join, parts)) != duration:
-        raise InputError(f"{duration!r} is no duration, such as 90s, 30m or 1h30m")
-    return math.fsum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 def _is_higher_better(signal: str) -> bool:

@@ -28,13 +28,13 @@ from ragmonitor.cli.terminal import (
     progress,
     say,
 )
+from ragmonitor.durations import duration_s
 from ragmonitor.errors import InputError, SettingsError, file_errors
 from ragmonitor.goldens import Difficulty, GoldenKind, read_goldens, write_goldens
 from ragmonitor.goldens.generating import Generation, generate
 from ragmonitor.goldens.golden_tables import as_json, read_any, write_any
 from ragmonitor.goldens.mining import MineReason, Traffic, mine, read_page, read_reports
 from ragmonitor.goldens.paid_replies import SUFFIX, PaidModel, ReplyFile
-from ragmonitor.goldens.probing import duration_s
 from ragmonitor.goldens.question_plan import DIFFICULTIES, MIX, QuestionPlan, parsed_weights
 from ragmonitor.goldens.reviewing import Review, ReviewServer
 from ragmonitor.goldens.source_documents import SourceChunks, read_documents

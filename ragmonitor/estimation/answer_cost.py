@@ -184,9 +184,8 @@ class AnswerCost(Part):
         for model, window, row in self._sums.rows():
             found = cost_per_good(row)
             if found is not None:
-                labels = (("judge", means.quality_judge), ("window", window), ("model", str(model)))
-                for name, value in zip(_GAUGES, found, strict=True):
-                    yield GaugeValue(name=name, value=value, labels=labels)
+                labels = {"judge": means.quality_judge, "window": window, "model": str(model)}
+                yield from GaugeValue.interval(metrics.COST_PER_GOOD_ANSWER, *found, **labels)
 
     def records(self) -> Mapping[str, Any]:
         """Return the same for /metrics.json and the page."""
@@ -202,13 +201,6 @@ class AnswerCost(Part):
         """Forget what belongs to the parent of a forked process."""
         self._sums.clear()
         self._models.clear()
-
-
-_GAUGES: Final = (
-    metrics.COST_PER_GOOD_ANSWER,
-    metrics.COST_PER_GOOD_ANSWER_LOWER,
-    metrics.COST_PER_GOOD_ANSWER_UPPER,
-)
 
 
 def _good(verdict: Outcome) -> float:

@@ -130,6 +130,4 @@ class EarlyWarning(Part):
 
     def gauges(self, means: Means) -> Iterator[GaugeValue]:
         """Return the evidence."""
-        yield GaugeValue(
-            name=metrics.EARLY_WARNING_EVIDENCE_SECONDS, value=self.evidence_days * DAY_S
-        )
+        yield GaugeValue.of(metrics.EARLY_WARNING_EVIDENCE_SECONDS, self.evidence_days * DAY_S)

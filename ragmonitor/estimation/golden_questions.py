@@ -6,7 +6,7 @@ import hashlib
 import math
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -280,26 +280,25 @@ class GoldenQuestions(Part):
         yield from self._plain()
 
     def _windowed(self, window: Window, since_s: float) -> Iterator[GaugeValue]:
-        whose = (("judge", self._judge), ("window", window))
+        judge = self._judge
         for name, metric in metrics.GOLDEN_SCORES.items():
-            level = self.level(name, since_s)
-            yield from _interval(metric, level, whose)
+            if (level := self.level(name, since_s)) is not None:
+                yield from GaugeValue.interval(metric, *level, judge=judge, window=window)
         for name in metrics.GOLDEN_RAGCHECKER_SCORES:
-            labels = (("metric", name), *whose)
-            level = self.level(f"ragchecker_{name}", since_s)
-            yield from _interval(metrics.GOLDEN_RAGCHECKER, level, labels)
+            if (level := self.level(f"ragchecker_{name}", since_s)) is not None:
+                labels = {"metric": name, "judge": judge, "window": window}
+                yield from GaugeValue.interval(metrics.GOLDEN_RAGCHECKER, *level, **labels)
         asks = [each for each in self._asks if each[0] >= since_s]
         times = sorted(seconds for _, is_answered, seconds in asks if is_answered)
-        availability = share_of(len(times), len(asks)) if asks else None
-        yield from _interval(metrics.GOLDEN_AVAILABILITY, availability, (("window", window),))
+        if asks:
+            available = share_of(len(times), len(asks))
+            yield from GaugeValue.interval(metrics.GOLDEN_AVAILABILITY, *available, window=window)
         for label, quantile in QUANTILES if times else ():
-            yield GaugeValue(
-                name=metrics.GOLDEN_LATENCY_SECONDS,
-                value=times[min(len(times) - 1, int(quantile * len(times)))],
-                labels=(("quantile", label), ("window", window)),
-            )
+            value = times[min(len(times) - 1, int(quantile * len(times)))]
+            labels = {"quantile": label, "window": window}
+            yield GaugeValue.of(metrics.GOLDEN_LATENCY_SECONDS, value, **labels)
         asked = sum(each.at_s >= since_s for each in self._questions.values())
-        yield GaugeValue(name=metrics.GOLDEN_QUESTIONS, value=asked, labels=(("window", window),))
+        yield GaugeValue.of(metrics.GOLDEN_QUESTIONS, asked, window=window)
 
     def level(self, evaluator: str, since_s: float) -> Level | None:
         """Return the mean of a score over all questions as of now; as `level_of`."""
@@ -311,21 +310,17 @@ class GoldenQuestions(Part):
         return level_of(histories, since_s)
 
     def _plain(self) -> Iterator[GaugeValue]:
-        whose = (("judge", self._judge),)
+        judge = self._judge
         read = [each for each in self._questions.values() if each.reference is not None]
         faults = sum(each.reference is False for each in read)
-        yield GaugeValue(name=metrics.GOLDEN_FAULTS, value=faults, labels=whose)
+        yield GaugeValue.of(metrics.GOLDEN_FAULTS, faults, judge=judge)
         if read:
-            yield GaugeValue(
-                name=metrics.GOLDEN_REFERENCES, value=1 - faults / len(read), labels=whose
-            )
+            yield GaugeValue.of(metrics.GOLDEN_REFERENCES, 1 - faults / len(read), judge=judge)
         for cause in ("judge", "application"):
             is_it = float(self.cause == cause)
-            yield GaugeValue(
-                name=metrics.GOLDEN_CAUSE, value=is_it, labels=(*whose, ("cause", cause))
-            )
+            yield GaugeValue.of(metrics.GOLDEN_CAUSE, is_it, judge=judge, cause=cause)
         for outcome, n in self._outcomes.items():
-            yield GaugeValue(name=metrics.GOLDEN_ASKS, value=n, labels=(("outcome", outcome),))
+            yield GaugeValue.of(metrics.GOLDEN_ASKS, n, outcome=outcome)
 
     def views(self) -> Mapping[str, Any]:
         """Return the questions that need somebody: at fault, unanswered, or fallen the furthest."""
@@ -437,12 +432,3 @@ def _borne_out(report: Report) -> tuple[bool | None, str]:
     if own is not None and own < MIN_OWN_SCORE:
         return False, f"found correct to {own:.2f} beside itself"
     return (None, "") if own is None and assessment.hallucinated is None else (True, "")
-
-
-def _interval(
-    name: str, level: Level | None, labels: Sequence[tuple[str, str]]
-) -> Iterator[GaugeValue]:
-    """Return a mean and the ends of its interval; nothing where there is none."""
-    root = name.removesuffix("_ratio")
-    for each, value in zip((name, f"{root}_lower", f"{root}_upper"), level or (), strict=False):
-        yield GaugeValue(name=each, value=value, labels=tuple(labels))

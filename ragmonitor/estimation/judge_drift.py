@@ -194,17 +194,15 @@ class JudgeDrift(Part):
     def gauges(self, means: Means) -> Iterable[GaugeValue]:
         """Return the anchors' gauges, and the cause of the active alarm."""
         judge = self._judge
-        whose = (("judge", judge),)
         yield from self._anchors.gauges(judge)
         # All zero without an alarm: a gauge that is no longer set would keep its value.
         known = self.cause()
         for cause in ("judge", "application", "unknown"):
             is_known = known is not None and known.cause == cause
-            labels = (*whose, ("cause", cause))
-            yield GaugeValue(name=metrics.ALARM_CAUSE, value=float(is_known), labels=labels)
+            yield GaugeValue.of(metrics.ALARM_CAUSE, float(is_known), judge=judge, cause=cause)
         reread, flipped = (0, 0) if known is None else (known.reread, known.flipped)
-        yield GaugeValue(name=metrics.ALARM_CAUSE_REREAD, value=reread, labels=whose)
-        yield GaugeValue(name=metrics.ALARM_CAUSE_FLIPPED, value=flipped, labels=whose)
+        yield GaugeValue.of(metrics.ALARM_CAUSE_REREAD, reread, judge=judge)
+        yield GaugeValue.of(metrics.ALARM_CAUSE_FLIPPED, flipped, judge=judge)
 
     def clear(self) -> None:
         """Forget what belongs to the parent process."""

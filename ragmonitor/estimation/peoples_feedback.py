@@ -140,12 +140,11 @@ class PeoplesFeedback(Part):
     def gauges(self, means: Means) -> Iterator[GaugeValue]:
         """Return what came, what found no answer, and how people and judges agree."""
         for (kind, direction), n in self._received.items():
-            labels = (("kind", kind), ("direction", direction))
-            yield GaugeValue(name=metrics.FEEDBACK, value=n, labels=labels)
+            yield GaugeValue.of(metrics.FEEDBACK, n, kind=kind, direction=direction)
         for kind, n in self._unknown.items():
-            yield GaugeValue(name=metrics.FEEDBACK_UNKNOWN, value=n, labels=(("kind", kind),))
+            yield GaugeValue.of(metrics.FEEDBACK_UNKNOWN, n, kind=kind)
         if self._received:
-            yield GaugeValue(name=metrics.FEEDBACK_WAITING, value=len(self._waiting))
+            yield GaugeValue.of(metrics.FEEDBACK_WAITING, len(self._waiting))
         for sampled, found in self._agreements.items():
             yield from _agreement_gauges(self._judges[sampled].rpartition("@")[0], found)
 
@@ -176,15 +175,10 @@ def _agreement_gauges(judge: str, found: Agreement) -> Iterator[GaugeValue]:
     if not found.answers:
         return
     for (people, verdict), n in cells.items():
-        labels = (("judge", judge), ("people", people), ("verdict", verdict))
-        yield GaugeValue(name=metrics.FEEDBACK_ANSWERS, value=n, labels=labels)
+        labels = {"judge": judge, "people": people, "verdict": verdict}
+        yield GaugeValue.of(metrics.FEEDBACK_ANSWERS, n, **labels)
     if found.answers < MIN_ANSWERS:
         return
     mean = (found.both_good + found.both_bad) / found.answers
     lower, upper = wilson(mean, found.answers)
-    for name, value in (
-        (metrics.FEEDBACK_AGREEMENT, mean),
-        (f"{metrics.FEEDBACK_AGREEMENT}_lower", lower),
-        (f"{metrics.FEEDBACK_AGREEMENT}_upper", upper),
-    ):
-        yield GaugeValue(name=name, value=value, labels=(("judge", judge),))
+    yield from GaugeValue.interval(metrics.FEEDBACK_AGREEMENT, mean, lower, upper, judge=judge)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from ragmonitor import metrics
@@ -236,11 +237,7 @@ class Predictions(Part):
 
     def gauges(self, means: Means) -> Iterator[GaugeValue]:
         """Return how well predictions tell bad answers from good ones, and what was learned."""
-
-        def gauge(name: str, value: float, **labels: str) -> GaugeValue:
-            pairs = (("judge", self._judge), *labels.items())
-            return GaugeValue(name=name, value=value, labels=pairs)
-
+        gauge = partial(GaugeValue.of, judge=self._judge)
         untrained, learned = self._of(UNTRAINED, "").auroc(), self._of(MIXED, "").auroc()
         if untrained is None or learned is None:
             untrained = learned = self._of(HALLUCINATION, "").auroc()

@@ -94,8 +94,7 @@ class Residuals(Part):
     def gauges(self, means: Means) -> Iterator[GaugeValue]:
         """Return the mean, under the judge's name."""
         if self.mean is not None:
-            labels = (("judge", means.quality_judge),)
-            yield GaugeValue(name=metrics.CALIBRATION_RESIDUAL, value=self.mean, labels=labels)
+            yield GaugeValue.of(metrics.CALIBRATION_RESIDUAL, self.mean, judge=means.quality_judge)
 
     def tick(self) -> Sequence[Observation]:
         """Let old predictions count less, and find out anew where the riskiest fifth begins."""

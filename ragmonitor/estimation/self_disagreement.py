@@ -58,8 +58,7 @@ class SelfDisagreement(Part):
         """Return the share of answers on which two verdicts differ, under the judge's name."""
         share = self.disagreement
         if share is not None:
-            labels = (("judge", means.quality_judge),)
-            yield GaugeValue(name=metrics.JUDGE_FLIP_RATE, value=share, labels=labels)
+            yield GaugeValue.of(metrics.JUDGE_FLIP_RATE, share, judge=means.quality_judge)
 
     def _age(self) -> None:
         now_s = self._clock()

@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import math
 import random
-import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from ragmonitor.apart import run
+from ragmonitor.durations import duration_s
 from ragmonitor.errors import SettingsError
 from ragmonitor.goldens.asking import Ask, Asker
 from ragmonitor.goldens.golden import Golden
@@ -20,26 +20,18 @@ from ragmonitor.records import Interaction
 
 JITTER: Final = 0.5
 """Share of a pause by which it is longer or shorter, at random."""
-_UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 
 
-def duration_s(value: float | str, option: str = "every") -> float:
-    """Return seconds above 0, of a number of them or a text such as `90s`, `15m`, `1h`, `1d`.
-
-    Args:
-        value: The duration.
-        option: What it was given for.
+def interval_s(every: float | str) -> float:
+    """Return seconds above 0, of a number of them or a duration.
 
     Raises:
         SettingsError: It is neither.
     """
-    if isinstance(value, str):
-        found = _DURATION.fullmatch(value.strip())
-        value = float(found[1]) * _UNITS[found[2]] if found else math.nan
+    value = duration_s(every, "every") if isinstance(every, str) else float(every)
     if not 0 < value < math.inf:
-        raise SettingsError(f"{option}: give seconds above 0, or a text such as 15m or 1h")
-    return float(value)
+        raise SettingsError("every: give seconds above 0, or a text such as 15m or 1h")
+    return value
 
 
 class Probe:
@@ -85,7 +77,7 @@ class Probe:
             raise SettingsError("probe: there is no golden question to ask")
         if not per_hour > 0 or not timeout_s > 0 or concurrency < 1:
             raise SettingsError("probe: per_hour, timeout_s and concurrency are above 0")
-        self.pause_s = max(duration_s(every) / len(self._goldens), 3_600.0 / per_hour)
+        self.pause_s = max(interval_s(every) / len(self._goldens), 3_600.0 / per_hour)
         """Mean time between two questions, in seconds."""
         if once:
             self.pause_s = 0.0

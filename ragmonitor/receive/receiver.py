@@ -218,12 +218,9 @@ class Receiver:
         outcomes = {**self._outcomes, "too_large": self.intake.given_up}
         return (
             *self.intake.gauges(),
-            *(
-                GaugeValue(name=RECEIVED_TRACES, value=n, labels=(("outcome", outcome),))
-                for outcome, n in outcomes.items()
-            ),
-            GaugeValue(name=OPEN_TRACES, value=len(self.traces)),
-            GaugeValue(name=OPEN_TRACES_BYTES, value=self.traces.size_bytes),
+            *(GaugeValue.of(RECEIVED_TRACES, n, outcome=name) for name, n in outcomes.items()),
+            GaugeValue.of(OPEN_TRACES, len(self.traces)),
+            GaugeValue.of(OPEN_TRACES_BYTES, self.traces.size_bytes),
         )
 
 

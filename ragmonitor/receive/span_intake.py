@@ -102,7 +102,7 @@ class SpanIntake:
         with self._counting:
             tables = ((RECEIVED_REQUESTS, self._requests), (RECEIVED_SPANS, self._spans))
             return [
-                GaugeValue(name=name, value=n, labels=(("outcome", outcome),))
+                GaugeValue.of(name, n, outcome=outcome)
                 for name, counts in tables
                 for outcome, n in counts.items()
             ]

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from ragmonitor.durations import duration_s
 from ragmonitor.errors import SettingsError
 
 LOW_IS_GOOD: Final = frozenset(
@@ -111,16 +112,13 @@ def parse_objective(text: str) -> Objective:
     return Objective(signal=signal, level=level, is_floor=sign == ">=")
 
 
-_UNITS: Final = {"h": 1 / 24, "d": 1.0, "w": 7.0}
-
-
 def parse_days(text: str) -> float:
     """Return a time such as `30d`, `2w` or `12h` in days.
 
     Raises:
-        SettingsError: It cannot be read, or is 0.
+        SettingsError: It cannot be read, or is less than an hour.
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([hdw])", text.strip())
-    if found is None or float(found[1]) == 0:
-        raise SettingsError(f"{text!r} is no time; write it as 30d, 2w or 12h")
-    return float(found[1]) * _UNITS[found[2]]
+    days = duration_s(text, "time") / 86_400.0
+    if days < 1 / 24:
+        raise SettingsError(f"time {text!r}: give at least 1h")
+    return days

@@ -262,11 +262,10 @@ class AdaptiveSampler:
     def gauges(self, judge: str) -> Sequence[GaugeValue]:
         """Return the common rate, the boost, the traffic and the budget as of now."""
         now = self._clock()
-        whose = (("judge", judge),)
         bearable_per_s = math.inf
         money: list[GaugeValue] = []
         if self._budget is not None:
-            unit = ("unit", self._budget.unit)
+            unit = self._budget.unit
             try:
                 outlook = self._budget.outlook(self._typical_cost or 0.0)
                 limits = self._budget.limits()
@@ -275,24 +274,18 @@ class AdaptiveSampler:
                 return ()
             bearable_per_s = outlook.pace_per_s / max(_SMALLEST, self._reading_cost)
             if self._typical_cost is not None:
-                money.append(
-                    GaugeValue(
-                        name=names.EXPECTED_COST, value=self._reading_cost, labels=(*whose, unit)
-                    )
-                )
+                cost = self._reading_cost
+                money.append(GaugeValue.of(names.EXPECTED_COST, cost, judge=judge, unit=unit))
             for limit in limits:
-                labels = (unit, ("per", limit.per))
                 money += (
-                    GaugeValue(name=names.BUDGET_LEVEL, value=limit.level, labels=labels),
-                    GaugeValue(name=names.BUDGET_LIMIT, value=limit.most, labels=labels),
+                    GaugeValue.of(names.BUDGET_LEVEL, limit.level, unit=unit, per=limit.per),
+                    GaugeValue.of(names.BUDGET_LIMIT, limit.most, unit=unit, per=limit.per),
                 )
         return (
-            GaugeValue(
-                name=names.SAMPLING_RATE, value=self._common(bearable_per_s, now), labels=whose
-            ),
-            GaugeValue(name=names.MAX_SAMPLING_RATE, value=self._rate, labels=whose),
-            GaugeValue(name=names.SAMPLING_BOOST, value=self._boost, labels=whose),
-            GaugeValue(name=names.ARRIVALS, value=self._arrivals.per_s_since_first(now)),
+            GaugeValue.of(names.SAMPLING_RATE, self._common(bearable_per_s, now), judge=judge),
+            GaugeValue.of(names.MAX_SAMPLING_RATE, self._rate, judge=judge),
+            GaugeValue.of(names.SAMPLING_BOOST, self._boost, judge=judge),
+            GaugeValue.of(names.ARRIVALS, self._arrivals.per_s_since_first(now)),
             *money,
         )
 

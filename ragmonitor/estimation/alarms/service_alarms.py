@@ -311,21 +311,21 @@ class Alarms(Part):
 
     def gauges(self, means: Means) -> Iterator[GaugeValue]:
         """Return the threshold and the verdicts that came too late."""
-        yield GaugeValue(name=metrics.ALARM_THRESHOLD_SECONDS, value=self._every_days * DAY_S)
-        yield GaugeValue(name=metrics.ALARM_LATE_VERDICTS, value=self.late)
+        yield GaugeValue.of(metrics.ALARM_THRESHOLD_SECONDS, self._every_days * DAY_S)
+        yield GaugeValue.of(metrics.ALARM_LATE_VERDICTS, self.late)
         if not self.slots:
             return
-        yield GaugeValue(name=metrics.SLICE_ALARMS, value=len(self.adopted()))
+        yield GaugeValue.of(metrics.SLICE_ALARMS, len(self.adopted()))
         for state in self.states():
             is_rising = state.rising_since_s is not None
             if state.kind == "slice" and (state.active or is_rising):
-                labels = (("slice", slice_of(state.signal)), ("judge", state.judge))
+                labels = {"slice": slice_of(state.signal), "judge": state.judge}
                 for name, value in (
                     (metrics.SLICE_ALARM_ACTIVE, state.active),
                     (metrics.SLICE_ALARM_EVIDENCE_SECONDS, state.evidence_s),
                     (metrics.SLICE_ALARM_OBJECTIVE, state.objective or 0.0),
                 ):
-                    yield GaugeValue(name=name, value=value, labels=labels)
+                    yield GaugeValue.of(name, value, **labels)
 
     # --- objectives
 

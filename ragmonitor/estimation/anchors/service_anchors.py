@@ -397,12 +397,12 @@ class Anchors:
 
     def gauges(self, judge: str) -> Sequence[GaugeValue]:
         """Return how many anchors there are, and how often they flip, under the judge's name."""
-        labels = (("judge", judge),)
         flips = self._set.recent_flips
-        values = {metrics.ANCHORS: float(len(self._set.checked))}
+        gauges = [GaugeValue.of(metrics.ANCHORS, float(len(self._set.checked)), judge=judge)]
         if len(flips) >= MIN_CHECKS:
-            values[metrics.ANCHOR_FLIP_RATE] = sum(flips) / len(flips)
-        return [GaugeValue(name=name, value=of, labels=labels) for name, of in values.items()]
+            rate = sum(flips) / len(flips)
+            gauges.append(GaugeValue.of(metrics.ANCHOR_FLIP_RATE, rate, judge=judge))
+        return gauges
 
     # --- the state ------------------------------------------------------------------------------
 

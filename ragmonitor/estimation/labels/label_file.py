@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -76,17 +76,19 @@ class HumanLabels(Part):
         """Return the corrected rate; None: there are too few labels."""
         return corrected(rate, self._recent())
 
-    def gauges(self, means: Means) -> Sequence[GaugeValue]:
+    def gauges(self, means: Means) -> Iterator[GaugeValue]:
         """Return how many labels there are and the rate that they make of the judged one."""
-        judge, rate = means.quality_judge, means.estimate(HALLUCINATION, "24h")
-        gauges = [GaugeValue(name=metrics.HUMAN_LABELS, value=self.count)]
-        corrected_rate = None if rate is None else self.estimate(rate)
-        if corrected_rate is not None:
-            name, labels = metrics.CORRECTED_RATE, (("judge", judge),)
-            values = {"": corrected_rate.mean, "_lower": corrected_rate.lower}
-            for suffix, value in (values | {"_upper": corrected_rate.upper}).items():
-                gauges.append(GaugeValue(name=f"{name}{suffix}", value=value, labels=labels))
-        return gauges
+        yield GaugeValue.of(metrics.HUMAN_LABELS, self.count)
+        rate = means.estimate(HALLUCINATION, "24h")
+        found = None if rate is None else self.estimate(rate)
+        if found is not None:
+            yield from GaugeValue.interval(
+                metrics.CORRECTED_RATE,
+                found.mean,
+                found.lower,
+                found.upper,
+                judge=means.quality_judge,
+            )
 
     def tick(self) -> Sequence[Observation]:
         """Have the built-in judge read a few labelled answers, and predictions learn from them."""

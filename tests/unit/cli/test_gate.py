@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 from ragmonitor.cli import gate
 from ragmonitor.cli.app import app
 from ragmonitor.cli.options import GateOptions
-from ragmonitor.errors import InputError
 from ragmonitor.estimation import summarise
 from ragmonitor.export import PrometheusExporter
 from ragmonitor.records import Snapshot
@@ -119,21 +118,6 @@ def test_a_service_that_is_not_served_there_is_said(capsys: pytest.CaptureFixtur
         )
         assert gate.run(given) == 5
     assert "serves no service 'other'" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("duration", "seconds"), [("90s", 90.0), ("30m", 1_800.0), ("1h30m", 5_400.0), ("0s", 0.0)]
-)
-def test_durations(duration: str, seconds: float) -> None:
-    """Numbers with units, one after the other."""
-    assert gate.seconds(duration) == seconds
-
-
-@pytest.mark.parametrize("duration", ["", "30", "m", "1h 30m", "-5m"])
-def test_what_is_no_duration(duration: str) -> None:
-    """It is refused."""
-    with pytest.raises(InputError):
-        gate.seconds(duration)
 
 
 def test_the_recipes_are_yaml() -> None:

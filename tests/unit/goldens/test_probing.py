@@ -10,7 +10,7 @@ import pytest
 
 from ragmonitor.errors import SettingsError
 from ragmonitor.goldens import Golden, ReviewStatus
-from ragmonitor.goldens.probing import Probe, duration_s
+from ragmonitor.goldens.probing import Probe, interval_s
 from ragmonitor.records import Interaction
 
 GOLDENS = [Golden(id=str(n), question=f"{n}?", answer="x") for n in range(5)]
@@ -93,11 +93,11 @@ def test_rejected_questions_are_left_out():
 )
 def test_durations(text: str | float, seconds: float):
     """Numbers are seconds; texts name their unit."""
-    assert duration_s(text) == seconds
+    assert interval_s(text) == seconds
 
 
-@pytest.mark.parametrize("wrong", ["1", "1w", "", 0, -1, float("inf")])
+@pytest.mark.parametrize("wrong", ["1", "1y", "", "0s", 0, -1, float("inf")])
 def test_what_is_no_duration_is_refused(wrong: str | float):
     """With what is expected."""
     with pytest.raises(SettingsError, match="every"):
-        duration_s(wrong)
+        interval_s(wrong)
