@@ -441,7 +441,7 @@ def usage_of(counts: Any) -> Usage:
             (
                 n
                 for name in names
-                if isinstance(n := _member(counts, name), int) and not isinstance(n, bool)
+                if isinstance(n := member_of(counts, name), int) and not isinstance(n, bool)
             ),
             None,
         )
@@ -450,7 +450,8 @@ def usage_of(counts: Any) -> Usage:
     return Usage(input_tokens=input_tokens, output_tokens=output_tokens)
 
 
-def _member(holder: Any, name: str) -> Any:
+def member_of(holder: Any, name: str) -> Any:
+    """Return what a mapping or an object has under a name; None: nothing."""
     return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
 
 
@@ -461,10 +462,10 @@ _FINISH_REASONS: Final = ("finish_reason", "stop_reason", "done_reason")
 
 def finish_reason_of(reply: Any) -> str:
     """Return why a model stopped, as a provider's reply says, a mapping or an object; else ""."""
-    choices = _member(reply, "choices")
+    choices = member_of(reply, "choices")
     for holder in (reply, *(choices[:1] if isinstance(choices, list | tuple) else ())):
         for name in _FINISH_REASONS:
-            reason = _member(holder, name)
+            reason = member_of(holder, name)
             if isinstance(reason, str) and reason:
                 return reason[:MAX_FINISH_REASON]
     return ""

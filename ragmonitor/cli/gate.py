@@ -103,9 +103,7 @@ def _checked(options: GateOptions) -> GateOptions:
 
 
 def _is_higher_better(signal: str) -> bool:
-    if signal in (*FROM_ASSESSMENT, *AMOUNTS):
-        return False
-    return not any(entry.name == signal and entry.lower_is_better for entry in table.select(("*",)))
+    return signal not in (*FROM_ASSESSMENT, *AMOUNTS) and not table.lower_is_better(signal)
 
 
 def _why(options: GateOptions, reading: Reading, found: Comparison | None) -> str:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from ragmonitor.cli.options import RateOptions, SampleOptions
-from ragmonitor.cli.score_files import csv_cell
 from ragmonitor.cli.terminal import (
     FINE,
     SOMETHING_WRONG,
@@ -38,6 +37,7 @@ from ragmonitor.estimation.labels import (
 )
 from ragmonitor.export import is_feedback
 from ragmonitor.export.jsonl import owners_alone
+from ragmonitor.offline.csv_cells import guarded
 from ragmonitor.records import BUILTIN, Estimate, is_builtin
 
 COLUMNS: Final = (
@@ -202,7 +202,7 @@ def _draw(
         for kind, of_kind in kinds.items()
     }
     free = {
-        kind: [answer for answer in order if csv_cell(answer.id) not in known]
+        kind: [answer for answer in order if guarded(answer.id) not in known]
         for kind, order in orders.items()
     }
     bad = min(len(free[True]), round(count * JUDGED_HALLUCINATED_SHARE))
@@ -234,10 +234,10 @@ def _rows(read: _Reports, drawn: Sequence[tuple[_Judged, int]]) -> list[dict[str
                 )
             rows.append(
                 {
-                    "id": csv_cell(answer.id),
-                    "question": csv_cell(_cut(str(line.get("question", "")), MAX_CELL)),
-                    "answer": csv_cell(_cut(line["answer"], MAX_CELL)),
-                    "chunks": csv_cell(_chunks(line.get("contexts"))),
+                    "id": guarded(answer.id),
+                    "question": guarded(_cut(str(line.get("question", "")), MAX_CELL)),
+                    "answer": guarded(_cut(line["answer"], MAX_CELL)),
+                    "chunks": guarded(_chunks(line.get("contexts"))),
                     "human": "",
                     "at": answer.at,
                     "sealed": seal(

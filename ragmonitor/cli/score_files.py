@@ -19,6 +19,7 @@ from ragmonitor.cli.options import OutputFormat
 from ragmonitor.errors import InputError, SettingsError, file_errors
 from ragmonitor.evaluators import Table
 from ragmonitor.export.jsonl import encoded, owners_alone
+from ragmonitor.offline.csv_cells import guarded
 from ragmonitor.offline.scoring import Outcome, is_finished, texts_key
 from ragmonitor.offline.summary import Tally
 from ragmonitor.records import (
@@ -51,8 +52,6 @@ CSV_BEGINS: Final = b"id,line,error,"
 LOOKED_AT_LINES: Final = 50
 _BEGINS: Final = (CSV_BEGINS, b'{"id":', b'{"line":', b'{"results":')
 """How what we write begins, even if it was torn off in its first record."""
-_FORMULA_BEGINS: Final = (*"=+-@\t\r\n", *map(chr, (0xFF1D, 0xFF0B, 0xFF0D, 0xFF20)))
-"""Those of full width are signs of formulas where such are written."""
 MAX_CELL_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -139,7 +138,7 @@ class CsvFile(ScoreFile):
             if sentence["verdict"] in (Verdict.ABSENT, Verdict.CONTRADICTED)
         )
         self.copy(
-            {name: csv_cell(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
+            {name: guarded(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
         )
 
     def copy(self, record: Mapping[str, Any]) -> None:
@@ -218,19 +217,9 @@ def _ragchecker_record(
     }
 
 
-def csv_cell(text: str) -> str:
-    """Return a text as it stands in a cell of a CSV: it is nobody's formula, and can be written.
-
-    Models write these texts, and applications their ids; what UTF-8 cannot hold, a lone surrogate,
-    is written as an escape.
-    """
-    text = text.encode("utf-8", "backslashreplace").decode()
-    return f"'{text}" if text.lstrip(" ").startswith(_FORMULA_BEGINS) else text
-
-
 def name_of(interaction: Interaction, form: OutputFormat) -> tuple[str, str]:
     """Return the name of a record in an output: its written id, and a hash of its texts."""
-    identity = csv_cell(interaction.id) if form == "csv" else interaction.id
+    identity = guarded(interaction.id) if form == "csv" else interaction.id
     return identity, texts_key(interaction)
 
 

@@ -101,6 +101,11 @@ class Table:
             )
         self._entries[entry.name] = entry
 
+    def lower_is_better(self, name: str) -> bool:
+        """Return whether there is an evaluator of that name whose 1 is bad."""
+        known = self._entries.get(name)
+        return known is not None and known.lower_is_better
+
     @property
     def asking(self) -> int:
         """How many of them ask the judge something of their own."""

@@ -17,6 +17,7 @@ from urllib.parse import quote, urlsplit
 
 from ragmonitor.addresses import shown
 from ragmonitor.apart import apart
+from ragmonitor.capture.coercion import member_of
 from ragmonitor.capture.probe_mark import current_mark, marked
 from ragmonitor.conventions import PROBE_BAGGAGE, PROBE_HEADER
 from ragmonitor.errors import InputError, MissingExtraError, RagMonitorError
@@ -369,13 +370,13 @@ def _chunk(value: Any) -> Chunk | None:
         return value
     if isinstance(value, str):
         return Chunk(text=value)
-    inner = _member(value, "node")  # LlamaIndex: a node with its score
+    inner = member_of(value, "node")  # LlamaIndex: a node with its score
     holder = value if inner is None else inner
     text = _first(holder, _TEXTS, str)
     if text is None:
         return None
-    score = _member(value, "score")
-    metadata = _member(holder, "metadata")
+    score = member_of(value, "score")
+    metadata = member_of(holder, "metadata")
     return Chunk(
         text=text,
         id=_first(holder, _IDS, str) or "",
@@ -490,12 +491,8 @@ def _reason(error: Exception) -> str:
     return f"{type(inner).__name__}: {inner}"
 
 
-def _member(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-
-
 def _first(value: Any, names: Sequence[str], kind: Any) -> Any:
-    members = (_member(value, name) for name in names)
+    members = (member_of(value, name) for name in names)
     return next((each for each in members if isinstance(each, kind)), None)
 
 

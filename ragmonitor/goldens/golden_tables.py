@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,13 +16,12 @@ import msgspec
 from ragmonitor.errors import InputError, MissingExtraError
 from ragmonitor.goldens.golden import Golden, write_goldens
 from ragmonitor.goldens.golden_formats import FORMATS, flattened, recognised
+from ragmonitor.offline.csv_cells import guarded, unguarded
 
 TABLES: Final = ("csv", "parquet")
 """Formats with our own columns."""
 NESTED: Final = ("chunks", "history", "attributes")
 MAX_CELL_BYTES: Final = 64 * 1024 * 1024
-_FORMULA: Final = re.compile(r"'*\s*[=+\-@]")
-"""How a cell begins that a spreadsheet would compute, quoted or not."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,7 +130,7 @@ def _csv_rows(path: Path) -> Iterator[Mapping[str, Any]]:
     csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_BYTES))
     with path.open(encoding="utf-8-sig", newline="") as file:
         for row in csv.DictReader(file):
-            cells = {name: _plain(cell) for name, cell in row.items() if name and cell}
+            cells = {name: unguarded(cell) for name, cell in row.items() if name and cell}
             if "question" in cells:
                 cells |= {name: json.loads(cells[name]) for name in NESTED if name in cells}
             yield cells
@@ -163,17 +161,10 @@ def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     with path.open("w", encoding="utf-8-sig", newline="") as file:
         table = csv.DictWriter(file, columns or list(Golden.__struct_fields__), restval="")
         table.writeheader()
-        table.writerows({name: _guarded(cell) for name, cell in row.items()} for row in rows)
-
-
-def _guarded(cell: Any) -> Any:
-    """Return a cell that is nobody's formula; `_plain` takes back what this adds."""
-    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
-
-
-def _plain(cell: Any) -> Any:
-    is_guarded = isinstance(cell, str) and cell.startswith("'") and _FORMULA.match(cell[1:])
-    return cell[1:] if is_guarded else cell
+        for row in rows:
+            table.writerow(
+                {name: guarded(v) if isinstance(v, str) else v for name, v in row.items()}
+            )
 
 
 def _write_parquet(path: Path, goldens: Iterable[Golden]) -> None:

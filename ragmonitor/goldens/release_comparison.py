@@ -160,12 +160,8 @@ def _values(golden: ScoredGolden, signal: str) -> list[float]:
             found.append(0.0)
         elif name is not None:
             score = answer.scores[name]
-            found.append(1 - score if _is_lower_better(name) else score)
+            found.append(1 - score if table.lower_is_better(name) else score)
     return found
-
-
-def _is_lower_better(name: str) -> bool:
-    return any(entry.name == name and entry.lower_is_better for entry in table.select(("*",)))
 
 
 def _question(before: ScoredGolden, now: ScoredGolden, signal: str) -> QuestionChange | None:

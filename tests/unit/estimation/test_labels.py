@@ -337,7 +337,7 @@ def test_a_file_that_is_not_there_yet_is_no_trouble(path, live, clock):
     before = errors["estimation"]
     for _ in range(3):
         clock.advance(LOOK_EVERY_S)
-        assert live.gauges(FixedMeans(rate(0.06)))[0].value == 0
+        assert next(live.gauges(FixedMeans(rate(0.06)))).value == 0
     assert errors["estimation"] == before + 1
     path.write_text(table())
     clock.advance(LOOK_EVERY_S)

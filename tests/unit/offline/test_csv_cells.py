@@ -1,0 +1,27 @@
+"""Texts in the cells of a CSV: nobody's formulas, and the same again when they are read."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragmonitor.offline.csv_cells import guarded, unguarded
+
+
+@pytest.mark.parametrize(
+    "text", ["=1+1", " @SUM(A1)", "\t-1", "\n+1", "\uff1d1", "'=1", "' \uff0b1"]
+)
+def test_a_formula_is_guarded(text: str) -> None:
+    """Whatever stands before its sign, and whatever its sign's width."""
+    assert guarded(text) == f"'{text}"
+
+
+@pytest.mark.parametrize("text", ["", "1 - 1", "'quoted'", "It's = 1", "价格=1"])
+def test_another_text_stays(text: str) -> None:
+    """A sign within a text computes nothing."""
+    assert guarded(text) == text
+
+
+@given(text=st.text(st.sampled_from("'=+-@ \t\n\r\uff1da1")))
+def test_a_cell_is_read_as_it_was(text: str) -> None:
+    """Also one that looks guarded already."""
+    assert unguarded(guarded(text)) == text
