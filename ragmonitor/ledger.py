@@ -60,6 +60,9 @@ class Ledger:
             self._given_up.note("probe")
             return
         self._refused.note((finished.framework, finished.status, cause))
+        closed: Callable[[], None] | None = getattr(finished, "closed", None)
+        if closed is not None:
+            closed()
 
     def give_up(self, reason: str, n: int = 1) -> None:
         """Note runs that were given up."""

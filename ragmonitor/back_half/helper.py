@@ -87,7 +87,10 @@ class _Queue(MemoryQueue):
         taken = super().take(max_items)
         self._helper.taken += len(taken)
         untold = self._helper.taken - self._helper.told
-        if untold >= self._at_most or (not taken and self._helper.silent_s > PAUSE_S):
+        is_due = self._helper.is_closed or self._helper.silent_s > PAUSE_S
+        if untold >= self._at_most or (not taken and is_due):
+            # At the end, too: the application counts what it does not know to be counted here, and
+            # may not wait for the last numbers.
             self._helper.tell_progress()
         return taken
 
@@ -105,7 +108,9 @@ class _Helper:
         self._closed: deque[int] = deque()
         self.taken = self.told = 0
         """Records that the worker has taken, and of how many the application knows."""
-        self._open_runs, self._is_closed, self._told_s = 0, False, 0.0
+        self._open_runs, self._told_s = 0, 0.0
+        self.is_closed = False
+        """Whether the application has asked for the last numbers."""
         self._stated: object = None
         self.has_provider = False
         """Whether the application has a tracer provider of its own."""
@@ -146,7 +151,7 @@ class _Helper:
         self.link.send("ready")
         self.link.serve()
         # Gone without a word: what came is scored all the same, as far as the time suffices.
-        if not self._is_closed:
+        if not self.is_closed:
             self._back.close(LAST_S)
         # Exporters that are still closing count what did not arrive.
         self._back.worker.has_closed.wait(LAST_S)
@@ -177,7 +182,7 @@ class _Helper:
         return flushed
 
     def _close(self, deadline: float) -> tuple[bool, list[Metric], Report | None]:
-        self._is_closed = True
+        self.is_closed = True
         # The clock of `time.monotonic` is the same in all processes of a machine.
         closed = self._back.close(max(0.0, deadline - time.monotonic()))
         self.tell_progress()

@@ -357,7 +357,7 @@ class ProcessBackHalf:
             thread.join(max(0.0, deadline - time.monotonic()) / 2)
         while left := self._queue.take(1):
             self.refuse(left[0], Cause.SHUTDOWN)
-        self._refuse_what_is_open(is_answered=bool(self._at_end[0]))
+        self._refuse_what_is_open()
         helper, self._helper = self._helper, None
         if helper is not None:
             with shielded("close"):
@@ -371,18 +371,11 @@ class ProcessBackHalf:
                 each.close()
         return is_closed
 
-    def _refuse_what_is_open(self, *, is_answered: bool) -> None:
-        """Count what was sent and is in no number of the helper's, which ends now.
-
-        Args:
-            is_answered: It has given its last numbers, in which all that it had taken is.
-        """
+    def _refuse_what_is_open(self) -> None:
+        """Count what was sent and is in no number of the helper's, which ends now."""
         helper = self._helper
-        if helper is None:
-            return
-        for number, (framework, status) in tuple(helper.open.items()):
-            if not is_answered or number > helper.taken:
-                self._refused.note((framework, status, Cause.SHUTDOWN))
+        for framework, status in () if helper is None else tuple(helper.open.values()):
+            self._refused.note((framework, status, Cause.SHUTDOWN))
 
     def _ask(self, timeout_s: float, name: str, *args: object) -> Any:
         """Return the helper's reply, once it has all that was taken so far; None: there is none."""
@@ -546,9 +539,9 @@ class ProcessBackHalf:
     def _serve(self, helper: _Helper) -> None:
         """Send what there is, then wait for more. Raises `LinkError`."""
         for _ in range(max(1, len(self._queue))):
-            if helper.is_gone or not self._send_one(helper):
-                break
             if self._outbox.qsize() and time.monotonic() > self._end_by:
+                break  # it would be told to end before it could score more
+            if helper.is_gone or not self._send_one(helper):
                 break
             time.sleep(0)
         if time.monotonic() - self._ticked_s >= TICK_S:

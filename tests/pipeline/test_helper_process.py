@@ -624,6 +624,49 @@ def test_what_no_helper_was_ready_for_is_in_the_files_that_processes_share(tmp_p
     assert sum(found.values()) == 1
 
 
+@pytest.mark.parametrize(
+    ("share", "reply"),
+    [(1.0, "return"), (0.0, "return original(self, asked)")],
+    ids=["its last numbers come too late", "it is asked for them at once"],
+)
+def test_at_an_early_end_each_answer_is_counted_once(tmp_path, share, reply):
+    """By the helper or by the application, whose files both are read afterwards."""
+    script = f"""
+        from ragmonitor import Monitor
+        from ragmonitor.back_half import process
+
+        original = process._Request._answer
+
+        def answered(self, asked):
+            if self.name == "close":
+                {reply}
+            return original(self, asked)
+
+        def answer(monitor):
+            with monitor.interaction(query="How heavy?") as i:
+                i.retrieved(["A parcel may weigh 40 kg."])
+                i.answered("A parcel may weigh 90 kg. " * 20)
+
+        monitor = Monitor("t", worker="process", server=False)
+        answer(monitor)
+        assert monitor.flush(60)
+        process._Request._answer = answered
+        process.SHORT_S = {share}
+        for _ in range(300):
+            answer(monitor)
+        monitor.close(2.0)
+    """
+    folder = tmp_path / "metrics"
+    folder.mkdir()
+    run_python(script, tmp_path, PROMETHEUS_MULTIPROC_DIR=str(folder))
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, path=str(folder))
+    assert total(registry, "ragmonitor_interactions_total") == 301
+    found = outcomes(registry, judge="builtin", evaluator="faithfulness")
+    assert sum(found.values()) == 301
+    assert found["shutdown"] > 0
+
+
 @pytest.mark.slow
 def test_nothing_is_missing_and_nothing_double_where_the_end_comes_before_the_work_is_done():
     """What the helper had taken is in its last numbers; what it had not is counted here."""
