@@ -87,7 +87,9 @@ _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _LEAD = re.compile(r"\A\*\*[^*]{1,40}[.:：。]\*\*\s*")
 """`**Budget.** ...`: a heading in disguise."""
 _MARKER = re.compile(r"\A(?:[-*+>]\s+|\d{1,3}[.)]\s+)+")
-_EMPHASIS = re.compile(r"\*\*|__(?=\S)|(?<=\S)__|(?<![\w*])\*(?=\S)|(?<=\S)\*(?![\w*])|`")
+_EMPHASIS = re.compile(
+    r"\*\*|(?<!\w)__(?=\S)|(?<=\S)__(?!\w)|(?<![\w*])\*(?=\S)|(?<=\S)\*(?![\w*])|`"
+)
 
 
 def plain(markdown: str) -> str:

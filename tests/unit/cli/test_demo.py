@@ -104,6 +104,7 @@ def test_marks_are_no_part_of_an_answer():
     assert plain("- **See** the [docs](docs/x.md) of `Monitor`.") == "See the docs of Monitor."
     assert plain("| `a_b` | gauge | |") == "a_b: gauge"
     assert plain("**Budget.** It is spent.") == "It is spent."
+    assert plain("Set `A__B=true` for __it__.") == "Set A__B=true for it."
     found = readable_sentences("# A heading of four words\n\n```\nsome code in a block\n```\n")
     assert found == []
 
