@@ -11,12 +11,14 @@ from typing import Final
 
 from ragmonitor.errors import SettingsError
 from ragmonitor.guard import record_problem
-from ragmonitor.records import Generation, Interaction
+from ragmonitor.records import Interaction
 
 _TABLE: Final = "model_prices_and_context_window_backup.json"
 _MILLION: Final = 1_000_000
 MAX_ENTRY_BYTES: Final = 65_536
 """Of one model in the table."""
+MAX_PRICES: Final = 1_000
+"""Of models and providers, that are remembered."""
 
 Price = tuple[float, float]
 """US dollars per token that goes in, and per token that comes out."""
@@ -35,6 +37,8 @@ class Prices:
             SettingsError: One is written otherwise.
         """
         self._given: dict[str, Price] = {}
+        self._prices: dict[tuple[str, str], Price | None] = {}
+        """By model and provider."""
         for text in given:
             model, _, prices = text.rpartition("=")
             try:
@@ -53,19 +57,23 @@ class Prices:
 
         None where it is not known: no call, one without its tokens, or a model without a price.
         """
-        costs = [self._cost(each) for each in interaction.generations]
-        known = [each for each in costs if each is not None]
-        return sum(known) if known and len(known) == len(costs) else None
-
-    def _cost(self, generation: Generation) -> float | None:
-        usage, price = generation.usage, self._price(generation.model, generation.provider)
-        if price is None or usage.input_tokens is None or usage.output_tokens is None:
-            return None
-        return usage.input_tokens * price[0] + usage.output_tokens * price[1]
+        total = None
+        for each in interaction.generations:
+            usage, named = each.usage, (each.model, each.provider)
+            price = self._prices[named] if named in self._prices else self._price(*named)
+            if price is None or usage.input_tokens is None or usage.output_tokens is None:
+                return None
+            total = (total or 0.0) + usage.input_tokens * price[0] + usage.output_tokens * price[1]
+        return total
 
     def _price(self, model: str, provider: str) -> Price | None:
-        if not model:
-            return None
+        """Look up a price, and remember it: this is asked of every model call."""
+        found = self._found(model, provider) if model else None
+        if len(self._prices) < MAX_PRICES:
+            self._prices[model, provider] = found
+        return found
+
+    def _found(self, model: str, provider: str) -> Price | None:
         names = (model, f"{provider}/{model}")
         given = next((self._given[name] for name in names if name in self._given), None)
         return given or litellm_price(model) or litellm_price(names[1])

@@ -127,29 +127,43 @@ class Documents(Part):
         """Take in one answer."""
         self._answers += 1
         interaction, known = answer.interaction, self._known(answer)
-        others, at_s, rate, stake = self._others, answer.at_s, known.rate, known.stake
-        table, bad, session = self._table, float(known.bad), interaction.session_id
-        keys = [key_of(chunk) for chunk in interaction.chunks]
-        # Mostly the chunks that were retrieved are those that were shown, and not copies of them.
-        known_keys = dict(zip(map(id, interaction.chunks), keys, strict=True))
+        others, at_s, session = self._others, answer.at_s, interaction.session_id
+        rate, stake, weight, scored, is_bad, assessment = known
+        bad, signed = float(is_bad), -weight if is_bad else weight
+        ratings = (assessment and assessment.chunk_relevance) or ()
+        kept = self._table.known
+        keys: list[Hashable] = []
         shown: dict[Hashable, Document] = {}
-        for key, chunk in zip(keys, interaction.chunks, strict=True):
+        # Mostly the chunks that were retrieved are those that were shown, or share their metadata.
+        sources: dict[int, str] = {}
+        for chunk in interaction.chunks:
+            source = chunk.source
+            if source:
+                sources[id(chunk.metadata)] = source
+            key = source or chunk.id or hash(chunk.text)
+            keys.append(key)
             if key in shown:
                 continue
-            document = table.known(key) or table.new(key, chunk, others, at_s)
+            document = kept(key) or self._table.new(key, chunk, others, at_s)
             shown[key] = document
-            document.retrieved += 1
             document.shown += 1
             document.last_s = at_s
-            # Answers of a session are alike: as evidence, those in a row count for one.
-            if session and stake:
-                is_repeated, document.session = document.session == session, session
-                if is_repeated:
-                    continue
+            if weight:
+                document.judged += 1
+                document.weight += weight
+                if ratings:
+                    document.rated += 1
+                if scored:
+                    document.note(at_s, signed)
+                # Answers of a session are alike: as evidence, those in a row count for one.
+                if session and stake:
+                    if document.session == session:
+                        continue
+                    document.session = session
             document.evidence.add(others, rate, stake, bad, at_s)
-        turns = [self._retrieved(each, shown, known_keys, at_s) for each in interaction.retrievals]
+        turns = [self._retrieved(each, shown, sources, at_s) for each in interaction.retrievals]
         others.add(rate, stake, bad)
-        if known.weight:
+        if weight:
             self._judged += 1
             self._learn(answer, known, keys, shown, turns)
         return ()
@@ -158,20 +172,20 @@ class Documents(Part):
         self,
         retrieval: Retrieval,
         shown: Mapping[Hashable, Document],
-        known_keys: Mapping[int, Hashable],
+        sources: Mapping[int, str],
         at_s: float,
     ) -> set[Hashable]:
         """Return the keys of what was retrieved, and count the documents that were not shown."""
-        keys: set[Hashable] = set()
-        for chunk in retrieval.chunks:
-            key = known_keys.get(id(chunk)) or key_of(chunk)
-            if key not in keys:
-                keys.add(key)
+        keys = {
+            sources.get(id(chunk.metadata)) or key_of(chunk): chunk for chunk in retrieval.chunks
+        }
+        if keys.keys() != shown.keys():
+            for key, chunk in keys.items():
                 if key not in shown:
                     table = self._table
                     document = table.known(key) or table.new(key, chunk, self._others, at_s)
-                    document.retrieved += 1
-        return keys
+                    document.unshown += 1
+        return set(keys)
 
     def _known(self, answer: Answer) -> _Known:
         completed = answer.completed
@@ -201,22 +215,15 @@ class Documents(Part):
         turns: Sequence[set[Hashable]],
     ) -> None:
         """Take in what the judge of quality said of an answer and of its chunks."""
-        at_s, weight, scored, bad = answer.at_s, known.weight, known.scored, known.bad
-        assessment = known.assessment
+        at_s, weight, bad, assessment = answer.at_s, known.weight, known.bad, known.assessment
+        if known.scored:
+            self._slot(at_s, weight, bad)
         ratings = (assessment and assessment.chunk_relevance) or ()
         relevant = {
             key for key, rating in zip(keys, ratings, strict=False) if rating >= RELEVANT_FROM
         }
-        if scored:
-            self._slot(at_s, weight, bad)
-        for key, document in shown.items():
-            document.judged += 1
-            document.weight += weight
-            if ratings:
-                document.rated += 1
-                document.relevant += key in relevant
-            if scored:
-                document.note(at_s, weight, bad)
+        for key in relevant:
+            shown[key].relevant += 1
         for turn, (retrieval, found) in enumerate(
             zip(answer.interaction.retrievals, turns, strict=True), start=1
         ):
@@ -248,9 +255,9 @@ class Documents(Part):
         contradicting: set[Hashable] = set()
         for sentence in assessment.sentences or ():
             if sentence.verdict is Verdict.SUPPORTED:
-                supporting.update(keys[at] for at in sentence.chunks if at < len(keys))
+                supporting.update([keys[at] for at in sentence.chunks if at < len(keys)])
             elif sentence.verdict is Verdict.CONTRADICTED:
-                contradicting.update(keys[at] for at in sentence.chunks[:1] if at < len(keys))
+                contradicting.update([keys[at] for at in sentence.chunks[:1] if at < len(keys)])
         for key in supporting:
             shown[key].rests_on += 1
             shown[key].rests_on_weight += weight
@@ -297,9 +304,12 @@ class Documents(Part):
 
     def tick(self) -> Sequence[Observation]:
         """Compare questions and chunks that wait for it: a few each time."""
+        self._compare()
+        return ()
+
+    def _compare(self) -> None:
         self._missing.tick()
         self._conflicts.tick()
-        return ()
 
     def gauges(self, means: Means) -> Iterator[GaugeValue]:  # noqa: ARG002 - of the protocol
         """Return how many documents are kept, and how many are found to be misleading."""

@@ -55,7 +55,7 @@ class Document:
     """What is known of one document. Counts are of answers, each for one."""
 
     __slots__ = (
-        *("name", "id", "retrieved", "shown", "rated", "relevant", "judged"),
+        *("name", "id", "unshown", "shown", "rated", "relevant", "judged"),
         *("rests_on", "contradicted", "weight", "rests_on_weight", "contradicted_weight"),
         *("evidence", "last_s", "session", "taken_off", "_times", "_weights", "_next"),
     )
@@ -64,7 +64,9 @@ class Document:
         """Begin with nothing but a name and the store's id."""
         self.name = name
         self.id = of_store
-        self.retrieved = self.shown = 0
+        self.shown = 0
+        self.unshown = 0
+        """Answers that it was retrieved for and not shown."""
         self.taken_off = 0
         """Of `retrieved`, by `DocumentTable`, so that documents that are retrieved no more go."""
         self.rated = 0
@@ -87,15 +89,25 @@ class Document:
         """Negative: a hallucinated answer."""
         self._next = 0
 
-    def note(self, at_s: float, weight: float, bad: bool) -> None:
-        """Keep a verdict on an answer that it was shown for."""
-        signed = -weight if bad else weight
-        if len(self._times) < MAX_VERDICTS:
-            self._times.append(at_s)
+    @property
+    def retrieved(self) -> int:
+        """Answers that it was retrieved for."""
+        return self.shown + self.unshown
+
+    def note(self, at_s: float, signed: float) -> None:
+        """Keep a verdict on an answer that it was shown for.
+
+        Args:
+            at_s: When the answer was given.
+            signed: 1 / inclusion probability; negative: the answer is hallucinated.
+        """
+        times = self._times
+        if len(times) < MAX_VERDICTS:
+            times.append(at_s)
             self._weights.append(signed)
         else:
             at = self._next
-            self._times[at], self._weights[at] = at_s, signed
+            times[at], self._weights[at] = at_s, signed
             self._next = (at + 1) % MAX_VERDICTS
 
     @property
@@ -160,7 +172,7 @@ class DocumentTable:
         self._capacity = capacity
         self._documents: dict[Hashable, Document] = {}
         self.known = self._documents.get
-        """Returns the document of a key, or None; whoever asks counts it as `retrieved`."""
+        """Returns the document of a key, or None; whoever asks counts it: `shown` or `unshown`."""
         self.forgotten = 0
         """Documents that gave way to more frequent ones; one may do so several times."""
 

@@ -16,6 +16,7 @@ from ragmonitor.causes.signal_names import signal_name
 from ragmonitor.causes.versions import SERVICE_VERSION
 from ragmonitor.estimation import Part
 from ragmonitor.estimation.parts import Answer, Means, Observation
+from ragmonitor.estimation.signals import Outcomes
 from ragmonitor.guard import record_problem
 from ragmonitor.records import Estimate, GaugeValue
 from ragmonitor.state import State
@@ -30,7 +31,8 @@ MAX_LENGTH: Final = 120
 MAX_ATTRIBUTES: Final = 8
 MAX_VERDICTS: Final = 1_500
 """Newest verdicts of a signal that a change is looked for in."""
-MAX_SIGNALS: Final = 12
+MAX_ANSWERS: Final = 2_000
+"""Newest judged answers, of which the verdicts are."""
 MIN_SIDE: Final = 5
 """Verdicts before and since a change, at least."""
 BEFORE_S: Final = 900.0
@@ -187,7 +189,8 @@ class Events(Part):
         self._events: list[Event] = []
         self._judge = self._newest_version = ""
         self._read_s = -math.inf
-        self._verdicts: dict[str, deque[Verdict]] = {}
+        self._judged: deque[tuple[float, float, Outcomes]] = deque(maxlen=MAX_ANSWERS)
+        """When each was given, 1 / inclusion probability, and what the judge said."""
         self._changes: dict[str, tuple[float, float, ChangePoint | None]] = {}
         """Of each signal that was asked for: since when it rose, when it was asked, the answer."""
 
@@ -216,12 +219,8 @@ class Events(Part):
             self._judge = judge
         found = answer.judged if self._is_judged else answer.builtin
         weight = answer.weight if self._is_judged else 1.0
-        for signal, outcome in found or ():
-            if outcome is not None and outcome.scored and weight > 0:
-                if signal not in self._verdicts and len(self._verdicts) >= MAX_SIGNALS:
-                    continue
-                kept = self._verdicts.setdefault(signal, deque(maxlen=MAX_VERDICTS))
-                kept.append(Verdict(answer.at_s, outcome.value, weight))
+        if found and weight > 0:
+            self._judged.append((answer.at_s, weight, found))
         return ()
 
     def _happened(self, kind: EventKind, name: str, at_s: float) -> None:
@@ -260,15 +259,26 @@ class Events(Part):
 
         Once the verdicts that are kept do not reach back to the rise, what they told before holds.
         """
-        kept = self._verdicts.get(signal, ())
+        kept = self._verdicts(signal)
         verdicts = sorted(each for each in kept if each.at_s > since_s - 86_400.0)
         found: ChangePoint | None = None
         if verdicts and verdicts[0].at_s < since_s:
             found = change_point(verdicts, higher_is_better=self._higher_is_better(signal))
         elif signal in self._changes and self._changes[signal][0] == since_s:
             found = self._changes[signal][2]
-        if signal in self._verdicts:  # so that no more than those are kept
+        if kept:  # so that no more than those are kept
             self._changes[signal] = since_s, self._now(), found
+        return found
+
+    def _verdicts(self, signal: str) -> list[Verdict]:
+        """Return the newest verdicts on a signal."""
+        found: list[Verdict] = []
+        for at_s, weight, outcomes in reversed(self._judged):
+            outcome = next((each for name, each in outcomes if name == signal), None)
+            if outcome is not None and outcome.scored:
+                found.append(Verdict(at_s, outcome.value, weight))
+                if len(found) == MAX_VERDICTS:
+                    break
         return found
 
     def candidates(self, signal: str, since_s: float) -> Sequence[CandidateCause]:

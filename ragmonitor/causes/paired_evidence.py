@@ -120,45 +120,52 @@ class PairedEvidence:
 
     def add(self, others: Others, rate: float, weight: float, bad: float, at_s: float) -> None:
         """Take in one answer of this kind; arguments as of `Others.add`, which comes afterwards."""
-        between = others.sampled - self._sampled
-        if rate > 0:
-            self._waiting = (*self._waiting[1 - MAX_WAITING :], (rate, weight, bad))
+        # Written out, and no attribute read twice: this runs for every document of every answer.
+        sampled = others.sampled
+        between = sampled - self._sampled
+        self._sampled = sampled + rate
         if weight:
             self._bad += _MEMORY * weight * (bad - self._bad)
-        if between > 0 and rate > 0:
-            factor = self._factor(others, between)
-            if at_s >= self._until_s:
-                self._renew(at_s)
-            self._old = (self._old + _begins_at(self._old_blocks)) * factor
-            self._old_blocks += 1
-            self._young = (self._young + _begins_at(self._young_blocks)) * factor
-            self._young_blocks += 1
-            if self._old > _MAX_E or self._young > _MAX_E:
-                self._old, self._young = min(_MAX_E, self._old), min(_MAX_E, self._young)
+        if rate <= 0:
+            return
+        if between <= 0:
+            self._waiting = (*self._waiting[1 - MAX_WAITING :], (rate, weight, bad))
+            self._seen += weight
+            self._seen_bad += weight * bad
+            return
+        if at_s >= self._until_s:
+            self._renew(at_s)
+        m, stake, waiting = self._m, self._stake, self._waiting
+        of_kind = rate
+        if waiting:
+            waiting = waiting[1 - MAX_WAITING :]
+            of_kind += sum([each for each, _, _ in waiting])
             self._waiting = ()
-            self._choose(others)
-            # `others` does not hold this answer yet: what it adds is no part of the next block.
-            self._seen, self._seen_bad = others.seen, others.seen_bad
-        self._sampled = others.sampled + rate
-        self._seen += weight
-        self._seen_bad += weight * bad
-
-    def _factor(self, others: Others, between: float) -> float:
-        """Return what the bets on a block come to: the answers that wait, and those between."""
-        m, waiting = self._m, self._waiting
-        ratio = waiting[0][0] if len(waiting) == 1 else sum(rate for rate, _, _ in waiting)
-        ratio /= between
-        stake = min(self._stake, _MAX_LOSS / (ratio * (1 - m)))
+        ratio = of_kind / between
         of_others = stake * ratio
-        seen, seen_bad = others.seen - self._seen, others.seen_bad - self._seen_bad
+        if of_others * (1 - m) > _MAX_LOSS:
+            of_others = _MAX_LOSS / (1 - m)
+            stake = of_others / ratio
+        seen, seen_bad = others.seen, others.seen_bad
+        bad_between = seen_bad - self._seen_bad
         # log(1 + k x) >= k log(1 + x) for a weight k up to 1: sums are all that is needed.
-        evidence = (seen - seen_bad) * log1p(of_others * m)
-        if seen_bad:
-            evidence += seen_bad * log1p(-of_others * (1 - m))
-        factor = exp(evidence)
-        for _, weight, bad in waiting:
-            factor *= 1 + weight * stake * (bad - m)
-        return factor
+        evidence = (seen - self._seen - bad_between) * log1p(of_others * m)
+        if bad_between:
+            evidence += bad_between * log1p(-of_others * (1 - m))
+        factor = exp(evidence) * (1 + weight * stake * (bad - m))
+        for _, weight_before, bad_before in waiting:
+            factor *= 1 + weight_before * stake * (bad_before - m)
+        blocks = self._old_blocks
+        self._old = (self._old + _begins_at(blocks)) * factor
+        self._old_blocks = blocks + 1
+        blocks = self._young_blocks
+        self._young = (self._young + _begins_at(blocks)) * factor
+        self._young_blocks = blocks + 1
+        if self._old > _MAX_E or self._young > _MAX_E:
+            self._old, self._young = min(_MAX_E, self._old), min(_MAX_E, self._young)
+        # `others` does not hold this answer yet: what it adds is no part of the next block.
+        self._seen, self._seen_bad = seen + weight, seen_bad + weight * bad
+        self._choose(others)
 
     def _choose(self, others: Others) -> None:
         """Choose what the next block bets, by the verdicts so far."""

@@ -51,7 +51,8 @@ class SliceNames:
     def clear(self) -> None:
         """Forget every session."""
         self._turns: OrderedDict[str, int] = OrderedDict()
-        self._known: dict[Slice, Slice] = {}
+        self._known: dict[Slice, Slice | None] = {}
+        """None: it is not looked at."""
         self._wanted: dict[str, bool] = {}
 
     def turn(self, session: str) -> int:
@@ -74,16 +75,25 @@ class SliceNames:
         """
         if len(self._known) > MAX_NAMES:
             self._known.clear()
-        known, wanted = self._known.setdefault, self._wanted
+        known = self._known
         found = []
         for named in self._named(answer, turn):
-            dimension, value = named
-            if value and (wanted[dimension] if dimension in wanted else self._wants(dimension)):
-                kept = (
-                    named if len(value) <= MAX_CHARACTERS else (dimension, value[:MAX_CHARACTERS])
-                )
-                found.append(known(kept, kept))
+            kept = known[named] if named in known else self._kept(*named)
+            if kept is not None:
+                found.append(kept)
         return tuple(dict.fromkeys(found))
+
+    def _kept(self, dimension: str, value: str) -> Slice | None:
+        """Return a slice as it is kept, once for all answers; None: it is not looked at."""
+        kept = None
+        if value and (
+            self._wanted[dimension] if dimension in self._wanted else self._wants(dimension)
+        ):
+            kept = (dimension, value[:MAX_CHARACTERS])
+            kept = self._known.setdefault(kept, kept)
+        if len(value or "") <= MAX_CHARACTERS:
+            self._known[dimension, value] = kept
+        return kept
 
     def _wants(self, dimension: str) -> bool:
         wanted = not any(fnmatch.fnmatchcase(dimension, each) for each in self._leave_out)

@@ -128,6 +128,8 @@ class SliceWatch:
     def clear(self) -> None:
         """Forget the parent's answers."""
         self._adopted: frozenset[str] = frozenset()
+        self._signals: dict[Slice, tuple[str, str]] = {}
+        """Of the slices that have an alarm: its name and its signal."""
         self._looked_s = 0.0
         self._looked_at = 0
         self._seen = 0
@@ -143,19 +145,19 @@ class SliceWatch:
         if value is None or not self._adopted:
             return
         decision = answer.completed.decision
-        for name in map("=".join, row.slices):
-            if name in self._adopted:
-                # Without a judge that scores a sample every answer is scored.
-                is_sampled = answer.judged is not None and decision is not None
-                yield Observation(
-                    signal=slice_signal(HALLUCINATION, name),
-                    value=value,
-                    at_s=answer.at_s,
-                    importance_weight=decision.weight_in(name) if is_sampled and decision else 1.0,
-                    session=answer.interaction.session_id,
-                    answer=answer.interaction.id,
-                    example=example,
-                )
+        # Without a judge that scores a sample every answer is scored.
+        is_sampled = answer.judged is not None and decision is not None
+        for each in self._signals.keys() & row.slices:
+            name, signal = self._signals[each]
+            yield Observation(
+                signal,
+                value,
+                answer.at_s,
+                decision.weight_in(name) if is_sampled and decision else 1.0,
+                answer.interaction.session_id,
+                answer.interaction.id,
+                example,
+            )
 
     def tick(self, log: AnswerLog) -> None:
         """Choose slices where that is due, and say which need more verdicts."""
@@ -165,6 +167,12 @@ class SliceWatch:
             self._look(log, now_s)
         adopted = self._alarms.adopted()
         self._adopted = frozenset(map(slice_of, adopted))
+        self._signals = {
+            (name[:at], name[at + 1 :]): (name, slice_signal(HALLUCINATION, name))
+            for name in self._adopted
+            for at in range(len(name))
+            if name[at] == "="  # which may stand in an attribute's name, too
+        }
         if self._suspect is not None:
             rising = [
                 (monitor.detector.evidence, slice_of(signal))

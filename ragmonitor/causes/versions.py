@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import add
 from typing import Any, Final
@@ -12,10 +12,16 @@ from typing import Any, Final
 from ragmonitor import metrics
 from ragmonitor.causes.arms import SLOT_S, Arms
 from ragmonitor.causes.candidates import CandidateCause
-from ragmonitor.causes.comparison import ALPHA, FIELDS, Comparison, Mean, compare, place
+from ragmonitor.causes.comparison import ALPHA, FIELDS, Comparison, Mean, compare
+from ragmonitor.causes.version_sums import AMOUNTS, Row, VersionSums
 from ragmonitor.estimation import Part
 from ragmonitor.estimation.parts import Answer, Means, Observation
-from ragmonitor.estimation.signals import HALLUCINATION, MINOR_HALLUCINATION, Outcome
+from ragmonitor.estimation.signals import (
+    HALLUCINATION,
+    MINOR_HALLUCINATION,
+    NOT_APPLICABLE,
+    Outcomes,
+)
 from ragmonitor.guard import record_problem
 from ragmonitor.protocols import Cost, unknown_cost
 from ragmonitor.records import (
@@ -32,27 +38,18 @@ STATE_VERSION: Final = 1
 VERSION_WORSE: Final = "version_worse"
 """The alarm."""
 SERVICE_VERSION: Final = "service_version"
-LATENCY: Final = "latency_seconds"
-COST: Final = "cost_usd"
-AMOUNTS: Final = (LATENCY, COST)
-"""Compared beside the signals; no shares, and nothing alarms on them."""
 EXCHANGE_S: Final = 10.0
 """How often what other processes know is read."""
 OVER_S: Final = 1_800.0
 """A version that was found worse and has been silent for so long is an alarm no more."""
 NEW_S: Final = 86_400.0
-MAX_SESSIONS: Final = 4_000
+MAX_WAITING: Final = 64
+"""Answers that are added up at once."""
 MAX_COUNTED: Final = 200
 """Series of counters, by attribute, value and signal; each has a handful of sums."""
 EXAMPLES: Final = 3
-_UNCOVERED: Final = place("uncovered")
 COUNTERS: Final = (*FIELDS, *(f"{name}_negative" for name in FIELDS))
 _NEVER: Final = -1e18
-
-
-_Outcome = tuple[str, float, float, float, float, float]
-"""One signal of one answer: its name, judged, drawn and missing as in `FIELDS`, and the
-pseudo-outcomes of the value and of being scored. No class: nine are made of each answer."""
 
 
 class Versions(Part):
@@ -113,7 +110,10 @@ class Versions(Part):
 
     def clear(self) -> None:
         """Forget what the parent of a forked process will keep."""
-        self._fresh = Arms()
+        self._waiting: list[tuple[list[tuple[str, str]], Answer]] = []
+        """Answers that are added up at the next tick, with their versions."""
+        self._sums = VersionSums()
+        self._unshared = Arms()
         """Not yet in the file."""
         self._known = Arms()
         """All that is known as of the last tick."""
@@ -121,9 +121,6 @@ class Versions(Part):
         self._counted: dict[tuple[str, str, str], list[float]] = {}
         """By attribute, value and signal: what was added to each of `FIELDS`, then what was taken
         off, since counters only rise."""
-        self._sessions: OrderedDict[tuple[str, str, str], dict[str, tuple[float, float]]] = (
-            OrderedDict()
-        )
         self._examples: dict[tuple[str, str], deque[Example]] = {}
         self._events: list[AlarmEvent] = []
         self._raised: set[tuple[str, str]] = set()
@@ -139,31 +136,42 @@ class Versions(Part):
 
     def add(self, answer: Answer) -> Sequence[Observation]:
         """Take in one completed answer."""
-        values = self._values(answer.interaction)
-        if not values:
-            return ()
-        found = list(self._outcomes(answer))
-        probability = 1.0
-        if self._judge is not None:
-            decision = answer.completed.decision
-            probability = 0.0 if decision is None else decision.inclusion_probability
-        is_covered = probability > 0
-        for by, value in values:
-            arm = self._fresh.arm(by, value, answer.at_s)
+        versions = self._values(answer.interaction)
+        if versions:
+            self._waiting.append((versions, answer))
+            if len(self._waiting) >= MAX_WAITING:
+                self._add_up()
+        return ()
+
+    @property
+    def _fresh(self) -> Arms:
+        """What is not yet in the file, with the answers that wait."""
+        if self._waiting:
+            self._add_up()
+        return self._unshared
+
+    def _add_up(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        batches: dict[tuple[str, str, int], list[tuple[Row, Answer]]] = {}
+        for versions, answer in waiting:
+            row = self._row(answer)
+            for by, value in versions:
+                key = by, value, int(row.at_s // SLOT_S)
+                batches.setdefault(key, []).append((row, answer))
+        for (by, value, slot), batch in batches.items():
+            rows = [row for row, _ in batch]
+            times = [row.at_s for row in rows]
+            arm = self._unshared.arm(by, value, min(times))
             if arm is None:
                 continue
-            session = self._session(by, value, answer.interaction.session_id)
-            slot = int(answer.at_s // SLOT_S)
-            for each in found:
-                signal = each[0]
+            arm.last_s = max(arm.last_s, *times)
+            for signal, amounts in self._sums.add_up(by, value, rows):
                 sums, counters = arm.sums(slot, signal), self._counters(by, value, signal)
-                if is_covered or signal in AMOUNTS:
-                    _add_up(sums, counters, each, session)
-                else:  # nothing is known of it, and its prediction is no estimate
-                    sums[_UNCOVERED] += 1
-                    counters[_UNCOVERED] += 1
-            self._keep_example(by, value, answer)
-        return ()
+                sums[:] = map(add, sums, amounts)
+                for at, amount in enumerate(amounts):
+                    counters[at if amount >= 0 else at + len(FIELDS)] += abs(amount)
+            for _, answer in batch:
+                self._keep_example(by, value, answer)
 
     def _values(self, interaction: Interaction) -> list[tuple[str, str]]:
         """Return the versions that an answer belongs to."""
@@ -176,36 +184,39 @@ class Versions(Part):
                 found.append((by, value))
         return found
 
-    def _outcomes(self, answer: Answer) -> list[_Outcome]:
-        interaction = answer.interaction
-        found: list[_Outcome] = [(LATENCY, 1.0, 1.0, 0.0, interaction.latency_s, 1.0)]
-        cost_usd = self._cost_usd(interaction)
-        if cost_usd is not None:
-            found.append((COST, 1.0, 1.0, 0.0, cost_usd, 1.0))
+    def _row(self, answer: Answer) -> Row:
+        """Return what an answer adds to the sums of its versions."""
+        interaction, completed = answer.interaction, answer.completed
+        drawn, is_covered, missing = 0.0, True, _NONE
         if self._judge is None:
-            if answer.completed.builtin.judge.name == self._reader:
-                for signal, outcome in answer.builtin:
-                    found.append(_sampled(signal, (0.0, 0.0), 1.0, outcome))
+            is_read = completed.builtin.judge.name == self._reader
+            drawn = 1.0
+            signals, values, scored, judged, missing = _read(answer.builtin if is_read else ())
         elif answer.judged is not None:
-            expected = answer.completed.prediction.expected
-            for signal, outcome in answer.judged:
-                predicted = expected.get(signal, (0.0, 0.0))
-                found.append(_sampled(signal, predicted, answer.weight, outcome))
+            drawn = answer.weight
+            signals, values, scored, judged, missing = _sampled(
+                answer.judged, completed.prediction.expected, drawn
+            )
         else:
-            for signal, (scored, mean) in answer.completed.prediction.expected.items():
-                found.append((signal, 0.0, 0.0, 0.0, scored * mean, scored))
-        return found
-
-    def _session(self, by: str, value: str, session: str) -> dict[str, tuple[float, float]]:
-        """Return the sums of a session so far: its answers are alike, and vary together."""
-        if not session:
-            return {}
-        key = (by, value, session)
-        known = self._sessions.pop(key, None)
-        self._sessions[key] = known = {} if known is None else known
-        if len(self._sessions) > MAX_SESSIONS:
-            self._sessions.popitem(last=False)
-        return known
+            decision, expected = completed.decision, completed.prediction.expected
+            is_covered = decision is not None and decision.inclusion_probability > 0
+            signals, judged = tuple(expected), (0.0,) * len(expected)
+            values = scored = judged  # where it is not covered, a prediction is no estimate
+            if is_covered:
+                values = [share * mean for share, mean in expected.values()]
+                scored = [share for share, _ in expected.values()]
+        cost_usd = self._cost_usd(interaction)
+        is_priced = float(cost_usd is not None)
+        return Row(
+            answer.at_s,
+            interaction.session_id,
+            signals,
+            (interaction.latency_s, cost_usd or 0.0, *values, 1.0, is_priced, *scored),
+            (1.0, is_priced, *judged),
+            drawn,
+            missing,
+            is_covered,
+        )
 
     def _counters(self, by: str, value: str, signal: str) -> list[float]:
         """Return what was counted so far; where there are too many, a list that nobody reads."""
@@ -256,7 +267,7 @@ class Versions(Part):
             # What a broken disk does not take is lost to the others, whatever the verdicts were.
             self._known.merge(self._fresh)
             self._look_for_worse()
-        self._fresh = Arms()
+        self._unshared = Arms()
         self._forget_old()
         self._record = self._as_record()
         self._found = {
@@ -276,7 +287,7 @@ class Versions(Part):
             shared, source = Arms(), self._source
         is_new = bool(self._fresh)
         shared.merge(self._fresh)
-        self._fresh = Arms()
+        self._unshared = Arms()
         self._known, self._source = shared, source
         self._look_for_worse()
         return {"source": source, "versions": shared.as_json()} if is_new else None
@@ -476,39 +487,39 @@ def _estimate(mean: Mean) -> Estimate:
     )
 
 
+_NONE: Final[tuple[str, ...]] = ()
+_Outcomes = tuple[
+    tuple[str, ...], Sequence[float], Sequence[float], Sequence[float], tuple[str, ...]
+]
+"""The second to last fields of a `Row` that are of signals."""
+
+
+def _read(found: Outcomes) -> _Outcomes:
+    """Return what a judge that reads every answer says."""
+    if not found:
+        return (), (), (), (), ()
+    signals, outcomes = zip(*found, strict=True)
+    missing = _NONE
+    if None in outcomes:
+        missing = tuple([signal for signal, outcome in found if outcome is None])
+        outcomes = tuple([outcome or NOT_APPLICABLE for outcome in outcomes])
+    applies, values = zip(*outcomes, strict=True)
+    return signals, values, applies, applies, missing
+
+
 def _sampled(
-    signal: str, expected: tuple[float, float], weight: float, outcome: Outcome | None
-) -> _Outcome:
+    found: Outcomes, expected: Mapping[str, tuple[float, float]], weight: float
+) -> _Outcomes:
     """Return the pseudo-outcomes of a drawn answer, as `estimation.sums` has them."""
-    scored, mean = expected
-    value = scored * mean
-    if outcome is None:
-        # Of the answers whose verdict comes: a missing one says 0 of both.
-        value, scored = value - weight * value, scored - weight * scored
-        return signal, 0.0, weight, weight, value, scored
-    applies = 1.0 if outcome.scored else 0.0
-    value += weight * (outcome.value - value)
-    return signal, applies, weight, 0.0, value, scored + weight * (applies - scored)
-
-
-def _add_up(
-    sums: list[float],
-    counters: list[float],
-    outcome: _Outcome,
-    session: dict[str, tuple[float, float]],
-) -> None:
-    """Add an answer to sums in the order of `FIELDS`, and to counters in that of `COUNTERS`.
-
-    To the squares comes what it adds to those of its session's sums.
-    """
-    signal, judged, drawn, missing, y, d = outcome
-    before_y, before_d = session.get(signal, (0.0, 0.0))
-    session[signal] = (before_y + y, before_d + d)
-    yy, yd = y * y + 2 * before_y * y, y * d + before_y * d + before_d * y
-    amounts = (1.0, 0.0, judged, drawn, missing, y, d, yy, yd, d * d + 2 * before_d * d)
-    sums[:] = map(add, sums, amounts)
-    if min(amounts) >= 0:
-        counters[: len(FIELDS)] = map(add, counters, amounts)
-        return
-    for at, amount in enumerate(amounts):
-        counters[at if amount >= 0 else at + len(FIELDS)] += abs(amount)
+    values, scored, judged, missing = [], [], [], []
+    for signal, verdict in found:
+        share, mean = expected.get(signal, (0.0, 0.0))
+        if verdict is None:
+            # Of the answers whose verdict comes: a missing one says 0 of both.
+            missing.append(signal)
+        outcome = verdict or NOT_APPLICABLE
+        applies = 1.0 if outcome.scored else 0.0
+        values.append(share * mean + weight * (outcome.value - share * mean))
+        scored.append(share + weight * (applies - share))
+        judged.append(applies)
+    return tuple([signal for signal, _ in found]), values, scored, judged, tuple(missing)

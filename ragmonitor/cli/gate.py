@@ -20,7 +20,7 @@ from ragmonitor.causes.comparison import (
     Decision,
     compare,
 )
-from ragmonitor.causes.versions import AMOUNTS
+from ragmonitor.causes.version_sums import AMOUNTS
 from ragmonitor.cli.monitor_client import address, fetched, served
 from ragmonitor.cli.options import GateOptions
 from ragmonitor.cli.terminal import FINE, print_json, say

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from ragmonitor.estimation.signals import Outcome, Outcomes
@@ -45,8 +44,7 @@ class Answer(NamedTuple):
         return found if found is not None and found.scored else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
+class Observation(NamedTuple):
     """One value of a signal, which updates the evidence of the signal's alarm."""
 
     signal: str

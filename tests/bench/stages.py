@@ -6,22 +6,24 @@ The worker's thread is profiled by its own CPU time while it scores, estimates a
 690 characters over five chunks, 4,000 characters together. A profile makes short functions dearer
 than they are: read the shares, not the sum. `request_path.py` has the CPU of all of it.
 
-With `--causes`: what finding causes costs of it without a judge of a sample, in microseconds per
-answer. Answers with four attributes, a session, a priced model call and five chunks of one
-retrieval go through a monitor; then each part takes the same answers again, not profiled.
+With `--causes`: what finding causes costs of it, in microseconds per answer. Answers with four
+attributes, a session, a priced model call and five chunks of one retrieval go through a monitor,
+once without a judge of a sample, so that every answer has a verdict, and once with one that reads
+one in ten; then each part takes the same answers again, not profiled, at several rates of traffic.
 """
 
 from __future__ import annotations
 
 import argparse
 import cProfile
+import math
 import pstats
 import random
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from applications import ANSWER, CHUNKS, QUERY
 from opentelemetry import trace
@@ -30,15 +32,32 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from variants import Dropping
 
 from ragmonitor import Chunk, Monitor
+from ragmonitor.causes.answer_log import MAX_JUDGED
 from ragmonitor.causes.document_causes import Documents
 from ragmonitor.causes.events import Events
 from ragmonitor.causes.slices import Slices
 from ragmonitor.causes.versions import Versions
+from ragmonitor.estimation import Alarms
 from ragmonitor.estimation.answer_cost import AnswerCost
-from ragmonitor.estimation.parts import Part
+from ragmonitor.estimation.parts import Answer, Observation, Part
 from ragmonitor.incidents import IncidentKeeper
-from ragmonitor.records import Generation, Interaction, Report, Retrieval, Usage
-from ragmonitor.worker import Worker
+from ragmonitor.judges.builtin import BuiltinJudge
+from ragmonitor.records import (
+    Assessment,
+    Generation,
+    Interaction,
+    JudgeIdentity,
+    Report,
+    Retrieval,
+    Usage,
+)
+from ragmonitor.testing import ScriptedJudge
+from ragmonitor.worker import TICK_S, Worker
+
+BUILTIN = BuiltinJudge()
+JUDGE = JudgeIdentity(name="scripted", version="1", kind="CODE")
+ROUNDS = 9
+PER_S = (0.5, 5.0, 50.0)
 
 STAGES = {
     "reading by the built-in judge": ("judging.py", "read_now"),
@@ -86,53 +105,179 @@ def varied(number: int, rng: random.Random) -> Interaction:
     )
 
 
+class Taken(NamedTuple):
+    """What a monitor took in, and the parts that took it."""
+
+    answers: list[Answer]
+    reports: list[Report]
+    parts: dict[str, Part]
+    keeper: IncidentKeeper
+
+
 def causes(answers: int) -> None:
     """Print what the parts cost that tell why answers are worse."""
-    rng, taken, reports = random.Random(0), [], []
-    found: dict[str, Callable[[Any], Any]] = {}
-    for of in (Slices, Documents, Versions, Events, AnswerCost):
-        _remember(of, found, taken if of is Slices else None)
+    columns: dict[str, dict[str, float]] = {}
+    at_ticks: dict[str, float] = {}
+    for label, judge in (("every", None), ("one in ten", ScriptedJudge(_says))):
+        taken = _taken(answers, judge)
+        for per_s in PER_S:
+            columns[f"{label}, {per_s:g}/s"] = _costs(taken, per_s, at_ticks)
+    print(f"| us per answer, of {answers} | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
+    for name in next(iter(columns.values())):
+        print(f"| {name} | {' | '.join(f'{each[name]:.1f}' for each in columns.values())} |")
+    print("\n| at each tick at most | ms |\n|---|---|")
+    for name, seconds in at_ticks.items():
+        print(f"| {name} | {1e3 * seconds:.2f} |")
+
+
+def _says(interaction: Interaction) -> Assessment:
+    return replace(BUILTIN.read(interaction), judge=JUDGE)
+
+
+def _taken(answers: int, judge: ScriptedJudge | None) -> Taken:
+    """Have a monitor take answers in, and return them with its parts."""
+    rng = random.Random(0)
+    taken, reports, parts, keepers = [], [], {}, []  # type: ignore[var-annotated]
+    given = [(of, of.add) for of in (Slices, Documents, Versions, Events, AnswerCost)]
+    for of, add in given:
+        of.add = _remembering(of.__name__, add, parts, taken)  # type: ignore[method-assign]
     export = IncidentKeeper.export
 
     def exported(keeper: IncidentKeeper, report: Report) -> None:
-        found["Incidents"] = partial(export, keeper)
+        keepers.append(keeper)
         reports.append(report)
         export(keeper, report)
 
     IncidentKeeper.export = exported  # type: ignore[method-assign]
-    estimation = {"prices": ["m=0.5/1.5"]}
-    with Monitor(service="bench", server=False, worker="thread", estimation=estimation) as monitor:
+    judged = {} if judge is None else {"judge": judge, "sample": {"rate": 0.1}}
+    with Monitor(
+        service="bench",
+        server=False,
+        worker="thread",
+        estimation={"prices": ["m=0.5/1.5"]},
+        objectives={"hallucination": 0.05},
+        **judged,  # type: ignore[arg-type]
+    ) as monitor:
         for number in range(answers):
             monitor.observe(varied(number, rng))
             if number % 100 == 99:  # so that the queue is not full
                 monitor.flush(600)
-        print(f"| part | us per answer, of {len(taken)} answers |\n|---|---|")
-        total = 0.0
-        for name, add in found.items():
-            given, rounds = reports if name == "Incidents" else taken, []
-            for _ in range(9):
-                began = time.thread_time()
-                for each in given:
-                    add(each)
-                rounds.append(1e6 * (time.thread_time() - began) / len(given))
-            total += median(rounds)
-            print(f"| {name} | {median(rounds):.1f} |")
-        print(f"| all | {total:.1f} |")
+    for of, add in given:
+        of.add = add  # type: ignore[method-assign]
+    IncidentKeeper.export = export  # type: ignore[method-assign]
+    return Taken(taken, reports, parts, keepers[0])
 
 
-def _remember(
-    of: type[Part], found: dict[str, Callable[[Any], Any]], taken: list[Any] | None
-) -> None:
-    """Have the part's method be kept, and what it is given."""
-    add = of.add
+def _remembering(
+    name: str, add: Callable[..., Any], parts: dict[str, Part], taken: list[Answer]
+) -> Callable[..., Any]:
+    """Return a part's method that remembers the part, and what slices are given."""
 
-    def added(part: Any, answer: Any) -> Any:
-        found[of.__name__] = partial(add, part)
-        if taken is not None:
+    def added(part: Part, answer: Answer) -> Any:
+        parts[name] = part
+        if name == "Slices":
             taken.append(answer)
         return add(part, answer)
 
-    of.add = added  # type: ignore[method-assign]
+    return added
+
+
+def _costs(taken: Taken, per_s: float, at_ticks: dict[str, float]) -> dict[str, float]:
+    """Return the microseconds per answer of each part in traffic of so many answers a second.
+
+    Folding answers in at the ticks is part of it. What ticks do besides, whatever the traffic, is
+    left out, and its longest median goes to `at_ticks`, in seconds.
+    """
+    slices, documents = taken.parts["Slices"], taken.parts["Documents"]
+    watch = slices._watch  # type: ignore[attr-defined]
+    watch.tick(slices._log)  # type: ignore[attr-defined]
+    watch._looked_at = watch._look_each_s = math.inf  # a look is a matter of minutes, not of ticks
+    while len(slices._log) < MAX_JUDGED // 2:  # type: ignore[attr-defined]
+        for answer in taken.answers:
+            slices._log.add(answer)  # type: ignore[attr-defined]
+    besides = {
+        "choosing questions and chunks to compare": (documents, "_compare"),
+        "versions: exchange and decision": (taken.parts["Versions"], "_exchange"),
+    }
+    found: dict[str, float] = {}
+    observed: list[list[Observation]] = []
+    for name, part in taken.parts.items():
+        clocks = {what: Clocked(*of) for what, of in besides.items() if of[0] is part}
+        rounds = []
+        for answers in _rounds(taken.answers, per_s):
+            spent = sum(each.spent_s for each in clocks.values())
+            began, seen = time.thread_time(), []
+            for at, answer in enumerate(answers, 1):
+                seen += part.add(answer)
+                if at % max(1, TICK_S * per_s) == 0:
+                    part.tick()
+                    observed.append(seen) if name == "Slices" else None
+                    seen = []
+            of_ticks = sum(each.spent_s for each in clocks.values()) - spent
+            rounds.append(time.thread_time() - began - of_ticks)
+        found[name] = 1e6 * median(rounds) / len(taken.answers)
+        for what, clock in clocks.items():
+            at_ticks[what] = max(at_ticks.get(what, 0.0), clock.restored())
+    found["Alarms of slices"] = _of_alarms(watch._alarms, observed, len(taken.answers), at_ticks)
+    rounds = []
+    for _ in range(ROUNDS):
+        began = time.thread_time()
+        for report in taken.reports:
+            taken.keeper.export(report)
+        rounds.append(time.thread_time() - began)
+    found["Incidents"] = 1e6 * median(rounds) / len(taken.answers)
+    return found | {"all": sum(found.values())}
+
+
+def _of_alarms(
+    alarms: Alarms, observed: list[list[Observation]], answers: int, at_ticks: dict[str, float]
+) -> float:
+    """Return the microseconds per answer of updating alarms with what ticks brought."""
+    idle = []
+    for _ in range(50):
+        began = time.thread_time()
+        alarms.apply(lambda _: None)
+        idle.append(time.thread_time() - began)
+    at_ticks["alarms without a verdict"] = median(idle)
+    began = time.thread_time()
+    for each in observed:
+        for observation in each:
+            alarms.update(observation)
+        alarms.apply(lambda _: None)
+    spent = time.thread_time() - began - len(observed) * median(idle)
+    return 1e6 * max(0.0, spent) / (ROUNDS * answers)
+
+
+def _rounds(answers: list[Answer], per_s: float) -> Iterator[list[Answer]]:
+    """Yield the answers again and again, as if each had been given after the one before."""
+    at_s = time.time() - ROUNDS * len(answers) / per_s
+    for turn in range(ROUNDS):
+        yield [
+            answer._replace(at_s=at_s + (turn * len(answers) + number) / per_s)
+            for number, answer in enumerate(answers)
+        ]
+
+
+class Clocked:
+    """Times a method of one object."""
+
+    def __init__(self, owner: object, name: str) -> None:
+        self._owner, self._name, self._method = owner, name, getattr(owner, name)
+        self.spent_s = 0.0
+        self._each: list[float] = []
+        setattr(owner, name, self._timed)
+
+    def _timed(self, *given: Any) -> Any:
+        began = time.thread_time()
+        result = self._method(*given)
+        self._each.append(time.thread_time() - began)
+        self.spent_s += self._each[-1]
+        return result
+
+    def restored(self) -> float:
+        """Let the method be as it was, and return the median of its times, in seconds."""
+        setattr(self._owner, self._name, self._method)
+        return median(self._each) if self._each else 0.0
 
 
 def main() -> None:

@@ -49,6 +49,15 @@ def test_a_short_demo_shows_the_spike_and_accounts_for_all(capsys):
     assert told["metrics_url"].startswith("http://127.0.0.1:")
 
 
+def test_the_demo_scores_by_itself_where_a_stream_is_set(capsys, monkeypatch):
+    """Workers elsewhere would have its figures, and it none."""
+    monkeypatch.setenv("RAGMONITOR_STREAM", "redis://127.0.0.1:1/0")
+    code = run(DemoOptions(seconds=4, json_output=True, rate=20, port=0))
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert code == 0
+    assert told["interactions"] == told["asked"] > 10
+
+
 @pytest.mark.parametrize(("cause", "at_fault"), [("document", "application"), ("judge", "judge")])
 def test_golden_questions_show_the_spike_and_whose_fault_it_is(capsys, cause, at_fault):
     """Correctness falls with the application; a judge that is swapped shows as the judge."""

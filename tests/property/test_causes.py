@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from functools import partial
@@ -21,6 +22,7 @@ from ragmonitor.causes.decomposition import (
     share_of_rise,
 )
 from ragmonitor.causes.discoveries import FALSE_DISCOVERY_RATE, discovered
+from ragmonitor.causes.version_sums import AMOUNTS, Row, VersionSums
 from tests.support.slice_rows import RATE, Traffic, only
 
 counts = st.tuples(st.floats(1, 1_000), st.floats(0, 1)).map(lambda each: (each[0], each[1]))
@@ -200,3 +202,61 @@ def test_sums_without_a_group_leave_out_that_group_only():
     left = [sums.periods(group)[0] for group in range(20)]
     assert math.isclose(sum(each.scored for each in left), 19 * whole.scored)
     assert math.isclose(sum(each.bad for each in left), 19 * whole.bad)
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> Row:
+    """Return an answer with any signals, in any order, of one of two sessions or of none."""
+    signals = tuple(draw(st.permutations(("a", "b", "c")))[: draw(st.integers(0, 3))])
+    k = len(AMOUNTS) + len(signals)
+    numbers = st.lists(st.floats(-2, 2), min_size=2 * k, max_size=2 * k)
+    flags = st.lists(st.sampled_from((0.0, 1.0)), min_size=k, max_size=k)
+    drawn = draw(st.sampled_from((0.0, 1.0, 4.0)))
+    return Row(
+        at_s=0.0,
+        session=draw(st.sampled_from(("", "x", "y"))),
+        signals=signals,
+        outcomes=draw(numbers),
+        judged=draw(flags),
+        drawn=drawn,
+        missing=signals[:1] if drawn else (),
+        is_covered=draw(st.booleans()),
+    )
+
+
+@given(answers=st.lists(rows(), min_size=1, max_size=12), cuts=st.sets(st.integers(1, 11)))
+def test_versions_have_the_same_sums_however_their_answers_are_batched(answers, cuts):
+    """Counts and sums are those of the answers, squares those of the sessions' sums."""
+    sums, found = VersionSums(), {}
+    edges = sorted({0, len(answers), *(cut for cut in cuts if cut < len(answers))})
+    for begin, end in itertools.pairwise(edges):
+        for signal, amounts in sums.add_up("by", "1.0", answers[begin:end]):
+            known = found.setdefault(signal, [0.0] * len(amounts))
+            found[signal] = [a + b for a, b in zip(known, amounts, strict=True)]
+    for signal in "abc":
+        own = [(row, row.signals.index(signal) + 2) for row in answers if signal in row.signals]
+        if own:
+            assert found[signal] == pytest.approx(_sums_of(signal, own), abs=1e-9)
+
+
+def _sums_of(signal: str, own: list[tuple[Row, int]]) -> list[float]:
+    """Return a signal's sums, one answer at a time."""
+    y = [row.outcomes[at] for row, at in own]
+    d = [row.outcomes[len(row.outcomes) // 2 + at] for row, at in own]
+    sessions: dict[object, list[float]] = {}
+    for place, (row, _) in enumerate(own):
+        of_session = sessions.setdefault(row.session or place, [0.0, 0.0])
+        of_session[0] += y[place]
+        of_session[1] += d[place]
+    return [
+        sum(row.is_covered for row, _ in own),
+        sum(not row.is_covered for row, _ in own),
+        sum(row.judged[at] for row, at in own),
+        sum(row.drawn for row, _ in own),
+        sum(row.drawn for row, _ in own if signal in row.missing),
+        sum(y),
+        sum(d),
+        sum(a * a for a, _ in sessions.values()),
+        sum(a * b for a, b in sessions.values()),
+        sum(b * b for _, b in sessions.values()),
+    ]

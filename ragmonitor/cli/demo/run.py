@@ -45,7 +45,13 @@ from ragmonitor.goldens.probing import Probe
 from ragmonitor.incidents import Incident
 from ragmonitor.judges.sentences import language
 from ragmonitor.monitor import Monitor
-from ragmonitor.settings import Budget, EstimationSettings, ServerSettings, Settings
+from ragmonitor.settings import (
+    Budget,
+    EstimationSettings,
+    ServerSettings,
+    Settings,
+    StreamSettings,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -110,6 +116,7 @@ def run(options: DemoOptions) -> int:
         service=SERVICE,
         exporters=[*Settings.load().exporters, collector],
         server=ServerSettings(enabled=True, port=port, ui=True, ui_url=f"http://127.0.0.1:{port}"),
+        stream=StreamSettings(url=None),  # workers elsewhere would have the figures
         **_judging(options),
     )
     with contextlib.ExitStack() as cleanup:
@@ -119,6 +126,8 @@ def run(options: DemoOptions) -> int:
             cleanup.callback(driver.uninstrument)
         demo = _begin(options, drivers, monitor, collector, respond)
         demo.remarks += [remark] if remark else []
+        if Settings.load().stream.url is not None:
+            demo.remarks.append("the stream of the settings is not used: the demo scores by itself")
         demo.remarks += [
             f"{name} is not shown; for it: pip install {distribution}"
             for name, distribution in FRAMEWORKS.items()

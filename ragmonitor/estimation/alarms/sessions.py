@@ -71,13 +71,18 @@ class Sessions:
         """Know of none."""
         self._sessions: OrderedDict[str, tuple[int, int, dict[int, Block]]] = OrderedDict()
         """By digest: the seconds of its first and its last verdict; its block of each stream."""
+        self._latest = ("", "")
+        """The session that was asked for last, and its digest: an answer updates many streams."""
         self.usual = Usual()
 
     def block(self, session: str, place: int, at_s: float) -> Block | None:
         """Return what a session has come to; None: it is taken for no session."""
         if not session or session == self.usual.constant:
             return None
-        digest = hashlib.blake2b(session.encode(errors="replace"), digest_size=6).hexdigest()
+        if session != self._latest[0]:
+            text = session.encode(errors="replace")
+            self._latest = session, hashlib.blake2b(text, digest_size=6).hexdigest()
+        digest = self._latest[1]
         first_s, last_s, blocks = self._sessions.get(digest, (int(at_s), int(at_s), {}))
         if abs(at_s - last_s) >= SESSION_S or abs(at_s - first_s) >= SESSION_MOST_S:
             first_s, last_s, blocks = int(at_s), int(at_s), {}
