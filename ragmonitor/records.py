@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from html import escape
 from operator import add
 from textwrap import shorten
@@ -454,6 +455,7 @@ class Unscored:
 Evaluation = Scored | Unscored
 
 
+@lru_cache(maxsize=1_000)
 def evaluator_name(identity: str) -> str:
     """Return the name in `name@version`."""
     return identity.partition("@")[0]

@@ -413,11 +413,23 @@ def judging_of(settings: Settings, *, budget: Budget | None = None) -> JudgeConf
 
 
 def golden_reader(
-    settings: Settings, builtin: CapableJudge, judging: JudgeConfig | None, clean: Redact
+    settings: Settings,
+    builtin: CapableJudge,
+    judging: JudgeConfig | None,
+    clean: Redact,
+    *,
+    place: SecretStr | None = None,
 ) -> GoldenReader:
     """Return what has answers to golden questions judged.
 
     By the judge of a share of the traffic, where there is one; else by the built-in one.
+
+    Args:
+        settings: The settings.
+        builtin: The built-in judge.
+        judging: The judges of a share of the answers.
+        clean: Redacts one text.
+        place: Where the workers of a fleet share what is spent; None: it is this process's own.
     """
     judge, timeout_s = builtin, None
     if judging is not None:
@@ -428,20 +440,24 @@ def golden_reader(
         clean=clean,
         timeout_s=timeout_s,
         min_severity=Severity(settings.estimation.min_severity),
-        budget=_golden_budget(settings, judging),
+        budget=_golden_budget(settings, judging, place),
     )
 
 
-def _golden_budget(settings: Settings, judging: JudgeConfig | None) -> GoldenBudget | None:
+def _golden_budget(
+    settings: Settings, judging: JudgeConfig | None, place: SecretStr | None
+) -> GoldenBudget | None:
     """Return what golden questions may spend of the judges' budget; None: there is none."""
     if judging is None or not settings.budget.is_given:
         return None
     per_day, per_hour = (
         None if limit is None else limit * BUDGET_SHARE for limit in settings.budget.limits
     )
+    unit = settings.budget.unit
+    file = budget_state(place, service=settings.service, unit=unit, of="golden")
     return GoldenBudget(
         sampler=judging.sampler,
-        share=Budget(per_day, per_hour=per_hour, unit=settings.budget.unit),
+        share=Budget(per_day, per_hour=per_hour, unit=unit, file=file),
         spent=judging.spent,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 import threading
@@ -59,6 +60,10 @@ def estimate(options: EstimatorOptions) -> int:
     settings = Settings.load(stream=options.stream, service=options.service)
     stop = _begun(settings)
     estimator = Estimator(settings, fleet_stream_in(settings))
+    # Each answer is some hundred objects without a ring among them. To look for rings after every
+    # 700 took up to a tenth of the time.
+    gc.freeze()
+    gc.set_threshold(50_000)
     say(f"estimating {settings.service!r}, or standing by")
     estimator.run(stop, drain=options.drain)
     return FINE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 from ragmonitor.records import Cause, Report, Scored, evaluator_name
@@ -54,8 +53,6 @@ _NO: Final = Outcome(scored=True, value=0.0)
 Outcomes = Sequence[tuple[str, Outcome | None]]
 """Every signal of a report with its outcome; None: there is no verdict."""
 
-_name = lru_cache(maxsize=1_000)(evaluator_name)
-
 
 def slice_signal(signal: str, name: str) -> str:
     """Return what the alarm of a slice is called: `hallucination{route=billing}`."""
@@ -85,7 +82,7 @@ def outcomes(report: Report) -> Outcomes:
         found = [(HALLUCINATION, hallucination(report)), (REFUSAL, refusal)]
         found.append((MINOR_HALLUCINATION, minor))
     for evaluation in report.evaluations:
-        name = _name(evaluation.evaluator)
+        name = evaluator_name(evaluation.evaluator)
         # Two evaluators say what the assessment says; added twice it would count for two answers.
         if name in FROM_ASSESSMENT:
             continue

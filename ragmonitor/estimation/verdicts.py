@@ -47,17 +47,13 @@ class Verdicts(Part):
     def _of(
         self, answer: Answer, report: Report, found: Outcomes, weight: float
     ) -> Iterator[Observation]:
+        at_s, interaction = answer.at_s, answer.interaction
         for signal, outcome in found:
             if outcome is not None and outcome.scored:
-                yield Observation(
-                    signal=signal,
-                    value=outcome.value,
-                    at_s=answer.at_s,
-                    importance_weight=weight,
-                    session=answer.interaction.session_id,
-                    answer=answer.interaction.id,
-                    example=partial(self._example, answer, report, signal, outcome),
-                )
+                example = partial(self._example, answer, report, signal, outcome)
+                # By position, for the time that names take: this runs for every score.
+                whose = interaction.session_id, interaction.id
+                yield Observation(signal, outcome.value, at_s, weight, *whose, example)
 
     def _example(self, answer: Answer, report: Report, signal: str, outcome: Outcome) -> Example:
         """Return the answer as an example of what is wrong; the worse for more bad claims."""

@@ -261,13 +261,21 @@ class PrometheusExporter:
 
     def export(self, report: Report) -> None:
         """Count one report: its outcomes, scores, and what its judge used."""
-        judge = self._judge(report.judge.name)
         # All of them first: what fails below must not break captured = scored + unscored.
         for evaluation in report.evaluations:
             self._count(evaluation)
-        for evaluation in report.evaluations:
-            if isinstance(evaluation, Scored):
-                self._observe(evaluation, report.target)
+        self.observe(report)
+
+    def observe(self, report: Report) -> None:
+        """Count one report but for its outcomes, which `evaluations` counts for many at once."""
+        judge = self._judge(report.judge.name)
+        exemplar = _exemplar(report.target)
+        scored = [each for each in report.evaluations if isinstance(each, Scored)]
+        for evaluation in scored:
+            self._observe(evaluation, exemplar)
+        for name in {each.judge.name for each in scored}:
+            timestamp = self._instruments.gauge(metrics.LAST_SCORE_TIMESTAMP, self._judge(name))
+            timestamp.set(self._now())
         if report.diagnosis is not None:
             diagnosis = report.diagnosis.value
             self._instruments.counter(metrics.DIAGNOSES, judge, diagnosis).inc()
@@ -350,13 +358,11 @@ class PrometheusExporter:
             outcome,
         ).inc(n)
 
-    def _observe(self, scored: Scored, target: SpanReference | None) -> None:
+    def _observe(self, scored: Scored, exemplar: dict[str, str] | None) -> None:
         evaluator = self._evaluator(scored.evaluator)
         judge = self._judge(scored.judge.name)
-        exemplar = _exemplar(target)
         score = self._instruments.histogram(metrics.SCORE_HISTOGRAM, evaluator, judge)
         score.observe(scored.score, exemplar)
-        self._instruments.gauge(metrics.LAST_SCORE_TIMESTAMP, judge).set(self._now())
         if exemplar is not None and self._folder is not None:
             labels = {"service": self._service, "evaluator": evaluator, "judge": judge}
             bound = next((b for b in metrics.SCORE_BUCKETS if scored.score <= b), math.inf)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import shutil
 import socket
@@ -11,10 +12,11 @@ import tempfile
 import threading
 import time
 import weakref
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
@@ -30,6 +32,7 @@ from ragmonitor.export import PrometheusExporter
 from ragmonitor.feedback import Feedback
 from ragmonitor.fleet.estimator_state import (
     KEPT_ALARMS,
+    KEPT_ANSWERS,
     KEPT_MEANS,
     KEPT_STATE,
     VERSION,
@@ -58,10 +61,12 @@ from ragmonitor.records import (
     CompletedAnswer,
     Evaluation,
     GaugeValue,
+    GoldenAnswer,
     JudgeIdentity,
     Report,
     Scored,
     Snapshot,
+    Status,
     Unscored,
 )
 from ragmonitor.settings import Settings
@@ -93,6 +98,8 @@ TICK_S: Final = 1.0
 POLL_S: Final = 0.2
 STAND_BY_S: Final = 1.0
 BATCH: Final = 500
+ANSWERS_EACH_S: Final = 10.0
+"""The page's worst answers are kept this often."""
 ARRIVALS_HALF_LIFE_S: Final = 120.0
 FRAMEWORK_STATUS: Final = " "
 
@@ -195,7 +202,7 @@ class Estimator:
             while not stop.is_set():
                 if not term.step() and drain and term.is_drained():
                     break
-            term.tick()
+            term.tick(is_last=True)
         except StreamError as error:
             record_error("stream", error)
             return False
@@ -234,6 +241,9 @@ class Term:
         self._judging = judging_of(settings, budget=budget_of(settings, stream.address))
         incidents = incidents_of(settings, self._judging, self._lose)
         view = view_of(settings, reader or builtin, self._judging, incidents)
+        self._view = view
+        self._left_s = -math.inf
+        """When the page's answers were kept last, by the monotonic clock."""
         self._entries = table.select(settings.evaluators)
         self._judges: list[JudgeIdentity] = [(reader or builtin).identity]
         if self._judging is not None:
@@ -262,6 +272,10 @@ class Term:
         self._ticked_s = -TICK_S
         self._calibration = b""
         self._arrivals = 0
+        self._interactions: Counter[tuple[str, Status]] = Counter()
+        """How many were taken in since the last tick, by framework and status."""
+        self._outcomes: Counter[tuple[str, str, str, str, str]] = Counter()
+        """How many evaluations, by evaluator, judge, its version and kind, and cause."""
         self._server_s = 0.0
 
     def _lose(self, reason: str, n: int) -> None:
@@ -301,6 +315,9 @@ class Term:
             self.estimates.tick()
         for entry in self._stream.settled_until(self.state.position):
             self._meet(entry)
+        if self._view is not None and (left := self._kept.get(KEPT_ANSWERS)):
+            with contained("export"):
+                self._view.restore(left)
         if announced := self._kept.get(KEPT_ALARMS):
             self._announce(decode_alarms(announced))
 
@@ -310,14 +327,7 @@ class Term:
             framework, _, status = key.rpartition(FRAMEWORK_STATUS)
             self.meters.interaction(framework, status, n)  # type: ignore[arg-type]
         for key, n in self.state.outcomes.items():
-            evaluator, name, version, kind, cause = json.loads(key)
-            judge = JudgeIdentity(name=name, version=version, kind=kind)
-            counted: Evaluation = (
-                Unscored(evaluator=evaluator, judge=judge, cause=Cause(cause))
-                if cause
-                else Scored(evaluator=evaluator, judge=judge, score=0.0)
-            )
-            self.meters.evaluations([counted], n)
+            self.meters.evaluations([_evaluation(*json.loads(key))], n)
 
     # --- taking in ------------------------------------------------------------------------------
 
@@ -383,8 +393,7 @@ class Term:
             is_late: Its verdict came after it was given up: it is missing.
         """
         if is_probe(answer.interaction):
-            with contained("count"):
-                self.meters.kept_apart()
+            self._take_in_golden(answer)
             return
         self._arrivals += 1
         self._count(answer)
@@ -396,7 +405,9 @@ class Term:
                 with contained("export"):
                     self.meters.charged(report)
                 continue
-            for exporter in (self.meters, *self._exporters):
+            with contained("export"):
+                self.meters.observe(report)
+            for exporter in self._exporters:
                 with contained("export"):
                     exporter.export(report)
         second, sampled = by_role.get("second"), by_role.get("sampled")
@@ -413,6 +424,20 @@ class Term:
             if sampled is not None and (repeat := by_role.get("repeat")) is not None:
                 with contained("estimate"):
                     self.estimates.repeated(sampled, repeat)
+
+    def _take_in_golden(self, answer: SettledAnswer) -> None:
+        """Take in what came of a golden question; what the application captured is no traffic."""
+        reports = [each for each in answer.reports if each.role == "golden"]
+        if not reports:
+            with contained("count"):
+                self.meters.kept_apart()
+            return
+        with contained("estimate"):
+            reference = reports[1] if len(reports) > 1 else None
+            self.estimates.probed(GoldenAnswer(report=reports[0], reference=reference))
+        for report in reports:
+            with contained("export"):
+                self.meters.charged(report)
 
     def _estimate(
         self,
@@ -444,30 +469,49 @@ class Term:
         )
 
     def _count(self, answer: SettledAnswer) -> None:
-        """Count an answer and its evaluations, in what a successor goes on with too."""
-        interaction, counted = answer.interaction, self.state
-        key = f"{interaction.framework}{FRAMEWORK_STATUS}{interaction.status}"
-        counted.interactions[key] = counted.interactions.get(key, 0) + 1
-        with contained("count"):
-            self.meters.interaction(interaction.framework, interaction.status)
+        """Note an answer and its evaluations; the next tick counts them."""
+        self._interactions[answer.interaction.framework, answer.interaction.status] += 1
         for report in answer.reports:
             if report.role == "repeat":
                 continue
             for each in report.evaluations:
                 judge, cause = each.judge, each.cause.value if isinstance(each, Unscored) else ""
-                key = json.dumps([each.evaluator, judge.name, judge.version, judge.kind, cause])
-                counted.outcomes[key] = counted.outcomes.get(key, 0) + 1
+                key = each.evaluator, judge.name, judge.version, judge.kind, cause
+                self._outcomes[key] += 1
+
+    def _count_noted(self) -> None:
+        """Count what was noted, in what a successor goes on with too."""
+        counted = self.state
+        for (framework, status), n in self._interactions.items():
+            key = f"{framework}{FRAMEWORK_STATUS}{status}"
+            counted.interactions[key] = counted.interactions.get(key, 0) + n
+            with contained("count"):
+                self.meters.interaction(framework, status, n)
+        for parts, n in self._outcomes.items():
+            key = json.dumps(parts)
+            counted.outcomes[key] = counted.outcomes.get(key, 0) + n
+            with contained("count"):
+                self.meters.evaluations([_evaluation(*parts)], n)
+        self._interactions.clear()
+        self._outcomes.clear()
 
     # --- now and then ---------------------------------------------------------------------------
 
-    def tick(self) -> None:
-        """Estimate, keep, and only then tell. Raises `StreamError`."""
+    def tick(self, *, is_last: bool = False) -> None:
+        """Estimate, keep, and only then tell. Raises `StreamError`.
+
+        Args:
+            is_last: A successor goes on: what is kept now and then is kept now.
+        """
+        if is_last:
+            self._left_s = -math.inf
         lasted_s = time.monotonic() - self._ticked_s
         self._ticked_s = time.monotonic()
         if self._stream.lead("", self._lease, LEASE_S) != self._lease:
             raise LeaseLostError("another estimator has taken this service over")
         self._server_s = self._stream.now_s()
         self._note_arrivals(lasted_s)
+        self._count_noted()
         events: list[AlarmEvent] = []
         with contained("estimate"):
             events += self.estimates.tick()
@@ -504,6 +548,11 @@ class Term:
         means = msgspec.msgpack.encode(self._statistics.means.dump())
         if self._kept.get(KEPT_MEANS) != means:
             changed[KEPT_MEANS] = means
+        if time.monotonic() - self._left_s >= ANSWERS_EACH_S:
+            self._left_s = time.monotonic()
+            left = b"" if self._view is None else self._view.dump()
+            if self._kept.get(KEPT_ANSWERS, b"") != left:
+                changed[KEPT_ANSWERS] = left
         told = encode_alarms(events) if events else b""
         if self._kept.get(KEPT_ALARMS, b"") != told:
             changed[KEPT_ALARMS] = told
@@ -562,3 +611,11 @@ class Term:
                 exporter.flush(1.0)
                 exporter.close()
         self._remove_folder()
+
+
+def _evaluation(evaluator: str, name: str, version: str, kind: Any, cause: str) -> Evaluation:
+    """Return an evaluation with these labels; its score is none that anybody gave."""
+    judge = JudgeIdentity(name=name, version=version, kind=kind)
+    if cause:
+        return Unscored(evaluator=evaluator, judge=judge, cause=Cause(cause))
+    return Scored(evaluator=evaluator, judge=judge, score=0.0)

@@ -11,6 +11,8 @@ KEPT_MEANS: Final = "means"
 """That of the windowed means."""
 KEPT_ALARMS: Final = "announce"
 """That of alarms which are kept, and not yet known to be announced."""
+KEPT_ANSWERS: Final = "answers"
+"""That of the page's worst answers."""
 VERSION: Final = 1
 _FILE: Final = "file:"
 

@@ -21,6 +21,9 @@ MAX_SEEN: Final = 100_000
 """Ids of the newest settled answers, by which one that was put twice is known."""
 MAX_PENDING: Final = 10_000
 """Records among which those of dead workers are looked for, oldest first."""
+MAX_CAPTURED: Final = 200
+"""Golden questions of which a captured record is kept; at one more all are forgotten."""
+CAPTURED_FOR_S: Final = 600
 ESTIMATOR: Final = "estimator "
 """The beginning of the lease of an estimator; that of a worker alone has none."""
 _DATA: Final = b"r"
@@ -117,6 +120,15 @@ for at = pairs_end + 1, #ARGV do redis.call('XDEL', KEYS[3], ARGV[at]) end
 return 1
 """
 )
+# KEYS: captured. ARGV: question, record, most, seconds.
+_NOTE_CAPTURED: Final = (
+    _ALLOW_OOM
+    + """
+if redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[3]) then redis.call('DEL', KEYS[1]) end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+redis.call('EXPIRE', KEYS[1], ARGV[4])
+"""
+)
 # KEYS: records, counts, settled. ARGV: group. No transaction: a server that is full refuses those.
 _COUNT: Final = """#!lua flags=no-writes,allow-oom
 local open = redis.call('XPENDING', KEYS[1], ARGV[1])[1]
@@ -187,9 +199,10 @@ class FleetStream(RedisStream):
         self._keys = [self._key, *(prefix + name for name in names)]
         self._settled_key, self._counts_key = prefix + "settled", prefix + "counts"
         self._fence_key, self._checkpoint_key = prefix + "fence", prefix + "checkpoint"
+        self._captured_key = prefix + "captured"
         self._scripts = {
             text: self._redis.register_script(text)
-            for text in (_DECIDE, _SETTLE, _BURY, _LEAD, _CHECKPOINT)
+            for text in (_DECIDE, _SETTLE, _BURY, _NOTE_CAPTURED, _LEAD, _CHECKPOINT)
         }
 
     # --- workers --------------------------------------------------------------------------------
@@ -272,6 +285,19 @@ class FleetStream(RedisStream):
             for id_, values in claimed
             if values and _DATA in values
         ]
+
+    def note_captured(self, golden: str, record: bytes) -> None:
+        """Keep what an application captured of a golden question, for the asker's record."""
+        with self._reported("written"):
+            self._scripts[_NOTE_CAPTURED](
+                keys=[self._captured_key], args=[golden, record, MAX_CAPTURED, CAPTURED_FOR_S]
+            )
+
+    def captured(self, golden: str) -> bytes | None:
+        """Return what was captured of a golden question last; None: nothing of late."""
+        with self._reported("read"):
+            found: bytes | None = self._redis.hget(self._captured_key, golden)
+        return found
 
     def unsettled(self) -> int:
         """Return how many settled answers wait for the estimator."""

@@ -23,6 +23,7 @@ from opentelemetry import context
 
 from ragmonitor.capture import sound
 from ragmonitor.capture.probe_mark import is_probe
+from ragmonitor.conventions import PROBE_BAGGAGE
 from ragmonitor.errors import JudgeError, StreamError, WireError
 from ragmonitor.estimation import Predictions
 from ragmonitor.estimation.predictions import STATE_VERSION, state_name
@@ -60,12 +61,21 @@ from ragmonitor.wire import (
     decode,
     decode_decided,
     decode_feedback,
+    encode,
     encode_decided,
     encode_feedback,
     encode_settled,
     is_kind,
 )
-from ragmonitor.wiring import budget_of, builtin_judge, judging_of, meters_of, reader_of, traces_of
+from ragmonitor.wiring import (
+    budget_of,
+    builtin_judge,
+    golden_reader,
+    judging_of,
+    meters_of,
+    reader_of,
+    traces_of,
+)
 
 MAX_DELIVERIES: Final = 3
 """A record that so many workers died of, or let lie, is buried."""
@@ -80,6 +90,9 @@ CLAIM_S: Final = 3.0
 IDLE_S: Final = 0.05
 RETRY_S: Final = 1.0
 CLOSING_S: Final = 10.0
+CAPTURED_WITHIN_S: Final = 5.0
+"""How long what an application captured of a golden question is looked for."""
+MAX_CAPTURED_BYTES: Final = 256 * 1024
 
 
 class FleetWorker:
@@ -114,6 +127,9 @@ class FleetWorker:
             None
             if self._judging is None
             else JudgeRunner(self._judging, entries, clean=redactor.text)
+        )
+        self._goldens = golden_reader(
+            settings, self._builtin, self._judging, redactor.text, place=stream.address
         )
         self.meters = meters_of(settings, None)
         """What people scrape of this process: its operation alone."""
@@ -339,10 +355,10 @@ class FleetWorker:
         try:
             record = self._redactor(sound(record))
             began = time.perf_counter()
-            builtin = self._read(record, found)
+            builtin = None if is_probe(record) else self._read(record, found)
             self.meters.worked("read", time.perf_counter() - began)
-            if is_probe(record):
-                answer = SettledAnswer(interaction=record, reports=())
+            if builtin is None:
+                answer = await self._probed(record)
             elif self._runner is None:
                 answer = SettledAnswer(interaction=record, reports=(builtin,))
             else:
@@ -357,6 +373,41 @@ class FleetWorker:
             kept = None if decided is None else decided.decided
             answer = self._unscored(record, Cause.INTERNAL_ERROR, kept)
         await self._settle(delivery, answer, is_kept=decided is not None and decided.is_kept)
+
+    async def _probed(self, record: Interaction) -> SettledAnswer:
+        """Have the answer to a golden question judged, if it is the asker's record."""
+        probe = record.probe
+        if probe is None:
+            golden = record.attributes.get(PROBE_BAGGAGE, "")
+            shown = replace(record, answer="", not_shown=(), retrievals=(), generations=())
+            data = encode(shown, compressed=True)
+            if golden and record.chunks and len(data) <= MAX_CAPTURED_BYTES:
+                self._stream.note_captured(golden, data)
+            return SettledAnswer(interaction=record, reports=())
+        if not probe.knows_chunks:
+            await self._look_for_captured(record, probe.golden)
+        if self._runner is not None:
+            await self._runner.wait_prepared()
+        self._asked += 1
+        try:
+            found = await self._goldens.read(record)
+        finally:
+            self._asked -= 1
+        reports = (found.report,) if found.reference is None else (found.report, found.reference)
+        return SettledAnswer(interaction=found.report.interaction, reports=reports)
+
+    async def _look_for_captured(self, record: Interaction, golden: str) -> None:
+        """Take what the application captured, which another worker may still have in hand."""
+        until_s = time.monotonic() + CAPTURED_WITHIN_S
+        while True:
+            data = self._stream.captured(golden)
+            captured = None if data is None else decode(data)
+            if captured and record.started_ns <= captured.started_ns <= record.ended_ns:
+                self._goldens.note_captured(captured)
+                return
+            if time.monotonic() >= until_s:
+                return
+            await asyncio.sleep(RETRY_S / 4)
 
     def _read(self, record: Interaction, found: Any) -> Report:
         if self._reader is not None and not isinstance(found, JudgeError) and found is not None:
@@ -442,7 +493,7 @@ class FleetWorker:
 
     def _traced(self, answer: SettledAnswer) -> SettledAnswer:
         """Emit an answer's trace, and return it with its reports pointing there."""
-        if not answer.reports:
+        if is_probe(answer.interaction):
             return answer
         with contained("export"):
             target = self.traces.emit(answer.interaction, answer.reports)

@@ -60,9 +60,19 @@ class Limit(NamedTuple):
     """In any hour, or in any 24 hours."""
 
 
-def budget_state(place: Path | SecretStr | None, *, service: str, unit: Unit) -> State | None:
-    """Return where the budget of this service is kept; None: in memory."""
-    return state_of_service(place, f"budget-{unit}", service, version=VERSION)
+def budget_state(
+    place: Path | SecretStr | None, *, service: str, unit: Unit, of: str = ""
+) -> State | None:
+    """Return where the budget of this service is kept; None: in memory.
+
+    Args:
+        place: As the setting `state`.
+        service: The service.
+        unit: What is spent.
+        of: What alone it is for; empty: for all that is judged.
+    """
+    name = f"budget-{of}-{unit}" if of else f"budget-{unit}"
+    return state_of_service(place, name, service, version=VERSION)
 
 
 @dataclass(slots=True, kw_only=True)

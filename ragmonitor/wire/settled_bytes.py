@@ -26,7 +26,8 @@ class SettledAnswer:
 
     interaction: Interaction
     reports: tuple[Report, ...]
-    """At most one of each role but `fallback`; none of the answer to a golden question."""
+    """At most one of each role but `fallback`. Of the answer to a golden question those that
+    `GoldenAnswer` has; none, if it is what the application captured."""
     prediction: Prediction = field(default_factory=Prediction)
     """As it stood before the draw."""
     decision: SamplingDecision | None = None
@@ -83,14 +84,7 @@ def decode_settled(data: bytes) -> SettledAnswer:
     """Return the settled answer of these bytes. Raises as `decode`."""
     read = decoded(b"s", data, _settled_shape())
     try:
-        reports = tuple(
-            Report(
-                interaction=read.interaction,
-                **{each.name: getattr(report, each.name) for each in _report_fields()}
-                | {"evaluations": tuple(e.evaluation() for e in report.evaluations)},
-            )
-            for report in read.reports
-        )
+        reports = tuple([_report(read.interaction, each) for each in read.reports])
     except ValueError as error:
         raise WireError(str(error)) from None
     return SettledAnswer(
@@ -100,6 +94,12 @@ def decode_settled(data: bytes) -> SettledAnswer:
         decision=read.decision,
         epoch=read.epoch,
     )
+
+
+def _report(interaction: Interaction, read: Any) -> Report:
+    """Return a report as it was. Raises `ValueError`: an evaluation is none."""
+    values = vars(read) | {"evaluations": tuple([e.evaluation() for e in read.evaluations])}
+    return Report(interaction=interaction, **values)
 
 
 def encode_decided(decided: Decided) -> bytes:

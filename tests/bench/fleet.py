@@ -22,6 +22,7 @@ from pathlib import Path
 
 from ragmonitor import Interaction
 from ragmonitor.errors import StreamError
+from ragmonitor.fleet import estimator
 from ragmonitor.fleet.estimator import Term
 from ragmonitor.fleet.fleet_stream import FleetStream
 from ragmonitor.fleet.fleet_worker import FleetWorker
@@ -104,6 +105,7 @@ def main() -> None:
     parser.add_argument("--answers", type=int, default=2_000)
     parser.add_argument("--loss", type=int, default=0, metavar="ROUNDS")
     options = parser.parse_args()
+    estimator.LEASE_S = 600.0  # type: ignore[misc] # a busy machine holds it up for longer
     judge = ScriptedJudge(lambda _: assessment("supported"))
     judges: dict[str, dict[str, object]] = {"builtin": {}, "judged": {"judge": judge, "sample": 1}}
     found: dict[str, object] = {}

@@ -26,11 +26,13 @@ from ragmonitor.fleet.estimator import Estimator, LeaseLostError, Term
 from ragmonitor.fleet.estimator_state import KEPT_STATE
 from ragmonitor.fleet.fleet_stream import FleetStream, Outcome
 from ragmonitor.fleet.fleet_worker import FleetWorker
+from ragmonitor.goldens import Golden, ReferenceChunk
 from ragmonitor.records import (
     AlarmEvent,
     Cause,
     Interaction,
     Prediction,
+    Probe,
     SamplingDecision,
     SeriesKey,
 )
@@ -40,6 +42,7 @@ from ragmonitor.testing import ListExporter, ScriptedJudge
 from ragmonitor.wire import (
     Decided,
     decode_decided,
+    decode_settled,
     encode,
     encode_decided,
     encode_feedback,
@@ -151,7 +154,7 @@ def test_two_workers_give_one_set_of_numbers(server: RedisServer):
 
 def verdicts(record: Interaction) -> Any:
     """Find every fifth answer hallucinated."""
-    return assessment("absent" if int(record.id, 16) % 5 == 0 else "supported")
+    return assessment("absent" if int(record.id[:32], 16) % 5 == 0 else "supported")
 
 
 def evidence(found: Sequence[Any]) -> dict[str, float]:
@@ -583,6 +586,94 @@ def test_feedback_arrives(server: RedisServer):
     assert [each.feedback.score for each in told] == [1.0]
     assert (term.state.unreadable, lawful(server).buried) == (1, 1)
     assert total(term.meters.registry, "ragmonitor_interactions_total") == 1
+
+
+@pytest.mark.parametrize("shared", [{}, {"judge": ScriptedJudge(verdicts), "sample": 1.0}])
+def test_golden_questions_of_a_fleet_are_judged(server: RedisServer, shared: dict[str, Any]):
+    """Their scores and the captured chunks arrive, and they are no traffic."""
+    tall = "The tower is 330 metres tall."
+    golden = Golden(
+        id="tall",
+        question="How tall is the tower?",
+        answer=tall,
+        chunks=(ReferenceChunk(text=tall),),
+    )
+    with Monitor(SERVICE, stream=server.url, server=False) as monitor:
+
+        def ask(question: str) -> str:
+            with monitor.interaction(query=question) as each:
+                each.retrieved([tall])
+                each.answered(tall)
+            return tall
+
+        assert monitor.probe(ask, [golden], once=True).wait(20)
+        assert monitor.flush(20)
+    term = drained(server, worker(server, **shared), **shared)
+    count = term.meters.registry
+    assert total(count, "ragmonitor_interactions_total") == 0
+    assert total(count, "ragmonitor_probe_interactions_total") == 1
+    assert total(count, "ragmonitor_golden_asks_total", outcome="answered") == 1
+    if not shared:  # the scripted judge reads no reference
+        assert total(count, "ragmonitor_golden_answer_correctness", window="1h") == 1
+        assert total(count, "ragmonitor_golden_context_recall", window="1h") == 1
+    assert total(count, "ragmonitor_golden_faithfulness", window="1h") == 1
+    assert lawful(server).settled == 2
+
+
+def test_what_another_worker_captured_of_a_golden_question_is_found(
+    server: RedisServer, monkeypatch
+):
+    """The asker's record has its chunks; one of an earlier asking is not taken for it."""
+    monkeypatch.setattr(fleet_worker, "CAPTURED_WITHIN_S", 0.0)
+    now_ns = time.time_ns()
+    captured = interaction(
+        id="c", texts=["Seen."], started_ns=now_ns, attributes={"ragmonitor.probe": "g"}
+    )
+    asked = replace(
+        interaction(id="a", texts=[], started_ns=now_ns - 1, ended_ns=now_ns + 1),
+        chunks=(),
+        probe=Probe(golden="g", outcome="answered", knows_chunks=False),
+    )
+    later = replace(asked, id="b", started_ns=now_ns + 1, ended_ns=now_ns + 2)
+    put(server, [captured])
+    worker(server).run(threading.Event(), drain=True)
+    put(server, [asked, later])
+    worker(server).run(threading.Event(), drain=True)
+    settled = [decode_settled(e.answer) for e in stream(server).settled_after("0-0", 10, 0)]
+    found = {each.interaction.id: [c.text for c in each.interaction.chunks] for each in settled}
+    assert (found["a"], found["b"]) == (["Seen."], [])
+
+
+def test_the_pages_worst_answers_outlive_the_estimator(server: RedisServer):
+    """A successor shows them, once each, under the same setting of texts alone."""
+    shared = {"judge": ScriptedJudge(verdicts), "sample": 1.0}
+    records = [
+        replace(each, query=f"Question {each.id}?", ended_ns=time.time_ns()) for each in answers(10)
+    ]
+    put(server, records)
+    page = Settings.load(service=SERVICE, server=ServerSettings(port=0, ui=True), **shared)
+    worker(server, **shared).run(threading.Event(), drain=True)
+
+    def shown(options: Settings) -> list[str]:
+        lease = stream(server).lead("test", "", 60.0)
+        term = Term(options, stream(server), lease)
+        try:
+            term.begin()
+            while term.step():
+                pass
+            term.tick(is_last=True)
+            assert term._view is not None
+            kept = json.loads(term._view.state())["answers"]
+            return sorted(each["question"] for each in kept if each["badness"] > 0.5)
+        finally:
+            term.close()
+            stream(server).release(lease)
+
+    bad = [f"Question {n:032x}?" for n in (0, 5)]
+    assert shown(page) == bad
+    assert shown(page) == bad
+    hidden = page.model_copy(update={"content": page.content.model_copy(update={"policy": "none"})})
+    assert shown(hidden) == []
 
 
 def command(server: RedisServer, *arguments: str) -> subprocess.Popen[bytes]:

@@ -82,10 +82,17 @@ class Learning:
         # which the updates will run, being weighted alike, and its effective number stays near that
         # of the verdicts, where inverse probabilities would let a quiet night outweigh a busy day.
         # The verdicts of a session count as one for how much is known, as if they all agreed.
-        wave = (x, c, s, c * c, c * s, x * c, x * s)
-        squared = weight * (weight + 2 * before)
-        more = [float(not before), weight, squared, *(weight * each for each in wave)]
-        self.fresh = _sum(self.fresh, more)
+        fresh, wc, ws, wx = self.fresh, weight * c, weight * s, weight * x
+        fresh[_N] += not before
+        fresh[_W] += weight
+        fresh[_WW] += weight * (weight + 2 * before)
+        fresh[_X] += wx
+        fresh[_C] += wc
+        fresh[_S] += ws
+        fresh[_CC] += wc * c
+        fresh[_CS] += wc * s
+        fresh[_XC] += wx * c
+        fresh[_XS] += wx * s
         if self.until_s is None and self.verdicts >= LEARNED_FROM:
             days = math.ceil((at_s - self.began_s) / DAY_S)
             self.until_s = self.began_s + max(1, days) * DAY_S

@@ -268,8 +268,8 @@ def _scores(interaction: Interaction) -> Scores:
     return Scores(
         high=max(values),
         low=min(values),
-        rising=sum(first < second for first, second in neighbours),
-        falling=sum(first > second for first, second in neighbours),
+        rising=sum([first < second for first, second in neighbours]),
+        falling=sum([first > second for first, second in neighbours]),
     )
 
 

@@ -8,7 +8,7 @@ import math
 import re
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from ragmonitor.export.content import Content, ContentPolicy, compact_json, is_unsupported
@@ -35,6 +35,9 @@ Shelf = Literal["judged", "builtin", "unscored", "recent"]
 CAPACITY: Final[dict[Shelf, int]] = {"judged": 120, "builtin": 60, "unscored": 20, "recent": 100}
 MAX_BYTES: Final = 4_000_000
 """Of all that are kept together, as JSON."""
+CAPACITY_LEFT: Final = 100
+"""Of the worst, which are left to a successor."""
+MAX_BYTES_LEFT: Final = 1_000_000
 BAD_FROM: Final = 0.15
 HALF_LIFE_S: Final = 3_600.0
 """An answer that is twice as bad is kept as long as one that came this much later."""
@@ -180,6 +183,31 @@ class Answers:
         kept.data = compact_json(entry).encode("utf-8", "backslashreplace")
         self._bytes += len(kept.data)
         kept.revision = revision
+
+    def worst(self, since_s: float) -> list[KeptAnswer]:
+        """Return the worst answers since then for a successor, the worst first.
+
+        At most `CAPACITY_LEFT` of them, which take `MAX_BYTES_LEFT` at most.
+        """
+        found: list[KeptAnswer] = []
+        room = MAX_BYTES_LEFT
+        for kept in sorted(self._kept.values(), key=_worth, reverse=True):
+            if kept.shelf != "recent" and kept.ended_ns >= since_s * 1e9:
+                room -= len(kept.data)
+                if room < 0 or len(found) == CAPACITY_LEFT:
+                    break
+                found.append(kept)
+        return found
+
+    def restore(self, kept: Sequence[KeptAnswer], *, revision: int) -> None:
+        """Keep what `worst` returned in another process."""
+        for each in reversed(kept):
+            self._last += 1
+            entry = json.loads(each.data) | {"number": self._last}
+            data = compact_json(entry).encode("utf-8", "backslashreplace")
+            restored = replace(each, number=self._last, revision=revision, data=data)
+            self._kept[self._last] = self._by_interaction[each.interaction] = restored
+            self._bytes += len(data)
 
     def numbers(self) -> list[int]:
         """Return the numbers of all kept answers: the worst of each basis, then the newest."""

@@ -7,18 +7,20 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from email.message import Message
 from functools import cache
 from importlib import resources
 from typing import Any, Final, Protocol
 from urllib.parse import parse_qs, urlsplit
 
+import msgspec
+
 from ragmonitor.export.content import Content, compact_json, package_version
 from ragmonitor.export.server import Reply
 from ragmonitor.export.service_state import DAY_S, alarm_record, estimate_record, threshold_days
 from ragmonitor.export.view.access import Access, Refusal
-from ragmonitor.export.view.answers import Answers, answered_without_chunks
+from ragmonitor.export.view.answers import Answers, KeptAnswer, answered_without_chunks
 from ragmonitor.export.view.history import Column, History
 from ragmonitor.export.view.slot_sums import SlotSums, spending
 from ragmonitor.feedback import JoinedFeedback
@@ -91,6 +93,14 @@ _LET_IN: Final = (
     '<!doctype html><meta charset="utf-8"><title>ragmonitor</title>'
     '<meta http-equiv="refresh" content="0; url={path}"><a href="{path}">ragmonitor</a>'
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Left:
+    """What a page leaves to its successor in another process."""
+
+    content: Content
+    worst: list[KeptAnswer]
 
 
 class OtherPages(Protocol):
@@ -243,6 +253,24 @@ class View:
         with self._lock:
             self._revision += 1
             self._history.add(values, clock_s=clock_s, at_s=self._now(), revision=self._revision)
+
+    def dump(self) -> bytes:
+        """Return the worst answers of the last day, as `restore` takes them."""
+        with self._lock:
+            worst = self._answers.worst(self._now() - DAY_S)
+            return msgspec.msgpack.encode(_Left(content=self._content, worst=worst))
+
+    def restore(self, data: bytes) -> None:
+        """Keep what the page of another process has left, under the same setting of texts alone.
+
+        Raises:
+            msgspec.MsgspecError: It cannot be read.
+        """
+        left = msgspec.msgpack.decode(data, type=_Left)
+        if left.content == self._content:
+            with self._lock:
+                self._revision += 1
+                self._answers.restore(left.worst, revision=self._revision)
 
     def flush(self, timeout_s: float) -> bool:  # noqa: ARG002 - of the protocol
         """Return True: there is nothing to send."""
