@@ -705,6 +705,7 @@ def test_what_a_server_that_hangs_has_in_hand_at_the_end_is_counted(tmp_path):
     collector = HTTPServer(("127.0.0.1", 0), _TakesSpans)
     threading.Thread(target=collector.serve_forever, args=(0.02,), daemon=True).start()
     script = """
+        import time
         from ragmonitor import Monitor
 
         monitor = Monitor("bot", server=False, worker="process")
@@ -712,6 +713,8 @@ def test_what_a_server_that_hangs_has_in_hand_at_the_end_is_counted(tmp_path):
             with monitor.interaction(query="How heavy?") as i:
                 i.retrieved(["A parcel may weigh 40 kg."])
                 i.answered("40 kg.")
+            while not ((helper := monitor._back._helper) and helper.is_ready.is_set()):
+                time.sleep(0.01)
         monitor.close(5.0)
     """
     try:
