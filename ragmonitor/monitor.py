@@ -123,7 +123,8 @@ class Monitor:
             alarms: Signals that may raise an alarm, or more about alarms.
             estimation: What is estimated beside the means.
             causes: Where a rise is looked for.
-            stream: Where answers are put to be scored elsewhere: `"redis://127.0.0.1:6379/0"`.
+            stream: Where answers are put to be scored elsewhere: `"redis://127.0.0.1:6379/0"`,
+                `"kafka://broker:9092/topic"`.
             server: Whether /metrics is served, or more about where.
             notify: Who is told of incidents, or more about when: `["slack://A/B/C"]`.
             worker: Where answers are scored: on a thread, or in a helper process.

@@ -768,9 +768,9 @@ class StreamSettings(Group):
 
     url: SecretStr | None = option(
         None,
-        "Address of a Redis server ('redis://host:6379/0', with TLS 'rediss://...'): finished, "
-        "redacted answers are put there, and `ragmonitor worker` scores them. None: this process "
-        "does.",
+        "Address of a Redis server ('redis://host:6379/0', with TLS 'rediss://...') or a Kafka "
+        "cluster ('kafka://broker:9092,broker:9092/topic'): finished, redacted answers are put "
+        "there, and `ragmonitor worker` scores them. None: this process does.",
         change="When scoring must not share a machine with serving (docs/scaling.md).",
     )
     buffer_size: int = option(

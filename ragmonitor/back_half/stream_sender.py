@@ -361,7 +361,8 @@ def stream_in(settings: Settings) -> Stream:
     """
     if settings.stream.url is None:
         raise SettingsError(
-            "no stream is named: give --stream redis://127.0.0.1:6379/0, or RAGMONITOR_STREAM"
+            "no stream is named: give --stream redis://127.0.0.1:6379/0, kafka://..., or "
+            "RAGMONITOR_STREAM"
         )
     return stream_of(
         settings.stream.url.get_secret_value(),

@@ -253,12 +253,12 @@ class StreamWorker:
         with contained("worker"):
             # What the time does not suffice for is counted here, as `shutdown`, and so is done.
             self.back.close(CLOSING_S)
-        if not self._has_lease:
-            return
+        if self._has_lease:
+            with contained("stream"):
+                # Whether it was scored or not: it is counted, and would be counted twice.
+                self._stream.settle([*self._open, *self._done])
+                self._stream.release(self._owner)
         with contained("stream"):
-            # Whether it was scored or not: it is counted, and would be counted twice.
-            self._stream.settle([*self._open, *self._done])
-            self._stream.release(self._owner)
             self._stream.close()
 
     def _lose(self, reason: str, n: int) -> None:

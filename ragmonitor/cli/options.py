@@ -40,8 +40,9 @@ IncidentArgument = Annotated[str, typer.Argument(help="Of the incident; the newe
 StreamOption = Annotated[
     str | None,
     typer.Option(
-        help="Address of the stream, redis://host:6379/0; by default as the settings say. One with "
-        "a password belongs into RAGMONITOR_STREAM: others on this machine can see arguments."
+        help="Address of the stream, redis://host:6379/0 or kafka://broker:9092/topic; by default "
+        "as the settings say. One with a password belongs into RAGMONITOR_STREAM: others on this "
+        "machine can see arguments."
     ),
 ]
 ServiceOption = Annotated[str | None, typer.Option(help="Whose; by default as the settings say.")]
@@ -650,7 +651,7 @@ class ReceiveOptions:
         str | None,
         typer.Option(
             help="Put the interactions there instead, for `ragmonitor worker` to score: "
-            "redis://host:6379/0."
+            "redis://host:6379/0 or kafka://broker:9092/topic."
         ),
     ] = None
     host: Annotated[

@@ -17,7 +17,8 @@ from ragmonitor.cli.terminal import (
     say,
 )
 from ragmonitor.errors import WireError
-from ragmonitor.fleet.fleet_stream import fleet_stream_in
+from ragmonitor.fleet.fleet_stream import FleetStream, fleet_stream_in
+from ragmonitor.redis_client import is_redis
 from ragmonitor.settings import Settings
 from ragmonitor.wire import decode
 
@@ -26,8 +27,11 @@ MAX_SHOWN: Final = 100
 
 def inspect(options: StreamOptions) -> int:
     """Show the stream, and return the exit code: 1 if anything is buried."""
-    with closing(fleet_stream_in(_settings(options))) as stream:
-        state, counts = asdict(stream.state()), asdict(stream.counts())
+    settings = _settings(options)
+    has_fleet = settings.stream.url is None or is_redis(settings.stream.url.get_secret_value())
+    with closing((fleet_stream_in if has_fleet else stream_in)(settings)) as stream:
+        state = asdict(stream.state())
+        fleet = {"fleet": asdict(stream.counts())} if isinstance(stream, FleetStream) else {}
         buried = [
             {
                 "id": each.id,
@@ -38,7 +42,7 @@ def inspect(options: StreamOptions) -> int:
             for each in stream.buried(MAX_SHOWN)
         ]
     if options.json_output:
-        print_json(state | {"fleet": counts, "buried_records": buried})
+        print_json(state | fleet | {"buried_records": buried})
     else:
         _show(state, buried)
     return SOMETHING_WRONG if buried else FINE

@@ -13,6 +13,7 @@ from typing import Final
 from pydantic import SecretStr
 
 from ragmonitor.errors import SettingsError
+from ragmonitor.redis_client import is_redis
 from ragmonitor.settings import Settings
 from ragmonitor.streams import Delivery, RedisStream
 from ragmonitor.streams.redis_streams import GROUP
@@ -433,8 +434,14 @@ def fleet_stream_in(settings: Settings) -> FleetStream:
         raise SettingsError(
             "no stream is named: give --stream redis://127.0.0.1:6379/0, or RAGMONITOR_STREAM"
         )
+    url = settings.stream.url.get_secret_value()
+    if not is_redis(url):
+        raise SettingsError(
+            "a fleet (`ragmonitor worker --fleet`, `ragmonitor estimator`) needs a stream on "
+            "Redis, redis://127.0.0.1:6379/0; on Kafka one `ragmonitor worker` scores a service"
+        )
     return FleetStream(
-        settings.stream.url.get_secret_value(),
+        url,
         settings.service,
         max_records=settings.stream.max_records,
     )

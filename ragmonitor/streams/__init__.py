@@ -1,13 +1,16 @@
 """Streams: records between the processes that capture them and the worker that scores them."""
 
 from ragmonitor.streams.deliveries import Buried, Delivery, Stream, StreamState
+from ragmonitor.streams.engines import stream_of
 from ragmonitor.streams.in_memory import InMemoryStream
-from ragmonitor.streams.redis_streams import RedisStream, stream_of
+from ragmonitor.streams.kafka_streams import KafkaStream
+from ragmonitor.streams.redis_streams import RedisStream
 
 __all__ = [
     "Buried",
     "Delivery",
     "InMemoryStream",
+    "KafkaStream",
     "RedisStream",
     "Stream",
     "StreamState",

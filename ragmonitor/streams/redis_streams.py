@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
-from urllib.parse import urlsplit
 
-from ragmonitor.errors import SettingsError, StreamError
-from ragmonitor.redis_client import TIMEOUT_S, is_redis, redis_client
-from ragmonitor.streams.deliveries import Buried, Delivery, Stream, StreamState
+from ragmonitor.errors import StreamError
+from ragmonitor.redis_client import TIMEOUT_S, redis_client
+from ragmonitor.streams.deliveries import Buried, Delivery, StreamState
 
 GROUP: Final = "ragmonitor"
 _DATA: Final = b"r"
@@ -34,27 +33,6 @@ _RELEASE: Final = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0
 """
-
-
-def stream_of(url: str, service: str, *, max_records: int) -> Stream:
-    """Return the stream of a service.
-
-    Args:
-        url: `redis://127.0.0.1:6379/0`, with TLS `rediss://`; user and password as usual in it.
-        service: Whose records these are.
-        max_records: What does not fit is refused.
-
-    Raises:
-        SettingsError: The address is none of such a stream.
-        MissingExtraError: The engine's client is not installed.
-    """
-    if not is_redis(url):
-        scheme = urlsplit(url).scheme
-        raise SettingsError(
-            f"stream: addresses begin with redis://, rediss:// or unix://, not {scheme[:20]!r}; "
-            "other engines are not supported"
-        )
-    return RedisStream(url, service, max_records=max_records)
 
 
 class RedisStream:
