@@ -24,6 +24,8 @@ from ragmonitor.streams.kafka_progress import Entry, Progress
 
 ASK_S: Final = 1.0
 """A process asks this often how much is on the stream; between it counts its own."""
+REMIND_S: Final = 3_600.0
+"""Kafka forgets offsets that nobody commits for `offsets.retention.minutes`, a week by default."""
 _REASON: Final = "ragmonitor-reason"
 _REPLAY_BATCH: Final = 100
 _MIN_SESSION_S: Final = 6.0
@@ -76,6 +78,7 @@ class KafkaStream:
         self._owner = ""
         self._has_lease = False
         self._lost_s = 0.0
+        self._reminded_s = -REMIND_S
 
     @contextmanager
     def _reported(self, what: str) -> Iterator[None]:
@@ -253,12 +256,23 @@ class KafkaStream:
             else:
                 partitions = self._kept()
             low, high = self._buried_bounds()
+            if self._has_lease and time.monotonic() - self._reminded_s >= REMIND_S:
+                self._remind(low)
             return StreamState(
                 waiting=sum(each.waiting for each in partitions),
                 open=sum(each.in_hand for each in partitions),
                 buried=high - low,
                 oldest_s=self._oldest_s(partitions),
             )
+
+    def _remind(self, first_buried: int) -> None:
+        """Commit again what is committed, so that Kafka does not forget it."""
+        for each in self._partitions.values():
+            each.is_changed = True
+        self._commit()
+        if first_buried:
+            self._leave_out(first_buried)
+        self._reminded_s = time.monotonic()
 
     def _oldest_s(self, partitions: Sequence[Progress]) -> float:
         known = [next(iter((*each.open.values(), *each.ahead)), None) for each in partitions]

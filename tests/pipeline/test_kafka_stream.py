@@ -204,6 +204,20 @@ def test_who_has_no_lease_settles_nothing_while_another_has_it(url: str):
     holder.close()
 
 
+def test_kafka_is_reminded_of_what_is_settled(url: str, monkeypatch):
+    """It forgets offsets that nobody commits for a week, and all would be scored again."""
+    stream = opened(url)
+    assert stream.hold("a", 15)
+    stream.take("a", 9, wait_s=0, stale_s=None)
+    committed = []
+    monkeypatch.setattr(stream._member, "commit", lambda places, _: committed.extend(places))
+    stream.state()
+    assert {each.partition for each in committed} == {0, 1, 2}
+    stream.state()
+    assert len(committed) == 3
+    stream.close()
+
+
 def test_what_retention_deleted_is_told(url: str, monkeypatch):
     """And is neither waited for nor open."""
     stream = opened(url)
