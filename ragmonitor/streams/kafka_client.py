@@ -73,8 +73,9 @@ _silent = logging.Logger("ragmonitor.kafka", logging.CRITICAL + 1)  # noqa: LOG0
 class KafkaClient:
     """Makes producers and consumers of one address, and ends them without waiting for long.
 
-    A handle of librdkafka has threads, which a forked child lacks: its destructor would wait for
-    them for ever. So the child never destroys the handles of its parent; it makes new ones.
+    The destructor of a handle of librdkafka waits for its threads: for ever in a forked child,
+    which has none of them, and for long where brokers are gone. So no handle is ever collected;
+    `end` destroys it on a thread of its own, and a child makes new ones.
     """
 
     def __init__(self, url: str, service: str) -> None:
@@ -96,19 +97,12 @@ class KafkaClient:
         parts = _parts(url)
         self.topic = _topic(parts, service)
         self._properties = _properties(parts)
-        self._handles: list[Any] = []
         self.failure: type[Exception] = confluent_kafka.KafkaException
         try:
             # Without brokers it connects to nothing.
             confluent_kafka.Producer(self._properties | {"bootstrap.servers": ""})
         except (confluent_kafka.KafkaException, TypeError, ValueError) as error:
             raise SettingsError(_refused(str(error))) from None
-
-    def keep_for_ever(self) -> None:
-        """Destroy no handle so far: in a forked child they are the parent's."""
-        for handle in self._handles:
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(handle))
-        self._handles = []
 
     def producer(self) -> Any:
         """Return a producer that stores each record once, on all replicas in sync, or says no."""
@@ -135,34 +129,27 @@ class KafkaClient:
 
     def _made(self, kind: Any, properties: dict[str, Any]) -> Any:
         handle = kind(self._properties | properties)
-        self._handles.append(handle)
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(handle))
         return handle
 
     def end(self, handles: Sequence[Any]) -> None:
         """Close handles, and wait for that for `TIMEOUT_S` at most."""
         ending = [each for each in handles if each is not None]
-        self._handles = [each for each in self._handles if all(each is not gone for gone in ending)]
 
         def close() -> None:
-            while ending:
-                handle = ending.pop()
+            for handle in ending:
                 with contextlib.suppress(Exception):
                     if hasattr(handle, "close"):
                         handle.close()
-                del handle  # here, where its destructor may wait
+                ctypes.pythonapi.Py_DecRef(ctypes.py_object(handle))
+            del handle
+            ending.clear()  # here, where destructors may wait
 
-        if not ending:
-            return
-        thread = threading.Thread(target=close, name="ragmonitor-kafka", daemon=True)
-        kept = list(ending)
-        try:
-            thread.start()
-        except RuntimeError:  # the interpreter ends, and so do the connections
-            for handle in kept:
-                ctypes.pythonapi.Py_IncRef(ctypes.py_object(handle))
-            return
-        kept.clear()
-        thread.join(TIMEOUT_S)
+        if ending:
+            thread = threading.Thread(target=close, name="ragmonitor-kafka", daemon=True)
+            with contextlib.suppress(RuntimeError):  # the interpreter ends, and all connections
+                thread.start()
+                thread.join(TIMEOUT_S)
 
     def place(self, topic: str, partition: int, offset: int, metadata: str = "") -> Any:
         """Return a partition of a topic with an offset, as librdkafka takes it."""

@@ -64,7 +64,6 @@ class KafkaStream:
     def after_fork_in_child(self) -> None:
         """Begin anew, without touching what is the parent's."""
         self._lock = threading.RLock()
-        self._client.keep_for_ever()
         self._begin()
 
     def _begin(self) -> None:
