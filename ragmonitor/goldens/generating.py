@@ -20,7 +20,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from ragmonitor.errors import JudgeError
-from ragmonitor.goldens.golden import Golden, GoldenKind, ReferenceChunk, Turn, golden_id
+from ragmonitor.goldens.golden import Golden, GoldenKind, ReferenceChunk, Turn
 from ragmonitor.goldens.golden_prompts import (
     compare_task,
     read_task,
@@ -262,7 +262,6 @@ class _Maker:
                 Turn(role="assistant", text=texts["first_answer"]),
             )
         self.golden = Golden(
-            id=golden_id(texts["question"], history),
             question=texts["question"],
             answer="" if expects_refusal else texts["answer"],
             chunks=() if expects_refusal else planned.chunks,

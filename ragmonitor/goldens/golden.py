@@ -77,7 +77,7 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The reference answer; may only be empty where a refusal is right, or a mined question awaits
     its review."""
     id: str = ""
-    """Stable over edits of the answer; `read_goldens` derives it where the file has none."""
+    """Stable over edits of the answer; where none is given, question and history determine it."""
     chunks: tuple[ReferenceChunk, ...] = ()
     kind: GoldenKind = GoldenKind.SINGLE_FACT
     difficulty: Difficulty = "medium"
@@ -94,6 +94,10 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reviewed_at: str = ""
     """ISO 8601, UTC."""
     comment: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            msgspec.structs.force_setattr(self, "id", golden_id(self.question, self.history))
 
     @property
     def expects_refusal(self) -> bool:
@@ -161,9 +165,7 @@ def _read_line(line: str, where: str) -> Golden:
         raise GoldensError(
             f"{where}: `answer` is empty; give the reference answer, or kind `unanswerable`"
         )
-    if golden.id:
-        return golden
-    return msgspec.structs.replace(golden, id=golden_id(golden.question, golden.history))
+    return golden
 
 
 def write_goldens(path: str | os.PathLike[str], goldens: Iterable[Golden]) -> None:

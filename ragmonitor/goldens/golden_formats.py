@@ -17,7 +17,7 @@ from typing import Any, Final, get_type_hints
 import msgspec
 
 from ragmonitor.errors import InputError
-from ragmonitor.goldens.golden import Golden, GoldenKind, golden_id
+from ragmonitor.goldens.golden import Golden, GoldenKind
 from ragmonitor.judges import sentences as splitter
 
 Record = dict[str, Any]
@@ -70,9 +70,7 @@ def _made(record: Mapping[str, Any]) -> Golden:
         raise InputError(str(error)) from error
     if not golden.question.strip():
         raise InputError("the question is empty")
-    if golden.id:
-        return golden
-    return msgspec.structs.replace(golden, id=golden_id(golden.question, golden.history))
+    return golden
 
 
 # --- metadata -------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from typing import Any, Final
 from ragmonitor.errors import InputError, SettingsError
 from ragmonitor.feedback import joining_id
 from ragmonitor.goldens.generating import SAME_FROM
-from ragmonitor.goldens.golden import MINED, Golden, GoldenKind, ReferenceChunk, golden_id
+from ragmonitor.goldens.golden import MINED, Golden, GoldenKind, ReferenceChunk
 from ragmonitor.goldens.gram_index import GramIndex
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.records import is_builtin
@@ -380,7 +380,6 @@ def candidate(answer: TrafficAnswer, why: Mapping[MineReason, float]) -> Golden:
     """Return a candidate; its answer is the application's own, for a person to put right."""
     reasons = ", ".join(f"{reason.value} {weight:.2f}" for reason, weight in why.items())
     return Golden(
-        id=golden_id(answer.question),
         question=answer.question,
         answer=answer.answer,
         chunks=answer.chunks,

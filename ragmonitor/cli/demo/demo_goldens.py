@@ -12,7 +12,7 @@ from ragmonitor.cli.demo.answerer import readable_sentences
 from ragmonitor.cli.demo.causes_of_spikes import REPLACED
 from ragmonitor.cli.demo.phases import PHASES, Phase
 from ragmonitor.estimation.golden_questions import MAX_DROP
-from ragmonitor.goldens.golden import Golden, ReferenceChunk, golden_id
+from ragmonitor.goldens.golden import Golden, ReferenceChunk
 from ragmonitor.records import GaugeValue
 from ragmonitor.settings import OPTIONS
 
@@ -41,7 +41,6 @@ def demo_goldens(documents: Mapping[str, str], n: int = N_GOLDENS) -> list[Golde
         if sentences and line.removeprefix(begins)[:1].isdigit():
             goldens.append(
                 Golden(
-                    id=golden_id(question),
                     question=question,
                     answer=sentences[0],
                     chunks=(ReferenceChunk(text=line, source=REPLACED),),

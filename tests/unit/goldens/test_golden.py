@@ -58,6 +58,8 @@ def test_an_id_is_derived_from_question_and_history(tmp_path):
     (golden,) = read_goldens(path)
     assert golden.id == golden_id("Open?")
     assert golden_id("Open?", (Turn(role="user", text="And on Sundays?"),)) != golden.id
+    assert Golden(question="Open?", answer="Until seven.").id == golden.id
+    assert msgspec.structs.replace(golden, question="Open now?").id == golden.id
 
 
 @pytest.mark.parametrize(
