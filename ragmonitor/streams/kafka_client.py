@@ -238,7 +238,7 @@ class Committing:
             self._owed += 1  # answers come in order, also that of an attempt that was given up
             self.consumer.commit(offsets=list(places), asynchronous=True)
             while self._owed and time.monotonic() < until_s:
-                self.poll(0.05)
+                self.poll(0.002)  # it returns for records, and not for answers
             if self._owed:
                 raise StreamError("the stream cannot be settled: _TIMED_OUT")
             error = self._answer

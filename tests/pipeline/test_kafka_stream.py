@@ -196,7 +196,7 @@ def test_who_has_no_lease_settles_nothing_while_another_has_it(url: str):
     stream, holder = opened(url), opened(url)
     stream.put([b"1", b"2"])
     (mine,) = stream.take("paused", 1, wait_s=1, stale_s=None)
-    assert holder.hold("next", 15)
+    until("it has the lease", lambda: holder.hold("next", 15))
     with pytest.raises(StreamError, match="UNKNOWN_MEMBER_ID"):
         stream.settle([mine.id])
     assert holder.state().open == 1
@@ -207,7 +207,7 @@ def test_who_has_no_lease_settles_nothing_while_another_has_it(url: str):
 def test_kafka_is_reminded_of_what_is_settled(url: str, monkeypatch):
     """It forgets offsets that nobody commits for a week, and all would be scored again."""
     stream = opened(url)
-    assert stream.hold("a", 15)
+    until("it has the lease", lambda: stream.hold("a", 15))
     stream.take("a", 9, wait_s=0, stale_s=None)
     committed = []
     monkeypatch.setattr(stream._member, "commit", lambda places, _: committed.extend(places))

@@ -33,7 +33,8 @@ class KafkaCluster:
         self._library, self._handle = library, handle
         bootstraps: bytes = library.rd_kafka_mock_cluster_bootstraps(handle)
         self.brokers = bootstraps.decode()
-        library.rd_kafka_mock_group_initial_rebalance_delay_ms(handle, 0)
+        if hasattr(library, "rd_kafka_mock_group_initial_rebalance_delay_ms"):  # newer than 2.4
+            library.rd_kafka_mock_group_initial_rebalance_delay_ms(handle, 0)
 
     def url(self, topic: str, *, partitions: int = 1, buried: int = 1) -> str:
         """Create a topic with its topic of buried records, and return the stream's address."""
