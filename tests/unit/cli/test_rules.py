@@ -99,7 +99,7 @@ def test_a_misspelt_signal_is_asked_about():
         (["--objective", "hallucination=1"], "between 0 and 1"),
         (["--objective", "faithfulness"], "faithfulness=0.95"),
         (["--objective", "refusal=.1", "--objective", "refusal=.2"], "two objectives for refusal"),
-        (["--false-alarm-every", "30"], "30d"),
+        (["--false-alarm-every", "30"], "write a duration as 90s"),
         (["-o", "/nowhere/at/all.yml"], "No such file"),
     ],
 )
