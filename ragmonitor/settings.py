@@ -816,6 +816,12 @@ class ReceiveSettings(Group):
         ge=0,
         le=65535,
     )
+    kafka: SecretStr | None = option(
+        None,
+        "A topic that a Collector puts spans on, beside what comes over HTTP and gRPC: "
+        "kafka://broker:9092,broker:9092/otlp_spans. None: no topic is read.",
+        change="When spans go over Kafka already.",
+    )
     token: SecretStr | None = option(
         None,
         "What a sender must show: 'Authorization: Bearer ...', which "

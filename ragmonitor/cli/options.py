@@ -664,6 +664,13 @@ class ReceiveOptions:
     grpc_port: Annotated[
         int | None, typer.Option(help="For OTLP over gRPC: 4317; 0 for any free one.")
     ] = None
+    kafka: Annotated[
+        str | None,
+        typer.Option(
+            help="Read spans off this topic, too: kafka://broker:9092/otlp_spans; better as "
+            "RAGMONITOR_RECEIVE__KAFKA, if it has a password."
+        ),
+    ] = None
     ui: Annotated[bool, typer.Option("--ui", help="Serve the page beside /metrics.")] = False
 
 

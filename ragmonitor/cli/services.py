@@ -79,7 +79,7 @@ def receive(options: ReceiveOptions) -> int:
 
     addresses = {
         name: value
-        for name in ("host", "http_port", "grpc_port")
+        for name in ("host", "http_port", "grpc_port", "kafka")
         if (value := getattr(options, name)) is not None
     }
     settings = Settings.load(

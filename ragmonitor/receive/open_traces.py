@@ -102,6 +102,23 @@ class OpenTraces:
             self.size_bytes + size_bytes <= self._max_bytes and len(self._open) < self._max_traces
         )
 
+    def now(self) -> float:
+        """Return the time by which the traces are held."""
+        return self._clock()
+
+    def oldest_s(self) -> float:
+        """Return when the oldest open trace began; now, if there is none."""
+        with self._lock:
+            return min((each.began_s for each in self._open.values()), default=self._clock())
+
+    def drop(self, trace_ids: Iterable[bytes]) -> None:
+        """Forget open traces: somebody else reads them."""
+        with self._lock:
+            for trace_id in trace_ids:
+                trace = self._open.pop(trace_id, None)
+                if trace is not None:
+                    self.size_bytes -= trace.size_bytes
+
     def add(self, spans: Iterable[tuple[bytes, HeldSpan]]) -> tuple[Counter[str], int]:
         """Take the spans of one request; return what became of them, and the traces given up.
 

@@ -38,7 +38,7 @@ say so are missing; `too_large`: it had more spans than one trace may hold."""
 
 
 class Listener(Protocol):
-    """A server of one protocol, which listens from its construction on."""
+    """Takes spans by one protocol, from its construction on."""
 
     protocol: str
     url: str
@@ -72,6 +72,7 @@ class Receiver:
         """
         options = settings.receive
         self._options = options
+        self._service = settings.service
         self._tls = _tls_of(options)
         if (
             options.token is None
@@ -110,16 +111,17 @@ class Receiver:
         )
         """Scores interactions, or puts them on the stream."""
         self.listeners: Sequence[Listener] = ()
-        """The servers, once it listens."""
+        """What takes spans, once it listens."""
 
     def listen(self) -> None:
         """Listen for spans.
 
         Raises:
-            SettingsError: An address cannot be listened on.
+            SettingsError: An address cannot be listened on, or names no topic of Kafka.
+            MissingExtraError: A library for Kafka is not installed.
         """
         with contextlib.ExitStack() as opened:
-            for open_one in (self._open_http, self._open_grpc):
+            for open_one in (self._open_http, self._open_grpc, self._open_kafka):
                 listener = open_one()
                 if listener is not None:
                     opened.callback(listener.close)
@@ -153,6 +155,19 @@ class Receiver:
                 max_bytes=options.max_request_bytes,
                 certificates=_pem_of(options),
             )
+
+    def _open_kafka(self) -> Listener | None:
+        if self._options.kafka is None:
+            return None
+        from ragmonitor.receive.kafka_receiver import KafkaReceiver
+
+        return KafkaReceiver(
+            self.intake,
+            self.traces,
+            self._options.kafka.get_secret_value(),
+            self._service,
+            max_bytes=self._options.max_request_bytes,
+        )
 
     def run(self, stop: threading.Event) -> None:
         """Work until asked to stop; then read what is held, as it is, and have it scored."""

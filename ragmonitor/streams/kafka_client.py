@@ -78,12 +78,13 @@ class KafkaClient:
     `end` destroys it on a thread of its own, and a child makes new ones.
     """
 
-    def __init__(self, url: str, service: str) -> None:
+    def __init__(self, url: str, service: str, *, setting: str = "stream") -> None:
         """Connect to nothing yet.
 
         Args:
             url: `kafka://user:password@broker:9092,broker:9092/topic?property=value`.
             service: Names the topic where the address does not.
+            setting: What the address was given as, for errors.
 
         Raises:
             SettingsError: The address cannot be understood, or librdkafka refuses a property.
@@ -94,15 +95,17 @@ class KafkaClient:
         except ImportError:
             raise MissingExtraError("the client of Kafka", "kafka") from None
         self._kafka: Any = confluent_kafka
-        parts = _parts(url)
-        self.topic = _topic(parts, service)
-        self._properties = _properties(parts)
         self.failure: type[Exception] = confluent_kafka.KafkaException
         try:
+            parts = _parts(url)
+            self.topic = _topic(parts, service)
+            self._properties = _properties(parts)
             # Without brokers it connects to nothing.
             confluent_kafka.Producer(self._properties | {"bootstrap.servers": ""})
+        except SettingsError as error:
+            raise SettingsError(f"{setting}: {error}") from None
         except (confluent_kafka.KafkaException, TypeError, ValueError) as error:
-            raise SettingsError(_refused(str(error))) from None
+            raise SettingsError(f"{setting}: {_refused(str(error))}") from None
 
     def producer(self) -> Any:
         """Return a producer that stores each record once, on all replicas in sync, or says no."""
@@ -271,7 +274,7 @@ def _parts(url: str) -> SplitResult:
     brokers = parts.netloc.rpartition("@")[2]
     if not brokers or parts.fragment or any(each.isspace() for each in url):
         raise SettingsError(
-            "stream: the address of the Kafka cluster is malformed; it is "
+            "the address of the Kafka cluster is malformed; it is "
             "kafka://broker:9092,broker:9092/topic, with %23 for a '#' in a password"
         )
     return parts
@@ -286,7 +289,7 @@ def _topic(parts: SplitResult, service: str) -> str:
         topic = f"ragmonitor.{name}"
     if _NO_NAME.search(topic) or len(topic) > _MAX_NAME - len(_SUFFIX) or topic in {".", ".."}:
         raise SettingsError(
-            "stream: a topic's name has letters, digits, '.', '_' and '-' only, "
+            "a topic's name has letters, digits, '.', '_' and '-' only, "
             f"{_MAX_NAME - len(_SUFFIX)} at most"
         )
     return topic
@@ -297,11 +300,11 @@ def _properties(parts: SplitResult) -> dict[str, Any]:
         query = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
     except ValueError:
         raise SettingsError(
-            "stream: what stands behind '?' in the address is name=value&name=value, each a "
+            "what stands behind '?' in the address is name=value&name=value, each a "
             "property of librdkafka"
         ) from None
     if ours := sorted(_OURS & query.keys()):
-        raise SettingsError(f"stream: {ours[0]} is not to be set: ragmonitor relies on its own")
+        raise SettingsError(f"{ours[0]} is not to be set: ragmonitor relies on its own")
     user, _, brokers = parts.netloc.rpartition("@")
     name, _, password = user.partition(":")
     credentials = {
@@ -327,4 +330,4 @@ def _refused(message: str) -> str:
     """Say which property is wrong, and never its value."""
     found = _PROPERTY.search(message)
     what = f"the property {found[1]}" if found else "the address, or a property in it"
-    return f"stream: librdkafka does not take {what}"
+    return f"librdkafka does not take {what}"
