@@ -50,7 +50,7 @@ def test_a_short_demo_shows_the_spike_and_accounts_for_all(capsys):
 
 
 def test_the_demo_scores_by_itself_where_a_stream_is_set(capsys, monkeypatch):
-    """Workers elsewhere would have its figures, and it none."""
+    """With an end: workers elsewhere would have its figures, and it none."""
     monkeypatch.setenv("RAGMONITOR_STREAM", "redis://127.0.0.1:1/0")
     code = run(DemoOptions(seconds=4, json_output=True, rate=20, port=0))
     told = json.loads(capsys.readouterr().out.splitlines()[-1])

@@ -112,11 +112,14 @@ def run(options: DemoOptions) -> int:
     collector = Collector(
         bin_s=max(seconds / COLUMNS, 3 / options.rate) if seconds else ENDLESS_BIN_S
     )
+    settings = Settings.load()
+    # Workers elsewhere would have the figures that are shown at the end.
+    scores_by_itself = seconds is not None and settings.stream.url is not None
     monitor = Monitor(
         service=SERVICE,
-        exporters=[*Settings.load().exporters, collector],
+        exporters=[*settings.exporters, collector],
         server=ServerSettings(enabled=True, port=port, ui=True, ui_url=f"http://127.0.0.1:{port}"),
-        stream=StreamSettings(url=None),  # workers elsewhere would have the figures
+        stream=StreamSettings(url=None) if scores_by_itself else settings.stream,
         **_judging(options),
     )
     with contextlib.ExitStack() as cleanup:
@@ -126,8 +129,10 @@ def run(options: DemoOptions) -> int:
             cleanup.callback(driver.uninstrument)
         demo = _begin(options, drivers, monitor, collector, respond)
         demo.remarks += [remark] if remark else []
-        if Settings.load().stream.url is not None:
-            demo.remarks.append("the stream of the settings is not used: the demo scores by itself")
+        if scores_by_itself:
+            demo.remarks.append(
+                "with --seconds the demo scores by itself; without it, workers of the stream do"
+            )
         demo.remarks += [
             f"{name} is not shown; for it: pip install {distribution}"
             for name, distribution in FRAMEWORKS.items()
