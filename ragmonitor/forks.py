@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 from ragmonitor.guard import shielded
 
@@ -42,12 +43,42 @@ class WorksInSteps:
             self._step.release()
 
 
+class _Starting(WorksInSteps):
+    """The start of a process of ours, which a fork waits for."""
+
+    def __init__(self) -> None:
+        self._step = threading.Lock()
+        survive_forks(self)
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew: the thread that starts a process stayed with the parent."""
+        self._step, self._has_step = threading.Lock(), False
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Have forks wait, for `FORK_WAIT_S` at most."""
+        with self._step:
+            yield
+
+
 def _call(method: str, references: Iterable[weakref.ref[object]]) -> None:
     for reference in references:
         hook = getattr(reference(), method, None)
         if hook is not None:
             with shielded("fork"):
                 hook()
+
+
+_starting = _Starting()
+
+
+def without_forks() -> AbstractContextManager[None]:
+    """Return a block in which a process is started while nobody forks.
+
+    A child that is forked meanwhile would have a copy of the pipe whose end `subprocess.Popen`
+    waits for, and of connections that are not given to anybody yet: for as long as it lives.
+    """
+    return _starting.alone()
 
 
 if hasattr(os, "register_at_fork"):

@@ -12,7 +12,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Final
 
-from ragmonitor.forks import survive_forks
+from ragmonitor.forks import survive_forks, without_forks
 
 NICENESS: Final = 5
 """Where there is too little CPU for both, the application comes first: from the imports on."""
@@ -57,7 +57,7 @@ class HelperProcess:
         Raises:
             OSError: It did not start.
         """
-        with self._lock:
+        with self._lock, without_forks():
             if self._process is None or self._process.poll() is not None:
                 self._end(0.0)
                 self._start()

@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from ragmonitor.errors import RagMonitorError
+from ragmonitor.forks import without_forks
 from ragmonitor.records import Interaction
 
 STARTING_S = 30.0
@@ -46,13 +47,14 @@ class Helper:
         """
         read, write = os.pipe()
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - ourselves
-                [sys.executable, "-I", "-c", _BOOTSTRAP.format(write=write)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                pass_fds=(write,),
-                bufsize=0,
-            )
+            with without_forks():
+                self._process = subprocess.Popen(  # noqa: S603 - ourselves
+                    [sys.executable, "-I", "-c", _BOOTSTRAP.format(write=write)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    pass_fds=(write,),
+                    bufsize=0,
+                )
         except (OSError, ValueError) as error:
             os.close(read)
             raise HelperError(f"the helper process did not start: {error}") from error

@@ -470,6 +470,37 @@ def test_a_forked_child_has_a_helper_of_its_own():
         assert (sums(monitor)[0], HELPER.pid) == (2.0, pid)
 
 
+def test_a_fork_while_the_helper_is_started_does_not_hold_it_up(tmp_path):
+    """A child had a copy of the pipe that the start waits for, and the parent had no helper."""
+    script = """
+        import os, subprocess, threading, time
+        from ragmonitor import Monitor
+
+        if __name__ == "__main__":
+            at_it, fork_exec = threading.Event(), subprocess._fork_exec
+
+            def slow(*args):
+                at_it.set()
+                time.sleep(0.3)
+                return fork_exec(*args)
+
+            subprocess._fork_exec = slow
+            monitor = Monitor("t", worker="process", server=False)
+            with monitor.interaction(query="How heavy?") as i:
+                i.retrieved(["A parcel may weigh 40 kg."])
+                i.answered("A parcel may weigh 40 kg.")
+            at_it.wait()
+            child = os.fork()
+            if child == 0:
+                time.sleep(300)
+                os._exit(0)
+            print(monitor.flush(30))
+            os.kill(child, 9)
+            monitor.close()
+    """
+    assert run_python(script, tmp_path).split() == ["True"]
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [
