@@ -25,6 +25,7 @@ from ragmonitor.rules.wording import (
     SERVICE,
     cause,
     diagnoses,
+    diagnoses_of_rise,
     estimate,
     evidence,
     limit,
@@ -125,8 +126,7 @@ def quality(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
             summary=summary,
             description=(
                 f"{SERVICE}: {finding} ({limit(is_share=is_share)}): {rise(is_share=is_share)}; "
-                f"{evidence()}. {more}"
-                f"What went wrong in the last hour: {diagnoses()}."
+                f"{evidence()}. {more}{diagnoses_of_rise()}"
             ),
             **fields,
         )
@@ -310,7 +310,7 @@ def budget_burn(scope: Scope, objective: Objective, burn: Burn) -> Alert:
             f"{objective}. The budget of {objective.budget:g} burns {rate} times as fast as it "
             f"may; this alert is over {burn.factor:g} times, an error share of {threshold:g}, "
             f"which the interval over {burn.long} shows and the one over {burn.short} does not "
-            f"contradict. What went wrong in the last hour: {diagnoses()}."
+            f"contradict. {diagnoses()}"
         ),
         dashboard="overview",
         variables=BY_EVALUATOR if objective.is_floor else BY_JUDGE,

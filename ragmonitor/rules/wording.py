@@ -73,22 +73,26 @@ def limit(*, is_share: bool) -> str:
     return _value(f"max({names.ALARM_OBJECTIVE}{{{BY_SIGNAL}}})", is_share=is_share)
 
 
+def _of_highest(name: str) -> str:
+    """Return a series of the process, or folder of processes, whose evidence is highest."""
+    whose = f"topk(1, {names.ALARM_EVIDENCE_SECONDS}{{{BY_SIGNAL}}})"
+    return f"{name}{{{BY_SIGNAL}}} and on (job, instance) {whose}"
+
+
+_BEGAN = f"{_of_highest(names.ALARM_RISE_START)} > 0"
+"""When the mean of an alarm's signal began to rise, if that is known."""
+
+
 def rise(*, is_share: bool) -> str:
     """Return a template that says since when the mean has been worse, its mean since and before.
 
     All of it is of the one process, or folder of processes, whose evidence is highest.
     """
-    whose = f"topk(1, {names.ALARM_EVIDENCE_SECONDS}{{{BY_SIGNAL}}})"
-
-    def of(name: str) -> str:
-        return f"{name}{{{BY_SIGNAL}}} and on (job, instance) {whose}"
-
-    began = f"{of(names.ALARM_RISE_START)} > 0"
-    mean = _value(of(names.ALARM_RISE_MEAN), is_share=is_share)
-    before = _value(of(names.ALARM_RISE_MEAN_BEFORE), is_share=is_share)
-    answers = number(of(names.ALARM_RISE_ANSWERS), form="%.0f")
+    mean = _value(_of_highest(names.ALARM_RISE_MEAN), is_share=is_share)
+    before = _value(_of_highest(names.ALARM_RISE_MEAN_BEFORE), is_share=is_share)
+    answers = number(_of_highest(names.ALARM_RISE_ANSWERS), form="%.0f")
     return (
-        f"{{{{ with {queried(began)} }}}}since {{{{ . | first | value | humanizeTimestamp }}}} a "
+        f"{{{{ with {queried(_BEGAN)} }}}}since {{{{ . | first | value | humanizeTimestamp }}}} a "
         f"mean of {mean} over {answers} scored answers; before: {before}{{{{ else }}}}when the "
         "rise began is not known yet{{ end }}"
     )
@@ -126,12 +130,35 @@ def cause() -> str:
 
 
 def diagnoses() -> str:
-    """Return a template that lists what went wrong with the last hour's scored answers."""
-    series = f'{DIAGNOSED}_increase1h{{service=%q,judge=%q,diagnosis!="ok"}}'
-    listed = queried(f"sort_desc(100 * {series} >= 1)")
+    """Return a sentence that lists what went wrong with the last hour's scored answers."""
+    share = f"{DIAGNOSED}_increase1h{{service=%q,judge=%q"
+    listed = queried(f'sort_desc(100 * {share},diagnosis!="ok"}} >= 1)')
+    none = f"{{{{ if {queried(share + '}')} }}}}none{{{{ else }}}}{NOT_KNOWN}{{{{ end }}}}"
+    return f"What went wrong in the last hour: {_shares(listed, none)}."
+
+
+def diagnoses_of_rise() -> str:
+    """Return a sentence that lists what went wrong since an alarm's rise began.
+
+    A range of PromQL is fixed; that of a query that a template puts together is not. Where the
+    beginning is not known, it is the last hour.
+    """
+    counted = f"increase({names.DIAGNOSES}_total{{service=%q,judge=%q"
+    whose = "$labels.service $labels.judge $span"
+    listed = (
+        f'printf `sort_desc(100 * sum by (diagnosis) ({counted},diagnosis!="ok"}}[%s])) / '
+        f"scalar(sum({counted}}}[%s]))) >= 1)` {whose} {whose} | query"
+    )
+    span = '{{ $span := . | first | value | printf "%.0fs" }}'
+    return (
+        f"{{{{ with {queried(f'time() - ({_BEGAN})')} }}}}{span}"
+        f"What went wrong since then: {_shares(listed, 'none')}."
+        f"{{{{ else }}}}{diagnoses()}{{{{ end }}}}"
+    )
+
+
+def _shares(listed: str, none: str) -> str:
     each = '{{ if $i }}, {{ end }}{{ $d.Labels.diagnosis }} {{ printf "%.0f" $d.Value }} %'
-    known = queried(f"{DIAGNOSED}_increase1h{{service=%q,judge=%q}}")
-    none = f"{{{{ if {known} }}}}none{{{{ else }}}}{NOT_KNOWN}{{{{ end }}}}"
     return (
         f"{{{{ range $i, $d := {listed} }}}}{each}{{{{ else }}}}{none}{{{{ end }}}} "
         "(unweighted share of the scored answers)"
