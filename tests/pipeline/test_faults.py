@@ -236,7 +236,7 @@ def test_the_application_does_not_notice(fault, unmonitored, monkeypatch):
         assert monitor.flush(10) or "exporter" in fault or "panics" in fault
     began = time.monotonic()
     monitor.close(3.0)
-    assert time.monotonic() - began < 10.0
+    assert time.monotonic() - began < 4.0
     reconciles(monitor, len(unmonitored))
 
 
@@ -295,7 +295,7 @@ def test_a_folder_that_fails_while_running_costs_the_application_nothing(
             monitor.flush(10)
             began = time.monotonic()
             monitor.close(3.0)
-            assert time.monotonic() - began < 10.0
+            assert time.monotonic() - began < 4.0
     reconciles(monitor, 2 * len(unmonitored))
     found = outcomes(monitor.registry, judge="builtin", evaluator="faithfulness")
     assert found["scored"] == 2 * (len(unmonitored) - 1)

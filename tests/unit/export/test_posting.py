@@ -169,9 +169,9 @@ def test_a_server_that_hangs_holds_nobody_up(server: Takes, posting: Posting) ->
     server.always(Fault(hangs=True))
     began = time.monotonic()
     posting.put(*range(100))
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < 0.2
     assert not posting.poster.flush(0.1)
-    assert time.monotonic() - began < 4.0
+    assert time.monotonic() - began < 1.0
     server.always(None)
     assert posting.poster.flush(10)
     assert server.numbers()[-1] == list(range(100))
