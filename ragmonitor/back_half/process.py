@@ -15,6 +15,7 @@ import pickle
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -75,6 +76,8 @@ STOPPING_S = 1.0
 SCRAPE_S = 5.0
 EVENT_S = 60.0
 """An event that could not be handed over for so long is given up."""
+AFTER_ALL = frozenset({"flush", "close"})
+"""Requests that wait until all that came before them was sent, if there is no room for it yet."""
 MAX_EVENTS = 1_000
 """Requests and events that wait to be handed over; further events are given up."""
 FIRST_PAUSE_S = 0.5
@@ -195,6 +198,10 @@ class ProcessBackHalf:
         self._helper: _Helper | None = None
         self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._outbox: queue.SimpleQueue[_Request] = queue.SimpleQueue()
+        self._taken = 0
+        """Interactions that the thread has taken from the queue, ever."""
+        self._due: deque[tuple[int, _Request]] = deque()
+        """Requests that the thread has taken, each with what must have left the queue before."""
         self._idle = False
         self._deaths = self._failed_starts = 0
         self._pause_s = FIRST_PAUSE_S
@@ -518,8 +525,10 @@ class ProcessBackHalf:
         self._refuse_requests()
 
     def _refuse_requests(self) -> None:
-        while not self._outbox.empty():
-            self._outbox.get().future.set_exception(LinkError("there is no helper process"))
+        self._take_requests()
+        for _, request in self._due:
+            request.future.set_exception(LinkError("there is no helper process"))
+        self._due.clear()
 
     def _bury(self, helper: _Helper) -> None:
         """Note what died with a helper."""
@@ -538,21 +547,16 @@ class ProcessBackHalf:
 
     def _serve(self, helper: _Helper) -> None:
         """Send what there is, then wait for more. Raises `LinkError`."""
+        self._take_requests()
         for _ in range(max(1, len(self._queue))):
-            if self._outbox.qsize() and time.monotonic() > self._end_by:
+            if (self._due or self._outbox.qsize()) and time.monotonic() > self._end_by:
                 break  # it would be told to end before it could score more
             if helper.is_gone or not self._send_one(helper):
                 break
             time.sleep(0)
         if time.monotonic() - self._ticked_s >= TICK_S:
             self._tick(helper)
-        requests = self._outbox.qsize()
-        if requests:
-            self._note(helper)
-        for _ in range(requests):
-            request = self._outbox.get()
-            self._is_ending = self._is_ending or request.name == "close"
-            request.send(helper.link)
+        self._send_requests(helper)
         is_stuck = len(self._queue) and helper.sent - helper.taken >= self._room
         if not len(self._queue) or is_stuck:
             self._idle = not is_stuck
@@ -564,6 +568,27 @@ class ProcessBackHalf:
                     if not is_stuck and self._outbox.empty():
                         time.sleep(LINGER_S)
             self._idle = False
+
+    def _take_requests(self) -> None:
+        """Note what is in the queue before each request: it was put there first."""
+        for _ in range(self._outbox.qsize()):
+            request = self._outbox.get()
+            self._due.append((self._taken + len(self._queue), request))
+
+    def _send_requests(self, helper: _Helper) -> None:
+        """Send the requests whose time has come. Raises `LinkError`."""
+        if self._due:
+            self._note(helper)
+        for _ in range(len(self._due)):
+            before, request = self._due.popleft()
+            is_ending = request.name == "close"
+            by = min(request.deadline, self._end_by) if is_ending else request.deadline
+            waits = request.name in AFTER_ALL and time.monotonic() <= by
+            if waits and self._taken < before:
+                self._due.append((before, request))
+                continue
+            self._is_ending = self._is_ending or is_ending
+            request.send(helper.link)
 
     @property
     def _room(self) -> int:
@@ -577,6 +602,7 @@ class ProcessBackHalf:
         if not taken:
             return False
         (finished,) = taken
+        self._taken += 1
         framework, status = finished.framework, finished.status
         outcome = "lost"
         with contained("worker"):
@@ -682,12 +708,12 @@ class _Request:
 
     def __init__(self, name: str, args: tuple[object, ...], *, deadline: float) -> None:
         self.future: Future[Any] = Future()
-        self.name = name
-        self._args, self._deadline = args, deadline
+        self.name, self.deadline = name, deadline
+        self._args = args
 
     def send(self, link: Link) -> None:
         """Send it, unless it is too late."""
-        if time.monotonic() > self._deadline:
+        if time.monotonic() > self.deadline:
             self.future.set_exception(LinkError("too late"))
             return
         try:

@@ -14,6 +14,7 @@ import threading
 import time
 import urllib.request
 from collections import Counter
+from concurrent.futures import Future
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,8 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from ragmonitor import CaptureSettings, ExportSettings, Monitor, Report, Scored
 from ragmonitor.back_half import helper_process
 from ragmonitor.back_half.helper_process import HELPER, HelperProcess
-from ragmonitor.back_half.process import _Helper
+from ragmonitor.back_half.link import Link
+from ragmonitor.back_half.process import ProcessBackHalf, _Helper
 from ragmonitor.back_half.setup import reason_to_stay
 from ragmonitor.capture import Record
 from ragmonitor.judges import BuiltinJudge
@@ -726,6 +728,49 @@ def test_what_waits_in_the_application_at_the_end_is_scored_while_there_is_time(
     assert captured == sum(outcomes.values()) == 601
     assert not outcomes["shutdown"]
     assert outcomes["scored"] > 200
+
+
+def test_a_flush_does_not_overtake_what_came_just_before_it(monkeypatch):
+    """Both come while the thread is between its look at the queue and its look at requests."""
+    reports = ListExporter()
+    told: list[str] = []
+    send = Link._send
+    monkeypatch.setattr(
+        Link, "_send", lambda link, *args: (told.append(args[2]), send(link, *args))[1]
+    )
+    with Monitor(**QUIET, worker="process", exporters=[reports]) as monitor:
+        back: Any = monitor._back
+        polled, flushed = threading.Event(), Future[bool]()
+
+        def poll() -> int:
+            polled.set()
+            until("a flush is asked for", lambda: flushed.done() or back._outbox.qsize())
+            return 0
+
+        def flush() -> None:
+            polled.wait(30)
+            answer(monitor)
+            flushed.set_result(monitor.flush(60))
+
+        monkeypatch.setattr(back, "_poll", poll)
+        threading.Thread(target=flush, daemon=True).start()
+        back.wake()
+        assert flushed.result(60)
+        assert told.index("record") < told.index("flush")
+        assert len([*reports.interactions()]) == 1
+
+
+def test_a_flush_waits_for_what_the_helper_has_no_room_for_yet(monkeypatch):
+    reports = ListExporter()
+    with Monitor(**QUIET, worker="process", exporters=[reports]) as monitor:
+        answer(monitor)
+        assert monitor.flush(60)
+        with monkeypatch.context() as patch:
+            patch.setattr(ProcessBackHalf, "_room", 0)
+            answer(monitor)
+            assert not monitor.flush(0.5)
+        assert monitor.flush(60)
+        assert len([*reports.interactions()]) == 2
 
 
 @pytest.mark.slow
