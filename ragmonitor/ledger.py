@@ -54,6 +54,9 @@ class Ledger:
 
     # --- from any thread, without a lock --------------------------------------------------------
 
+    # Counted by others, now and then and before each scrape: the counters have locks, and this is
+    # the request path, or a finaliser that runs while its own thread holds one of them.
+
     def refuse(self, finished: Finished, cause: Cause) -> None:
         """Note an interaction that is not taken; the answer to a golden question is no traffic."""
         if is_probe(finished):
@@ -68,9 +71,9 @@ class Ledger:
         """Note runs that were given up."""
         self._given_up.note(reason, n)
 
-    def note_check(self, of: str, outcome: str, n: int = 1) -> None:
+    def note_check(self, of: str, outcome: str) -> None:
         """Note what was decided of answers, or of sentences, before they were seen."""
-        self._checks.note((of, outcome), n)
+        self._checks.note((of, outcome))
 
     def take_over(
         self,

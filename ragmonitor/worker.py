@@ -152,8 +152,9 @@ class Worker(WorksInSteps):
         self._clean = clean
         self._poll = poll
         self._closed = False
-        self._ledger = Ledger(meters, entries, self._judges)
-        meters.count_first(self._ledger.count_notes)
+        self.ledger = Ledger(meters, entries, self._judges)
+        """The accounts, and the notes of what was not taken."""
+        meters.count_first(self.ledger.count_notes)
         self._kept_s = -math.inf
         self._prepare_thread()
         self.latest = self._snapshot()
@@ -198,11 +199,6 @@ class Worker(WorksInSteps):
 
     # --- the application's side -----------------------------------------------------------------
 
-    @property
-    def ledger(self) -> Ledger:
-        """The accounts, and the notes of what was not taken."""
-        return self._ledger
-
     def wake(self) -> None:
         """Start the thread if there is none, or wake it if it sleeps."""
         if self._thread is None:
@@ -210,20 +206,6 @@ class Worker(WorksInSteps):
         elif self._idle:
             self._idle = False
             self._signal()
-
-    def refuse(self, finished: Finished, cause: Cause) -> None:
-        """Note an interaction that is not taken, so that nothing is missing from the sums."""
-        # Counted by others, now and then and before each scrape: the counters have locks, and this
-        # is the request path, or a finaliser that runs while its own thread holds one of them.
-        self._ledger.refuse(finished, cause)
-
-    def give_up(self, reason: str) -> None:
-        """Note a run that was given up."""
-        self._ledger.give_up(reason)
-
-    def note_check(self, of: str, outcome: str) -> None:
-        """Note what was decided of an answer, or of a sentence, before it was seen."""
-        self._ledger.note_check(of, outcome)
 
     def _signal(self) -> None:
         loop, waker = self._loop, self._waker
@@ -282,12 +264,12 @@ class Worker(WorksInSteps):
             thread.join(max(0.0, deadline - time.monotonic()) / 2)
         with self._between_steps(thread, deadline):
             # Interactions for which the time did not suffice are counted, if not scored.
-            self._ledger.close_all(Cause.SHUTDOWN)
+            self.ledger.close_all(Cause.SHUTDOWN)
             while left := self._queue.take(BATCH):
                 for finished in left:
-                    self._ledger.refuse(finished, Cause.SHUTDOWN)
+                    self.ledger.refuse(finished, Cause.SHUTDOWN)
             with shielded("count"):
-                self._ledger.count_notes()
+                self.ledger.count_notes()
         with shielded("close"):
             within(deadline - time.monotonic(), self._close_stages)
         return flushed
@@ -371,7 +353,7 @@ class Worker(WorksInSteps):
     def _restart(self) -> None:
         with contained("worker"):
             self._meters.restarted()
-        self._ledger.close_all(Cause.INTERNAL_ERROR)
+        self.ledger.close_all(Cause.INTERNAL_ERROR)
         self._prepare_loop()
 
     async def _main(self) -> None:
@@ -426,7 +408,7 @@ class Worker(WorksInSteps):
         say_whether_behind(is_behind=len(self._queue) > BEHIND_FROM)
         with self._step:
             waiting = () if self._closed else self._queue.take(max_items)
-            return [(finished, self._ledger.open(finished)) for finished in waiting]
+            return [(finished, self.ledger.open(finished)) for finished in waiting]
 
     async def _work_off_batches(self, reader: EveryAnswerReader) -> None:
         """Have the reader of every answer work off the queue, a batch at a time."""
@@ -466,7 +448,7 @@ class Worker(WorksInSteps):
 
     def _refresh(self) -> None:
         with contained("worker"), self._step:
-            self._ledger.count_notes()
+            self.ledger.count_notes()
             self._estimate()
             self.latest = self._snapshot()
             open_runs = 0
@@ -882,7 +864,7 @@ class Worker(WorksInSteps):
         """Begin anew: the thread and the waiting interactions stayed with the parent."""
         self._prepare_thread()
         self._queue.clear()
-        self._ledger.clear()
+        self.ledger.clear()
         self._estimates.clear()
 
     _working: asyncio.Lock

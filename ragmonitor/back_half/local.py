@@ -139,7 +139,7 @@ class LocalBackHalf:
         if self.queue.put(finished):
             self.worker.wake()
         else:
-            self.worker.refuse(finished, Cause.QUEUE_FULL)
+            self.worker.ledger.refuse(finished, Cause.QUEUE_FULL)
 
     def room(self) -> int:
         """Return how many more interactions may wait before `put` refuses one."""
@@ -151,15 +151,15 @@ class LocalBackHalf:
 
     def refuse(self, finished: Finished, cause: Cause) -> None:
         """Note an interaction that is not taken, so that nothing is missing from the sums."""
-        self.worker.refuse(finished, cause)
+        self.worker.ledger.refuse(finished, cause)
 
     def give_up(self, reason: str) -> None:
         """Note a run that was given up."""
-        self.worker.give_up(reason)
+        self.worker.ledger.give_up(reason)
 
     def note_check(self, of: str, outcome: str) -> None:
         """Note what was decided of an answer, or of a sentence, before it was seen."""
-        self.worker.note_check(of, outcome)
+        self.worker.ledger.note_check(of, outcome)
 
     def newest(self) -> Report | None:
         """Return the report on the newest answer that was scored; None: there was none."""
@@ -177,7 +177,7 @@ class LocalBackHalf:
         parts = (part for part in self.estimates.parts if isinstance(part, PeoplesFeedback))
         is_taken = any(part.note(feedback) for part in parts)
         if not is_taken:
-            self.worker.give_up("feedback_full")
+            self.worker.ledger.give_up("feedback_full")
         self.worker.wake()
         return is_taken
 

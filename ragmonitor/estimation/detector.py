@@ -266,23 +266,19 @@ class Clearing:
         section 4; a mixture of starting times is a mixture of such capitals.
     """
 
-    __slots__ = ("_level", "_risks", "age_hours", "at_s", "max_importance_weight", "parts")
+    __slots__ = ("_risks", "age_hours", "at_s", "level", "max_importance_weight", "parts")
 
     def __init__(self, *, objective: float, max_importance_weight: float, at_s: float) -> None:
         """Begin when the alarm is raised, in seconds since the epoch."""
         objective = min(MAX_OBJECTIVE, max(MIN_OBJECTIVE, objective))
-        self._level = min(CLEAR_ABOVE * objective, (1 + objective) / 2)
+        self.level = min(CLEAR_ABOVE * objective, (1 + objective) / 2)
+        """Below this the mean has come back."""
         self.max_importance_weight = max_importance_weight
-        most = MAX_RISK / ((1 - self._level) * max_importance_weight)
+        most = MAX_RISK / ((1 - self.level) * max_importance_weight)
         self._risks = [risk * most for risk in CLEARING_RISKS]
         self.parts = [(1 - RESERVE) / len(self._risks)] * len(self._risks)
         self.age_hours = 0.0
         self.at_s = at_s
-
-    @property
-    def level(self) -> float:
-        """Below this the mean has come back."""
-        return self._level
 
     @property
     def evidence(self) -> float:
@@ -299,12 +295,12 @@ class Clearing:
             self.at_s = at_s
         entering = (waited - self._waiting()) / len(self.parts)
         importance_weight = min(importance_weight, self.max_importance_weight)
-        edge = importance_weight * (x - self._level)
+        edge = importance_weight * (x - self.level)
         block = Block() if block is None else block
         if importance_weight <= 0:
             return
-        gained = block.weighted - self._level * block.total_weight
-        total_weight = (1 - self._level) * (block.total_weight + importance_weight)
+        gained = block.weighted - self.level * block.total_weight
+        total_weight = (1 - self.level) * (block.total_weight + importance_weight)
         self.parts = [
             (part + entering)
             * (1.0 - risk * edge / (1.0 - risk * gained) if risk * total_weight <= AT_RISK else 1.0)

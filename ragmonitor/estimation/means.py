@@ -80,7 +80,8 @@ class WindowedMeans(Part):
                 `topic`, `model`, `latency_s`, or attributes of interactions.
             topic: Returns the topic of a question; empty: not known.
         """
-        self._builtin = builtin
+        self.reader = builtin
+        """The name of the judge that scores every answer."""
         self._judge = judge
         self._group_by = tuple(group_by)
         self._topic = topic
@@ -94,14 +95,9 @@ class WindowedMeans(Part):
         """By judge, dimension and value."""
 
     @property
-    def reader(self) -> str:
-        """The name of the judge that scores every answer."""
-        return self._builtin
-
-    @property
     def quality_judge(self) -> str:
         """As in `parts.Means`."""
-        return self._judge or self._builtin
+        return self._judge or self.reader
 
     # --- taking in ------------------------------------------------------------------------------
 
@@ -111,14 +107,14 @@ class WindowedMeans(Part):
         series = self._of_judge(report.judge.name)
         for signal, outcome in answer.builtin:
             series[signal].add_certain(outcome, group)
-        is_stand_in = report.judge.name != self._builtin
+        is_stand_in = report.judge.name != self.reader
         if is_stand_in:  # of the judge whose turn it was no verdict came
-            series = self._of_judge(self._builtin)
+            series = self._of_judge(self.reader)
             for signal, _ in answer.builtin:
                 series[signal].add_certain(None, group)
         judge, decision = self._judge, answer.completed.decision
         if judge is None:
-            for sums in self._groups_of(report, self._builtin):
+            for sums in self._groups_of(report, self.reader):
                 sums.add_certain(None if is_stand_in else answer.builtin[0][1], group)
         elif decision is not None:
             self._add_sampled(answer, report, judge, decision.inclusion_probability)

@@ -65,7 +65,8 @@ class Statistics:
             goldens: The scores of golden questions; None: they are left out.
         """
         self._goldens = goldens
-        self._means = means
+        self.means = means
+        """Their state a successor in another process goes on with."""
         self._alarms = alarms
         self._predictions = predictions
         self._early_warning = early_warning
@@ -76,18 +77,9 @@ class Statistics:
             higher_is_better=alarms.higher_is_better,
         )
         listed = (predictions, *parts, means, early_warning, verdicts, judge_drift, alarms, goldens)
-        self._parts = tuple(part for part in listed if part is not None)
+        self.parts: tuple[Part, ...] = tuple(part for part in listed if part is not None)
+        """In the order in which they see an answer."""
         self._latest: tuple[Report | None, Outcomes] = (None, ())
-
-    @property
-    def means(self) -> WindowedMeans:
-        """The windowed means, whose state a successor in another process goes on with."""
-        return self._means
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """The statistics, in the order in which they see an answer."""
-        return self._parts
 
     # --- one answer -----------------------------------------------------------------------------
 
@@ -96,7 +88,7 @@ class Statistics:
         prediction = _UNPREDICTED
         if self._predictions is not None:
             found = self._outcomes(builtin)
-            for part in self._parts:
+            for part in self.parts:
                 prediction = part.predict(builtin, found, prediction)
         return prediction
 
@@ -116,7 +108,7 @@ class Statistics:
             self._alarms.drawn(
                 builtin.interaction.id, suspicion=0.0 if warning is None else warning.suspicion
             )
-            self._means.await_verdict(builtin, prediction, decision)
+            self.means.await_verdict(builtin, prediction, decision)
 
     def add(self, completed: CompletedAnswer) -> None:
         """Take in one answer of which nothing more is expected."""
@@ -149,13 +141,13 @@ class Statistics:
 
     def _observe(self, observation: Observation) -> None:
         if observation.has_mean:
-            self._means.observe(observation, self._group_of(observation.session))
+            self.means.observe(observation, self._group_of(observation.session))
         self._alarms.update(observation)
 
     def repeated(self, first: Report, again: Report) -> None:
         """Take in an answer that the judge scored twice."""
         if first.decision.inclusion_probability > 0:
-            for part in self._parts:
+            for part in self.parts:
                 part.repeated(first, again)
 
     def probed(self, answer: GoldenAnswer) -> None:
@@ -165,7 +157,7 @@ class Statistics:
 
     def _in_turn(self) -> Iterator[Part]:
         """Yield the parts, and give the interpreter's lock back after each."""
-        for part in self._parts:
+        for part in self.parts:
             yield part
             give_back()
 
@@ -195,8 +187,8 @@ class Statistics:
 
     def _estimate_now(self, signal: str) -> Estimate | None:
         """Return a signal's mean, with the answers since the last tick: they raised the alarm."""
-        self._means.tick()
-        return self._means.estimate(signal)
+        self.means.tick()
+        return self.means.estimate(signal)
 
     @property
     def alarmed(self) -> bool:
@@ -211,7 +203,7 @@ class Statistics:
         drift = self._judge_drift
         for state in self._alarms.states():
             yield state if drift is None else drift.shown(state)
-        for part in self._parts:
+        for part in self.parts:
             yield from part.alarm_states()
 
     @property
@@ -231,32 +223,32 @@ class Statistics:
         """Return every number as of the last tick."""
         drift = self._judge_drift
         return Snapshot(
-            moments=tuple(self._means.moments()),
-            totals=tuple(self._means.totals()),
+            moments=tuple(self.means.moments()),
+            totals=tuple(self.means.totals()),
             alarms=tuple(self._states()),
-            gauges=tuple(gauge for part in self._in_turn() for gauge in part.gauges(self._means)),
+            gauges=tuple(gauge for part in self._in_turn() for gauge in part.gauges(self.means)),
             cause=None if drift is None else drift.cause(),
             checks={} if drift is None else drift.checks(),
             views={name: view for part in self._in_turn() for name, view in part.views().items()},
-            records={name: each for part in self._parts for name, each in part.records().items()},
+            records={name: each for part in self.parts for name, each in part.records().items()},
         )
 
     def clear(self) -> None:
         """Forget everything; for a forked child, whose parent keeps what was reported."""
         self._latest = (None, ())
-        for part in self._parts:
+        for part in self.parts:
             part.clear()
 
     def close(self) -> None:
         """Keep what is to outlive the process. Nothing is added afterwards."""
-        for part in self._parts:
+        for part in self.parts:
             part.close()
 
     # --- people's say ---------------------------------------------------------------------------
 
     def joined_feedback(self) -> Sequence[JoinedFeedback]:
         """Return the feedback that was joined with its answer since this was last asked."""
-        parts = (part for part in self._parts if isinstance(part, PeoplesFeedback))
+        parts = (part for part in self.parts if isinstance(part, PeoplesFeedback))
         return [joined for part in parts for joined in part.joined()]
 
     # --- the judge itself -----------------------------------------------------------------------

@@ -57,7 +57,7 @@ class SharedFolder:
     """The folder through which processes add up their numbers."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.path = folder
         self._number = next(_numbers)
         self._written = ""
         self._unreadable: Counter[str] = Counter()
@@ -73,14 +73,14 @@ class SharedFolder:
         Raises:
             OSError: There is too little room.
         """
-        system = os.statvfs(self._folder)
+        system = os.statvfs(self.path)
         free = system.f_bavail * system.f_frsize
         if free < MIN_FREE_BYTES:
             raise OSError(errno.ENOSPC, f"{free >> 10} KiB are free")
         begun: list[Path] = []
         try:
             for prefix in _RESERVED:
-                file = self._folder / f"{prefix}_{os.getpid()}.db"
+                file = self.path / f"{prefix}_{os.getpid()}.db"
                 try:
                     with file.open("xb") as fresh:
                         begun.append(file)
@@ -105,7 +105,7 @@ class SharedFolder:
             logger.warning(
                 "ragmonitor: the file system of %s is full; the kernel may end any process that "
                 "counts there (SIGBUS): make room, or restart with a larger one",
-                self._folder,
+                self.path,
             )
 
     @staticmethod
@@ -120,12 +120,7 @@ class SharedFolder:
             _fill(own.fileno(), size if 2 * used <= size else 2 * size)
 
     def _own(self) -> Iterable[Path]:
-        return self._folder.glob(f"*_{os.getpid()}.db")
-
-    @property
-    def path(self) -> Path:
-        """The folder's path."""
-        return self._folder
+        return self.path.glob(f"*_{os.getpid()}.db")
 
     def counted(self) -> Iterable[Metric]:
         """Return all readable files' families, summed; live gauges of the living only.
@@ -135,7 +130,7 @@ class SharedFolder:
         """
         with shielded("metrics"):
             self.remove_dead()
-        files = [file for file in sorted(self._folder.glob("*.db")) if _NAME.fullmatch(file.name)]
+        files = [file for file in sorted(self.path.glob("*.db")) if _NAME.fullmatch(file.name)]
         problems = {str(file): _problem(file) for file in files}
         try:
             merged = _merged([file for file, problem in problems.items() if problem is None])
@@ -184,8 +179,8 @@ class SharedFolder:
         """Remove live gauges and sums of processes that have ended. Counters stay."""
         for pid in {pid for pid in self._pids() if not _is_alive(pid)}:
             with contextlib.suppress(FileNotFoundError):  # another process was faster
-                mark_process_dead(pid, str(self._folder))  # type: ignore[no-untyped-call]
-            for sidecar in self._folder.glob(_SIDECAR.format(pid=pid, number="*") + "*"):
+                mark_process_dead(pid, str(self.path))  # type: ignore[no-untyped-call]
+            for sidecar in self.path.glob(_SIDECAR.format(pid=pid, number="*") + "*"):
                 sidecar.unlink(missing_ok=True)
 
     def living(self) -> int:
@@ -206,7 +201,7 @@ class SharedFolder:
         )
         if text == self._written:
             return
-        sidecar = self._folder / _SIDECAR.format(pid=os.getpid(), number=self._number)
+        sidecar = self.path / _SIDECAR.format(pid=os.getpid(), number=self._number)
         draft = sidecar.with_suffix(".json.tmp")
         draft.write_text(text, encoding="utf-8")
         draft.replace(sidecar)
@@ -217,7 +212,7 @@ class SharedFolder:
         with shielded("metrics"):
             self.remove_dead()
         sums = ScrapeSums()
-        for sidecar in self._folder.glob(_SIDECAR.format(pid="*", number="*")):
+        for sidecar in self.path.glob(_SIDECAR.format(pid="*", number="*")):
             with shielded("metrics"):
                 sums.add(_read(sidecar))
         return sums
@@ -229,7 +224,7 @@ class SharedFolder:
 
     def _pids(self) -> Iterable[int]:
         with contextlib.suppress(OSError):
-            for file in self._folder.iterdir():
+            for file in self.path.iterdir():
                 match = _OF_A_PROCESS.fullmatch(file.name)
                 if match:
                     yield int(match.group(1))

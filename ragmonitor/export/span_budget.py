@@ -183,13 +183,13 @@ class SpanBudget:
 
     def __init__(self, limits: SpanLimits) -> None:
         self.limits = limits
-        self._bytes = limits.span_bytes
+        self.left_bytes = limits.span_bytes
         self._groups: list[Attributes] = []
         self._count = 0
 
     def reserve(self, size: int) -> None:
         """Take bytes away that the span holds beside its attributes."""
-        self._bytes -= size
+        self.left_bytes -= size
 
     def holds(self, attributes: Attributes) -> bool:
         """Return whether all of them, none of which is there yet, fit into what is left."""
@@ -199,14 +199,14 @@ class SpanBudget:
         allowed = self.limits.attributes
         if allowed is not None and self._count + len(attributes) > allowed:
             return False
-        return size <= self._bytes
+        return size <= self.left_bytes
 
     def add(self, attributes: Attributes) -> bool:
         """Take all of them or none; return whether they were taken."""
         size = _size(attributes)
         if not self._has_room(attributes, size):
             return False
-        self._bytes -= size
+        self.left_bytes -= size
         self._count += len(attributes)
         self._groups.append(attributes)
         return True
@@ -215,11 +215,6 @@ class SpanBudget:
         """Take of them what fits."""
         for name, value in attributes.items():
             self.add({name: value})
-
-    @property
-    def left_bytes(self) -> int:
-        """How much may still be taken."""
-        return self._bytes
 
     def add_texts(self, texts: Mapping[str, str], max_bytes: int | None = None) -> None:
         """Take each under its name, all of them cut alike if they do not fit whole.

@@ -146,7 +146,7 @@ class EncoderJudge:
         self._trust_remote_code = trust_remote_code
         self._threads = threads
         self._builtin = BuiltinJudge()
-        self._identity = JudgeIdentity(
+        self.identity = JudgeIdentity(
             name=model, version=f"{revision}.{threshold:g}.{RULES}", kind="LLM"
         )
         self._reset()
@@ -172,11 +172,6 @@ class EncoderJudge:
     def expected_cost(self, interaction: Interaction) -> float:  # noqa: ARG002 - of the protocol
         """Return 0."""
         return 0.0
-
-    @property
-    def identity(self) -> JudgeIdentity:
-        """The model, its revision, the threshold and the rules."""
-        return self._identity
 
     async def prepare(self) -> None:
         """Load the model, ahead of the first reading.
@@ -264,7 +259,7 @@ class EncoderJudge:
         shares = [support.share for support in supports.values()]
         return replace(
             begun.base,
-            judge=self._identity,
+            judge=self.identity,
             sentences=tuple(self._verdict(each, supports.get(each)) for each in begun.sentences),
             risk=1 - min(shares) if shares else 0.0,
         )

@@ -86,15 +86,7 @@ class FunctionJudge(LlmJudge):
             clock: For the time of a reading, and the breaker's.
             pause: How to wait before a retry.
         """
-        price = (
-            Price(
-                input_usd=input_usd_per_million_tokens / 1e6,
-                output_usd=output_usd_per_million_tokens / 1e6,
-            )
-            if input_usd_per_million_tokens is not None
-            and output_usd_per_million_tokens is not None
-            else None
-        )
+        price = Price.per_million(input_usd_per_million_tokens, output_usd_per_million_tokens)
         super().__init__(
             name,
             timeout_s=timeout_s,

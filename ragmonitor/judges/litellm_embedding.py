@@ -47,9 +47,7 @@ class LitellmEmbedding:
             api_base=api_base,
             api_key=api_key,
             max_reply_bytes=_MAX_VECTOR_BYTES,
-            fallback_price=None
-            if price_usd is None
-            else Price(input_usd=price_usd / 1e6, output_usd=0.0),
+            fallback_price=Price.per_million(price_usd, 0.0),
         )
 
     def __call__(self, texts: Sequence[str]) -> list[Sequence[float]]:

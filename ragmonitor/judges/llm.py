@@ -124,16 +124,8 @@ class LlmJudge:
             jitter: A number in [0, 1) for each such wait.
             draw: Where the borders of the prompt's sections come from.
         """
-        has_price = (
-            input_usd_per_million_tokens is not None and output_usd_per_million_tokens is not None
-        )
-        self._given_price = (
-            Price(
-                input_usd=(input_usd_per_million_tokens or 0.0) / 1e6,
-                output_usd=(output_usd_per_million_tokens or 0.0) / 1e6,
-            )
-            if has_price
-            else None
+        self._given_price = Price.per_million(
+            input_usd_per_million_tokens, output_usd_per_million_tokens
         )
         self._completer: Completer = completer or Provider(
             model=model,
@@ -147,7 +139,7 @@ class LlmJudge:
         self._short = JudgeIdentity(name=model, version=f"{prompt_version()}.{RULES}", kind="LLM")
         self._strict = replace(self._short, version=f"{prompt_version(strict=True)}.{RULES}")
         self.budget = budget
-        self._unit: BudgetUnit = budget_unit if budget is None else budget.unit
+        self.budget_unit: BudgetUnit = budget_unit if budget is None else budget.unit
         self._reading_timeout_s = reading_timeout_s or 2 * timeout_s
         self._tokens_per_call = tokens_per_call
         self._max_calls = max_calls
@@ -171,11 +163,6 @@ class LlmJudge:
         """Of what surrounds evaluators' questions, and of the reading of a reference answer."""
         return {"question": asking_version(), "reference": reference_version()}
 
-    @property
-    def budget_unit(self) -> BudgetUnit:
-        """What `expected_cost` counts."""
-        return self._unit
-
     def counting(self, unit: BudgetUnit) -> Self:
         """Return this judge, with `expected_cost` in another unit.
 
@@ -189,7 +176,7 @@ class LlmJudge:
                 "in tokens"
             )
         counting = copy.copy(self)
-        counting._unit = unit  # noqa: SLF001 - of the same class
+        counting.budget_unit = unit
         return counting
 
     def uncached(self) -> Self:
@@ -383,7 +370,7 @@ class LlmJudge:
         else:
             completer.load_soon()
         shares = self._shares(interaction)
-        if self._unit == "calls":
+        if self.budget_unit == "calls":
             return (2.0 + RETRIES) * shares * (2 if interaction.reference.strip() else 1)
         answer = interaction.answer
         ends = len(answer) - len(answer.translate(_ENDS))
@@ -402,7 +389,7 @@ class LlmJudge:
             references = 1 + len(interaction.reference) // 2
             inputs = 2 * inputs + 2 * shares * estimate_tokens(interaction.reference)
             outputs = 2 * outputs + 3 * shares * reply_tokens(sentences, min(references, 400), 10)
-        if self._unit == "tokens":
+        if self.budget_unit == "tokens":
             return float(inputs + outputs)
         price = completer.price or self._given_price or _UNLOADED_PRICE
         return max(_SMALLEST_COST, price.of(inputs, outputs))
@@ -459,7 +446,7 @@ class LlmJudge:
         return replace(spent, seconds=max(0.0, self._clock() - began_s))
 
     def _check_price(self) -> None:
-        if self._unit == "usd" and self._completer.price is None:
+        if self.budget_unit == "usd" and self._completer.price is None:
             raise self._error(
                 "litellm knows no price of this model; set judge.input_usd_per_million_tokens and "
                 "judge.output_usd_per_million_tokens, or budget.tokens_per_day instead of a budget "

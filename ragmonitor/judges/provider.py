@@ -85,6 +85,13 @@ class Price:
     output_usd: float
     """Per token."""
 
+    @classmethod
+    def per_million(cls, input_usd: float | None, output_usd: float | None) -> Price | None:
+        """Return the price of what a million tokens cost; None: one of the two is not known."""
+        if input_usd is None or output_usd is None:
+            return None
+        return cls(input_usd=input_usd / 1e6, output_usd=output_usd / 1e6)
+
     def of(self, input_tokens: float, output_tokens: float) -> float:
         """Return the cost in US dollars."""
         return input_tokens * self.input_usd + output_tokens * self.output_usd

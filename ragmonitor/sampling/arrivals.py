@@ -8,29 +8,25 @@ import math
 class Arrivals:
     """An exponentially weighted rate of events. Three floats; a lost update is a lost event."""
 
-    __slots__ = ("_at", "_fading_per_s", "_per_s", "_since")
+    __slots__ = ("_fading_per_s", "_per_s", "_since", "seen_at")
 
     def __init__(self, half_life_s: float) -> None:
         self._fading_per_s = math.log(2) / half_life_s
         self._per_s = 0.0
-        self._at = -math.inf
-        self._since = math.inf
-
-    @property
-    def seen_at(self) -> float:
+        self.seen_at = -math.inf
         """When the last one came, in seconds of the caller's clock; minus infinity: none did."""
-        return self._at
+        self._since = math.inf
 
     def note(self, now: float) -> None:
         """Take one more event in."""
         self._per_s = self.per_s(now) + self._fading_per_s
-        self._at = now
+        self.seen_at = now
         self._since = min(self._since, now)
 
     def per_s(self, now: float) -> float:
         """Return the rate as of now; too low until a few half-lives have been seen."""
         # A clock that was put back lets nothing fade.
-        return self._per_s * math.exp(-self._fading_per_s * max(0.0, now - self._at))
+        return self._per_s * math.exp(-self._fading_per_s * max(0.0, now - self.seen_at))
 
     def per_s_since_first(self, now: float) -> float:
         """Return the rate over the time since the first event; 0 before there is such a time."""

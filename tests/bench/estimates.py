@@ -790,7 +790,7 @@ def steps_taken(answers: int, *, learns: bool) -> dict[str, float]:
     clock = ManualClock()
     records = Records(questions=True)
     estimates = simulation.statistics(clock, records, learns=learns)
-    [part] = [each for each in estimates._parts if isinstance(each, InputDrift)]
+    [part] = [each for each in estimates.parts if isinstance(each, InputDrift)]
     drift = Stopwatch(part, "observe")
     part.observe = drift.observe  # type: ignore[method-assign]
     statistics = Stopwatch(estimates, "predict", "add")

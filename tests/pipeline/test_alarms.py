@@ -277,7 +277,7 @@ def test_too_many_parts_of_the_traffic_are_taken_together(monitors):
     groups = {sample.labels["group"] for sample in family.samples}
     assert len(groups) == 41
     assert "other" in groups
-    assert len(monitor._back.estimates._means._groups) == 41
+    assert len(monitor._back.estimates.means._groups) == 41
 
 
 def test_a_tagged_answer_is_judged_for_certain(monitors):

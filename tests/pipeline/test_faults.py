@@ -219,7 +219,7 @@ def reconciles(monitor: Monitor, captured: int) -> None:
     assert total(monitor.registry, "ragmonitor_interactions_total") == captured
     worker = monitor._back.worker
     for judge in worker._judges():
-        for entry in worker._ledger._entries:
+        for entry in worker.ledger._entries:
             found = outcomes(monitor.registry, judge=judge.identity.name, evaluator=entry.name)
             assert sum(found.values()) == captured, (judge.identity.name, entry.name, found)
 

@@ -133,7 +133,7 @@ def reconciles(monitor, captured):
     assert total(monitor.registry, "ragmonitor_interactions_total") == captured
     worker = monitor._back.worker
     for judge in worker._judges():
-        for entry in worker._ledger._entries:
+        for entry in worker.ledger._entries:
             found = outcomes(monitor.registry, judge=judge.identity.name, evaluator=entry.name)
             assert sum(found.values()) == captured, (judge.identity.name, entry.name, found)
     return True
@@ -197,7 +197,7 @@ def test_a_run_that_ends_begins_again_and_is_counted(monkeypatch):
     async def die():
         n.append(1)
         if len(n) <= 2:
-            worker._ledger.open(worker._queue.take(1)[0])
+            worker.ledger.open(worker._queue.take(1)[0])
             raise SystemExit
         await work_off()
 
@@ -275,7 +275,7 @@ def test_a_finaliser_within_a_lock_of_the_counters_waits_for_nobody():
 
     def collect():
         counter = monitor._back.meters._instruments._instruments[DROPPED]
-        with counter._lock, monitor._back.worker._ledger._refused._adding:
+        with counter._lock, monitor._back.worker.ledger._refused._adding:
             for _ in range(3):
                 cycle = [Stream()]
                 cycle.append(cycle)

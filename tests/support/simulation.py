@@ -354,4 +354,4 @@ def statistics(
 def sums_of(estimates: Statistics, key: SeriesKey) -> Sums | None:
     """Return a series' sums since the beginning; None: nothing was added to it."""
     assert isinstance(estimates, Statistics)
-    return estimates._means._windows.sums(key)
+    return estimates.means._windows.sums(key)

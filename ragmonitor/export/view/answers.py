@@ -139,17 +139,13 @@ class Answers:
         self._by_interaction: dict[str, KeptAnswer] = {}
         self._recent: OrderedDict[str, dict[str, Any]] = OrderedDict()
         """Of newer answers what the built-in judge's report adds to another judge's."""
-        self._bytes = 0
+        self.size_bytes = 0
+        """What they take as JSON."""
         self._last = 0
 
     def __len__(self) -> int:
         """Return how many are kept."""
         return len(self._kept)
-
-    @property
-    def size_bytes(self) -> int:
-        """What they take as JSON."""
-        return self._bytes
 
     def add(self, report: Report, *, revision: int) -> bool:
         """Take in a report; return whether anything that is kept has changed."""
@@ -178,10 +174,10 @@ class Answers:
 
     def _note(self, kept: KeptAnswer, name: str, value: object, revision: int) -> None:
         """Say something more of an answer that is kept."""
-        self._bytes -= len(kept.data)
+        self.size_bytes -= len(kept.data)
         entry = json.loads(kept.data) | {name: value}
         kept.data = compact_json(entry).encode("utf-8", "backslashreplace")
-        self._bytes += len(kept.data)
+        self.size_bytes += len(kept.data)
         kept.revision = revision
 
     def worst(self, since_s: float) -> list[KeptAnswer]:
@@ -207,7 +203,7 @@ class Answers:
             data = compact_json(entry).encode("utf-8", "backslashreplace")
             restored = replace(each, number=self._last, revision=revision, data=data)
             self._kept[self._last] = self._by_interaction[each.interaction] = restored
-            self._bytes += len(data)
+            self.size_bytes += len(data)
 
     def numbers(self) -> list[int]:
         """Return the numbers of all kept answers: the worst of each basis, then the newest."""
@@ -258,10 +254,10 @@ class Answers:
         ):
             if known.basis != "builtin" or cause is None or b'"judge_cause"' in known.data:
                 return False
-            self._bytes -= len(known.data)
+            self.size_bytes -= len(known.data)
             # In place of parsing it: it ends the object, and the name stands in it nowhere else.
             known.data = known.data[:-1] + f',"judge_cause":"{cause.value}"}}'.encode()
-            self._bytes += len(known.data)
+            self.size_bytes += len(known.data)
             known.revision = revision
             return True
         if not failed:
@@ -332,7 +328,7 @@ class Answers:
             data=data,
         )
         self._kept[kept.number] = self._by_interaction[interaction.id] = kept
-        self._bytes += len(data)
+        self.size_bytes += len(data)
         self._make_room(shelf)
         return known is not None or equal is not None or kept.number in self._kept
 
@@ -345,13 +341,13 @@ class Answers:
         recent = [kept for kept in self._kept.values() if kept.shelf == "recent"]
         if len(recent) > CAPACITY["recent"]:
             self._drop(min(recent, key=lambda kept: kept.ended_ns))
-        while self._bytes > self._max_bytes and self._kept:
+        while self.size_bytes > self._max_bytes and self._kept:
             self._drop(min(self._kept.values(), key=_worth))
 
     def _drop(self, kept: KeptAnswer) -> None:
         del self._kept[kept.number]
         self._by_interaction.pop(kept.interaction, None)
-        self._bytes -= len(kept.data)
+        self.size_bytes -= len(kept.data)
 
     def _entry(
         self, report: Report, basis: Basis, badness: float, cause: Cause | None
