@@ -2,7 +2,6 @@
 
 from ragmonitor.streams.deliveries import Buried, Delivery, Stream, StreamState
 from ragmonitor.streams.engines import stream_of
-from ragmonitor.streams.in_memory import InMemoryStream
 from ragmonitor.streams.kafka_client import KafkaClient
 from ragmonitor.streams.kafka_streams import KafkaStream
 from ragmonitor.streams.redis_streams import RedisStream
@@ -10,7 +9,6 @@ from ragmonitor.streams.redis_streams import RedisStream
 __all__ = [
     "Buried",
     "Delivery",
-    "InMemoryStream",
     "KafkaClient",
     "KafkaStream",
     "RedisStream",

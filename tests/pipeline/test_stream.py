@@ -35,9 +35,10 @@ from ragmonitor.feedback import feedback_of
 from ragmonitor.records import Assessment, Interaction
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
-from ragmonitor.streams import InMemoryStream, RedisStream
+from ragmonitor.streams import RedisStream
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from ragmonitor.wire import decode, decode_feedback, encode
+from tests.support.in_memory_stream import InMemoryStream
 from tests.support.redis_server import RedisServer, running_redis
 from tests.support.scrape import outcomes, total
 from tests.support.stories import assessment, interaction

@@ -1,4 +1,4 @@
-"""A stream within one process: for tests, and to see the others' promises in few lines."""
+"""A stream within one process, which keeps the promises of the others in few lines."""
 
 from __future__ import annotations
 
