@@ -372,7 +372,8 @@ class Worker(WorksInSteps):
                     await self._waker.wait()
                 self._waker.clear()
                 self._idle = False
-                await asyncio.sleep(LINGER_S)
+                if not self._is_apart:  # else no request is on this interpreter
+                    await asyncio.sleep(LINGER_S)
         finally:
             batch = () if self._batch is None else (self._batch,)
             unfinished = (ticking, preparing, *batch, *self._begun)

@@ -12,9 +12,10 @@ import time
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Final
 
 from prometheus_client.metrics_core import Metric
 
@@ -47,6 +48,11 @@ PAUSE_S = 0.1
 """It is told no more often than that otherwise: each message takes its interpreter's lock."""
 
 
+_NOTHING: Final = Interaction(
+    id="", query="", chunks=(), answer="", framework="", started_ns=0, ended_ns=0
+)
+"""Stands in a report for the interaction that the application has."""
+
 _logs: deque[tuple[int, str]] = deque(maxlen=MAX_LOGS)
 """What the application is to log; whichever connection looks first takes it."""
 _errors: Counter[str] = Counter()
@@ -56,22 +62,38 @@ _errors: Counter[str] = Counter()
 class Received:
     """A record that the application has sent; decoded by the worker."""
 
-    __slots__ = ("_closed", "_data", "_number", "framework", "status")
+    __slots__ = ("_closed", "_data", "_kept", "framework", "number", "record", "status")
 
     def __init__(
-        self, number: int, framework: str, status: Status, data: bytes, closed: deque[int]
+        self,
+        number: int,
+        framework: str,
+        status: Status,
+        data: bytes,
+        closed: deque[int],
+        kept: dict[str, Received] | None = None,
     ) -> None:
         self.framework, self.status = framework, status
-        self._number, self._data, self._closed = number, data, closed
+        self.number, self._data, self._closed = number, data, closed
+        self._kept = kept
+        """Where it is to be found by its id; None: the application does not keep it."""
+        self.record: Interaction | None = None
+        """It as it came, if the application keeps it until it is emitted there."""
 
     def interaction(self) -> Interaction:
         """Return the record. Raises `WireError`."""
         data, self._data = self._data, b""
-        return wire.decode(data)
+        record = wire.decode(data)
+        if self._kept is not None:
+            self.record = record
+            self._kept[record.id] = self
+        return record
 
     def closed(self) -> None:
         """Note that nothing more is owed of it."""
-        self._closed.append(self._number)
+        self._closed.append(self.number)
+        if self._kept is not None and self.record is not None:
+            self._kept.pop(self.record.id, None)
 
 
 class _Queue(MemoryQueue):
@@ -106,6 +128,8 @@ class _Helper:
         """
         self._setup = setup
         self._closed: deque[int] = deque()
+        self.kept: dict[str, Received] = {}
+        """What the application keeps, too, by the id of the interaction."""
         self.taken = self.told = 0
         """Records that the worker has taken, and of how many the application knows."""
         self._open_runs, self._told_s = 0, 0.0
@@ -158,10 +182,13 @@ class _Helper:
 
     # --- from the application -------------------------------------------------------------------
 
-    def _record(self, number: int, framework: str, status: Status, data: bytes) -> None:
+    def _record(
+        self, number: int, framework: str, status: Status, data: bytes, is_kept: bool
+    ) -> None:
         # There is room: the application waits until what it sent was taken. What comes too late to
         # be taken is counted by the application, which is told how many were.
-        self._queue.put(Received(number, framework, status, data, self._closed))
+        kept = self.kept if is_kept else None
+        self._queue.put(Received(number, framework, status, data, self._closed, kept))
         self._back.wake()
 
     def _tick(self, open_runs: int, waiting: int, errors: Mapping[str, int], level: int) -> None:
@@ -267,10 +294,20 @@ class _Traces:
 
     def emit(self, interaction: Interaction, reports: Sequence[Report]) -> SpanReference | None:
         """Emit the trace, and return its root's reference."""
-        if not self._helper.has_provider:
+        helper = self._helper
+        if not helper.has_provider:
             return self._own.emit(interaction, reports)
+        if helper.silent_s > PAUSE_S / 2:
+            # With what is sent anyway: a message by itself wakes a thread of the application's.
+            helper.tell_progress()
+        received = helper.kept.pop(interaction.id, None)
         with suppress(LinkError, TimeoutError):
-            asked = self._helper.link.request("emit", interaction, tuple(reports))
+            # What no redaction has changed is not sent back: it is most of what there is to send.
+            if received is not None and received.record == interaction:
+                bare = tuple(replace(each, interaction=_NOTHING) for each in reports)
+                asked = helper.link.request("emit_kept", received.number, bare)
+            else:
+                asked = helper.link.request("emit", interaction, tuple(reports))
             target: SpanReference | None = asked.result(EMIT_S)
             return target
         return None

@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from opentelemetry import context
@@ -48,7 +49,6 @@ from ragmonitor.queues import MemoryQueue, Notes
 from ragmonitor.records import (
     AlarmState,
     Cause,
-    Interaction,
     Report,
     SpanReference,
     Status,
@@ -105,13 +105,17 @@ class _Helper:
         """Records sent to it, and taken by its worker: the first of them, in their order."""
         self.open: dict[int, tuple[str, Status]] = {}
         """Of the records of which something is owed, by number from 1: framework and status."""
+        self.kept: dict[int, bytes] = {}
+        """Of those that are to be emitted here, by number: it need not send them back."""
         self.has_provider: bool | None = None
         """Whether it knows that the application has a tracer provider."""
         own: dict[str, Callable[..., object]] = {
             "ready": self.is_ready.set,
             "failed": self._failed,
             "progress": self._progress,
+            "emit_kept": self._emit_kept,
         }
+        self._emit = handlers["emit"]
         self.link = Link(connection, own | handlers, apart=frozenset({"flush_exporter"}))
         try:
             connection.send_bytes(pickle.dumps(setup))
@@ -135,6 +139,12 @@ class _Helper:
         self.taken = max(self.taken, taken)  # two threads there may tell of it at once
         for number in closed:
             self.open.pop(number, None)
+            self.kept.pop(number, None)
+
+    def _emit_kept(self, number: int, reports: Sequence[Report]) -> object:
+        """Emit a record that was kept; the reports come without it."""
+        record = wire.decode(self.kept.pop(number))
+        return self._emit(record, [replace(each, interaction=record) for each in reports])
 
     def end(self, within_s: float) -> int | None:
         """Close the connection, and the process with its last; return its exit status."""
@@ -617,7 +627,10 @@ class ProcessBackHalf:
             self._tell_provider(helper)
             helper.open[helper.sent + 1] = framework, status
             helper.sent += 1
-            helper.link.send("record", helper.sent, framework, status, data)
+            if helper.has_provider:
+                helper.kept[helper.sent] = data
+            is_kept = helper.sent in helper.kept
+            helper.link.send("record", helper.sent, framework, status, data, is_kept)
         elif outcome == "lost":
             self._dropped.note("unreadable")
             if not is_probe(finished):
@@ -660,7 +673,7 @@ class ProcessBackHalf:
             "log": lambda level, text: logger.log(level, "%s", text),
             "export": self._export,
             "flush_exporter": lambda number, timeout_s: self._exporters[number].flush(timeout_s),
-            "emit": self._emit,
+            "emit": self._traces.emit,
             "late": self._traces.export,
             "alarm": self._traces.alarm,
             "told": self._traces.feedback,
@@ -679,9 +692,6 @@ class ProcessBackHalf:
     def _export(self, number: int, method: str, what: object) -> None:
         with contained("export"):
             getattr(self._exporters[number], method)(what)
-
-    def _emit(self, interaction: Interaction, reports: Sequence[Report]) -> SpanReference | None:
-        return self._traces.emit(interaction, reports)
 
     def _lost_scores(self, reason: str, n: int) -> None:
         for _ in range(n):

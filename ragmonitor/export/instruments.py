@@ -115,6 +115,8 @@ class Instruments:
         self._labels = labels
         self._known: dict[tuple[str, tuple[object, ...]], Any] = {}
         """Series by name and labels: most are counted again and again."""
+        self._absent: set[tuple[str, tuple[object, ...]]] = set()
+        """Series that are not there: most of those that are removed were removed before."""
         self._instruments = {
             metric.name: _instrument(kinds, metric, self.registry)
             for metric in TABLE.values()
@@ -135,15 +137,22 @@ class Instruments:
 
     def remove(self, name: str, *labels: object) -> None:
         """Forget a series, if it is there."""
-        with contextlib.suppress(KeyError):
-            self._instruments[name].remove(*self._values(name, labels))
-            self._known.clear()
+        if (name, labels) in self._absent:
+            return
+        values = self._values(name, labels)
+        with contextlib.suppress(KeyError):  # older releases of the library
+            self._instruments[name].remove(*values)
+        clean = name, (*values[1:],)
+        self._known.pop(clean, None)
+        if len(self._absent) < MAX_KNOWN:
+            self._absent.add(clean)
 
     def _series(self, name: str, labels: tuple[object, ...]) -> Any:
         known = self._known.get((name, labels))
         if known is None:
             values = self._values(name, labels)
             known = self._instruments[name].labels(*values)
+            self._absent.discard((name, (*values[1:],)))
             # Of what was cleaned nothing is kept: those are too many, or too long.
             if len(self._known) < MAX_KNOWN and values[1:] == [*labels]:
                 self._known[name, labels] = known

@@ -292,6 +292,46 @@ def test_the_applications_own_provider_gets_the_spans():
     assert root.parent.span_id == request.get_span_context().span_id
 
 
+SECRET = "sk-proj-" + "Ab3dE6gH9" * 5
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [("A parcel may weigh 50 kg.", 3), (f"The key is {SECRET}, a parcel may weigh 40 kg.", 0)],
+)
+def test_both_places_give_the_applications_provider_the_same_spans(text, kept, monkeypatch):
+    """A record that a redaction has changed is sent back; any other is emitted as it was sent."""
+    emitted, emit = [], _Helper._emit_kept
+
+    def counted(helper, number, reports):
+        emitted.append(number)
+        return emit(helper, number, reports)
+
+    monkeypatch.setattr(_Helper, "_emit_kept", counted)
+    found = {}
+    for worker in ("thread", "process"):
+        spans = InMemorySpanExporter()
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(spans))
+        monkeypatch.setattr(trace, "_TRACER_PROVIDER", provider)
+        with Monitor(**QUIET, worker=worker) as monitor:
+            for _ in range(3):
+                answer(monitor, text)
+            assert monitor.flush(60)
+            if isinstance(monitor._back, ProcessBackHalf):
+                helper = monitor._back._helper
+                until("all is told", lambda: not helper.open)
+                assert not helper.kept
+        found[worker] = [
+            (each.name, dict(each.attributes or {}) | {"ragmonitor.interaction.id": "drawn anew"})
+            for each in spans.get_finished_spans()
+        ]
+    assert len(found["thread"]) == 9
+    assert SECRET not in str(found)
+    assert found["process"] == found["thread"]
+    assert len(emitted) == kept
+
+
 @pytest.mark.slow
 def test_a_helper_ends_by_itself_when_its_monitor_closes(monkeypatch):
     """It sees the end of its connection, though a thread of ours still reads from it."""

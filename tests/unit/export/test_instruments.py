@@ -27,6 +27,18 @@ def test_a_series_that_was_removed_begins_anew():
     assert counted(made) == {"queue_full": 1}
 
 
+def test_a_series_that_is_not_there_costs_the_others_nothing():
+    """Alarms without a rise have theirs removed at every refresh."""
+    made = Instruments("shop", Labels())
+    kept = made.counter(metrics.DROPPED, "queue_full")
+    for reason in ("never", "queue\nfull", "never"):
+        made.remove(metrics.DROPPED, reason)
+        assert made.counter(metrics.DROPPED, "queue_full") is kept
+    made.counter(metrics.DROPPED, "never").inc()
+    made.remove(metrics.DROPPED, "never")
+    assert counted(made) == {"queue_full": 0}
+
+
 def test_what_is_kept_of_labels_is_bounded(monkeypatch):
     """Labels that were cleaned, cut or put together are not kept, however many come."""
     monkeypatch.setattr(instruments, "MAX_KNOWN", 3)
