@@ -70,8 +70,9 @@ class Received:
         framework: str,
         status: Status,
         data: bytes,
+        *,
         closed: deque[int],
-        kept: dict[str, Received] | None = None,
+        kept: dict[str, Received] | None,
     ) -> None:
         self.framework, self.status = framework, status
         self.number, self._data, self._closed = number, data, closed
@@ -188,7 +189,7 @@ class _Helper:
         # There is room: the application waits until what it sent was taken. What comes too late to
         # be taken is counted by the application, which is told how many were.
         kept = self.kept if is_kept else None
-        self._queue.put(Received(number, framework, status, data, self._closed, kept))
+        self._queue.put(Received(number, framework, status, data, closed=self._closed, kept=kept))
         self._back.wake()
 
     def _tick(self, open_runs: int, waiting: int, errors: Mapping[str, int], level: int) -> None:

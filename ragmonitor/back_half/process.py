@@ -50,7 +50,6 @@ from ragmonitor.records import (
     AlarmState,
     Cause,
     Report,
-    SpanReference,
     Status,
 )
 from ragmonitor.redaction import Redactor
