@@ -122,18 +122,28 @@ def _feedback_intake(
     if take is None or not settings.server.feedback:
         return None
     token = settings.server.feedback_token
-    if token is None and not is_loopback(settings.server.host):
-        logger.warning(
-            "ragmonitor: no feedback is taken by HTTP: /metrics listens on %s, where anybody could "
-            "send it; set server.feedback_token, or server.host to 127.0.0.1",
-            settings.server.host,
-        )
+    problem = "no feedback is taken by HTTP", "anybody could send it"
+    if not _is_guarded(settings, token, *problem, option="server.feedback_token"):
         return None
     return FeedbackIntake(
         take,
         token=None if token is None else token.get_secret_value(),
         origins=settings.server.feedback_origins,
     )
+
+
+def _is_guarded(
+    settings: Settings, token: SecretStr | None, refusal: str, danger: str, *, option: str
+) -> bool:
+    """Return whether a token guards what is served, or this machine alone; warn if neither does."""
+    host = settings.server.host
+    if token is not None or is_loopback(host):
+        return True
+    logger.warning(
+        "ragmonitor: %s: /metrics listens on %s, where %s; set %s, or server.host to 127.0.0.1",
+        *(refusal, host, danger, option),
+    )
+    return False
 
 
 def traces_of(
@@ -256,12 +266,8 @@ def view_of(
     if not settings.server.ui:
         return None
     token = settings.server.ui_token
-    if token is None and not is_loopback(settings.server.host):
-        logger.warning(
-            "ragmonitor: the page is not served: /metrics listens on %s, where others could read "
-            "questions and answers; set server.ui_token, or server.host to 127.0.0.1",
-            settings.server.host,
-        )
+    problem = "the page is not served", "others could read questions and answers"
+    if not _is_guarded(settings, token, *problem, option="server.ui_token"):
         return None
     judge = None if judging is None else judging.judge.identity
     return View(

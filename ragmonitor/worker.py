@@ -576,27 +576,31 @@ class Worker(WorksInSteps):
         self, account: Account, interaction: Interaction, found: Assessment | JudgeError | None
     ) -> None:
         """Take one answer on, once the reader of every answer has come back with it."""
-        judgement: asyncio.Task[None] | None = None
-        try:
+
+        def report() -> Report:
             if isinstance(found, Assessment):
-                report = self._engine.found(interaction, found)
-            else:
-                report = self._read(interaction, missed=None if found is None else found.cause)
-            judgement = self._draw(account, report)
-        finally:
-            if judgement is None:
-                account.close(Cause.INTERNAL_ERROR)
-            else:
-                self._follow(judgement, account)
+                return self._engine.found(interaction, found)
+            return self._read(interaction, missed=None if found is None else found.cause)
+
+        self._draw_reported(account, report)
 
     def _handle(self, finished: Finished, account: Account, missed: Cause | None = None) -> None:
+        def report() -> Report | None:
+            interaction = self._captured(finished, account)
+            if interaction is None:
+                return None
+            with self._timed("read"):
+                return self._read(interaction, missed)
+
+        self._draw_reported(account, report)
+
+    def _draw_reported(self, account: Account, make: Callable[[], Report | None]) -> None:
+        """Draw an answer or not, once its first report is made; the account closes in any case."""
         judgement: asyncio.Task[None] | None = None
         try:
-            interaction = self._captured(finished, account)
-            if interaction is not None:
-                with self._timed("read"):
-                    builtin = self._read(interaction, missed)
-                judgement = self._draw(account, builtin)
+            report = make()
+            if report is not None:
+                judgement = self._draw(account, report)
         finally:
             if judgement is None:
                 account.close(Cause.INTERNAL_ERROR)

@@ -128,10 +128,7 @@ COMMANDS: Final[dict[str, tuple[type, Place]]] = {
     "tail": (TailOptions, "watching:tail"),
     "learned": (LearnedOptions, "learned:run"),
     "rules": (RulesOptions, "rules:run"),
-    "worker": (
-        WorkerOptions,
-        lambda options: "services:work_beside_others" if options.fleet else "services:work",
-    ),
+    "worker": (WorkerOptions, "services:work"),
     "estimator": (EstimatorOptions, "services:estimate"),
     "receive": (ReceiveOptions, "services:receive"),
     "stream inspect": (StreamInspectOptions, "stream_records:inspect"),

@@ -14,36 +14,27 @@ from ragmonitor.wiring import redactor_of, restrict_logs
 
 
 def work(options: WorkerOptions) -> int:
-    """Score what is on the stream, and return the exit code.
+    """Score what is on the stream, alone or beside other workers, and return the exit code.
 
     Raises:
         RagMonitorError: The settings cannot be carried out, or another worker has the stream.
     """
-    from ragmonitor.back_half.stream_sender import stream_in
-    from ragmonitor.back_half.stream_worker import StreamWorker
-
     settings = Settings.load(stream=options.stream, service=options.service)
     stop = _begun(settings)
-    worker = StreamWorker(settings, stream_in(settings), redactor=redactor_of(settings, None))
-    say(f"scoring answers of {settings.service!r}; metrics: {_metrics(settings)}")
-    worker.run(stop, drain=options.drain)
-    return FINE
+    redactor = redactor_of(settings, None)
+    worker: StreamWorker | FleetWorker
+    if options.fleet:
+        from ragmonitor.fleet.fleet_stream import fleet_stream_in
+        from ragmonitor.fleet.fleet_worker import FleetWorker
 
+        worker = FleetWorker(settings, fleet_stream_in(settings), redactor=redactor)
+        say(f"scoring answers of {settings.service!r} beside others")
+    else:
+        from ragmonitor.back_half.stream_sender import stream_in
+        from ragmonitor.back_half.stream_worker import StreamWorker
 
-def work_beside_others(options: WorkerOptions) -> int:
-    """Score what is on the stream beside other workers, and return the exit code.
-
-    Raises:
-        RagMonitorError: The settings cannot be carried out.
-    """
-    from ragmonitor.fleet.fleet_stream import fleet_stream_in
-    from ragmonitor.fleet.fleet_worker import FleetWorker
-
-    settings = Settings.load(stream=options.stream, service=options.service)
-    stop = _begun(settings)
-    stream = fleet_stream_in(settings)
-    worker = FleetWorker(settings, stream, redactor=redactor_of(settings, None))
-    say(f"scoring answers of {settings.service!r} beside others")
+        worker = StreamWorker(settings, stream_in(settings), redactor=redactor)
+        say(f"scoring answers of {settings.service!r}; metrics: {_metrics(settings)}")
     worker.run(stop, drain=options.drain)
     return FINE
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from ragmonitor.capture.coercion import finite, is_readable_json, score_of, text_in
 from ragmonitor.patterns import lazy_pattern
@@ -50,6 +50,11 @@ _ANSWER_KEYS = (
     "text",
     "messages",
 )
+_Who = Literal["user", "assistant"]
+_KEYS: Final[dict[_Who, tuple[str, ...]]] = {
+    "user": _QUESTION_KEYS,
+    "assistant": ("message", "update", *_ANSWER_KEYS),  # a candidate's message, a graph's command
+}
 _ROLES = {
     "user": "user",
     "human": "user",
@@ -98,49 +103,44 @@ def parsed(text: str) -> Any:
     return text
 
 
-def question(value: Any, depth: int = 0) -> str:
+def question(value: Any) -> str:
     """Return the question in what a root or a retriever was given; empty if there is none."""
+    return _said(value, "user")
+
+
+def answer(value: Any) -> str:
+    """Return the answer in what a root or a model gave; empty if there is none."""
+    return _said(value, "assistant")
+
+
+def _said(value: Any, who: _Who, depth: int = 0) -> str:
     if isinstance(value, str):
         return "" if is_repr(value) else value
     if depth > _DEEPEST:
         return ""
     if isinstance(value, Sequence):
-        return _last_said(value, "user", depth)
+        is_answer = who == "assistant" and value and isinstance(value[0], list)
+        if is_answer and all(isinstance(v, Mapping) for v in value[0]):
+            return _said(value[0], who, depth + 1)  # LangChain's generations, one list per prompt
+        return _last_said(value, who, depth)
     if not isinstance(value, Mapping):
         return ""
     role, text = message_of(value)
     if role:
-        return text if role == "user" else ""
-    for key in _QUESTION_KEYS:
-        if value.get(key) is not None and (text := question(value[key], depth + 1)):
+        return text if role == who else ""
+    for key in _KEYS[who]:
+        if value.get(key) is not None and (text := _said(value[key], who, depth + 1)):
             return text
+    return _argument(value, depth) if who == "user" else ""
+
+
+def _argument(value: Mapping[str, Any], depth: int) -> str:
     args = value.get("args")
-    if isinstance(args, list) and args and (text := question(args[0], depth + 1)):
+    if isinstance(args, list) and args and (text := _said(args[0], "user", depth + 1)):
         return text
     if len(value) == 1:  # a prompt with one variable, whatever its name
         (only,) = value.values()
         return only if isinstance(only, str) else ""
-    return ""
-
-
-def answer(value: Any, depth: int = 0) -> str:
-    """Return the answer in what a root or a model gave; empty if there is none."""
-    if isinstance(value, str):
-        return "" if is_repr(value) else value
-    if depth > _DEEPEST:
-        return ""
-    if isinstance(value, Sequence):
-        if value and isinstance(value[0], list) and all(isinstance(v, Mapping) for v in value[0]):
-            return answer(value[0], depth + 1)  # LangChain's generations, one list per prompt
-        return _last_said(value, "assistant", depth)
-    if not isinstance(value, Mapping):
-        return ""
-    role, text = message_of(value)
-    if role:
-        return text if role == "assistant" else ""
-    for key in ("message", "update", *_ANSWER_KEYS):  # a candidate's message, a graph's command
-        if value.get(key) is not None and (text := answer(value[key], depth + 1)):
-            return text
     return ""
 
 
@@ -259,7 +259,7 @@ def document(value: Any) -> Chunk | None:
     return None
 
 
-def _last_said(items: Sequence[Any], who: str, depth: int) -> str:
+def _last_said(items: Sequence[Any], who: _Who, depth: int) -> str:
     """Return the last text that the user, or the model, said.
 
     A model's text from before the user's last message belongs to an earlier question.
@@ -267,7 +267,7 @@ def _last_said(items: Sequence[Any], who: str, depth: int) -> str:
     for item in reversed(items):
         role, text = message_of(item)
         if not role and isinstance(item, Mapping):
-            text = question(item, depth + 1) if who == "user" else answer(item, depth + 1)
+            text = _said(item, who, depth + 1)
             role = who
         if not role and isinstance(item, str) and who == "user" and len(items) == 1:
             return item

@@ -29,7 +29,6 @@ PLACES = (
     *((options, place) for options, place in COMMANDS.values() if isinstance(place, str)),
     *((COMMANDS["score"][0], place) for place in ("score:run", "compare:run")),
     *((COMMANDS["gate"][0], place) for place in ("gate:run", "golden_gate:run")),
-    *((COMMANDS["worker"][0], f"services:{name}") for name in ("work", "work_beside_others")),
 )
 
 
