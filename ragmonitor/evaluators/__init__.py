@@ -16,10 +16,9 @@ from ragmonitor.evaluators import (  # noqa: F401
     retrieval,
 )
 from ragmonitor.evaluators.diagnosis import diagnosis
-from ragmonitor.evaluators.embeddings import Embedding, PricedEmbedding, count_embeddings
+from ragmonitor.evaluators.embeddings import Embedding
 from ragmonitor.evaluators.rubric import rubric
 from ragmonitor.evaluators.table import (
-    Entry,
     Table,
     evaluate,
     evaluate_asking,
@@ -31,10 +30,7 @@ from ragmonitor.evaluators.table import (
 
 __all__ = [
     "Embedding",
-    "Entry",
-    "PricedEmbedding",
     "Table",
-    "count_embeddings",
     "diagnosis",
     "evaluate",
     "evaluate_asking",

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from ragmonitor.export.feedback_intake import FeedbackIntake
-from ragmonitor.export.jsonl import JsonLines, is_feedback, report_line
+from ragmonitor.export.jsonl import JsonLines, is_feedback
 from ragmonitor.export.langfuse import Langfuse
 from ragmonitor.export.newest import NewestReports
 from ragmonitor.export.otel import OtelExporter
@@ -31,5 +31,4 @@ __all__ = [
     "View",
     "is_feedback",
     "is_loopback",
-    "report_line",
 ]

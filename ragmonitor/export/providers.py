@@ -27,7 +27,6 @@ from ragmonitor.errors import MissingExtraError
 from ragmonitor.export.content import package_version
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import logger, record_problem, shielded
-from ragmonitor.protocols import Clock
 
 if TYPE_CHECKING:
     from opentelemetry.sdk._logs import LoggerProvider as SdkLoggerProvider
@@ -104,8 +103,7 @@ class _Collector:
     with an error for each try, for spans that are ours alone.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._found: dict[int, tuple[float, bool]] = {}
         self._has_warned = False
 
@@ -115,9 +113,9 @@ class _Collector:
         if port is None:
             return True
         at_s, is_there = self._found.get(port, (-math.inf, False))
-        if self._clock() - at_s >= LOOK_AGAIN_S:
+        if time.monotonic() - at_s >= LOOK_AGAIN_S:
             is_there = _listens(port)
-            self._found[port] = (self._clock(), is_there)
+            self._found[port] = (time.monotonic(), is_there)
         if not is_there and not self._has_warned:
             self._has_warned = True
             logger.warning(
@@ -220,7 +218,6 @@ class Providers:
         tracer_provider: trace.TracerProvider | None = None,
         logger_provider: _logs.LoggerProvider | None = None,
         lost: Lost | None = None,
-        clock: Clock = time.monotonic,
     ) -> None:
         """Look for none yet.
 
@@ -231,9 +228,8 @@ class Providers:
             logger_provider: Instead of the application's global one.
             lost: Counts spans and log events that our own providers could not deliver, by reason,
                 from any thread. Of the application's providers nobody knows.
-            clock: For looking again.
         """
-        collector = _Collector(clock)
+        collector = _Collector()
         resource = partial(_resource, service, version)
         deliveries = partial(self._delivering, lost or _uncounted)
         self.ids = SpanIds()

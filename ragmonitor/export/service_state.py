@@ -64,31 +64,16 @@ def _numbers(sums: ScrapeSums, service: str, summarise: Summarise) -> Iterator[d
 def estimate_record(estimate: Estimate) -> dict[str, float]:
     """Return a mean, its interval and what they rest on."""
     return {
-        "mean": round(estimate.mean, 5),
-        "lower": round(estimate.lower, 5),
-        "upper": round(estimate.upper, 5),
-        "effective_n": round(estimate.effective_n, 1),
-        "coverage": round(estimate.coverage, 5),
-        "efficiency": round(estimate.efficiency, 5),
+        name: round(value, 1 if name == "effective_n" else 5)
+        for name, value in asdict(estimate).items()
     }
 
 
 def alarm_record(state: AlarmState) -> dict[str, Any]:
     """Return where the evidence of one signal stands."""
-    return {
-        "signal": state.signal,
-        "judge": state.judge,
-        "kind": state.kind,
-        "evidence_days": state.evidence_s / DAY_S,
-        "active": state.active,
-        "since_s": state.since_s,
-        "rising_since_s": state.rising_since_s,
-        "span": None if state.span is None else asdict(state.span),
-        "objective": state.objective,
-        "learned": state.learned,
-        "higher_is_better": state.higher_is_better,
-        "raised": state.raised,
-    }
+    record = asdict(state)
+    del record["objectives"]
+    return record | {"evidence_days": record.pop("evidence_s") / DAY_S}
 
 
 def threshold_days(snapshot: Snapshot) -> float | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
-from ragmonitor.state.kept_state import State, StateLockedError, StateUnavailableError
+from ragmonitor.state.kept_state import State, StateUnavailableError
 from ragmonitor.state.state_file import StateFile
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 __all__ = [
     "State",
     "StateFile",
-    "StateLockedError",
     "StateUnavailableError",
     "rows_of_service",
     "state_of_service",

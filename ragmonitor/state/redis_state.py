@@ -74,19 +74,17 @@ class RedisServer:
     A command that waits for a server in vain holds up what else a thread has to do.
     """
 
-    def __init__(self, url: str, *, setting: str = "state", timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, url: str) -> None:
         """Connect to nothing yet.
 
         Args:
             url: As `redis_client` takes it.
-            setting: Where the address is from, for people.
-            timeout_s: Of one command.
 
         Raises:
             SettingsError: The address cannot be understood.
             MissingExtraError: `redis` is not installed.
         """
-        self._redis, self._errors = redis_client(url, setting=setting, timeout_s=timeout_s)
+        self._redis, self._errors = redis_client(url, setting="state", timeout_s=TIMEOUT_S)
         self._down_until_s = 0.0
         self._why = ""
 

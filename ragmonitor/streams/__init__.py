@@ -1,16 +1,13 @@
 """Streams: records between the processes that capture them and the worker that scores them."""
 
-from ragmonitor.streams.deliveries import Buried, Delivery, Stream, StreamState
+from ragmonitor.streams.deliveries import Delivery, Stream, StreamState
 from ragmonitor.streams.engines import stream_of
 from ragmonitor.streams.kafka_client import KafkaClient
-from ragmonitor.streams.kafka_streams import KafkaStream
 from ragmonitor.streams.redis_streams import RedisStream
 
 __all__ = [
-    "Buried",
     "Delivery",
     "KafkaClient",
-    "KafkaStream",
     "RedisStream",
     "Stream",
     "StreamState",

@@ -21,7 +21,8 @@ from ragmonitor.errors import StreamError
 from ragmonitor.guard import errors
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
-from ragmonitor.streams import KafkaStream, stream_of
+from ragmonitor.streams import stream_of
+from ragmonitor.streams.kafka_streams import KafkaStream
 from ragmonitor.testing import ListExporter
 from ragmonitor.wire import encode
 from tests.support.kafka_cluster import OFFSET_COMMIT, PRODUCE, KafkaCluster, running_kafka

@@ -7,7 +7,8 @@ import statistics
 
 import pytest
 
-from ragmonitor.estimation.anchors import DAY_S, Anchors
+from ragmonitor.estimation.anchors import Anchors
+from ragmonitor.estimation.anchors.anchor_set import DAY_S
 from ragmonitor.estimation.detector import Detector
 from ragmonitor.records import Chunk, Interaction, JudgeIdentity
 

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragmonitor.estimation.drift import SIGNALS, STATE_VERSION, InputDrift
+from ragmonitor.estimation.drift import STATE_VERSION, InputDrift
 from ragmonitor.estimation.drift.centroids import packed
 from ragmonitor.estimation.drift.features import BUCKETS, features
+from ragmonitor.estimation.drift.input_drift import SIGNALS
 from ragmonitor.estimation.drift.reference import Asked, Collected, Scores
 from ragmonitor.records import Chunk
 from ragmonitor.state import StateFile

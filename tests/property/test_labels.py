@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.estimation.labels import Label, Share, combined, corrected, wilson
+from ragmonitor.estimation.labels import Label, Share, corrected, wilson
+from ragmonitor.estimation.labels.correction import combined
 from ragmonitor.records import Estimate
 
 REPETITIONS = 500

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from ragmonitor.rules import Alert, RuleOptions, as_yaml, groups, parse_objective, rule_file
+from ragmonitor.rules import RuleOptions, as_yaml, parse_objective, rule_file
+from ragmonitor.rules.model import Alert
+from ragmonitor.rules.writing import groups
 from tests.stack.alert_cases import (
     CASES,
     MODEL,

@@ -11,13 +11,8 @@ from pydantic import SecretStr
 from ragmonitor import guard
 from ragmonitor.sampling import Budget
 from ragmonitor.settings import Settings
-from ragmonitor.state import (
-    StateLockedError,
-    StateUnavailableError,
-    redis_state,
-    rows_of_service,
-    state_of_service,
-)
+from ragmonitor.state import StateUnavailableError, redis_state, rows_of_service, state_of_service
+from ragmonitor.state.kept_state import StateLockedError
 from ragmonitor.state.redis_state import RedisServer, RedisState, server_at
 from tests.support.prometheus_server import free_port
 from tests.support.redis_server import running_redis

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragmonitor import guard
-from ragmonitor.state import StateFile, StateLockedError
+from ragmonitor.state import StateFile
+from ragmonitor.state.kept_state import StateLockedError
 from tests.support.waiting import until
 
 

@@ -25,7 +25,7 @@ The life of an anchor:
 """
 
 from ragmonitor.estimation.anchors.anchor_files import VERSION
-from ragmonitor.estimation.anchors.anchor_set import DAY_S, JudgeChange, Outcome, Rise
+from ragmonitor.estimation.anchors.anchor_set import Rise
 from ragmonitor.estimation.anchors.service_anchors import Anchors
 
-__all__ = ["DAY_S", "VERSION", "Anchors", "JudgeChange", "Outcome", "Rise"]
+__all__ = ["VERSION", "Anchors", "Rise"]

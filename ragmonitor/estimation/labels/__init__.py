@@ -7,35 +7,27 @@ found hallucinated and those that it found fine, and say for each kind how many 
 
 from ragmonitor.estimation.labels.correction import (
     MIN_LABELS,
-    RECENT_S,
     Label,
     Share,
-    combined,
     corrected,
     hallucinated_share,
     labels_to_halve,
-    recent,
     wilson,
 )
-from ragmonitor.estimation.labels.label_file import LOOK_EVERY_S, HumanLabels
-from ragmonitor.estimation.labels.label_table import labels_of, opened, read_labels, read_rows, seal
+from ragmonitor.estimation.labels.label_file import HumanLabels
+from ragmonitor.estimation.labels.label_table import labels_of, read_labels, read_rows, seal
 
 __all__ = [
-    "LOOK_EVERY_S",
     "MIN_LABELS",
-    "RECENT_S",
     "HumanLabels",
     "Label",
     "Share",
-    "combined",
     "corrected",
     "hallucinated_share",
     "labels_of",
     "labels_to_halve",
-    "opened",
     "read_labels",
     "read_rows",
-    "recent",
     "seal",
     "wilson",
 ]

@@ -7,14 +7,8 @@ from zlib import crc32
 import pytest
 from opentelemetry.trace import SpanContext, TraceFlags, format_span_id
 
-from ragmonitor.capture.otel_spans import (
-    Choice,
-    OpenSpan,
-    SpanRecord,
-    convention_of,
-    texts,
-    trees_of,
-)
+from ragmonitor.capture.otel_spans import Choice, SpanRecord, convention_of, texts, trees_of
+from ragmonitor.capture.otel_spans.trees import OpenSpan
 from ragmonitor.records import Usage
 
 LANGCHAIN_OI = "openinference.instrumentation.langchain"

@@ -10,7 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
-from ragmonitor.estimation.labels import opened, read_labels
+from ragmonitor.estimation.labels import read_labels
+from ragmonitor.estimation.labels.label_table import opened
 
 runner = CliRunner()
 AT = "2026-05-04T12:00:00.000Z"

@@ -12,8 +12,8 @@ import pytest
 
 from ragmonitor import metrics
 from ragmonitor.errors import InputError
-from ragmonitor.estimation.anchors import DAY_S, VERSION, Anchors
-from ragmonitor.estimation.anchors.anchor_set import CLAIM_S
+from ragmonitor.estimation.anchors import VERSION, Anchors
+from ragmonitor.estimation.anchors.anchor_set import CLAIM_S, DAY_S
 from ragmonitor.estimation.anchors.judge_change import MAX_TRIES, REREADING_S, binomial_tail
 from ragmonitor.estimation.anchors.membership import COLLECT_S, MAX_ANCHORS, MAX_CHARACTERS
 from ragmonitor.estimation.self_disagreement import SelfDisagreement

@@ -11,21 +11,19 @@ import pytest
 from ragmonitor import metrics
 from ragmonitor.errors import InputError
 from ragmonitor.estimation.labels import (
-    LOOK_EVERY_S,
     MIN_LABELS,
-    RECENT_S,
     HumanLabels,
     Label,
     Share,
-    combined,
     corrected,
     hallucinated_share,
     labels_to_halve,
     read_labels,
     read_rows,
-    recent,
     wilson,
 )
+from ragmonitor.estimation.labels.correction import RECENT_S, combined, recent
+from ragmonitor.estimation.labels.label_file import LOOK_EVERY_S
 from ragmonitor.guard import errors
 from ragmonitor.judges.builtin import BuiltinJudge
 from ragmonitor.records import Estimate, Report

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ragmonitor.export import JsonLines, report_line
+from ragmonitor.export import JsonLines
 from ragmonitor.export.content import Content
+from ragmonitor.export.jsonl import report_line
 from ragmonitor.protocols import ExportContext
 from ragmonitor.records import Chunk, Report
 from tests.unit.export.examples import (

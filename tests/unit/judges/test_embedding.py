@@ -10,13 +10,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from ragmonitor.errors import JudgeError
-from ragmonitor.evaluators import (
-    PricedEmbedding,
-    Table,
-    count_embeddings,
-    evaluate_asking,
-    register_embedding,
-)
+from ragmonitor.evaluators import Table, evaluate_asking, register_embedding
+from ragmonitor.evaluators.embeddings import PricedEmbedding, count_embeddings
 from ragmonitor.judges.litellm_embedding import LitellmEmbedding
 from ragmonitor.records import Cause, JudgeUsage, ReferenceReading, ReferenceSentence, Scored
 from ragmonitor.testing import ScriptedJudge

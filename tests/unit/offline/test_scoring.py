@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from ragmonitor.errors import InputError, JudgeError
-from ragmonitor.evaluators import Entry, Table, table
+from ragmonitor.evaluators import Table, table
+from ragmonitor.evaluators.table import Entry
 from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.offline.scoring import Scorer, is_finished, texts_key
 from ragmonitor.offline.shapes import Line

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ragmonitor.errors import SettingsError
 from ragmonitor.evaluators import table
-from ragmonitor.rules import BURNS, Objective, parse_days, parse_objective
-from ragmonitor.rules.error_budgets import LOW_IS_GOOD
+from ragmonitor.rules import parse_days, parse_objective
+from ragmonitor.rules.error_budgets import BURNS, LOW_IS_GOOD, Objective
 
 
 @pytest.mark.parametrize(

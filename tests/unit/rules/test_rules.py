@@ -11,17 +11,9 @@ import yaml
 
 from ragmonitor.cli.options import RulesOptions
 from ragmonitor.cli.rules import written
-from ragmonitor.rules import (
-    Alert,
-    Recording,
-    RuleOptions,
-    as_yaml,
-    groups,
-    manifest,
-    parse_objective,
-    rule_file,
-)
-from ragmonitor.rules.model import kebab
+from ragmonitor.rules import RuleOptions, as_yaml, manifest, parse_objective, rule_file
+from ragmonitor.rules.model import Alert, Recording, kebab
+from ragmonitor.rules.writing import groups
 
 ROOT = Path(__file__).parents[3]
 RULES = ROOT / "deploy" / "prometheus" / "rules" / "ragmonitor.yml"
