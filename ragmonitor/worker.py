@@ -207,6 +207,12 @@ class Worker(WorksInSteps):
             self._idle = False
             self._signal()
 
+    def refuse_late(self) -> None:
+        """Refuse what waits after the end: nobody else looks into the queue any more."""
+        while self._closed and (left := self._queue.take(BATCH)):
+            for finished in left:
+                self.ledger.refuse(finished, Cause.SHUTDOWN)
+
     def _signal(self) -> None:
         loop, waker = self._loop, self._waker
         if loop is not None and waker is not None:
@@ -265,9 +271,7 @@ class Worker(WorksInSteps):
         with self._between_steps(thread, deadline):
             # Interactions for which the time did not suffice are counted, if not scored.
             self.ledger.close_all(Cause.SHUTDOWN)
-            while left := self._queue.take(BATCH):
-                for finished in left:
-                    self.ledger.refuse(finished, Cause.SHUTDOWN)
+            self.refuse_late()
             with shielded("count"):
                 self.ledger.count_notes()
         with shielded("close"):
@@ -306,14 +310,14 @@ class Worker(WorksInSteps):
         self.has_closed.set()
 
     def _submit(self, work: Coroutine[Any, Any, bool], deadline: float) -> Future[bool] | None:
-        while self._loop is None or self._waker is None:
+        while (loop := self._loop) is None or self._waker is None:
             if self._thread is None or time.monotonic() > deadline:
                 work.close()
                 return None
             time.sleep(0.001)  # the thread has been started and is on its way
         self._submitted.add(work)
         try:
-            return asyncio.run_coroutine_threadsafe(work, self._loop)
+            return asyncio.run_coroutine_threadsafe(work, loop)
         except RuntimeError:  # the loop was closed: the interpreter is going down
             work.close()
             return None

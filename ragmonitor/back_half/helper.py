@@ -134,6 +134,8 @@ class _Helper:
         self.taken = self.told = 0
         """Records that the worker has taken, and of how many the application knows."""
         self._open_runs, self._told_s = 0, 0.0
+        self._telling = threading.Lock()
+        """Held until what is to be told is sent: a reply of another thread does not overtake it."""
         self.is_closed = False
         """Whether the application has asked for the last numbers."""
         self._stated: object = None
@@ -233,13 +235,14 @@ class _Helper:
 
     def tell_progress(self) -> None:
         """Say which records were taken, and of which nothing more is owed."""
-        closed = [self._closed.popleft() for _ in range(len(self._closed))]
-        if closed or self.taken != self.told:
-            self.told, self._told_s = self.taken, time.monotonic()
-            self.tell("progress", self.taken, closed)
-        with suppress(IndexError):
-            while True:
-                self.tell("log", *_logs.popleft())
+        with self._telling:
+            closed = [self._closed.popleft() for _ in range(len(self._closed))]
+            if closed or self.taken != self.told:
+                self.told, self._told_s = self.taken, time.monotonic()
+                self.tell("progress", self.told, closed)
+            with suppress(IndexError):
+                while True:
+                    self.tell("log", *_logs.popleft())
 
     def _poll(self) -> int:
         if os.getppid() != self._setup.host:
@@ -252,10 +255,11 @@ class _Helper:
         """Say where the evidence stands and what is served, if that has changed."""
         self.tell_progress()
         back = self._back
-        stated = (tuple(back.alarms), back.metrics_url, back.ui_url, back.destination())
-        if stated != self._stated:
-            self._stated = stated
-            self.tell("state", *stated)
+        with self._telling:
+            stated = (tuple(back.alarms), back.metrics_url, back.ui_url, back.destination())
+            if stated != self._stated:
+                self._stated = stated
+                self.tell("state", *stated)
 
 
 class _HostExporter:

@@ -51,6 +51,8 @@ class Link:
         self._handlers = handlers
         self._apart = apart
         self._sending = threading.Lock()
+        self._closing = threading.Lock()
+        self._is_served = False
         self._numbers = itertools.count()
         self._awaited: dict[int, Future[Any]] = {}
         self._is_open = True
@@ -82,8 +84,10 @@ class Link:
 
     def serve(self) -> None:
         """Read and handle until the other side is gone; then every open request fails."""
+        with self._closing:
+            self._is_served = self._is_open
         try:
-            while True:
+            while self._is_served:
                 try:
                     data = self._connection.recv_bytes()
                 except (EOFError, OSError):
@@ -94,6 +98,8 @@ class Link:
             self._is_open = False
             for number in tuple(self._awaited):
                 self._fail(number)
+            with self._sending, self._closing:
+                self._connection.close()
 
     def _fail(self, number: int) -> None:
         future = self._awaited.pop(number, None)
@@ -124,13 +130,18 @@ class Link:
 
     def close(self) -> None:
         """End the connection; the other side sees it at once."""
-        # A thread that waits for what comes keeps a socket open whose descriptor is closed.
-        with (
-            contextlib.suppress(OSError),
-            socket.socket(fileno=os.dup(self._connection.fileno())) as held,
-        ):
-            held.shutdown(socket.SHUT_RDWR)
-        self.forget()
+        with self._closing:
+            # A thread that waits for what comes keeps a socket open whose descriptor is closed.
+            with (
+                contextlib.suppress(OSError),
+                socket.socket(fileno=os.dup(self._connection.fileno())) as held,
+            ):
+                held.shutdown(socket.SHUT_RDWR)
+            self._is_open = False
+            if not self._is_served:
+                self._connection.close()
+        # Else who serves closes the descriptor: the next that is opened, whatever of the
+        # application's, has its number, and they may be about to read from it or to write to it.
 
     def forget(self) -> None:
         """Close this process's copy of this end, in a forked child; the connection stays."""

@@ -138,6 +138,7 @@ class LocalBackHalf:
         """Take an interaction, or count it as `queue_full`."""
         if self.queue.put(finished):
             self.worker.wake()
+            self.worker.refuse_late()
         else:
             self.worker.ledger.refuse(finished, Cause.QUEUE_FULL)
 

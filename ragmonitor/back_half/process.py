@@ -17,7 +17,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -196,6 +196,7 @@ class ProcessBackHalf:
         self._dropped: Notes[str] = Notes()
         self._checks: Notes[tuple[str, str]] = Notes()
         self._refused: Notes[tuple[str, Status, Cause]] = Notes()
+        self._notes: tuple[Notes[Any], ...] = self._dropped, self._refused, self._checks
         self._closed = False
         self._prepare()
         survive_forks(self)
@@ -216,8 +217,9 @@ class ProcessBackHalf:
         self._pause_s = FIRST_PAUSE_S
         self._is_ending = False
         """Whether the helper was asked for its last numbers."""
-        self._end_by = math.inf
-        """When it is asked, whatever still waits here; in seconds of `time.monotonic`."""
+        self._close_by = self._end_by = math.inf
+        """When all is to be over, and when it is asked, whatever still waits here; in seconds of
+        `time.monotonic`."""
         self._ticked_s = 0.0
         self.alarms: tuple[AlarmState, ...] = ()
         """Where the evidence of each signal stands, as of a few seconds ago."""
@@ -239,10 +241,12 @@ class ProcessBackHalf:
         """Take an interaction, or count it as `queue_full`."""
         if self._local is not None:
             self._local.put(finished)
-        elif self._queue.put(finished):
-            self.wake()
-        else:
+        elif not self._queue.put(finished):
             self.refuse(finished, Cause.QUEUE_FULL)
+        elif self._local is not None or self._closed:
+            self._hand_on()  # nobody looks into the queue any more
+        else:
+            self.wake()
 
     def wake(self) -> None:
         """Start the thread if there is none, or wake it if it sleeps."""
@@ -314,10 +318,16 @@ class ProcessBackHalf:
                 self._dropped.note(f"{name}_lost")
 
         request.future.add_done_callback(count)
+        self._put_out(request)
+        return True
+
+    def _put_out(self, request: _Request) -> None:
+        """Have a request sent in its turn; at once refused where nobody sends any more."""
         self._outbox.put(request)
+        if self._local is not None or self._closed:
+            request.refuse()
         self._idle = False
         self._wakes.put(None)
-        return True
 
     def refreeze(self) -> None:
         """Accept the judge as it judges now."""
@@ -358,7 +368,8 @@ class ProcessBackHalf:
         is_closed = True
         if self._thread is not None or len(self._queue):
             self._start()
-            self._end_by = deadline - (1 - SHORT_S) * timeout_s
+            self._close_by = deadline
+            self._plan_end()
             ended = self._ask(timeout_s, "close", deadline - SHORT_S * timeout_s)
             is_closed = ended is not None and ended[0] and self._flush_own(deadline)
             if ended is not None:
@@ -371,11 +382,12 @@ class ProcessBackHalf:
         self._wakes.put(None)
         if thread is not None and thread is not threading.current_thread():
             thread.join(max(0.0, deadline - time.monotonic()) / 2)
-        while left := self._queue.take(1):
-            self.refuse(left[0], Cause.SHUTDOWN)
-        self._refuse_what_is_open()
-        helper, self._helper = self._helper, None
+        if thread is None or not thread.is_alive():
+            self._refuse_requests()
+        self._hand_on()
+        helper = self._let_go()
         if helper is not None:
+            self._refuse_what_is_open(helper, Cause.SHUTDOWN)
             with shielded("close"):
                 helper.end(min(STOPPING_S, max(0.0, deadline - time.monotonic())))
         if os.environ.get(SHARED_FOLDER):
@@ -387,31 +399,51 @@ class ProcessBackHalf:
                 each.close()
         return is_closed
 
-    def _refuse_what_is_open(self) -> None:
-        """Count what was sent and is in no number of the helper's, which ends now."""
-        helper = self._helper
-        for framework, status in () if helper is None else tuple(helper.open.values()):
-            self._refused.note((framework, status, Cause.SHUTDOWN))
+    def _plan_end(self) -> None:
+        """Fix when the helper is asked for its last numbers: the time left is for sending, too."""
+        if self._close_by < math.inf:
+            now = time.monotonic()
+            self._end_by = now + SHORT_S * (self._close_by - now)
+
+    def _hand_on(self) -> None:
+        """Move what waits to the thread that works in this process; after the end refuse it."""
+        while left := self._queue.take(1):
+            if self._local is not None:
+                self._local.put(left[0])
+            else:
+                self.refuse(left[0], Cause.SHUTDOWN)
+
+    def _let_go(self) -> _Helper | None:
+        """Return the helper, once: whoever gets it counts what it had in hand, and ends it."""
+        with self._starting:
+            helper, self._helper = self._helper, None
+        return helper
+
+    def _refuse_what_is_open(self, helper: _Helper, cause: Cause) -> None:
+        """Count what was sent and is in no number of the helper's, which has ended or ends now."""
+        for framework, status in tuple(helper.open.values()):  # replies may still come in
+            self._refused.note((framework, status, cause))
 
     def _ask(self, timeout_s: float, name: str, *args: object) -> Any:
         """Return the helper's reply, once it has all that was taken so far; None: there is none."""
         if self._thread is None:
             return None
         request = _Request(name, args, deadline=time.monotonic() + timeout_s)
-        self._outbox.put(request)
-        self._idle = False
-        self._wakes.put(None)
+        self._put_out(request)
         with suppress(LinkError, TimeoutError):
             return request.future.result(max(0.0, timeout_s))
         return None
 
     def _families(self) -> list[Metric]:
+        if self._local is None and self._thread is not None and not self._closed:
+            asked: list[Metric] | None = self._ask(SCRAPE_S, "families")
+            if asked is not None:
+                return self._families_here(asked, ())
+            if self._local is None and not self._closed:
+                return []
         if self._local is not None:
             return list(self._local.registry.collect())
-        if self._thread is None or self._closed:
-            return self._families_here(self._at_end[0], self._noted())
-        asked: list[Metric] | None = self._ask(SCRAPE_S, "families")
-        return [] if asked is None else self._families_here(asked, ())
+        return self._families_here(self._at_end[0], self._noted())
 
     def _families_here(self, families: list[Metric], noted: Sequence[Any]) -> list[Metric]:
         """Return the families, with what was counted in this process while there was no helper."""
@@ -465,6 +497,7 @@ class ProcessBackHalf:
             return
         began = time.monotonic()
         self._failed_starts = 0
+        self._plan_end()
         try:
             helper.link.send("wake")
             while not (self._closed or helper.is_gone):
@@ -499,7 +532,12 @@ class ProcessBackHalf:
         except OSError as error:
             record_problem("worker", f"the helper process did not start: {guard.reason(error)}")
             return None
-        self._helper = helper
+        with self._starting:
+            is_late = self._closed
+            self._helper = None if is_late else helper
+        if is_late:  # whoever closes has looked for a helper before
+            helper.end(0.0)
+            return None
         threading.Thread(
             target=helper.serve,
             args=(lambda: self._wakes.put(None),),
@@ -510,7 +548,8 @@ class ProcessBackHalf:
         if self._closed:  # whoever closes has ended, or ends, this connection and no other
             return None
         if helper.is_gone or helper.failure or not helper.is_ready.is_set():
-            self._helper = None
+            if self._let_go() is None:
+                return None
             if not helper.failure:
                 HELPER.kill(helper.pid)
             status = helper.end(0.0)
@@ -524,28 +563,33 @@ class ProcessBackHalf:
     def _stay(self, why: str) -> None:
         """Work in this process from now on, with all that waits."""
         logger.info("ragmonitor: working on a thread of this process: %s", why)
-        local = LocalBackHalf(self._given, redactor=self._redactor, poll=self._poll)
+
+        def poll() -> int:
+            # Also what is noted here by those who looked before we moved.
+            local.worker.ledger.take_over(*self._noted())
+            return self._poll()
+
+        local = LocalBackHalf(self._given, redactor=self._redactor, poll=poll)
         self.registry = local.registry
-        self._local = local
         local.worker.ledger.take_over(*self._noted())
-        while taken := self._queue.take(1):
-            local.put(taken[0])
+        self._local = local
+        self._hand_on()
         local.wake()
         self._refuse_requests()
 
     def _refuse_requests(self) -> None:
         self._take_requests()
         for _, request in self._due:
-            request.future.set_exception(LinkError("there is no helper process"))
+            request.refuse()
         self._due.clear()
 
     def _bury(self, helper: _Helper) -> None:
-        """Note what died with a helper."""
-        self._helper = None
+        """Note what died with a helper, unless whoever closes does."""
+        if self._let_go() is None:
+            return
         status = helper.end(0.0)
         self._deaths += 1
-        for framework, outcome in helper.open.values():
-            self._refused.note((framework, outcome, Cause.INTERNAL_ERROR))
+        self._refuse_what_is_open(helper, Cause.INTERNAL_ERROR)
         record_problem(
             "worker",
             f"the helper process ended (exit status {status}); another is started, and what it had "
@@ -623,9 +667,9 @@ class ProcessBackHalf:
                 framework, status = record.framework, record.status
                 outcome = "sent"
         if outcome == "sent":
-            self._tell_provider(helper)
-            helper.open[helper.sent + 1] = framework, status
             helper.sent += 1
+            helper.open[helper.sent] = framework, status
+            self._tell_provider(helper)
             if helper.has_provider:
                 helper.kept[helper.sent] = data
             is_kept = helper.sent in helper.kept
@@ -657,12 +701,19 @@ class ProcessBackHalf:
         if self._is_ending or self._closed:
             return
         noted = self._noted()
-        if any(noted):
+        if not any(noted):
+            return
+        try:
             helper.link.send("note", *noted)
+        except LinkError:  # the next helper is told
+            for notes, counted in zip(self._notes, noted, strict=True):
+                for each, n in counted.items():
+                    notes.note(each, n)
+            raise
 
     def _noted(self) -> tuple[Any, ...]:
         """Return what was noted since the last time, as `Ledger.take_over` takes it."""
-        return tuple(dict(notes.take()) for notes in (self._dropped, self._refused, self._checks))
+        return tuple(dict(notes.take()) for notes in self._notes)
 
     # --- from the helper ------------------------------------------------------------------------
 
@@ -704,9 +755,8 @@ class ProcessBackHalf:
         if helper is not None:
             helper.forget()
         self._queue.clear()
-        self._dropped.clear()
-        self._checks.clear()
-        self._refused.clear()
+        for notes in self._notes:
+            notes.clear()
         self._errors_before = dict(guard.errors)
         self._late = None
         self._prepare()
@@ -719,6 +769,11 @@ class _Request:
         self.future: Future[Any] = Future()
         self.name, self.deadline = name, deadline
         self._args = args
+
+    def refuse(self) -> None:
+        """Have it fail, if it has not yet: nobody sends it."""
+        with suppress(InvalidStateError):
+            self.future.set_exception(LinkError("there is no helper process"))
 
     def send(self, link: Link) -> None:
         """Send it, unless it is too late."""

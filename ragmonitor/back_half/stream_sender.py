@@ -145,6 +145,8 @@ class StreamBackHalf(WorksInSteps):
             self._ledger.refuse(finished, Cause.SHUTDOWN)
         elif self._queue.put(finished):
             self.wake()
+            if self._closed:
+                self._lose_left()  # nobody looks into the queue any more
         else:
             down = self._is_down
             self._ledger.refuse(finished, Cause.STREAM_DOWN if down else Cause.QUEUE_FULL)
@@ -190,6 +192,8 @@ class StreamBackHalf(WorksInSteps):
             return False
         self._feedback.append(feedback)
         self.wake()
+        if self._closed:
+            self._lose_left()
         return True
 
     def newest(self) -> Report | None:
@@ -232,14 +236,8 @@ class StreamBackHalf(WorksInSteps):
         thread, self._thread = self._thread, None
         if thread is not None and thread is not threading.current_thread():
             thread.join(max(0.0, deadline - time.monotonic()))
-        cause = Cause.STREAM_DOWN if self._is_down else Cause.SHUTDOWN
-        for record, _ in self._sending:  # the thread still waits for the server
-            self._lose(record, cause)
-        while self._feedback:
-            self._lose(self._feedback.popleft(), cause)
-        while left := self._queue.take(BATCH):
-            for finished in left:
-                self._ledger.refuse(finished, cause)
+        self._lose_sending()  # the thread still waits for the server
+        self._lose_left()
         with shielded("count"):
             self._ledger.count_notes()
         with contained("stream"):
@@ -247,6 +245,23 @@ class StreamBackHalf(WorksInSteps):
         with contained("export"):
             self._meters.close()
         return flushed
+
+    def _lose_sending(self) -> None:
+        """Count what is being sent and will not be; once, whoever comes first."""
+        with self._starting:
+            batch, self._sending = self._sending, ()
+        for record, _ in batch:
+            self._lose(record, self._cause)
+
+    def _lose_left(self) -> None:
+        """Count what waits, after the end."""
+        while left := (self._queue.take(BATCH) or self._taken_feedback()):
+            for record in left:
+                self._lose(record, self._cause)
+
+    @property
+    def _cause(self) -> Cause:
+        return Cause.STREAM_DOWN if self._is_down else Cause.SHUTDOWN
 
     # --- the thread -----------------------------------------------------------------------------
 
@@ -294,7 +309,13 @@ class StreamBackHalf(WorksInSteps):
         return bool(taken)
 
     def _taken_feedback(self) -> Sequence[Feedback]:
-        return [self._feedback.popleft() for _ in range(min(len(self._feedback), BATCH))]
+        taken: list[Feedback] = []
+        while len(taken) < BATCH:
+            try:
+                taken.append(self._feedback.popleft())
+            except IndexError:  # none is left, or another thread had the last one
+                break
+        return taken
 
     def _encoded(self, finished: Finished | Feedback) -> tuple[Finished | Feedback, bytes] | None:
         """Return a record with its bytes; None: it is none, or was counted."""
@@ -330,7 +351,8 @@ class StreamBackHalf(WorksInSteps):
                 record_error("stream", error)
                 self._is_down = True
                 if self._closed:
-                    return  # `close` counts what is left
+                    self._lose_sending()
+                    return
                 self._refresh()
                 self._ending.wait(RETRY_S)
                 continue

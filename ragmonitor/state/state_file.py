@@ -27,6 +27,8 @@ except ImportError:  # not a POSIX system: a file then serves one process
 LOCK_WAIT_S: Final = 1.0
 """How long to wait for the lock; a state is read and written in milliseconds."""
 LOCK_PAUSE_S: Final = 0.001
+PATIENCE_S: Final = 0.1
+"""Who has waited for so long is next: nobody else takes the lock before."""
 LOCKED_OUT_S: Final = 60.0
 """After a wait in vain the lock is only tried, not waited for, for so long."""
 DRAFT_AGE_S: Final = 60.0
@@ -91,15 +93,23 @@ class StateFile(State):
             self._sweep()
             yield
             return
-        lock = os.open(
-            self.path.with_name(f"{self.path.name}.lock"), os.O_RDWR | os.O_CREAT | _FLAGS, _OURS
-        )
-        pid = os.getpid()
-        _held_locks.descriptors.add(lock)
-        try:
-            self._acquire(lock)
+        with self._opened("lock") as lock:
+            with self._opened("turn") as turn:
+                self._acquire(lock, turn)
             self._sweep()
             yield
+
+    @contextlib.contextmanager
+    def _opened(self, kind: str) -> Iterator[int]:
+        """Open a file beside it, which is unlocked in the end."""
+        assert fcntl is not None  # noqa: S101 - for the type; who calls has looked
+        path = self.path.with_name(f"{self.path.name}.{kind}")
+        lock, pid = os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, _OURS), os.getpid()
+        _held_locks.descriptors.add(lock)
+        try:
+            with contextlib.suppress(OSError):  # somebody else's
+                os.fchmod(lock, _OURS)
+            yield lock
         finally:
             # In a forked child that is another file by now.
             if os.getpid() == pid:
@@ -109,20 +119,23 @@ class StateFile(State):
                     fcntl.flock(lock, fcntl.LOCK_UN)
                 os.close(lock)
 
-    def _acquire(self, lock: int) -> None:
+    def _acquire(self, lock: int, turn: int) -> None:
+        """Lock both: the turn for a moment, or, after a while, until it is this one's."""
         assert fcntl is not None  # noqa: S101 - for the type; who calls has looked
-        with contextlib.suppress(OSError):  # somebody else's
-            os.fchmod(lock, _OURS)
-        began = time.monotonic()
+        began, waited_s = time.monotonic(), 0.0
         wait_s = LOCK_WAIT_S if began >= self._locked_out_until else 0.0
         while True:
+            is_next = waited_s >= PATIENCE_S
             try:
+                # Else who lets go of the lock and comes again would always be before who waits.
+                fcntl.flock(turn, (fcntl.LOCK_EX if is_next else fcntl.LOCK_SH) | fcntl.LOCK_NB)
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                if time.monotonic() - began >= wait_s:
+                waited_s = time.monotonic() - began
+                if waited_s >= wait_s:
                     break
-                # Short, and no longer each time: who asks rarely would never get it from who asks
-                # again and again.
+                if not is_next:
+                    fcntl.flock(turn, fcntl.LOCK_UN)
                 time.sleep(LOCK_PAUSE_S)
             else:
                 self._locked_out_until = 0.0

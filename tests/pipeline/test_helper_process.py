@@ -336,12 +336,13 @@ def test_a_helper_ends_by_itself_when_its_monitor_closes(monkeypatch):
     """It sees the end of its connection, though a thread of ours still reads from it."""
     alone = HelperProcess()  # other monitors may have one
     monkeypatch.setattr("ragmonitor.back_half.process.HELPER", alone)
+    monkeypatch.setattr("ragmonitor.back_half.process.STOPPING_S", 60.0)
     monitor = Monitor(service="test", server=False, worker="process")
     answer(monitor)
-    assert monitor.flush()
+    assert monitor.flush(60)
     process = alone._process
     assert process is not None
-    monitor.close()
+    assert monitor.close(60)
     assert process.returncode == 0
 
 

@@ -307,17 +307,20 @@ def test_texts_too_long_for_the_builtin_judge_have_a_cause_of_their_own(servers,
 
 
 class Slow:
-    """Replies after a while; notes how many were in flight."""
+    """Replies after a while, or once so many are in flight; notes how many were."""
 
-    def __init__(self, latency_s):
+    def __init__(self, latency_s=0.0, *, until=0):
         self.latency_s = latency_s
         self.now, self.most = 0, 0
-        self.lock = threading.Lock()
+        self.lock = threading.Condition()
+        self.until = until
 
     def __call__(self, request):
         with self.lock:
             self.now += 1
             self.most = max(self.most, self.now)
+            self.lock.notify_all()
+            assert self.lock.wait_for(lambda: self.most >= self.until, 60)
         time.sleep(self.latency_s)
         with self.lock:
             self.now -= 1
@@ -327,13 +330,13 @@ class Slow:
 @pytest.mark.slow
 def test_many_in_flight_and_more_behind_them(servers, reports, monitors):
     """Never more at once than allowed, all of those at once, and every answer is scored."""
-    slow = Slow(0.5)
+    slow = Slow(until=40)
     servers[0].always(slow)
     monitor = monitors(judge={"concurrency": 40})
     for number in range(160):
         monitor.observe(told(number))
     assert monitor.flush(60)
-    assert 30 <= slow.most <= 40
+    assert slow.most == 40
     found = outcomes(monitor.registry, judge="openai/first", evaluator="faithfulness")
     assert found == {"scored": 160}
 

@@ -154,7 +154,7 @@ def test_nobody_else_reads_or_locks_it(tmp_path):
     modes = {
         path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "state").iterdir()
     }
-    assert modes == {"thing.json": 0o600, "thing.json.lock": 0o600}
+    assert modes == dict.fromkeys(("thing.json", "thing.json.lock", "thing.json.turn"), 0o600)
     assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
 
 
@@ -199,6 +199,37 @@ def test_a_lock_that_is_not_let_go_is_an_error_soon_and_then_at_once(file, monke
     kept(other, a=1)
     assert [r.levelname for r in caplog.records].count("WARNING") == 1
     assert [p.name for p in file.path.parent.glob("*.tmp")] == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there a file serves one process")
+def test_who_waits_for_the_lock_is_before_who_lets_go_and_comes_again(file, monkeypatch):
+    """However seldom the one that waits gets to look: else it would be locked out for a minute."""
+    monkeypatch.setattr("ragmonitor.state.state_file.PATIENCE_S", 0.0)
+    waits, comes_again, order = threading.Event(), threading.Event(), list[str]()
+
+    def sleep(_: float) -> None:
+        if threading.current_thread() is waiter:
+            waits.set()
+            assert comes_again.wait(60)
+        else:
+            comes_again.set()
+
+    def wait() -> None:
+        with file.alone():
+            order.append("waiter")
+
+    monkeypatch.setattr("ragmonitor.state.state_file.time.sleep", sleep)
+    monkeypatch.setattr("ragmonitor.state.state_file.LOCK_WAIT_S", 60.0)
+    waiter = threading.Thread(target=wait)
+    other = StateFile(file.path, version=3)
+    with other.alone():
+        waiter.start()
+        assert waits.wait(60)
+    with other.alone():
+        order.append("other")
+    comes_again.set()
+    waiter.join(60)
+    assert order == ["waiter", "other"]
 
 
 FORKER = """
