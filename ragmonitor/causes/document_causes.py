@@ -7,7 +7,7 @@ import time
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ragmonitor import metrics
 from ragmonitor.causes.candidates import LISTED_FROM, CandidateCause
@@ -48,27 +48,20 @@ MAX_EXAMPLES: Final = 10
 RECORD_EVERY_S: Final = 6.0
 _MAX_BAD: Final = 40
 """Bad answers that are kept as examples, over all documents."""
+_SUPPORTED: Final = Verdict.SUPPORTED
+"""An attribute of an enumeration takes as long to read as ten of this."""
+_CONTRADICTED: Final = Verdict.CONTRADICTED
 _SLOT_S: Final = 30.0
 _SLOTS: Final = 5_760
 """Two days."""
 
 
-class _Known(NamedTuple):
-    """What the judge of quality says of an answer."""
-
-    rate: float
-    """The common sampling rate; 0: it could not be drawn."""
-    stake: float
-    """rate / inclusion probability over its maximum, up to 1; 0: there is no verdict."""
-    weight: float
-    """1 / inclusion probability; 0: there is no verdict."""
-    scored: bool
-    """The hallucination rate applies to it."""
-    bad: bool
-    assessment: Assessment | None
-
-
-_UNKNOWN: Final = _Known(0.0, 0.0, 0.0, scored=False, bad=False, assessment=None)
+_Known = tuple[float, float, float, bool, bool, Assessment | None]
+"""What the judge of quality says of an answer. The common sampling rate, 0 if it could not be
+drawn; rate / inclusion probability over its maximum, up to 1, and 1 / inclusion probability, both 0
+without a verdict; whether the hallucination rate applies to it; whether it is bad; the rest. A
+plain tuple: one is made of every answer."""
+_UNKNOWN: Final[_Known] = (0.0, 0.0, 0.0, False, False, None)
 
 
 class Documents(Part):
@@ -126,12 +119,9 @@ class Documents(Part):
     def add(self, answer: Answer) -> Sequence[Observation]:
         """Take in one answer."""
         self._answers += 1
-        interaction, known = answer.interaction, self._known(answer)
-        others, at_s, session = self._others, answer.at_s, interaction.session_id
+        interaction, known, at_s = answer.interaction, self._known(answer), answer.at_s
         rate, stake, weight, scored, is_bad, assessment = known
-        bad, signed = float(is_bad), -weight if is_bad else weight
-        ratings = (assessment and assessment.chunk_relevance) or ()
-        kept = self._table.known
+        table, kept = self._table, self._table.known
         keys: list[Hashable] = []
         shown: dict[Hashable, Document] = {}
         # Mostly the chunks that were retrieved are those that were shown, or share their metadata.
@@ -142,27 +132,15 @@ class Documents(Part):
                 sources[id(chunk.metadata)] = source
             key = source or chunk.id or hash(chunk.text)
             keys.append(key)
-            if key in shown:
-                continue
-            document = kept(key) or self._table.new(key, chunk, others, at_s)
-            shown[key] = document
-            document.shown += 1
-            document.last_s = at_s
-            if weight:
-                document.judged += 1
-                document.weight += weight
-                if ratings:
-                    document.rated += 1
-                if scored:
-                    document.note(at_s, signed)
-                # Answers of a session are alike: as evidence, those in a row count for one.
-                if session and stake:
-                    if document.session == session:
-                        continue
-                    document.session = session
-            document.evidence.add(others, rate, stake, bad, at_s)
+            if key not in shown:
+                shown[key] = document = kept(key) or table.new(key, chunk, self._others, at_s)
+                document.shown += 1
         turns = [self._retrieved(each, shown, sources, at_s) for each in interaction.retrievals]
-        others.add(rate, stake, bad)
+        paired = self._others.add(rate, stake, float(is_bad), at_s)
+        signed = -weight if is_bad else weight if scored else 0.0
+        is_rated = bool(assessment and assessment.chunk_relevance)
+        session = interaction.session_id if stake else ""
+        table.add(shown.values(), (paired, at_s, weight, signed, is_rated, session))
         if weight:
             self._judged += 1
             self._learn(answer, known, keys, shown, turns)
@@ -176,16 +154,15 @@ class Documents(Part):
         at_s: float,
     ) -> set[Hashable]:
         """Return the keys of what was retrieved, and count the documents that were not shown."""
-        keys = {
-            sources.get(id(chunk.metadata)) or key_of(chunk): chunk for chunk in retrieval.chunks
-        }
-        if keys.keys() != shown.keys():
-            for key, chunk in keys.items():
+        keys = [sources.get(id(chunk.metadata)) or key_of(chunk) for chunk in retrieval.chunks]
+        found = set(keys)
+        if found != shown.keys():
+            for key, chunk in dict(zip(keys, retrieval.chunks, strict=True)).items():
                 if key not in shown:
                     table = self._table
                     document = table.known(key) or table.new(key, chunk, self._others, at_s)
                     document.unshown += 1
-        return set(keys)
+        return found
 
     def _known(self, answer: Answer) -> _Known:
         completed = answer.completed
@@ -198,13 +175,13 @@ class Documents(Part):
                 return _UNKNOWN
             rate = decision.rate
             if answer.judged is None:
-                return _UNKNOWN._replace(rate=rate)
+                return rate, 0.0, 0.0, False, False, None
             found, weight = answer.judged[0][1], answer.weight
             stake = min(1.0, decision.importance_weight / MAX_IMPORTANCE_WEIGHT)
         if found is None:
-            return _UNKNOWN._replace(rate=rate)
+            return rate, 0.0, 0.0, False, False, None
         bad = found.scored and found.value > 0
-        return _Known(rate, stake, weight, found.scored, bad, report.assessment)
+        return rate, stake, weight, found.scored, bad, report.assessment
 
     def _learn(
         self,
@@ -215,19 +192,16 @@ class Documents(Part):
         turns: Sequence[set[Hashable]],
     ) -> None:
         """Take in what the judge of quality said of an answer and of its chunks."""
-        at_s, weight, bad, assessment = answer.at_s, known.weight, known.bad, known.assessment
-        if known.scored:
+        at_s, (_, _, weight, is_scored, bad, assessment) = answer.at_s, known
+        if is_scored:
             self._slot(at_s, weight, bad)
         ratings = (assessment and assessment.chunk_relevance) or ()
-        relevant = {
-            key for key, rating in zip(keys, ratings, strict=False) if rating >= RELEVANT_FROM
-        }
+        rated = zip(keys, ratings, strict=False)
+        relevant = {key for key, rating in rated if rating >= RELEVANT_FROM}
         for key in relevant:
             shown[key].relevant += 1
-        for turn, (retrieval, found) in enumerate(
-            zip(answer.interaction.retrievals, turns, strict=True), start=1
-        ):
-            hop = self._hops.of(retrieval.name, turn)
+        for at, found in enumerate(turns):
+            hop = self._hops.of(answer.interaction.retrievals[at].name, at + 1)
             hop.add(found, shown, relevant, weight, bad=bad)
         if assessment is not None:
             self._rested(assessment, keys, shown, weight)
@@ -237,10 +211,9 @@ class Documents(Part):
 
     def _slot(self, at_s: float, weight: float, bad: bool) -> None:
         slots = self._slots
-        start = at_s // _SLOT_S * _SLOT_S
         # Answers are completed in another order than they were given: by minutes at most.
-        if not slots or slots[-1][0] < start:
-            slots.append((start, [0.0] * 6))
+        if not slots or at_s >= slots[-1][0] + _SLOT_S:
+            slots.append((at_s // _SLOT_S * _SLOT_S, [0.0] * 6))
         add_verdict(slots[-1][1], weight, bad)
 
     def _rested(
@@ -253,11 +226,12 @@ class Documents(Part):
         """Count the documents that sentences rest on, and those that contradict them."""
         supporting: set[Hashable] = set()
         contradicting: set[Hashable] = set()
+        count = len(keys)
         for sentence in assessment.sentences or ():
-            if sentence.verdict is Verdict.SUPPORTED:
-                supporting.update([keys[at] for at in sentence.chunks if at < len(keys)])
-            elif sentence.verdict is Verdict.CONTRADICTED:
-                contradicting.update([keys[at] for at in sentence.chunks[:1] if at < len(keys)])
+            if sentence.verdict is _SUPPORTED:
+                supporting.update([keys[at] for at in sentence.chunks if at < count])
+            elif sentence.verdict is _CONTRADICTED:
+                contradicting.update([keys[at] for at in sentence.chunks[:1] if at < count])
         for key in supporting:
             shown[key].rests_on += 1
             shown[key].rests_on_weight += weight
@@ -304,6 +278,7 @@ class Documents(Part):
 
     def tick(self) -> Sequence[Observation]:
         """Compare questions and chunks that wait for it: a few each time."""
+        self._table.add_up()
         self._compare()
         return ()
 

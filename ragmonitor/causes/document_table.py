@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import math
 from array import array
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from ragmonitor.causes.paired_evidence import Others, PairedEvidence
+from ragmonitor.causes.paired_evidence import Others, PairedAnswer, PairedEvidence
 from ragmonitor.export.content import ContentPolicy
 from ragmonitor.records import Chunk, Moments
 
@@ -17,6 +17,8 @@ CAPACITY: Final = 2_000
 MAX_VERDICTS: Final = 256
 """The newest verdicts of a document, from which its share of hallucinated answers follows."""
 MAX_NAME: Final = 200
+MAX_WAITING: Final = 256
+"""Answers that are added up at once."""
 
 
 def key_of(chunk: Chunk) -> Hashable:
@@ -40,6 +42,13 @@ def name_of(chunk: Chunk, policy: ContentPolicy) -> str:
     text = (source or chunk.text).encode("utf-8", "replace")
     digest = hashlib.blake2b(text, key=policy.key[:64], digest_size=6).hexdigest()
     return f"document-{digest}"
+
+
+ShownFor = tuple[PairedAnswer, float, float, float, bool, str]
+"""One answer, for the documents that it was shown: as evidence; when it was given, in seconds since
+the epoch; 1 / inclusion probability, 0 without a verdict; the same, negative if it is hallucinated,
+0 if that does not apply; whether the judge rated its chunks; its session, empty if it has none or
+says nothing as evidence."""
 
 
 class Verdict(NamedTuple):
@@ -94,13 +103,29 @@ class Document:
         """Answers that it was retrieved for."""
         return self.shown + self.unshown
 
-    def note(self, at_s: float, signed: float) -> None:
-        """Keep a verdict on an answer that it was shown for.
+    def add(self, answers: Sequence[ShownFor]) -> None:
+        """Take in answers that it was shown for, but for their number, which `shown` is.
 
-        Args:
-            at_s: When the answer was given.
-            signed: 1 / inclusion probability; negative: the answer is hallucinated.
+        As evidence, answers of a session that come in a row count for one: they are alike.
         """
+        evidence = []
+        for paired, at_s, weight, signed, is_rated, session in answers:
+            if weight:
+                self.judged += 1
+                self.weight += weight
+                if is_rated:
+                    self.rated += 1
+                if signed:
+                    self._note(at_s, signed)
+                if session:
+                    if self.session == session:
+                        continue
+                    self.session = session
+            evidence.append(paired)
+        self.last_s = answers[-1][1]
+        self.evidence.add(evidence)
+
+    def _note(self, at_s: float, signed: float) -> None:
         times = self._times
         if len(times) < MAX_VERDICTS:
             times.append(at_s)
@@ -171,6 +196,9 @@ class DocumentTable:
         self._policy = policy
         self._capacity = capacity
         self._documents: dict[Hashable, Document] = {}
+        self._waiting: dict[Document, list[ShownFor]] = {}
+        """Answers that are taken in together, which takes half the time."""
+        self._waiting_answers = 0
         self.known = self._documents.get
         """Returns the document of a key, or None; whoever asks counts it: `shown` or `unshown`."""
         self.forgotten = 0
@@ -182,6 +210,7 @@ class DocumentTable:
 
     def __iter__(self) -> Iterator[Document]:
         """Yield the documents that are kept."""
+        self.add_up()
         return iter(self._documents.values())
 
     def new(self, key: Hashable, chunk: Chunk, others: Others, at_s: float) -> Document:
@@ -191,6 +220,24 @@ class DocumentTable:
         new = Document(name_of(chunk, self._policy), chunk.id[:MAX_NAME], others, at_s)
         self._documents[key] = new
         return new
+
+    def add(self, documents: Iterable[Document], answer: ShownFor) -> None:
+        """Take in an answer for the documents that it was shown, each once."""
+        waiting = self._waiting
+        for document in documents:
+            if document in waiting:
+                waiting[document].append(answer)
+            else:
+                waiting[document] = [answer]
+        self._waiting_answers += 1
+        if self._waiting_answers >= MAX_WAITING:
+            self.add_up()
+
+    def add_up(self) -> None:
+        """Give the documents the answers that wait."""
+        waiting, self._waiting, self._waiting_answers = self._waiting, {}, 0
+        for document, answers in waiting.items():
+            document.add(answers)
 
     def _trim(self) -> None:
         documents = self._documents

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from math import exp, log1p, log2
 from typing import Final
@@ -18,20 +19,37 @@ _MEMORY: Final = 0.1
 _REST_MEMORY: Final = 0.005
 _TYPICAL_MEMORY: Final = 0.05
 _MAX_E: Final = 1e12
+_FIRST_TARGET: Final = 0.3
+_LEAST_TARGET: Final = 0.15
+_MOST_TARGET: Final = 0.95
 MAX_WAITING: Final = 8
 """Answers of a kind in one block, the newest ones: of a kind that nearly all answers are of."""
 
 
-@lru_cache(maxsize=4_096)
+_TABLE_SIZE: Final = 8_192
+
+
 def _begins_at(block: int) -> float:
     """Return the share of the evidence that begins at a block, from 0 on."""
     return _begins_from(block) - _begins_from(block + 1)
 
 
-@lru_cache(maxsize=4_096)
 def _begins_from(block: int) -> float:
     """Return the share of the evidence that begins at a block or later."""
     return 1 / log2(block + 2)
+
+
+@lru_cache(maxsize=1)
+def _first_shares() -> tuple[float, ...]:
+    """Return `_begins_at` of the first `_TABLE_SIZE` blocks."""
+    return tuple(map(_begins_at, range(_TABLE_SIZE)))
+
+
+PairedAnswer = tuple[float, ...]
+"""One answer as evidence, beside the sums over all answers: when it was given, its sampling rate,
+weight and badness, as `Others.add` has them; `sampled`, `seen` and `seen_bad` of `Others`, each
+before it and with it; `typical` and `rate` before it; the least share of bad answers that a kind is
+betted on to have after it, and the stake on that. A plain tuple: one is made of every answer."""
 
 
 class Others:
@@ -51,21 +69,38 @@ class Others:
         self.typical = 1.0
         """About the importance weight of the judged ones of late."""
 
-    def add(self, rate: float, weight: float, bad: float) -> None:
-        """Take in one answer, after every kind that it is of.
+    def add(self, rate: float, weight: float, bad: float, at_s: float) -> PairedAnswer:
+        """Take in one answer, and return it beside the sums before it.
 
         Args:
             rate: The common sampling rate as it was decided, 0 to 1.
             weight: rate / inclusion probability, over its maximum; 0: no verdict.
             bad: 0 (good) to 1.
+            at_s: When it was given, in seconds since the epoch.
         """
-        self.sampled += rate
+        m, typical, sampled = self.rate, self.typical, self.sampled
+        seen, seen_bad = self.seen, self.seen_bad
+        # On twice the others' rate at least: a kind that was good may turn bad.
+        target = 2 * m if m > _LEAST_TARGET / 2 else _LEAST_TARGET
+        stake = _stake(target, m, typical)
+        sampled_with, seen_with, bad_with = sampled + rate, seen + weight, seen_bad + weight * bad
+        self.sampled, self.seen, self.seen_bad = sampled_with, seen_with, bad_with
         if weight:
-            self.seen += weight
-            self.seen_bad += weight * bad
-            rate_now = self.rate + _REST_MEMORY * weight * (bad - self.rate)
-            self.rate = min(0.9, max(0.01, rate_now))
-            self.typical += _TYPICAL_MEMORY * (weight - self.typical)
+            rate_now = m + _REST_MEMORY * weight * (bad - m)
+            self.rate = 0.9 if rate_now > 0.9 else 0.01 if rate_now < 0.01 else rate_now
+            self.typical = typical + _TYPICAL_MEMORY * (weight - typical)
+        # fmt: off
+        return (at_s, rate, weight, bad, sampled, sampled_with, seen, seen_with, seen_bad, bad_with,
+                typical, m, target, stake)
+        # fmt: on
+
+
+def _stake(target: float, m: float, typical: float) -> float:
+    """Return what a block bets on a share of bad answers, where that of the others is `m`."""
+    # Conditions, since `min` and `max` take three times as long. The target is above m.
+    stake = ((target if target < _MOST_TARGET else _MOST_TARGET) - m) / (1 - m) / typical
+    # An answer that is drawn with the common rate has half of the greatest weight.
+    return (stake if stake < _MAX_LOSS else _MAX_LOSS) / m
 
 
 class PairedEvidence:
@@ -106,7 +141,7 @@ class PairedEvidence:
             others: The sums over all answers, before the first of this kind.
             at_s: Seconds since the epoch.
         """
-        self._bad = 0.3
+        self._bad = _FIRST_TARGET
         """The share of bad answers of this kind that is betted on."""
         self._old = self._young = 0.0
         """The evidence of two lives, of which the younger one began half a life later."""
@@ -116,76 +151,87 @@ class PairedEvidence:
         self._sampled, self._seen, self._seen_bad = others.sampled, others.seen, others.seen_bad
         self._waiting: tuple[tuple[float, float, float], ...] = ()
         """Sampling rates, weights and badness of the answers of the block so far."""
-        self._choose(others)
+        self._m = others.rate
+        target = max(_LEAST_TARGET, 2 * self._m, self._bad)
+        self._stake = _stake(target, self._m, others.typical)
 
-    def add(self, others: Others, rate: float, weight: float, bad: float, at_s: float) -> None:
-        """Take in one answer of this kind; arguments as of `Others.add`, which comes afterwards."""
-        # Written out, and no attribute read twice: this runs for every document of every answer.
-        sampled = others.sampled
-        between = sampled - self._sampled
-        self._sampled = sampled + rate
-        if weight:
-            self._bad += _MEMORY * weight * (bad - self._bad)
-        if rate <= 0:
-            return
-        if between <= 0:
-            self._waiting = (*self._waiting[1 - MAX_WAITING :], (rate, weight, bad))
-            self._seen += weight
-            self._seen_bad += weight * bad
-            return
-        if at_s >= self._until_s:
-            self._renew(at_s)
-        m, stake, waiting = self._m, self._stake, self._waiting
-        of_kind = rate
-        if waiting:
-            waiting = waiting[1 - MAX_WAITING :]
-            of_kind += sum([each for each, _, _ in waiting])
-            self._waiting = ()
-        ratio = of_kind / between
-        of_others = stake * ratio
-        if of_others * (1 - m) > _MAX_LOSS:
-            of_others = _MAX_LOSS / (1 - m)
-            stake = of_others / ratio
-        seen, seen_bad = others.seen, others.seen_bad
-        bad_between = seen_bad - self._seen_bad
-        # log(1 + k x) >= k log(1 + x) for a weight k up to 1: sums are all that is needed.
-        evidence = (seen - self._seen - bad_between) * log1p(of_others * m)
-        if bad_between:
-            evidence += bad_between * log1p(-of_others * (1 - m))
-        factor = exp(evidence) * (1 + weight * stake * (bad - m))
-        for _, weight_before, bad_before in waiting:
-            factor *= 1 + weight_before * stake * (bad_before - m)
-        blocks = self._old_blocks
-        self._old = (self._old + _begins_at(blocks)) * factor
-        self._old_blocks = blocks + 1
-        blocks = self._young_blocks
-        self._young = (self._young + _begins_at(blocks)) * factor
-        self._young_blocks = blocks + 1
-        if self._old > _MAX_E or self._young > _MAX_E:
-            self._old, self._young = min(_MAX_E, self._old), min(_MAX_E, self._young)
-        # `others` does not hold this answer yet: what it adds is no part of the next block.
-        self._seen, self._seen_bad = seen + weight, seen_bad + weight * bad
-        self._choose(others)
+    def add(self, answers: Iterable[PairedAnswer]) -> None:
+        """Take in answers of this kind, in the order in which `Others.add` returned them."""
+        # Written out, in local variables: this runs for every document of every answer.
+        own, m, stake, waiting = self._bad, self._m, self._stake, self._waiting
+        last, last_seen, last_bad = self._sampled, self._seen, self._seen_bad
+        old, young, until_s = self._old, self._young, self._until_s
+        old_blocks, young_blocks, shares = self._old_blocks, self._young_blocks, _first_shares()
+        # fmt: off
+        for (at_s, rate, weight, bad, sampled, sampled_with, seen, seen_with, seen_bad, bad_with,
+             typical, others, usual, bet) in answers:
+            # fmt: on
+            between, last = sampled - last, sampled_with
+            if weight:
+                own += _MEMORY * weight * (bad - own)
+            if rate <= 0:
+                continue
+            if between <= 0:
+                waiting = (*waiting[1 - MAX_WAITING :], (rate, weight, bad))
+                last_seen += weight
+                last_bad += weight * bad
+                continue
+            if at_s >= until_s:
+                old, old_blocks, until_s = self._next_life(at_s, until_s, young, young_blocks)
+                young, young_blocks = 0.0, 0
+            bad_between = seen_bad - last_bad
+            good_between = seen - last_seen - bad_between
+            # What this answer adds is no part of the next block.
+            last_seen, last_bad = seen_with, bad_with
+            factor = 1.0
+            if weight or good_between or bad_between or waiting:
+                ratio = rate / between
+                if waiting:
+                    waiting = waiting[1 - MAX_WAITING :]
+                    ratio = (rate + sum([each for each, _, _ in waiting])) / between
+                of_others = stake * ratio
+                if of_others * (1 - m) > _MAX_LOSS:
+                    of_others = _MAX_LOSS / (1 - m)
+                    stake = of_others / ratio
+                # log(1 + k x) >= k log(1 + x) for a weight k up to 1: sums are all that is needed.
+                evidence = good_between * log1p(of_others * m)
+                if bad_between:
+                    evidence += bad_between * log1p(-of_others * (1 - m))
+                factor = exp(evidence) * (1 + weight * stake * (bad - m))
+                for _, weight_before, bad_before in waiting:
+                    factor *= 1 + weight_before * stake * (bad_before - m)
+                waiting = ()
+            if old_blocks < _TABLE_SIZE:  # the younger life has no more blocks
+                old = (old + shares[old_blocks]) * factor
+                young = (young + shares[young_blocks]) * factor
+            else:
+                old = (old + _begins_at(old_blocks)) * factor
+                young = (young + _begins_at(young_blocks)) * factor
+            old_blocks += 1
+            young_blocks += 1
+            if old > _MAX_E or young > _MAX_E:
+                old, young = min(_MAX_E, old), min(_MAX_E, young)
+            m, stake = others, bet if own <= usual else _stake(own, others, typical)
+        self._bad, self._m, self._stake, self._waiting = own, m, stake, waiting
+        self._sampled, self._seen, self._seen_bad = last, last_seen, last_bad
+        self._old, self._young, self._until_s = old, young, until_s
+        self._old_blocks, self._young_blocks = old_blocks, young_blocks
 
-    def _choose(self, others: Others) -> None:
-        """Choose what the next block bets, by the verdicts so far."""
-        self._m = rate = others.rate
-        # On twice the others' rate at least: a kind that was good may turn bad.
-        target = min(0.95, max(0.15, 2 * rate, self._bad))
-        stake = max(0.0, target - rate) / (1 - rate)
-        # An answer that is drawn with the common rate has half of the greatest weight.
-        self._stake = min(_MAX_LOSS, stake / others.typical) / rate
-
-    def _renew(self, at_s: float) -> None:
-        """Let the older life end: the younger one takes its place."""
-        is_next = at_s < self._until_s + _HALF_S
-        self._old, self._old_blocks = (self._young, self._young_blocks) if is_next else (0.0, 0)
-        self._young, self._young_blocks = 0.0, 0
-        self._until_s = (at_s // _HALF_S + 1) * _HALF_S
+    @staticmethod
+    def _next_life(
+        at_s: float, until_s: float, young: float, young_blocks: int
+    ) -> tuple[float, int, float]:
+        """Return what the older life becomes as it ends: the younger one, if that goes on."""
+        is_next = at_s < until_s + _HALF_S
+        next_s = (at_s // _HALF_S + 1) * _HALF_S
+        return (young, young_blocks, next_s) if is_next else (0.0, 0, next_s)
 
     def e_value(self, at_s: float) -> float:
         """Return the evidence now: an e-value, 1 where nothing is known."""
         if at_s >= self._until_s:
-            self._renew(at_s)
+            self._old, self._old_blocks, self._until_s = self._next_life(
+                at_s, self._until_s, self._young, self._young_blocks
+            )
+            self._young, self._young_blocks = 0.0, 0
         old = self._old + _begins_from(self._old_blocks)
         return (old + self._young + _begins_from(self._young_blocks)) / 2

@@ -73,8 +73,10 @@ class RetrievalHops:
 
     def of(self, name: str, turn: int) -> RetrievalHop:
         """Return what is known of a retriever at a turn, counted from 1."""
-        name, turn = name[:_MAX_NAME], min(turn, MAX_HOPS)
         known = self._hops.get((name, turn))
+        if known is None:
+            name, turn = name[:_MAX_NAME], min(turn, MAX_HOPS)
+            known = self._hops.get((name, turn))
         if known is None:
             if len(self._hops) >= MAX_KINDS:
                 name = OTHERS

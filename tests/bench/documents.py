@@ -154,10 +154,10 @@ def judged_until_named(
         probability = judged * (1.5 if is_bad else 0.75)
         drawn = rng.random() < probability
         weight = judged / probability / 2 if drawn else 0.0
+        answer = others.add(judged, weight, float(is_bad), 0.0)
         for at in names:
-            evidence[at].add(others, judged, weight, float(is_bad), 0.0)
+            evidence[at].add([answer])
             shown[at] += 1
-        others.add(judged, weight, float(is_bad))
         of_it += drawn and 0 in names and turn >= half
         if turn % 20 == 0:
             e_values = [each.e_value(0.0) for each in evidence]

@@ -23,9 +23,9 @@ def _mean_e(theta: float, kinds: list[bool], drawn_with: list[float], rate: floa
         for is_of_kind, probability, (drawn, bad) in zip(kinds, drawn_with, outcomes, strict=True):
             chance *= probability * (theta if bad else 1 - theta) if drawn else 1 - probability
             weight = drawn * rate / probability / 2
+            answer = others.add(rate, weight, bad, 0.0)
             if is_of_kind:
-                evidence.add(others, rate, weight, bad, 0.0)
-            others.add(rate, weight, bad)
+                evidence.add([answer])
         mean += chance * evidence.e_value(0.0)
     return mean
 
@@ -50,9 +50,8 @@ def test_evidence_grows_with_a_kind_that_is_bad():
     evidence = PairedEvidence(others, 0.0)
     for _ in range(20):
         for _ in range(4):
-            others.add(1.0, 1.0, 0.0)
-        evidence.add(others, 1.0, 1.0, 1.0, 0.0)
-        others.add(1.0, 1.0, 1.0)
+            others.add(1.0, 1.0, 0.0, 0.0)
+        evidence.add([others.add(1.0, 1.0, 1.0, 0.0)])
     assert evidence.e_value(0.0) > 10_000
 
 
@@ -61,9 +60,8 @@ def test_evidence_is_of_two_days_at_most():
     others = Others()
     evidence = PairedEvidence(others, 0.0)
     for _ in range(20):
-        others.add(1.0, 1.0, 0.0)
-        evidence.add(others, 1.0, 1.0, 1.0, 0.0)
-        others.add(1.0, 1.0, 1.0)
+        others.add(1.0, 1.0, 0.0, 0.0)
+        evidence.add([others.add(1.0, 1.0, 1.0, 0.0)])
     assert evidence.e_value(LIFE_S / 4) > 100
     assert evidence.e_value(2 * LIFE_S) == pytest.approx(1.0)
 
@@ -73,8 +71,7 @@ def test_a_kind_that_every_answer_is_of_is_compared_with_nothing():
     others = Others()
     evidence = PairedEvidence(others, 0.0)
     for _ in range(50):
-        evidence.add(others, 1.0, 1.0, 1.0, 0.0)
-        others.add(1.0, 1.0, 1.0)
+        evidence.add([others.add(1.0, 1.0, 1.0, 0.0)])
     assert evidence.e_value(0.0) == 1.0
 
 
@@ -92,9 +89,9 @@ def _names_any(seed: int, kinds: int = 20, answers: int = 600) -> bool:
         weight = 0.2 / probability / 2 if drawn else 0.0
         # In the second half other kinds come than in the first.
         first = 0 if turn < answers / 2 else kinds // 2
+        answer = others.add(0.2, weight, float(bad), 0.0)
         for at in rng.sample(range(first, first + kinds // 2), 3):
-            evidence[at].add(others, 0.2, weight, float(bad), 0.0)
-        others.add(0.2, weight, float(bad))
+            evidence[at].add([answer])
         if turn % 50 == 0:
             e_values = [each.e_value(0.0) for each in evidence]
             if discovered(e_values, [1.0] * kinds, kinds):
