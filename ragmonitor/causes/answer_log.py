@@ -125,8 +125,9 @@ class AnswerLog:
 
     def _row(self, answer: Answer, found: Outcomes, turn: int, copies: float) -> Row:
         interaction, completed = answer.interaction, answer.completed
-        signals = tuple(signal for signal, _ in found)
+        signals = tuple([signal for signal, _ in found])
         decision, session = completed.decision, interaction.session_id
+        score = interaction.chunks[0].score if interaction.chunks else None
         cluster = zlib.crc32((session or interaction.id).encode("utf-8", "replace"))
         return Row(
             answer.at_s,
@@ -134,13 +135,11 @@ class AnswerLog:
             bool(session) and answer.group >= 0,
             self._names.of(answer, turn),
             interaction.latency_s,
-            interaction.chunks[0].score
-            if interaction.chunks and interaction.chunks[0].score is not None
-            else math.nan,
+            math.nan if score is None else score,
             answer.weight if self._is_sampled else 1.0,
             decision.importance_weight if self._is_sampled and decision else 1.0,
             copies,
             completed.prediction.expected.get(HALLUCINATION, _NOTHING),
             self._signals.setdefault(signals, signals),
-            tuple(each.value if each is not None and each.scored else None for _, each in found),
+            tuple([each.value if each and each.scored else None for _, each in found]),
         )

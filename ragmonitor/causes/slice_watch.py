@@ -127,6 +127,7 @@ class SliceWatch:
 
     def clear(self) -> None:
         """Forget the parent's answers."""
+        self._adopted_signals: frozenset[str] = frozenset()
         self._adopted: frozenset[str] = frozenset()
         self._signals: dict[Slice, tuple[str, str]] = {}
         """Of the slices that have an alarm: its name and its signal."""
@@ -166,13 +167,15 @@ class SliceWatch:
             self._looked_s, self._looked_at = now_s, max(MIN_ANSWERS, int(LOOK_GROWTH * self._seen))
             self._look(log, now_s)
         adopted = self._alarms.adopted()
-        self._adopted = frozenset(map(slice_of, adopted))
-        self._signals = {
-            (name[:at], name[at + 1 :]): (name, slice_signal(HALLUCINATION, name))
-            for name in self._adopted
-            for at in range(len(name))
-            if name[at] == "="  # which may stand in an attribute's name, too
-        }
+        if adopted.keys() != self._adopted_signals:
+            self._adopted_signals = frozenset(adopted)
+            self._adopted = frozenset(map(slice_of, adopted))
+            self._signals = {
+                (name[:at], name[at + 1 :]): (name, slice_signal(HALLUCINATION, name))
+                for name in self._adopted
+                for at in range(len(name))
+                if name[at] == "="  # which may stand in an attribute's name, too
+            }
         if self._suspect is not None:
             rising = [
                 (monitor.detector.evidence, slice_of(signal))

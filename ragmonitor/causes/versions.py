@@ -110,8 +110,9 @@ class Versions(Part):
 
     def clear(self) -> None:
         """Forget what the parent of a forked process will keep."""
-        self._waiting: list[tuple[list[tuple[str, str]], Answer]] = []
-        """Answers that are added up at the next tick, with their versions."""
+        self._waiting: list[tuple[list[tuple[str, str]], Row, Example | None]] = []
+        """Answers that are added up at the next tick, with their versions; the texts of bad ones
+        alone."""
         self._sums = VersionSums()
         self._unshared = Arms()
         """Not yet in the file."""
@@ -138,7 +139,7 @@ class Versions(Part):
         """Take in one completed answer."""
         versions = self._values(answer.interaction)
         if versions:
-            self._waiting.append((versions, answer))
+            self._waiting.append((versions, self._row(answer), self._example(answer)))
             if len(self._waiting) >= MAX_WAITING:
                 self._add_up()
         return ()
@@ -152,15 +153,14 @@ class Versions(Part):
 
     def _add_up(self) -> None:
         waiting, self._waiting = self._waiting, []
-        batches: dict[tuple[str, str, int], list[tuple[Row, Answer]]] = {}
-        for versions, answer in waiting:
-            row = self._row(answer)
+        batches: dict[tuple[str, str, int], list[tuple[Row, Example | None]]] = {}
+        for versions, row, example in waiting:
             for by, value in versions:
-                key = by, value, int(row.at_s // SLOT_S)
-                batches.setdefault(key, []).append((row, answer))
+                key = by, value, int(row[0] // SLOT_S)
+                batches.setdefault(key, []).append((row, example))
         for (by, value, slot), batch in batches.items():
             rows = [row for row, _ in batch]
-            times = [row.at_s for row in rows]
+            times = [row[0] for row in rows]
             arm = self._unshared.arm(by, value, min(times))
             if arm is None:
                 continue
@@ -170,8 +170,10 @@ class Versions(Part):
                 sums[:] = map(add, sums, amounts)
                 for at, amount in enumerate(amounts):
                     counters[at if amount >= 0 else at + len(FIELDS)] += abs(amount)
-            for _, answer in batch:
-                self._keep_example(by, value, answer)
+            for _, example in batch:
+                if example is not None:
+                    kept = self._examples.setdefault((by, value), deque(maxlen=EXAMPLES))
+                    kept.append(example)
 
     def _values(self, interaction: Interaction) -> list[tuple[str, str]]:
         """Return the versions that an answer belongs to."""
@@ -228,22 +230,20 @@ class Versions(Part):
                 self._counted[key] = counters
         return counters
 
-    def _keep_example(self, by: str, value: str, answer: Answer) -> None:
+    def _example(self, answer: Answer) -> Example | None:
+        """Return a bad answer as an example; None: it is not bad."""
         verdict = answer.hallucination
         report = answer.completed.judged
         if self._judge is None:
             verdict, report = answer.builtin[0][1], answer.completed.builtin
         if verdict is None or not verdict.value or report is None:
-            return
-        kept = self._examples.setdefault((by, value), deque(maxlen=EXAMPLES))
-        kept.append(
-            Example(
-                interaction=answer.interaction,
-                assessment=report.assessment,
-                badness=verdict.value,
-                at_s=answer.at_s,
-                target=answer.completed.target,
-            )
+            return None
+        return Example(
+            interaction=answer.interaction,
+            assessment=report.assessment,
+            badness=verdict.value,
+            at_s=answer.at_s,
+            target=answer.completed.target,
         )
 
     # --- exchanging -----------------------------------------------------------------------------

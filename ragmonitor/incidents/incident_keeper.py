@@ -125,7 +125,8 @@ class IncidentKeeper:
 
     def _begin(self) -> None:
         self._owner = f"{os.getpid()}-{secrets.token_hex(4)}"
-        self._suspects: dict[str, BadAnswer] = {}
+        self._suspects: dict[str, Report | BadAnswer] = {}
+        """What an incident would quote, which is worked out once one asks for it."""
         self._snapshot = Snapshot()
         self._due_s = -math.inf
         self._began_s = -math.inf
@@ -142,15 +143,8 @@ class IncidentKeeper:
         assessment = report.assessment
         if report.role != self._role or assessment is None or not assessment.hallucinated:
             return
-        share = len(assessment.counted_findings) / max(1, len(assessment.claims or ()))
         self._suspects.pop(report.interaction.id, None)
-        self._suspects[report.interaction.id] = BadAnswer.of(
-            report.interaction,
-            assessment,
-            badness=share,
-            policy=self._policy,
-            trace_id="" if report.target is None else report.target.trace_id,
-        )
+        self._suspects[report.interaction.id] = report
         while len(self._suspects) > MAX_SUSPECTS:
             del self._suspects[next(iter(self._suspects))]
 
@@ -291,7 +285,9 @@ class IncidentKeeper:
 
     def _bad_answer(self, id_: str, example: Example) -> BadAnswer:
         """Return an example as it is kept: as it was exported, if it was."""
-        return self._suspects.get(id_) or BadAnswer.of(
+        if id_ in self._suspects:
+            return self._suspect(id_)
+        return BadAnswer.of(
             example.interaction,
             example.assessment,
             badness=example.badness,
@@ -299,8 +295,25 @@ class IncidentKeeper:
             trace_id="" if example.target is None else example.target.trace_id,
         )
 
+    def _suspect(self, id_: str) -> BadAnswer:
+        found = self._suspects[id_]
+        if isinstance(found, BadAnswer):
+            return found
+        findings, claims = (), ()
+        if (assessment := found.assessment) is not None:
+            findings, claims = assessment.counted_findings, assessment.claims or ()
+        self._suspects[id_] = found = BadAnswer.of(
+            found.interaction,
+            assessment,
+            badness=len(findings) / max(1, len(claims)),
+            policy=self._policy,
+            trace_id="" if found.target is None else found.target.trace_id,
+        )
+        return found
+
     def _suspects_since(self, since_s: float) -> list[BadAnswer]:
-        return [each for each in self._suspects.values() if each.at_s >= since_s]
+        suspects = map(self._suspect, tuple(self._suspects))
+        return [each for each in suspects if each.at_s >= since_s]
 
     def _with_estimate(self, alarm: IncidentAlarm) -> IncidentAlarm:
         estimate = self._estimate(alarm.signal, alarm.judge)

@@ -75,6 +75,26 @@ def test_a_kind_that_every_answer_is_of_is_compared_with_nothing():
     assert evidence.e_value(0.0) == 1.0
 
 
+@pytest.mark.parametrize("per_batch", [1, 7, 1_000])
+def test_answers_are_the_same_evidence_however_many_are_taken_in_at_once(per_batch: int):
+    """Also where some follow each other, are not judged, or come after a life of the evidence."""
+    rng = random.Random(4)
+    others, kept = Others(), []
+    single, several = PairedEvidence(others, 0.0), PairedEvidence(others, 0.0)
+    for number in range(1_000):
+        drawn = rng.random() < 0.5
+        rate = rng.choice((0.0, 0.3, 1.0))
+        answer = others.add(rate, 0.5 * drawn * rate, float(rng.random() < 0.3), 300.0 * number)
+        if rng.random() < 0.3:
+            single.add([answer])
+            kept.append(answer)
+            if len(kept) >= per_batch:
+                several.add(kept)
+                kept.clear()
+    several.add(kept)
+    assert single.e_value(300_000.0) == several.e_value(300_000.0) != 1.0
+
+
 def _names_any(seed: int, kinds: int = 20, answers: int = 600) -> bool:
     """Return whether any kind is ever named in traffic whose rate rises for all kinds at once."""
     rng = random.Random(seed)
