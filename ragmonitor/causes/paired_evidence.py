@@ -81,13 +81,13 @@ class Others:
         m, typical, sampled = self.rate, self.typical, self.sampled
         seen, seen_bad = self.seen, self.seen_bad
         # On twice the others' rate at least: a kind that was good may turn bad.
-        target = 2 * m if m > _LEAST_TARGET / 2 else _LEAST_TARGET
+        target = max(_LEAST_TARGET, 2 * m)
         stake = _stake(target, m, typical)
         sampled_with, seen_with, bad_with = sampled + rate, seen + weight, seen_bad + weight * bad
         self.sampled, self.seen, self.seen_bad = sampled_with, seen_with, bad_with
         if weight:
             rate_now = m + _REST_MEMORY * weight * (bad - m)
-            self.rate = 0.9 if rate_now > 0.9 else 0.01 if rate_now < 0.01 else rate_now
+            self.rate = min(0.9, max(0.01, rate_now))
             self.typical = typical + _TYPICAL_MEMORY * (weight - typical)
         # fmt: off
         return (at_s, rate, weight, bad, sampled, sampled_with, seen, seen_with, seen_bad, bad_with,
@@ -97,10 +97,9 @@ class Others:
 
 def _stake(target: float, m: float, typical: float) -> float:
     """Return what a block bets on a share of bad answers, where that of the others is `m`."""
-    # Conditions, since `min` and `max` take three times as long. The target is above m.
-    stake = ((target if target < _MOST_TARGET else _MOST_TARGET) - m) / (1 - m) / typical
+    stake = (min(_MOST_TARGET, target) - m) / (1 - m) / typical  # the target is above m
     # An answer that is drawn with the common rate has half of the greatest weight.
-    return (stake if stake < _MAX_LOSS else _MAX_LOSS) / m
+    return min(_MAX_LOSS, stake) / m
 
 
 class PairedEvidence:
@@ -173,8 +172,7 @@ class PairedEvidence:
                 continue
             if between <= 0:
                 waiting = (*waiting[1 - MAX_WAITING :], (rate, weight, bad))
-                last_seen += weight
-                last_bad += weight * bad
+                last_seen, last_bad = last_seen + weight, last_bad + weight * bad
                 continue
             if at_s >= until_s:
                 old, old_blocks, until_s = self._next_life(at_s, until_s, young, young_blocks)
@@ -207,8 +205,7 @@ class PairedEvidence:
             else:
                 old = (old + _begins_at(old_blocks)) * factor
                 young = (young + _begins_at(young_blocks)) * factor
-            old_blocks += 1
-            young_blocks += 1
+            old_blocks, young_blocks = old_blocks + 1, young_blocks + 1
             if old > _MAX_E or young > _MAX_E:
                 old, young = min(_MAX_E, old), min(_MAX_E, young)
             m, stake = others, bet if own <= usual else _stake(own, others, typical)
