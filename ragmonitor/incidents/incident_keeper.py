@@ -299,17 +299,18 @@ class IncidentKeeper:
         found = self._suspects[id_]
         if isinstance(found, BadAnswer):
             return found
-        findings, claims = (), ()
-        if (assessment := found.assessment) is not None:
-            findings, claims = assessment.counted_findings, assessment.claims or ()
-        self._suspects[id_] = found = BadAnswer.of(
+        assessment = found.assessment
+        findings = () if assessment is None else assessment.counted_findings
+        claims = (None if assessment is None else assessment.claims) or ()
+        quoted = BadAnswer.of(
             found.interaction,
             assessment,
             badness=len(findings) / max(1, len(claims)),
             policy=self._policy,
             trace_id="" if found.target is None else found.target.trace_id,
         )
-        return found
+        self._suspects[id_] = quoted
+        return quoted
 
     def _suspects_since(self, since_s: float) -> list[BadAnswer]:
         suspects = map(self._suspect, tuple(self._suspects))
