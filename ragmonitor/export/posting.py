@@ -302,26 +302,26 @@ class Poster:
                     break
                 batch.append(self._buffer.popleft())
                 self._buffered_bytes -= len(batch[-1].body)
+            self._in_hand = batch or None  # in one step: who closes looks into both
         return batch
 
     def _send(self, batch: list[Record], *, deadline: float) -> None:
-        waiting = self._in_hand = list(batch)
-        why = "failed"
+        taken, why = len(batch), "failed"
         try:
-            self._deliver(waiting, deadline)
+            self._deliver(batch, deadline)
         except Exception as error:  # noqa: BLE001 - whatever it is, the next batch is sent
             if isinstance(error, DeliveryError):
-                record_problem("export", f"{reason(error)}; {len(waiting)} evaluations are lost")
+                record_problem("export", f"{reason(error)}; {len(batch)} evaluations are lost")
                 why = why if error.retryable else "refused"
             else:
                 record_error("export", error)
         finally:
             with self._changed:
-                is_counted, self._in_hand = self._in_hand is not waiting, None
-            if waiting and not is_counted:
-                self._lose(len(waiting), why)
+                is_counted, self._in_hand = self._in_hand is not batch, None
+            if batch and not is_counted:
+                self._lose(len(batch), why)
             with self._changed:
-                self._finished += len(batch)
+                self._finished += taken
                 self._changed.notify_all()
 
     def _deliver(self, waiting: list[Record], deadline: float) -> None:

@@ -330,3 +330,28 @@ def test_a_forked_child_sends_its_own_records_only(server: Takes) -> None:
     assert posting.poster.flush(10)
     assert sorted(server.numbers()) == [[1], [2]]
     posting.poster.close()
+
+
+def test_what_has_left_the_buffer_and_is_not_sent_yet_is_counted_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Once, by who closes: the process may end before it is sent."""
+    taken, closed, send = threading.Event(), threading.Event(), Poster._send
+
+    def late(poster: Poster, batch: list[Record], *, deadline: float) -> None:
+        taken.set()
+        assert closed.wait(60)
+        send(poster, batch, deadline=deadline)
+
+    monkeypatch.setattr(Poster, "_send", late)
+    monkeypatch.setattr("ragmonitor.export.posting.CLOSE_WAIT_S", 0.0)
+    posting = Posting(f"http://127.0.0.1:{free_port()}")
+    posting.put(1, 2)
+    thread = posting.poster._thread
+    assert thread is not None
+    assert taken.wait(60)
+    posting.poster.close()
+    assert posting.lost == {"takes_closed": 2}
+    closed.set()
+    thread.join(60)
+    assert posting.lost == {"takes_closed": 2}
