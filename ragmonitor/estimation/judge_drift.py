@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -10,7 +11,6 @@ from ragmonitor import metrics
 from ragmonitor.estimation.alarm_streams import ANCHORS, FLIPS_OBJECTIVE
 from ragmonitor.estimation.anchors import Anchors, Rise
 from ragmonitor.estimation.parts import Answer, Means, Observation, Part
-from ragmonitor.estimation.rises import Rises
 from ragmonitor.estimation.signals import HALLUCINATION, hallucinated
 from ragmonitor.guard import logger
 from ragmonitor.records import (
@@ -22,6 +22,53 @@ from ragmonitor.records import (
     JudgeIdentity,
     Report,
 )
+
+MAX_VERDICTS: Final = 5_000
+"""Verdicts remembered: a day of 180 an hour, in some 400 kB."""
+MIN_AFTER: Final = 10
+"""Verdicts since the moment below which nothing is said of the rate since."""
+MIN_BEFORE: Final = 100
+"""Verdicts before it below which the rate before counts as what the objective accepts."""
+
+
+class Rises:
+    """The newest verdicts of this process, for the rate before a moment and since."""
+
+    def __init__(self) -> None:
+        self._verdicts: deque[tuple[float, bool, float]] = deque(maxlen=MAX_VERDICTS)
+
+    def add(self, at_s: float, hallucinated: bool, weight: float) -> None:
+        """Remember one verdict.
+
+        Args:
+            at_s: When the answer was given, in seconds since the epoch.
+            hallucinated: The verdict.
+            weight: 1 / inclusion probability.
+        """
+        self._verdicts.append((at_s, hallucinated, weight))
+
+    def since(self, moment_s: float, *, objective: float) -> Rise | None:
+        """Return the rise; None: there are too few verdicts since.
+
+        Args:
+            moment_s: In seconds since the epoch.
+            objective: The rate before where too little is remembered of it; 0 to 1.
+        """
+        counts, bad, total = [0, 0], [0.0, 0.0], [0.0, 0.0]
+        for at_s, is_bad, weight in self._verdicts:
+            side = at_s >= moment_s
+            counts[side] += 1
+            total[side] += weight
+            bad[side] += weight * is_bad
+        if counts[True] < MIN_AFTER:
+            return None
+        before = objective if counts[False] < MIN_BEFORE else bad[False] / total[False]
+        return Rise(before=before, after=bad[True] / total[True], verdicts=counts[True])
+
+    def clear(self) -> None:
+        """Forget every verdict."""
+        self._verdicts.clear()
+
 
 CHANGE_SHOWN_S: Final = 86_400.0
 """A judge that was replaced by one that judges otherwise is an active alarm for so long."""

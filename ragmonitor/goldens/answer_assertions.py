@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from collections.abc import Iterable, Sequence
@@ -10,13 +11,14 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any, Final
 
+import msgspec
+
 from ragmonitor.capabilities import CapableJudge, as_judge
-from ragmonitor.errors import JudgeError, RagMonitorError, SettingsError
+from ragmonitor.errors import InputError, JudgeError, RagMonitorError, SettingsError, file_errors
 from ragmonitor.evaluators import table
 from ragmonitor.evaluators.retrieval import reference_matches
 from ragmonitor.goldens.asking import chunks_of
 from ragmonitor.goldens.golden import Golden, ReferenceChunk
-from ragmonitor.goldens.recorded_verdicts import RecordedVerdicts
 from ragmonitor.goldens.scored_runs import shortcomings
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.judges.cache import key_of
@@ -305,3 +307,50 @@ def _brief(chunk: Chunk) -> str:
     name = chunk.source or chunk.id
     text = shorten(chunk.text, 160, placeholder=" …")
     return f"{text!r} ({name})" if name else repr(text)
+
+
+class _Line(msgspec.Struct, frozen=True, kw_only=True):
+    key: str
+    """Of the judge with its prompts, and of what it read."""
+    question: str
+    """For people who read a change of the file."""
+    assessment: Assessment
+
+
+class RecordedVerdicts:
+    """Assessments by a key of what was read; one JSON object a line.
+
+    A line is appended with one write, so that parallel tests may record into one file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read what there is.
+
+        Raises:
+            InputError: The file cannot be read, or a line of it is none of ours.
+        """
+        self.path = path
+        self._known: dict[str, Assessment] = {}
+        with file_errors(path):
+            lines = path.read_bytes().splitlines() if path.exists() else []
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                try:
+                    kept = msgspec.json.decode(line, type=_Line)
+                except msgspec.MsgspecError as error:
+                    raise InputError(f"{path}, line {number}: {error}; record it anew") from error
+                self._known[kept.key] = kept.assessment
+
+    def get(self, key: str) -> Assessment | None:
+        """Return the recorded assessment; None: there is none."""
+        return self._known.get(key)
+
+    def keep(self, key: str, question: str, assessment: Assessment) -> None:
+        """Append an assessment. Raises `OSError`."""
+        self._known[key] = assessment
+        line = _Line(key=key, question=question, assessment=assessment)
+        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(file, msgspec.json.encode(line) + b"\n")
+        finally:
+            os.close(file)

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 from ragmonitor.records import Cause, Interaction, SpanReference
 from ragmonitor.sampling import AdaptiveSampler, Budget, Floors
-from ragmonitor.sampling.consistent_draws import is_drawn
-from ragmonitor.sampling.trace_randomness import WHOLE, place_of
+from ragmonitor.sampling.consistent_draws import WHOLE, is_drawn, place_of
 from ragmonitor.testing import ManualClock
 from tests.support.stories import interaction
 

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 from ragmonitor.estimation.anchors import Anchors
-from ragmonitor.estimation.rises import Rises
+from ragmonitor.estimation.judge_drift import Rises
 from ragmonitor.records import Chunk, Interaction, JudgeIdentity
 
 JUDGE = JudgeIdentity(name="model", version="1", kind="LLM")

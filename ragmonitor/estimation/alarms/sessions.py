@@ -40,7 +40,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from ragmonitor.estimation.alarms.state_numbers import Number
+from ragmonitor.estimation.alarms.signal_monitor import Number
 from ragmonitor.estimation.detector import Block
 from ragmonitor.guard import logger
 

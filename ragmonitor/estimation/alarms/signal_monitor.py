@@ -13,7 +13,6 @@ from pydantic import Field, TypeAdapter
 from ragmonitor.estimation.alarms.course import NUMBERS, Course
 from ragmonitor.estimation.alarms.learning import Learning, Sums
 from ragmonitor.estimation.alarms.objectives import Objectives
-from ragmonitor.estimation.alarms.state_numbers import Number
 from ragmonitor.estimation.detector import (
     CLEARING_RISKS,
     DAY_S,
@@ -24,6 +23,10 @@ from ragmonitor.estimation.detector import (
 )
 from ragmonitor.guard import shielded
 from ragmonitor.records import AlarmSpan, Example
+
+Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""Finite and not negative."""
+
 
 RISING_FROM = 0.01
 """Evidence is rising from this share of the threshold on."""

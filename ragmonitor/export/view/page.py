@@ -21,8 +21,7 @@ from ragmonitor.export.server import Reply
 from ragmonitor.export.service_state import DAY_S, alarm_record, estimate_record, threshold_days
 from ragmonitor.export.view.access import Access, Refusal
 from ragmonitor.export.view.answers import Answers, KeptAnswer, answered_without_chunks
-from ragmonitor.export.view.history import Column, History
-from ragmonitor.export.view.slot_sums import SlotSums, spending
+from ragmonitor.export.view.history import Column, History, SlotSums, spending
 from ragmonitor.feedback import JoinedFeedback
 from ragmonitor.protocols import Clock, Summarise
 from ragmonitor.records import (

@@ -13,7 +13,7 @@ from ragmonitor.estimation.anchors.inquiry import (
     readings_needed,
 )
 from ragmonitor.estimation.anchors.membership import MAX_RESERVE_CHARACTERS
-from ragmonitor.estimation.rises import MAX_VERDICTS, MIN_AFTER, MIN_BEFORE, Rises
+from ragmonitor.estimation.judge_drift import MAX_VERDICTS, MIN_AFTER, MIN_BEFORE, Rises
 from ragmonitor.records import AlarmCause, JudgeIdentity
 from ragmonitor.state import StateFile
 from tests.support.stories import BEGAN_NS, interaction

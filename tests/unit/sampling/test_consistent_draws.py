@@ -20,8 +20,7 @@ from opentelemetry.trace import (
 )
 
 from ragmonitor.records import SpanReference
-from ragmonitor.sampling.consistent_draws import is_drawn, uniform_of
-from ragmonitor.sampling.trace_randomness import WHOLE, place_of
+from ragmonitor.sampling.consistent_draws import WHOLE, is_drawn, place_of, uniform_of
 from tests.support.stories import interaction
 
 TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
