@@ -32,8 +32,8 @@ def _states(
     *,
     every_s: float,
     seconds: float | None,
-    clock: Clock,
-    sleep: Callable[[float], None],
+    clock: Clock = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[dict[str, Any] | InputError]:
     """Yield the state again and again; once it was there, an error in place of it.
 
@@ -130,12 +130,7 @@ def _time(at_s: float) -> str:
 # --- top ------------------------------------------------------------------------------------------
 
 
-def top(
-    options: TopOptions,
-    *,
-    clock: Clock = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> int:
+def top(options: TopOptions) -> int:
     """Show rates, alarms, the newest and the last bad answers until Ctrl-C; return the exit code.
 
     Raises:
@@ -151,10 +146,7 @@ def top(
         console.print(_screen(known, kept))
         return FINE
     with Live(_screen(known, kept), console=console, screen=True, auto_refresh=False) as live:
-        states = _states(
-            page, every_s=options.every, seconds=options.seconds, clock=clock, sleep=sleep
-        )
-        for state in states:
+        for state in _states(page, every_s=options.every, seconds=options.seconds):
             if isinstance(state, InputError):
                 live.update(_screen(known, kept, problem=str(state)), refresh=True)
                 continue

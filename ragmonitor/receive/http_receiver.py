@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ssl
 import threading
+from dataclasses import replace
 from email.message import Message
 from typing import Final
 from urllib.parse import urlsplit
@@ -14,7 +15,7 @@ from urllib.parse import urlsplit
 from google.protobuf.message import Message as Protobuf
 from google.rpc.status_pb2 import Status
 
-from ragmonitor.export.server import BoundedServer, Rejection, Reply
+from ragmonitor.export.server import BoundedServer, Reply
 from ragmonitor.receive.otlp_bodies import UnreadableBodyError, reply_body, request_of
 from ragmonitor.receive.span_intake import FullError, SpanIntake
 
@@ -54,7 +55,7 @@ class HttpReceiver:
             host,
             port,
             lambda _target, _headers: _said(404, f"spans are sent by POST to {PATH}"),
-            count=self._count,
+            count=intake.count,
             receive=self._receive,
             admit=self._admit,
             max_body_bytes=max_bytes,
@@ -81,12 +82,7 @@ class HttpReceiver:
         if not self._intake.is_authorized(headers.get("Authorization", "")):
             self._intake.count("unauthorized")
             said = _said(401, "a bearer token is needed", kind)
-            return Reply(
-                status=401,
-                content_type=said.content_type,
-                body=said.body,
-                headers=(("WWW-Authenticate", "Bearer"),),
-            )
+            return replace(said, headers=(("WWW-Authenticate", "Bearer"),))
         if _path(target) != PATH:
             return _said(404, f"spans are sent to {PATH}, and nothing else is taken", kind)
         return None
@@ -108,14 +104,8 @@ class HttpReceiver:
                 self._intake.count("malformed")
             return _said(error.status, str(error), kind)
         except FullError as error:
-            said = _said(429, str(error), kind)
             again = ("Retry-After", str(error.retry_after_s))
-            return Reply(
-                status=429, content_type=said.content_type, body=said.body, headers=(again,)
-            )
-
-    def _count(self, reason: Rejection) -> None:
-        self._intake.count(reason)
+            return replace(_said(429, str(error), kind), headers=(again,))
 
 
 def _path(target: str) -> str:
