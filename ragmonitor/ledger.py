@@ -7,13 +7,16 @@ What was not reported by then is counted as unscored, with the cause of the clos
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from ragmonitor.evaluators import Table, unscored
 from ragmonitor.guard import contained
-from ragmonitor.protocols import Finished, Judge, Meters
+from ragmonitor.protocols import Finished, Judge
 from ragmonitor.queues import Notes
 from ragmonitor.records import Cause, Interaction, JudgeRole, Report, Status
+
+if TYPE_CHECKING:
+    from ragmonitor.export.prometheus import PrometheusExporter
 
 ROLES: Final[tuple[JudgeRole, ...]] = ("builtin", "sampled", "second")
 """Who reports on every interaction. A fallback does where it was asked, and owes nothing."""
@@ -28,7 +31,7 @@ class Ledger:
     """The accounts of one worker, and the notes of what it was not given."""
 
     def __init__(
-        self, meters: Meters, entries: Table, judges: Callable[[], Sequence[Judge]]
+        self, meters: PrometheusExporter, entries: Table, judges: Callable[[], Sequence[Judge]]
     ) -> None:
         """Owe nothing yet.
 

@@ -11,7 +11,6 @@ from ragmonitor.records import (
     AlarmEvent,
     Assessment,
     Estimate,
-    Evaluation,
     Interaction,
     JudgeIdentity,
     JudgeUsage,
@@ -187,73 +186,6 @@ class TraceExporter(Exporter, Protocol):
 
     def destination(self) -> str:
         """Say where traces go, without secrets."""
-        ...
-
-
-class Meters(Exporter, Protocol):
-    """The counts and gauges that people scrape."""
-
-    def count_first(self, count: Callable[[], None]) -> None:
-        """Have `count` called before the numbers are read: it counts what was only noted."""
-        ...
-
-    def interaction(self, framework: str, status: Status, n: int = 1) -> None:
-        """Count captured interactions."""
-        ...
-
-    def evaluations(self, evaluations: Sequence[Evaluation], n: int = 1) -> None:
-        """Count outcomes of `n` interactions of which there is no report."""
-        ...
-
-    def dropped(self, reason: str, n: int = 1) -> None:
-        """Count interactions or runs that were given up."""
-        ...
-
-    def stood_in(self, judge: str, cause: str) -> None:
-        """Count an answer that the built-in rules scored in place of a judge that could not."""
-        ...
-
-    def checked(self, of: str, outcome: str, n: int = 1) -> None:
-        """Count what was decided of answers, or of sentences, before they were seen."""
-        ...
-
-    def kept_apart(self) -> None:
-        """Count an interaction of the application that a golden question caused."""
-        ...
-
-    def restarted(self) -> None:
-        """Count that the worker's thread began again after an error that ended its work."""
-        ...
-
-    def breaker(self, judge: str, state: BreakerState) -> None:
-        """Show whether a judge's provider is asked."""
-        ...
-
-    def compared(self, first: Report, second: Report) -> None:
-        """Take note of how far two judges agree on one interaction."""
-        ...
-
-    def charged(self, report: Report) -> None:
-        """Count what a reading cost whose scores are counted nowhere."""
-        ...
-
-    def answered(self, interaction: Interaction, target: SpanReference | None) -> None:
-        """Take note of an interaction's time, chunks and scores of retrieval."""
-        ...
-
-    def worked(self, stage: str, seconds: float) -> None:
-        """Take note of what one interaction cost behind the request, by stage."""
-        ...
-
-    def refresh(
-        self,
-        *,
-        snapshot: Snapshot,
-        queue_depth: int,
-        open_runs: int,
-        errors: Mapping[str, int],
-    ) -> None:
-        """Take the state of now; called every few seconds and at every flush."""
         ...
 
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context
 
@@ -49,7 +49,6 @@ from ragmonitor.protocols import (
     FeedbackListener,
     Finished,
     Judge,
-    Meters,
     SnapshotListener,
     TraceExporter,
 )
@@ -68,6 +67,9 @@ from ragmonitor.records import (
     Snapshot,
     SpanReference,
 )
+
+if TYPE_CHECKING:
+    from ragmonitor.export.prometheus import PrometheusExporter
 
 BATCH = 64
 LINGER_S = 0.01
@@ -105,7 +107,7 @@ class Worker(WorksInSteps):
         entries: Table,
         estimates: Statistics,
         traces: TraceExporter,
-        meters: Meters,
+        meters: PrometheusExporter,
         exporters: Sequence[Exporter],
         prepare: Callable[[Interaction], Interaction],
         clean: Callable[[str], str],
@@ -440,7 +442,8 @@ class Worker(WorksInSteps):
             await asyncio.wait(unfinished, timeout=left_s)
         self._refresh()
         flushed = not unfinished
-        for exporter in (self._traces, self._meters, *self._exporters):
+        exporters: list[Exporter] = [self._traces, self._meters, *self._exporters]
+        for exporter in exporters:
             with contained("export"):
                 # On this thread: at exit no executor takes work any more, and nothing else waits.
                 flushed = exporter.flush(max(0.1, deadline - time.monotonic())) and flushed

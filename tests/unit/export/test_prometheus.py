@@ -19,7 +19,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from ragmonitor import guard
 from ragmonitor.export import PrometheusExporter
 from ragmonitor.export.instruments import Labels
-from ragmonitor.protocols import Meters
+from ragmonitor.protocols import Exporter
 from ragmonitor.records import (
     Cause,
     Moments,
@@ -91,8 +91,8 @@ def exemplars(text: str) -> list[Mapping[str, str]]:
 
 
 def test_it_keeps_the_protocol() -> None:
-    """The worker knows it as `Meters` only."""
-    built: Meters = exporter()
+    """Of an exporter: nothing of it waits to be sent."""
+    built: Exporter = exporter()
     assert built.flush(0)
 
 
