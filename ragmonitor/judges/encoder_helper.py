@@ -14,7 +14,6 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from ragmonitor.errors import RagMonitorError
-from ragmonitor.forks import without_forks
 from ragmonitor.records import Interaction
 
 STARTING_S = 30.0
@@ -40,21 +39,20 @@ class Helper:
     """A running helper process, seen from the application."""
 
     def __init__(self) -> None:
-        """Start it; `load` follows.
+        """Start it, while nobody forks; `load` follows.
 
         Raises:
             HelperError: It did not start.
         """
         read, write = os.pipe()
         try:
-            with without_forks():
-                self._process = subprocess.Popen(  # noqa: S603 - ourselves
-                    [sys.executable, "-I", "-c", _BOOTSTRAP.format(write=write)],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.DEVNULL,
-                    pass_fds=(write,),
-                    bufsize=0,
-                )
+            self._process = subprocess.Popen(  # noqa: S603 - ourselves
+                [sys.executable, "-I", "-c", _BOOTSTRAP.format(write=write)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(write,),
+                bufsize=0,
+            )
         except (OSError, ValueError) as error:
             os.close(read)
             raise HelperError(f"the helper process did not start: {error}") from error

@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from ragmonitor.apart import EXECUTOR
 from ragmonitor.errors import JudgeError, RagMonitorError
-from ragmonitor.forks import survive_forks
+from ragmonitor.forks import survive_forks, without_forks
 from ragmonitor.guard import logger, reason, record_error
 from ragmonitor.judges.encoder_helper import Helper, HelperError, texts_of
 from ragmonitor.records import BUILTIN, Assessment, Cause, Interaction, JudgeIdentity
@@ -218,7 +218,8 @@ class EveryAnswerReader:
         if self._helper is None:
             self._starts += 1
             # Known from its beginning: a fork, or the end, may come while it loads its model.
-            self._helper = helper = Helper()
+            with without_forks():
+                self._helper = helper = Helper()
             try:
                 helper.load(self._inner, starting_s=STARTING_S)
             except (HelperError, RagMonitorError):

@@ -112,7 +112,11 @@ class RedisStream:
         except self._errors as error:
             if "NOGROUP" not in str(error):
                 raise
-        self._redis.xgroup_create(self._key, GROUP, id="0", mkstream=True)
+        try:
+            self._redis.xgroup_create(self._key, GROUP, id="0", mkstream=True)
+        except self._errors as error:
+            if "BUSYGROUP" not in str(error):  # else another consumer was faster
+                raise
         return call()
 
     def _claim(self, consumer: str, max_items: int, stale_s: float) -> list[Delivery]:

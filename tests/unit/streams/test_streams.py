@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ragmonitor.errors import SettingsError, StreamError
-from ragmonitor.streams import InMemoryStream, RedisStream, Stream, stream_of
+from ragmonitor.streams import RedisStream, Stream, stream_of
+from tests.support.in_memory_stream import InMemoryStream
 from tests.support.kafka_cluster import KafkaCluster, running_kafka
 from tests.support.redis_server import RedisServer, running_redis
 from tests.support.waiting import until
@@ -171,6 +172,22 @@ def test_services_do_not_see_each_other(redis_server: RedisServer):
     assert take(other) == []
     one.close()
     other.close()
+
+
+def test_two_that_make_the_group_at_once_have_it_both(redis_server: RedisServer, monkeypatch):
+    """The slower one finds it made: two workers may be the first to look at a new stream."""
+    service = uuid.uuid4().hex
+    slower, faster = (RedisStream(redis_server.url, service) for _ in range(2))
+    create = slower._redis.xgroup_create
+
+    def late(*args: object, **options: object) -> object:
+        assert faster.state().waiting == 0
+        return create(*args, **options)
+
+    monkeypatch.setattr(slower._redis, "xgroup_create", late)
+    assert slower.state().waiting == 0
+    slower.close()
+    faster.close()
 
 
 def test_a_server_without_memory_refuses(redis_server: RedisServer):
