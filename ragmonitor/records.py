@@ -387,9 +387,17 @@ class Assessment:
 
         None where there is nothing to say: no readable verdicts, a refusal, or no claim.
         """
-        if not self.claims or self.evasive:
+        if self.evasive:
             return None
-        return bool(self.counted_findings)
+        # One pass and no tuple: this is asked several times of every answer.
+        counted = (Severity.MAJOR, self.min_severity)
+        claims = False
+        for sentence in self.sentences or ():
+            if sentence.verdict is not Verdict.NO_CLAIM:
+                if sentence.finding in counted:
+                    return True
+                claims = True
+        return False if claims else None
 
     @property
     def has_minor_findings_only(self) -> bool | None:

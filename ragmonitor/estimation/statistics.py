@@ -80,6 +80,7 @@ class Statistics:
         listed = (predictions, *parts, means, early_warning, verdicts, judge_drift, alarms, goldens)
         self.parts: tuple[Part, ...] = tuple(part for part in listed if part is not None)
         """In the order in which they see an answer."""
+        self._adding = tuple(part for part in self.parts if type(part).add is not Part.add)
         self._latest: tuple[Report | None, Outcomes] = (None, ())
 
     # --- one answer -----------------------------------------------------------------------------
@@ -114,9 +115,10 @@ class Statistics:
     def add(self, completed: CompletedAnswer) -> None:
         """Take in one answer of which nothing more is expected."""
         answer = self._answer(completed)
-        for part in self._in_turn():
+        for part in self._adding:
             for observation in part.add(answer):
                 self._observe(observation)
+            give_back()
         if answer.judged is not None:
             self._alarms.complete(answer.interaction.id)
 
@@ -163,6 +165,11 @@ class Statistics:
             give_back()
 
     # --- now and then ---------------------------------------------------------------------------
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a tick is due for what was added, however little time has passed."""
+        return self._alarms.is_full
 
     def tick(self) -> Sequence[AlarmEvent]:
         """Let time pass: windows age, alarms are raised and cleared, state is kept."""

@@ -341,7 +341,7 @@ class Term:
             self._meet(entry)
             self.state.position = entry.id
         self._release()
-        if time.monotonic() - self._ticked_s >= TICK_S:
+        if time.monotonic() - self._ticked_s >= TICK_S or self.estimates.is_full:
             self.tick()
         return len(entries)
 
@@ -384,6 +384,8 @@ class Term:
             if answer is not None:
                 self._take_in(answer)
             self._done += entries
+            if self.estimates.is_full:
+                self.tick()
 
     def _take_in(self, answer: SettledAnswer, *, is_late: bool = False) -> None:
         """Count one answer and have it estimated.

@@ -36,6 +36,10 @@ class Flag(IntFlag):
     """Parts were left out, since the record was longer than `MAX_BYTES`."""
 
 
+_FLAGS: Final = 2 * max(Flag)
+"""The byte of flags is below this, unless one of them is unknown."""
+
+
 def framed(kind: Kind, flags: Flag, body: bytes, *, compressed: bool) -> bytes:
     """Return a record's bytes with their header.
 
@@ -87,7 +91,7 @@ def _flags(data: bytes, kind: bytes) -> Flag:
             f"a record of version {data[2]}; this release reads up to {VERSION + 1}: "
             "update the older side, one version at a time"
         )
-    if data[3] >= 2 * max(Flag):
+    if data[3] >= _FLAGS:
         raise WireError("a record with an unknown flag: update this side")
     return Flag(data[3])
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from numbers import Real
 from typing import Any, Final, get_type_hints
 
 import msgspec
+from msgspec.structs import asdict
 
 from ragmonitor.errors import WireError
 from ragmonitor.feedback import Feedback
@@ -64,10 +65,9 @@ def encode_report(report: Report, *, compressed: bool = False) -> bytes:
 
 def decode_report(data: bytes) -> Report:
     """Return the report of these bytes. Raises as `decode`."""
-    read = decoded(b"r", data, _report_shape())
-    values = {each.name: getattr(read, each.name) for each in fields(Report)}
+    read = decoded(b"r", data, report_shape(has_interaction=True))
     try:
-        return Report(**values | {"evaluations": tuple(e.evaluation() for e in read.evaluations)})
+        return report_of(read)
     except ValueError as error:
         raise WireError(str(error)) from None
 
@@ -195,8 +195,7 @@ def _decoder(shape: Any) -> msgspec.msgpack.Decoder[Any]:
     return msgspec.msgpack.Decoder(shape, ext_hook=_extension)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluated:
+class Evaluated(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A `Scored` or an `Unscored`: only one of them has a cause."""
 
     evaluator: str
@@ -223,15 +222,19 @@ class Evaluated:
 
 
 @cache
-def _report_shape() -> type:
+def report_shape(*, has_interaction: bool) -> type[msgspec.Struct]:
     """Return `Report` with evaluations of one type, since the library tells no two apart."""
     hints = get_type_hints(Report) | {"evaluations": tuple[Evaluated, ...]}
-    members = [
-        (
-            each.name,
-            hints[each.name],
-            field() if each.default is MISSING else field(default=each.default),
-        )
+    members: list[Any] = [
+        (each.name, hints[each.name], *(() if each.default is MISSING else (each.default,)))
         for each in fields(Report)
+        if has_interaction or each.name != "interaction"
     ]
-    return make_dataclass("_Report", members, kw_only=True)
+    return msgspec.defstruct("_Report", members, kw_only=True)
+
+
+def report_of(read: msgspec.Struct, **known: Any) -> Report:
+    """Return the report of such a value. Raises `ValueError`: an evaluation is none."""
+    values = asdict(read) | known
+    values["evaluations"] = tuple([each.evaluation() for each in values["evaluations"]])
+    return Report(**values)

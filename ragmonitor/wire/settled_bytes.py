@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, field, fields, make_dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from typing import Any, get_type_hints
+from typing import Any
+
+import msgspec
 
 from ragmonitor.errors import WireError
 from ragmonitor.records import (
@@ -17,7 +19,7 @@ from ragmonitor.records import (
 )
 from ragmonitor.wire.fitting import fitting
 from ragmonitor.wire.frames import MAX_BYTES, framed
-from ragmonitor.wire.record_bytes import Evaluated, decoded, packed
+from ragmonitor.wire.record_bytes import decoded, packed, report_of, report_shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +86,7 @@ def decode_settled(data: bytes) -> SettledAnswer:
     """Return the settled answer of these bytes. Raises as `decode`."""
     read = decoded(b"s", data, _settled_shape())
     try:
-        reports = tuple([_report(read.interaction, each) for each in read.reports])
+        reports = tuple([report_of(each, interaction=read.interaction) for each in read.reports])
     except ValueError as error:
         raise WireError(str(error)) from None
     return SettledAnswer(
@@ -94,12 +96,6 @@ def decode_settled(data: bytes) -> SettledAnswer:
         decision=read.decision,
         epoch=read.epoch,
     )
-
-
-def _report(interaction: Interaction, read: Any) -> Report:
-    """Return a report as it was. Raises `ValueError`: an evaluation is none."""
-    values = vars(read) | {"evaluations": tuple([e.evaluation() for e in read.evaluations])}
-    return Report(interaction=interaction, **values)
 
 
 def encode_decided(decided: Decided) -> bytes:
@@ -132,22 +128,10 @@ def _report_fields() -> tuple[Any, ...]:
 
 
 @cache
-def _settled_shape() -> type:
+def _settled_shape() -> type[msgspec.Struct]:
     """Return the shape of what is sent: reports without their interaction."""
-    hints = get_type_hints(Report) | {"evaluations": tuple[Evaluated, ...]}
-    report = make_dataclass(
-        "_Report",
-        [
-            (
-                each.name,
-                hints[each.name],
-                field() if each.default is MISSING else field(default=each.default),
-            )
-            for each in _report_fields()
-        ],
-        kw_only=True,
-    )
-    return make_dataclass(
+    report = report_shape(has_interaction=False)
+    return msgspec.defstruct(
         "_Settled",
         [
             ("interaction", Interaction),
@@ -156,5 +140,4 @@ def _settled_shape() -> type:
             ("decision", SamplingDecision | None),
             ("epoch", int),
         ],
-        kw_only=True,
     )

@@ -10,6 +10,7 @@ rounds, at a random time within a second of puts.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import random
 import tempfile
@@ -63,12 +64,16 @@ def measured(
     worker.run(threading.Event(), drain=True)
     worker_s = time.process_time() - began
     term = Term(settings, stream, stream.lead("bench", "", 600.0))
+    gc.freeze()  # as `ragmonitor estimator` does
+    gc.set_threshold(50_000)
     began = time.process_time()
     term.begin()
     while term.step():
         pass
     term.tick()
     estimator_s = time.process_time() - began
+    gc.set_threshold(700)
+    gc.unfreeze()
     assert sum(term.state.interactions.values()) == answers
     term.close()
     stream.release(stream.leader())

@@ -19,6 +19,7 @@ import pytest
 
 from ragmonitor import Budget, Monitor, SamplingSettings, ServerSettings
 from ragmonitor.errors import StreamError
+from ragmonitor.estimation.alarms import service_alarms
 from ragmonitor.feedback import feedback_of
 from ragmonitor.fleet import estimator as estimator_module
 from ragmonitor.fleet import fleet_worker
@@ -465,6 +466,37 @@ def scraped(url: str) -> dict[str, list[Any]]:
         return scrape(url)
     except OSError:
         return {}
+
+
+@pytest.mark.parametrize("judged", [False, True], ids=["builtin", "judged"])
+def test_what_has_waited_is_taken_in_as_if_it_had_not(
+    server: RedisServer, judged: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """However much waits for an estimator, each answer updates the alarms."""
+    monkeypatch.setattr(estimator_module, "TICK_S", 3_600.0)
+    monkeypatch.setattr(estimator_module, "BATCH", 10)
+    monkeypatch.setattr(service_alarms, "MAX_PENDING", 400)
+    judge = {"judge": ScriptedJudge(verdicts), "sample": 1.0} if judged else {}
+    shared = {"objectives": {"hallucination": 0.05}, **judge}
+    wrong = "The Eiffel Tower was built from 1999 to 2005."
+    given = [replace(e, answer=e.answer if n % 5 else wrong) for n, e in enumerate(answers(120))]
+    put(server, given)
+    worker(server, **shared).run(threading.Event(), drain=True)
+    term = Term(settings(**shared), stream(server), stream(server).lead("a", "", 60.0))
+    term.begin()
+    while term.step():
+        pass
+    term.tick()
+    found = evidence(term.estimates.snapshot().alarms)
+    term.close()
+    with Monitor(SERVICE, server=False, worker="thread", **shared) as alone:
+        for begin in range(0, 120, 10):
+            for each in given[begin : begin + 10]:
+                alone.observe(each)
+            assert alone.flush()
+        expected = evidence(alone._back.worker.latest.alarms)
+    assert found["hallucination"] > 3_600
+    assert found == pytest.approx(expected, rel=1e-6)
 
 
 def test_who_stands_by_is_seen(server: RedisServer):

@@ -66,6 +66,13 @@ def test_features_are_bounded_ascending_and_each_once(text: str) -> None:
     assert all(0 <= feature < BUCKETS for feature in found)
 
 
+@given(words=st.lists(st.text(min_size=1, max_size=30), max_size=6))
+def test_features_of_a_text_are_those_of_its_words(words: list[str]) -> None:
+    """Each word's own, whatever was asked before."""
+    together = {feature for word in words for feature in features(word)}
+    assert set(features("\n".join(words))) == together
+
+
 @given(query=anything, found=st.lists(scores, max_size=5), at_s=st.floats(0, 1e10))
 @settings(max_examples=60)
 def test_every_interaction_gives_one_record_of_known_signals(

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.records import AlarmEvent, AlarmSpan, Estimate
+from ragmonitor.records import (
+    AlarmEvent,
+    AlarmSpan,
+    Estimate,
+    SentenceVerdict,
+    Severity,
+    Verdict,
+)
+from tests.support.stories import assessment
 
 
 def alarm(
@@ -29,6 +37,24 @@ def alarm(
         higher_is_better=higher_is_better,
         estimate=Estimate(mean=mean, lower=mean - 0.02, upper=mean + 0.02, effective_n=80),
     )
+
+
+@given(
+    found=st.lists(st.tuples(st.sampled_from(Verdict), st.sampled_from([None, *Severity]))),
+    evasive=st.sampled_from([None, False, True]),
+    least=st.sampled_from(Severity),
+)
+def test_an_answer_is_hallucinated_by_its_counted_findings(
+    found: list[tuple[Verdict, Severity | None]], evasive: bool | None, least: Severity
+) -> None:
+    """None of a refusal, and of an answer that claims nothing."""
+    sentences = tuple(
+        SentenceVerdict(text="s", start=0, end=1, verdict=verdict, severity=severity)
+        for verdict, severity in found
+    )
+    read = assessment(sentences=sentences, evasive=evasive, min_severity=least)
+    expected = None if evasive or not read.claims else bool(read.counted_findings)
+    assert read.hallucinated is expected
 
 
 @pytest.mark.parametrize(

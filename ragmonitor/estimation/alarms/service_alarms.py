@@ -108,6 +108,8 @@ class Alarms(Part):
         self._asked: dict[str, float | None] = {}
         """What `adopt` and `release` ask for, by signal; None: it is to be released."""
         self._pending: list[Pending] = []
+        self._updates = 0
+        """How many were noted since the last `apply`, those that wait for others included."""
         self._draws: DrawOrder[Pending] = DrawOrder()
         self._lost = 0
         self._sessions = Sessions()
@@ -226,6 +228,7 @@ class Alarms(Part):
         value, at_s = observation.value, observation.at_s
         if place is None or not (weight > 0 and math.isfinite(value) and math.isfinite(at_s)):
             return
+        self._updates += 1
         self._sessions.usual.see(observation.session, at_s)
         x = 1.0 - value if self._streams[place].higher_is_better else value
         suspicion = self._draws.suspicion(observation.answer)
@@ -240,6 +243,11 @@ class Alarms(Part):
         )
         if not self._draws.holds(observation.answer, noted):
             self._note(noted)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether `apply` is to come soon: beyond `MAX_PENDING` what is noted would be left out."""
+        return self._updates >= MAX_PENDING // 2
 
     def _note(self, noted: Pending) -> None:
         if len(self._pending) >= MAX_PENDING:
@@ -262,6 +270,7 @@ class Alarms(Part):
         Args:
             estimate: By signal, the last hour's; asked for the signals of events only.
         """
+        self._updates = 0
         for noted in self._draws.released(self._now()):
             self._note(noted)
         if self._lost:

@@ -15,7 +15,7 @@ from array import array
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, Final, Protocol
 
 from ragmonitor.estimation.drift.features import Features
@@ -113,11 +113,11 @@ class HashedCentroids:
         """Return the nearest centroid and the distance to it, 0 to 1."""
         squares, rows = self._squares, self._rows
         features = unpacked(point)
-        known = [rows[feature] for feature in features if feature in rows]
+        known = [row for row in map(rows.get, features) if row is not None]
         if not known:
             return 0, 1.0
         unknown = self._unknown
-        length = math.sqrt(sum([squares.get(feature, unknown) for feature in features]))
+        length = math.sqrt(sum(map(squares.get, features, repeat(unknown))))
         sums = list(map(sum, zip(*known, strict=True)))
         mean = self._share * sum(sums)
         cosines = [(of + mean) * inverse for of, inverse in zip(sums, self._inverse, strict=True)]

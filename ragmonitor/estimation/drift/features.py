@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from functools import lru_cache
 from typing import Final
 
 from ragmonitor.patterns import lazy_pattern
@@ -23,6 +24,8 @@ _TOKEN: Final = lazy_pattern(f"[{_HAN}]+|[^\\W_{_HAN}]+")
 _GRAM: Final = 4
 _MAX_CHARACTERS: Final = 2_000
 """Of a question that are looked at."""
+_MAX_KNOWN: Final = 24
+"""Characters of a token whose hashes are remembered."""
 
 
 def features(text: str) -> Features:
@@ -31,15 +34,19 @@ def features(text: str) -> Features:
     Inflected words share pieces. How often a feature occurs in the text does not count, since
     questions are short.
     """
-    pieces: set[bytes] = set()
+    found: set[int] = set()
     for token in _TOKEN.findall(text[:_MAX_CHARACTERS].casefold()):
-        if token.isascii():
-            word = b"^%b$" % token.encode()
-            pieces.add(word)
-            pieces.update([word[at : at + _GRAM] for at in range(len(word) - _GRAM + 1)])
-        else:
-            pieces.update([piece.encode("utf-8", "replace") for piece in _pieces(token)])
-    return tuple(sorted({zlib.crc32(piece) % BUCKETS for piece in pieces}))
+        found.update(_known_buckets(token) if len(token) <= _MAX_KNOWN else _buckets(token))
+    return tuple(sorted(found))
+
+
+def _buckets(token: str) -> tuple[int, ...]:
+    """Return the hashes of one token's pieces."""
+    return tuple({zlib.crc32(each.encode("utf-8", "replace")) % BUCKETS for each in _pieces(token)})
+
+
+# Most words of a question were in earlier ones; to look one up takes a tenth of hashing it.
+_known_buckets = lru_cache(maxsize=4_096)(_buckets)
 
 
 def _pieces(token: str) -> list[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heapreplace
 from typing import Any, Final, Literal
 
 from ragmonitor.export.content import Content, ContentPolicy, compact_json, is_unsupported
@@ -579,27 +579,49 @@ def _piece(text: str, sentence: SentenceVerdict | None) -> dict[str, Any]:
 
 def parts(text: str, words: Iterable[str]) -> list[tuple[str, bool]]:
     """Return the text in parts, each with whether it is one of the words."""
-    sought = sorted({word for word in words if word.strip()}, key=len, reverse=True)
-    if not sought:
-        return [(text, False)]
-    pattern = re.compile("|".join(map(_whole, sought)))
+    # Each word's next place, as (place, -length, word): the first one counts, of several the
+    # longest. A pattern of all words would be another one for every sentence, and take ten times
+    # as long to make as to use.
+    places = [
+        (place, -len(word), word)
+        for word in {word for word in words if word.strip()}
+        if (place := _place_of(word, text, 0)) >= 0
+    ]
+    heapify(places)
     split: list[tuple[str, bool]] = []
     reached = 0
-    for match in pattern.finditer(text):
-        if match.start() > reached:
-            split.append((text[reached : match.start()], False))
-        split.append((match.group(), True))
-        reached = match.end()
+    while places:
+        start, _, word = places[0]
+        if start >= reached:
+            if start > reached:
+                split.append((text[reached:start], False))
+            split.append((word, True))
+            reached = start + len(word)
+        following = _place_of(word, text, reached)
+        if following < 0:
+            heappop(places)
+        else:
+            heapreplace(places, (following, -len(word), word))
     if reached < len(text):
         split.append((text[reached:], False))
     return split
 
 
-def _whole(word: str) -> str:
-    # "3" is not marked within "30"; Chinese has no spaces to go by.
-    before = r"(?<![A-Za-z0-9_])" if _is_ascii_word(word[0]) else ""
-    after = r"(?![A-Za-z0-9_])" if _is_ascii_word(word[-1]) else ""
-    return before + re.escape(word) + after
+def _place_of(word: str, text: str, start: int) -> int:
+    """Return where a word stands in a text from a place on; -1: nowhere.
+
+    "3" does not stand within "30"; Chinese has no spaces to go by.
+    """
+    at = text.find(word, start)
+    while at >= 0:
+        end = at + len(word)
+        is_joined = (at > 0 and _is_ascii_word(text[at - 1]) and _is_ascii_word(word[0])) or (
+            end < len(text) and _is_ascii_word(text[end]) and _is_ascii_word(word[-1])
+        )
+        if not is_joined:
+            return at
+        at = text.find(word, at + 1)
+    return -1
 
 
 def _is_ascii_word(character: str) -> bool:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragmonitor.export.view.answers import (
     CAPACITY,
@@ -378,6 +381,30 @@ def test_words_are_marked_whole():
 def test_words_are_no_patterns():
     """They are looked for as they are."""
     assert parts("a.b (c", [".b (", "x*"]) == [("a", False), (".b (", True), ("c", False)]
+
+
+@given(
+    text=st.text("ab3 _é长.", min_size=1, max_size=16),
+    words=st.lists(st.text("ab3 _é长.", max_size=4), max_size=5),
+)
+def test_the_first_word_is_marked_and_of_several_there_the_longest(text: str, words: list[str]):
+    """As a pattern of all words finds them, the longest first."""
+    ascii_word = re.compile(r"\w", re.ASCII)
+    sought = sorted({word for word in words if word.strip()}, key=len, reverse=True)
+    pattern = "|".join(
+        ("(?<!\\w)" if ascii_word.match(word[0]) else "")
+        + re.escape(word)
+        + ("(?!\\w)" if ascii_word.match(word[-1]) else "")
+        for word in sought
+    )
+    found = [each.span() for each in re.finditer(pattern, text, re.ASCII)] if sought else []
+    at, spans = 0, []
+    for part, is_marked in parts(text, words):
+        if is_marked:
+            spans.append((at, at + len(part)))
+        at += len(part)
+    assert "".join(part for part, _ in parts(text, words)) == text
+    assert spans == found
 
 
 def test_the_closest_passage_is_marked():
