@@ -1,6 +1,6 @@
 """What a request pays for being watched: CPU added per interaction, beside what it is compared to.
 
-    python tests/bench/request_path.py [--rounds 200] [--framework langchain] [--no-peers]
+    python tests/bench/request_path.py [--rounds 60] [--framework langchain] [--no-peers]
 
 Compared are a handler that does nothing, bare OpenTelemetry spans of the same number that
 ragmonitor emits (three, with the query, the answer and the chunks on them), ragmonitor, and the
@@ -8,7 +8,7 @@ peers that are installed (`pip install --group peers`): OpenInference and OpenLL
 their spans to a batch processor with an exporter that drops them.
 
 Each watcher lives in a process of its own with the same application (see `variants.py` for why),
-and is on and off by turns there, a few requests at a time. The processes take turns too, in an
+and is on and off by turns there, twenty requests at a time. The processes take turns too, in an
 order shuffled anew each round, so that a busy machine is busy for all of them alike. Counted is
 CPU:
 
@@ -40,7 +40,9 @@ from variants import APART, NOTHING, OURS, SPANS, Block, Station, stations
 
 PEERS_EVERY = 4
 """Peers cost so much more that a quarter of the rounds tells as much."""
-REQUESTS = 5
+REQUESTS = 20
+"""In one turn. Everything is flushed after it, gauges and alarms included, which an application has
+done every two seconds: so `total` is as at ten answers a second."""
 RESAMPLED = 400
 
 Blocks = Sequence[Block]
@@ -191,7 +193,7 @@ def _said(fact: bool) -> str:
 def main() -> None:
     """Measure both frameworks, or one."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--rounds", type=int, default=200)
+    options.add_argument("--rounds", type=int, default=60)
     options.add_argument("--framework", choices=FRAMEWORKS)
     options.add_argument("--no-peers", action="store_true")
     chosen = options.parse_args()
