@@ -142,7 +142,10 @@ class _Helper:
 
     def _emit_kept(self, number: int, reports: Sequence[Report]) -> object:
         """Emit a record that was kept; the reports come without it."""
-        record = wire.decode(self.kept.pop(number))
+        data = self.kept.pop(number, None)
+        if data is None:  # whoever closes has counted it in this moment
+            return None
+        record = wire.decode(data)
         return self._emit(record, [replace(each, interaction=record) for each in reports])
 
     def end(self, within_s: float) -> int | None:
