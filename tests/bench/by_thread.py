@@ -17,6 +17,7 @@ import multiprocessing
 import threading
 import time
 from collections import defaultdict
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
@@ -43,7 +44,8 @@ def spent(pid: int | None, named: dict[int, str]) -> Spent:
         sorted(Path(f"/proc/{pid}/task").iterdir(), key=lambda t: int(t.name))
     ):
         name = named.get(int(task.name), "" if named else f"thread {at} of the helper")
-        found[name] += int((task / "schedstat").read_text().split()[0]) / 1e3
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            found[name] += int((task / "schedstat").read_text().split()[0]) / 1e3
     # The clock of another process's CPU time, as of `clock_getcpuclockid`.
     found["all of the helper" if not named else "all"] = time.clock_gettime((~pid << 3) | 2) * 1e6
     return found
@@ -98,6 +100,7 @@ def main() -> None:
                 target=measure, args=(theirs, variant, given.rate, given.seconds)
             )
             process.start()
+            theirs.close()
             rounds.append(ours.recv())
             process.join()
     print(f"| {given.rate:g} answers a second | us per answer |\n|---|---|")
