@@ -82,6 +82,7 @@ check: $(STAMP)  ## Format, lint, strict types, import contracts
 bench: $(STAMP)  ## Measure: request path, memory, event loop, load, built-in judge, records as bytes, learning, causes (ARGS=data folder)
 	$(BIN)/python tests/bench/request_path.py
 	$(BIN)/python tests/bench/stages.py
+	$(BIN)/python tests/bench/by_thread.py
 	$(BIN)/python tests/bench/allocations.py
 	$(BIN)/python tests/bench/event_loop.py
 	$(BIN)/python tests/bench/under_load.py
