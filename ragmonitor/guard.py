@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import re
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 if TYPE_CHECKING:
     _Adapter = logging.LoggerAdapter[logging.Logger]
@@ -37,6 +39,11 @@ logger = _Logger(logging.getLogger("ragmonitor"), {})
 errors: Counter[str] = Counter()
 """Errors so far in this process, by stage."""
 
+UNKEPT_PAUSE_S: Final = 3_600.0
+"""A place of states that fails is logged so often."""
+
+_unkept_s: dict[str, float] = {}
+"""When a place of states was last logged, in seconds of `time.monotonic`."""
 _logged: set[Hashable] = set()
 _MAX_LOGGED = 200
 _MESSAGE = "ragmonitor: error in stage %s; the application is not affected%s"
@@ -181,15 +188,34 @@ def record_problem(stage: str, problem: str, *, about: str = "") -> None:
         logger.log(level, "ragmonitor: %s", problem)
 
 
-def record_unkept(stage: str, subject: str, error: OSError) -> None:
-    """Count and log that the place of the state fails: the subject ends with this process."""
-    record_problem(
-        stage,
-        f"{subject} cannot be kept in `state` ({reason(error)}) and will be lost at the end of "
-        "this process; give its user write access to the folder, or free space on the disk, or see "
-        "that the Redis server answers",
-        about=subject,
-    )
+def record_unkept(subject: str, place: str, error: OSError) -> None:
+    """Count (stage `state`) and log that a place of states fails.
+
+    Whatever else fails there, it is one line at WARNING in `UNKEPT_PAUSE_S`, and then at DEBUG.
+
+    Args:
+        subject: What was to be kept.
+        place: The folder or the server, for people.
+        error: Why it failed.
+    """
+    errors["state"] += 1
+    level, now_s = logging.DEBUG, time.monotonic()
+    if now_s - _unkept_s.get(place, -math.inf) >= UNKEPT_PAUSE_S:
+        if len(_unkept_s) >= _MAX_LOGGED:
+            _unkept_s.clear()
+        level, _unkept_s[place] = logging.WARNING, now_s
+    with contextlib.suppress(Exception):
+        logger.log(
+            level,
+            "ragmonitor: the state cannot be kept in %s (%s, for %s): until it can, what is "
+            "learned, alarms, incidents and feedback will be lost at the end of this process, and "
+            "an LLM judge whose budget is kept there scores nothing; give its user write access to "
+            "the folder, or free space on the disk, or see that the Redis server answers. "
+            'ragmonitor_internal_errors_total{stage="state"} rises meanwhile; said once an hour',
+            place,
+            reason(error),
+            subject,
+        )
 
 
 def reason(error: BaseException) -> str:

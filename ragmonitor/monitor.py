@@ -574,6 +574,7 @@ class Monitor:
             if self._spans is not None:
                 self._spans.shutdown()
             self._closed = True
+            _exit_time.monitors.discard(self)
             self._forget()
             return self._back.close(max(0.0, deadline - time.monotonic()))
         return False
@@ -672,14 +673,34 @@ class Monitor:
                 source.clear()
 
 
+class _ExitTime:
+    """The time that the monitors of a process have at its exit, all of them together."""
+
+    def __init__(self) -> None:
+        self.monitors: weakref.WeakSet[Monitor] = weakref.WeakSet()
+        """Those that are not closed."""
+        self._until: float | None = None
+
+    def share(self) -> float:
+        """Return the seconds for the next one: what is left, in equal parts."""
+        now = time.monotonic()
+        if self._until is None:
+            self._until = now + EXIT_TIMEOUT_S
+        return max(0.0, self._until - now) / max(1, len(self.monitors))
+
+
+_exit_time = _ExitTime()
+
+
 def _close_at_exit(monitor: Monitor) -> Callable[[], None]:
     """Close the monitor at exit; return what puts it before all that is registered by then."""
     reference = weakref.ref(monitor)
+    _exit_time.monitors.add(monitor)
 
     def close() -> None:
         alive = reference()
         if alive is not None:
-            alive.close(EXIT_TIMEOUT_S)
+            alive.close(_exit_time.share())
 
     def register() -> None:
         atexit.unregister(close)

@@ -144,7 +144,7 @@ class FeedbackStore:
             rows = self._shared.find([*asked]).values() if asked else ()
             return [tuple(KnownAnswer(*row)) for row in rows]
         except OSError as error:
-            record_unkept("estimate", _SUBJECT, error)
+            record_unkept(_SUBJECT, "Redis", error)
         except (ValueError, TypeError) as error:
             record_problem("estimate", f"an answer in `state` cannot be understood: {error}")
         return []
@@ -214,7 +214,7 @@ class FeedbackStore:
             StateFile(self._path, version=STATE_VERSION).set_aside(str(error))
 
     def _leave_disk(self, error: OSError) -> None:
-        record_unkept("estimate", _SUBJECT, error)
+        record_unkept(_SUBJECT, "memory" if self._path is None else str(self._path.parent), error)
         self._path = None
 
 

@@ -381,7 +381,7 @@ class GoldenQuestions(Part):
             for golden, each in () if told is None else told["questions"].items():
                 self._questions[golden] = _Question.load(each)
         except OSError as error:
-            record_unkept("estimation", "histories of golden questions", error)
+            record_unkept("histories of golden questions", self._file.place, error)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             record_error("estimation", error)
 
@@ -394,7 +394,7 @@ class GoldenQuestions(Part):
                 questions = {golden: each.dump() for golden, each in self._questions.items()}
                 self._file.write({"questions": questions})
         except OSError as error:
-            record_unkept("estimation", "histories of golden questions", error)
+            record_unkept("histories of golden questions", self._file.place, error)
 
 
 def _no_estimate(_signal: str) -> Estimate | None:

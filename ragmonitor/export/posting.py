@@ -31,7 +31,7 @@ from ragmonitor.protocols import ExportContext
 if TYPE_CHECKING:
     from requests import PreparedRequest, Response, Session
 
-CLOSE_WAIT_S = 1.0
+CLOSE_WAIT_S = 0.1
 """For the request that is under way; it is left to itself afterwards."""
 MAX_RETRY_AFTER_S = 600.0
 """A server that asks for a longer pause is asked again after this one."""

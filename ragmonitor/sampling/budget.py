@@ -26,6 +26,7 @@ DAY_BURST_SHARE: Final = 1 / 12
 """Of a day's budget that may be spent at once: two hours' worth."""
 HOUR_BURST_SHARE: Final = 1 / 4
 """Of an hour's: fifteen minutes' worth."""
+SPENT: Final = "what the judge has spent"
 VERSION: Final = 1
 HELD_FOR_S: Final = 3_600.0
 """What a process holds and does not speak of for so long counts as spent: it is gone."""
@@ -220,6 +221,11 @@ class Budget:
         """The most that it ever holds: what costs more is never paid."""
         return min(bucket.capacity for bucket in self._buckets)
 
+    @property
+    def place(self) -> str:
+        """Where what was spent is kept, for people."""
+        return "memory" if self._file is None else self._file.place
+
     def limits(self) -> Sequence[Limit]:
         """Return each limit and what is left of it. Raises `OSError`: the file cannot be opened."""
         with self._mine():
@@ -271,7 +277,7 @@ class Budget:
                     self._write()
             except OSError as error:
                 self._held = left
-                record_unkept("sampling", "what the judge has spent", error)
+                record_unkept(SPENT, self.place, error)
 
     def _take(self, amount: float) -> None:
         for bucket in self._buckets:

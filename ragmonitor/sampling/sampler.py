@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from ragmonitor import metrics as names
-from ragmonitor.guard import reason, record_problem
+from ragmonitor.guard import record_problem, record_unkept
 from ragmonitor.protocols import Clock
 from ragmonitor.records import Cause, GaugeValue, Interaction, SamplingDecision, Stratum
 from ragmonitor.sampling.arrivals import Arrivals
-from ragmonitor.sampling.budget import Budget
+from ragmonitor.sampling.budget import SPENT, Budget
 from ragmonitor.sampling.consistent_draws import is_drawn
 from ragmonitor.sampling.floors import Floors
 
@@ -107,7 +107,7 @@ class AdaptiveSampler:
             # By the cost of those before and not its own: alarms rest on a rate common to all.
             outlook = self._budget.outlook(self._typical_cost)
         except OSError as error:  # what others spent cannot be seen: nothing may be spent
-            _unseen(error)
+            record_unkept(SPENT, self._budget.place, error)
             return _uncovered(0.0)
         bearable_per_s = outlook.pace_per_s / max(_SMALLEST, self._reading_cost)
         self._typical_cost += _LEARNING * (cost - self._typical_cost)
@@ -216,7 +216,7 @@ class AdaptiveSampler:
         try:
             return self._budget.reserve(cost)
         except OSError as error:
-            _unseen(error)
+            record_unkept(SPENT, self._budget.place, error)
             return False
 
     # --- paying ---------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ class AdaptiveSampler:
                 outlook = self._budget.outlook(self._typical_cost or 0.0)
                 limits = self._budget.limits()
             except OSError as error:
-                _unseen(error)
+                record_unkept(SPENT, self._budget.place, error)
                 return ()
             bearable_per_s = outlook.pace_per_s / max(_SMALLEST, self._reading_cost)
             if self._typical_cost is not None:
@@ -293,13 +293,4 @@ class AdaptiveSampler:
 def _uncovered(rate: float) -> SamplingDecision:
     return SamplingDecision(
         inclusion_probability=0.0, drawn=False, cause=Cause.OVER_BUDGET, rate=rate
-    )
-
-
-def _unseen(error: OSError) -> None:
-    record_problem(
-        "sampling",
-        f"the budget in the state folder cannot be read or written ({reason(error)}): what other "
-        "processes have spent is not known, so nothing is spent and no answer is judged; give "
-        "this process's user write access to the folder, or free space on the disk",
     )

@@ -41,6 +41,11 @@ class State(ABC):
     def name(self) -> str:
         """Where it is, for people; without credentials."""
 
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """Where it and other states are, for people: the folder, or the server."""
+
     @abstractmethod
     def alone(self) -> AbstractContextManager[None]:
         """Keep other processes and threads from the state meanwhile.
@@ -93,7 +98,8 @@ class State(ABC):
         Args:
             change: Returns what is to be written instead of the state; None: nothing. The state is
                 empty if there is none yet, or none that can be understood.
-            stage: Where errors are counted.
+            stage: Where a state that cannot be understood is counted; a place that fails is
+                counted as `state`.
             what: What is kept here, for the log.
 
         Returns:
@@ -110,7 +116,7 @@ class State(ABC):
                 if changed is not None:
                     self.write(changed)
         except OSError as error:
-            record_unkept(stage, what, error)
+            record_unkept(what, self.place, error)
             return False
         return True
 

@@ -187,6 +187,11 @@ class RedisState(State):
         """The key."""
         return f"{self._key} in Redis"
 
+    @property
+    def place(self) -> str:
+        """The server, without its address."""
+        return "Redis"
+
     def now(self) -> float:
         """Return the seconds since the epoch by the server's clock, as last seen."""
         return time.time() + self._ahead_s

@@ -85,6 +85,11 @@ class StateFile(State):
         """The file's path."""
         return str(self.path)
 
+    @property
+    def place(self) -> str:
+        """The folder."""
+        return str(self.path.parent)
+
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """Hold the lock of the file beside it; the folder is made if there is none."""

@@ -103,3 +103,28 @@ def test_no_call_of_ours_holds_the_exit(options: str, tmp_path: Path) -> None:
         timeout_s=38,
     )
     assert float(said.rpartition(" for ")[2]) < 5.5
+
+
+def test_all_monitors_of_a_process_share_the_time_of_its_exit(tmp_path: Path) -> None:
+    """Five seconds in all: what one does not need is the others', and a closed one needs none."""
+    said = run_python(
+        """
+import time
+from ragmonitor import Monitor
+now_s = 100.0
+time.monotonic = lambda: now_s
+def closes(name, needs_s):
+    monitor = Monitor(name, server=False)
+    def close(timeout_s):
+        global now_s
+        print(name, timeout_s)
+        now_s += min(timeout_s, needs_s)
+        type(monitor).close(monitor, 0.0)
+    monitor.close = close
+    return monitor
+monitors = [closes("third", 9), closes("second", 9), closes("first", 1)]
+Monitor("ended", server=False).close()
+""",
+        tmp_path,
+    )
+    assert said.split("\n")[:3] == ["first 1.6666666666666667", "second 2.0", "third 2.0"]

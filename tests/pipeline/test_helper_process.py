@@ -32,7 +32,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from ragmonitor import CaptureSettings, ExportSettings, Monitor, Report, Scored
+from ragmonitor import Budget, CaptureSettings, ExportSettings, Monitor, Report, Scored
 from ragmonitor.back_half import helper_process
 from ragmonitor.back_half.helper_process import HELPER, HelperProcess
 from ragmonitor.back_half.link import Link
@@ -413,15 +413,51 @@ def test_a_monitor_that_closes_before_it_is_served_leaves_the_others_their_helpe
         assert begun.wait(60)
         thread = second._back._thread
         monkeypatch.setattr(_Helper, "end", closed)
-        assert not second.close(0.5)
+        assert second.close(60)
         monkeypatch.undo()
         thread.join(60)
         assert (HELPER.pid, is_alive(pid)) == (pid, True)
         answer(first)
         assert first.flush(60)
         assert sums(first) == (2.0, Counter(scored=2))
-    assert sums(second) == (1.0, Counter(shutdown=1))
+    assert sums(second) == (1.0, Counter(scored=1))
     assert "did not start" not in caplog.text
+
+
+NEVER = "import time; time.sleep(600)"
+"""A helper process that does not begin to work."""
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared folder"])
+def test_an_end_before_the_helper_works_waits_for_none(monkeypatch, tmp_path, shared):
+    """What waits is scored here, with its report, and the process that was started is gone."""
+    monkeypatch.setattr(helper_process, "_BOOTSTRAP", NEVER)
+    if shared:
+        monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    reports = tmp_path / "reports.jsonl"
+    monitor = Monitor(**QUIET, worker="process", exporters=[f"jsonl:{reports}"])
+    for _ in range(3):
+        answer(monitor)
+    until("it is started", lambda: monitor._back.helper_pid)
+    assert monitor.close(600)
+    assert sums(monitor) == (3.0, Counter(scored=3))
+    assert len(reports.read_text().splitlines()) == 3
+    assert HELPER.pid is None
+
+
+def test_a_judge_is_not_imported_for_an_end_before_the_helper_works(monkeypatch):
+    """Its answers are counted, and nothing waits for a helper that is still starting."""
+    monkeypatch.setattr(helper_process, "_BOOTSTRAP", NEVER)
+    budget = Budget(calls_per_day=10)
+    monitor = Monitor(**QUIET, worker="process", judge="openai/m", budget=budget)
+    answer(monitor)
+    until("it is started", lambda: monitor._back.helper_pid)
+    thread = monitor._back._thread
+    assert not monitor.close(0.2)
+    thread.join(60)
+    assert not thread.is_alive()
+    assert sums(monitor) == (1.0, Counter(shutdown=1))
+    assert HELPER.pid is None
 
 
 def test_who_notices_a_death_late_does_not_end_the_next_helper():
@@ -814,7 +850,8 @@ def test_a_flush_waits_for_what_the_helper_has_no_room_for_yet(monkeypatch):
 
 
 @pytest.mark.slow
-def test_what_a_server_that_hangs_has_in_hand_at_the_end_is_counted(tmp_path):
+@pytest.mark.parametrize("worker", ["process", "thread"])
+def test_what_a_server_that_hangs_has_in_hand_at_the_end_is_counted(tmp_path, worker):
     """Also in a helper, which does not end before its exporters have counted."""
     folder = tmp_path / "metrics"
     folder.mkdir()
@@ -824,12 +861,12 @@ def test_what_a_server_that_hangs_has_in_hand_at_the_end_is_counted(tmp_path):
         import time
         from ragmonitor import Monitor
 
-        monitor = Monitor("bot", server=False, worker="process")
+        monitor = Monitor("bot", server=False)
         for _ in range(5):
             with monitor.interaction(query="How heavy?") as i:
                 i.retrieved(["A parcel may weigh 40 kg."])
                 i.answered("40 kg.")
-            while not ((helper := monitor._back._helper) and helper.is_ready.is_set()):
+            while monitor.settings.worker == "process" and not monitor._back._is_up.is_set():
                 time.sleep(0.01)
         monitor.close(5.0)
     """
@@ -839,6 +876,7 @@ def test_what_a_server_that_hangs_has_in_hand_at_the_end_is_counted(tmp_path):
                 script,
                 tmp_path,
                 PROMETHEUS_MULTIPROC_DIR=str(folder),
+                RAGMONITOR_WORKER=worker,
                 RAGMONITOR_EXPORTERS=f"langfuse:http://127.0.0.1:{silent.getsockname()[1]}",
                 LANGFUSE_PUBLIC_KEY="public",
                 LANGFUSE_SECRET_KEY="secret",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import re
+import shutil
+from types import SimpleNamespace
 
 import pytest
 
-from ragmonitor import EstimationSettings, JsonLines, Monitor, SettingsError
+from ragmonitor import EstimationSettings, JsonLines, Monitor, SettingsError, guard
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.scrape import total
 from tests.support.settings import merged
@@ -37,7 +39,13 @@ def scored(**options):
 @pytest.mark.parametrize(
     ("options", "lost"),
     [
-        (lambda place: {"state": place}, "will be lost at the end of this process"),
+        (
+            lambda place: {
+                "state": place,
+                "estimation": EstimationSettings(drift_reference_size=100),
+            },
+            "will be lost at the end of this process",
+        ),
         (lambda place: {"exporters": [JsonLines(place)]}, "reports are lost until it can"),
         (
             lambda place: {"estimation": EstimationSettings(human_labels=place)},
@@ -60,6 +68,49 @@ def test_a_place_that_cannot_be_used_is_a_line_a_matter(caplog, blocked, options
         assert lost in message
         assert re.search("Not a directory|File exists", message)
         assert (record.exc_info, "\n" in message) == (None, False)
+
+
+@pytest.mark.parametrize("worker", ["thread", "process"])
+@pytest.mark.parametrize("breaks", ["before", "while running"])
+def test_a_state_folder_that_fails_is_one_line_an_hour(
+    tmp_path, caplog, monkeypatch, worker, breaks
+):
+    """It names the folder, the reason, the loss and the remedy; its series rises meanwhile."""
+    monkeypatch.setattr(guard, "_unkept_s", {})
+    caplog.set_level(logging.WARNING)
+    folder = tmp_path / "ours"
+    with Monitor("test", worker=worker, server=False, state=folder) as monitor:
+        if breaks == "before":
+            folder.write_text("")
+        for n in range(3):
+            monitor.observe(interaction(id=f"{n:032x}"))
+        assert monitor.flush(60)
+        if breaks != "before":
+            shutil.rmtree(folder)
+            folder.write_text("")
+        for n in range(3, 6):
+            monitor.observe(interaction(id=f"{n:032x}"))
+        assert monitor.flush(60)
+    failed = total(monitor.registry, "ragmonitor_internal_errors_total", stage="state")
+    assert failed > 1
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert f"cannot be kept in {folder} (" in message
+    assert re.search("Not a directory|File exists", message)
+    for part in ("will be lost", "write access", 'stage="state"'):
+        assert part in message
+
+
+def test_a_state_folder_that_still_fails_is_said_again_after_an_hour(caplog, monkeypatch):
+    """Once for each place; what else fails there meanwhile is at DEBUG."""
+    times = iter([5_000.0, 5_001.0, 5_002.0, 8_599.0, 8_601.0])
+    monkeypatch.setattr(guard, "_unkept_s", {})
+    monkeypatch.setattr(guard, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    caplog.set_level(logging.DEBUG)
+    full = OSError(28, "No space left on device")
+    for place in ("/a", "/a", "/b", "/a", "/a"):
+        guard.record_unkept("alarms", place, full)
+    levels = [record.levelname for record in caplog.records]
+    assert levels == ["WARNING", "DEBUG", "WARNING", "DEBUG", "WARNING"]
 
 
 def test_reports_that_were_not_written_are_counted(blocked):

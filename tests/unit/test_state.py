@@ -415,6 +415,6 @@ def test_a_change_that_the_disk_refuses_is_reported(tmp_path):
     """Nothing is raised; the caller goes on in memory."""
     (tmp_path / "taken").write_text("a file where a folder should be")
     file = StateFile(tmp_path / "taken" / "thing.json", version=3)
-    before = guard.errors["drift"]
+    before = guard.errors["state"]
     assert not file.update(lambda _: {}, stage="drift", what="the reference")
-    assert guard.errors["drift"] == before + 1
+    assert guard.errors["state"] == before + 1

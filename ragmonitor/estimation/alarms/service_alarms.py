@@ -296,7 +296,7 @@ class Alarms(Part):
                 try:
                     self._look(self._file)
                 except OSError as error:
-                    record_unkept("estimation", _LEARNED, error)
+                    record_unkept(_LEARNED, self._file.place, error)
         now_s = self._now()
         return tuple(
             AlarmState(
@@ -409,7 +409,7 @@ class Alarms(Part):
                 file.write(self._dump(writing))
                 self._seen = writing
         except OSError as error:
-            record_unkept("estimation", _LEARNED, error)
+            record_unkept(_LEARNED, file.place, error)
         return self._advance(pending) if events is None else events
 
     def _look(self, file: State) -> ValueError | None:
