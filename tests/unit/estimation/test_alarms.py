@@ -1111,7 +1111,7 @@ def test_without_a_writable_file_alarms_go_on_in_memory(tmp_path, errors):
     service = Service(file=file)
     service.verdicts([1.0] * 40)
     assert [each.raised for each in service.events] == [True]
-    assert guard.errors["estimation"] >= 40
+    assert guard.errors["state"] >= 40
     assert len(errors.records) <= 2
 
 

@@ -743,10 +743,10 @@ def test_without_the_disk_anchors_go_on_in_memory(tmp_path):
     """A folder that cannot be made is our trouble and not the application's."""
     (tmp_path / "taken").write_text("")
     file = StateFile(tmp_path / "taken" / "anchors.json", version=VERSION)
-    before = errors["estimation"]
+    before = errors["state"]
     judging = JudgeConfig(collected(count=2, file=file, keep_texts=True)).days(6 / PER_DAY)
     assert "same" in judging.outcomes
-    assert errors["estimation"] > before
+    assert errors["state"] > before
 
 
 def test_a_forked_child_counts_from_nothing():

@@ -172,11 +172,11 @@ def test_a_broken_file_is_counted_and_collected_anew(tmp_path, content):
 def test_without_a_disk_the_reference_is_kept_in_memory(tmp_path):
     """A folder that cannot be made is counted, and does not end the watch."""
     (tmp_path / "taken").write_text("a file where a folder should be")
-    before = errors["drift"]
+    before = errors["state"]
     process = Process(tmp_path / "taken")
     process.observe(questions(ASKED, SIZE), "a")
     process.later()
-    assert errors["drift"] > before
+    assert errors["state"] > before
     assert process.drift.reference is not None
 
 

@@ -215,10 +215,10 @@ def test_where_the_folder_cannot_be_written_it_goes_on_in_memory(tmp_path, clock
     part = PeoplesFeedback(
         FeedbackStore(tmp_path / "state" / "feedback.sqlite", max_answers=10), now=clock
     )
-    before = guard.errors["estimate"]
+    before = guard.errors["state"]
     part.add(answer("a"))
     part.note(said("a", True))
     part.tick()
     part.tick()
     assert len(part.joined()) == 1
-    assert guard.errors["estimate"] == before + 1
+    assert guard.errors["state"] == before + 1

@@ -316,14 +316,14 @@ def test_a_state_that_cannot_be_kept_raises_nothing(file, clock):
         path.unlink()
     file.parent.rmdir()
     file.parent.write_text("in the way", encoding="utf-8")
-    before = errors["sampling"]
+    before = errors["state"]
     drawn = sampler.draw(interaction(id=lucky(0.01)))
     assert (drawn.drawn, drawn.cause, drawn.reserved) == (True, Cause.OVER_BUDGET, 0.0)
     clock.advance(10)  # the view is stale now
     assert sampler.draw(interaction(id=lucky(0.01))).inclusion_probability == 0
     assert sampler.reserve(interaction()) is None
     assert sampler.gauges("j") == ()
-    assert errors["sampling"] - before == 4
+    assert errors["state"] - before == 4
 
 
 def test_an_error_of_the_expected_cost_is_the_callers(clock):
