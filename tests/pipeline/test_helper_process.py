@@ -428,20 +428,21 @@ NEVER = "import time; time.sleep(600)"
 """A helper process that does not begin to work."""
 
 
-@pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared folder"])
-def test_an_end_before_the_helper_works_waits_for_none(monkeypatch, tmp_path, shared):
+def test_an_end_before_the_helper_works_waits_for_none(monkeypatch, tmp_path, caplog):
     """What waits is scored here, with its report, and the process that was started is gone."""
     monkeypatch.setattr(helper_process, "_BOOTSTRAP", NEVER)
-    if shared:
-        monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
     reports = tmp_path / "reports.jsonl"
     monitor = Monitor(**QUIET, worker="process", exporters=[f"jsonl:{reports}"])
     for _ in range(3):
         answer(monitor)
+    monitor.event("reindexed")
+    monitor.feedback(monitor.current_id(), value=True)
     until("it is started", lambda: monitor._back.helper_pid)
     assert monitor.close(600)
     assert sums(monitor) == (3.0, Counter(scored=3))
-    assert len(reports.read_text().splitlines()) == 3
+    assert not total(monitor.registry, "ragmonitor_dropped_total")
+    assert not caplog.records
+    assert ["feedback" in line for line in reports.read_text().splitlines()] == [0, 0, 0, 1]
     assert HELPER.pid is None
 
 
