@@ -223,6 +223,10 @@ class ProcessBackHalf:
         self._close_by = self._end_by = math.inf
         """When all is to be over, and when it is asked, whatever still waits here; in seconds of
         `time.monotonic`."""
+        self._is_up = threading.Event()
+        """Set while a helper works, and once the work is done in this process."""
+        self._waits_for_none = False
+        """Whether the end has come: no helper is started or waited for any more."""
         self._ticked_s = 0.0
         self.alarms: tuple[AlarmState, ...] = ()
         """Where the evidence of each signal stands, as of a few seconds ago."""
@@ -328,7 +332,7 @@ class ProcessBackHalf:
         """Have a request sent in its turn; at once refused where nobody sends any more."""
         self._outbox.put(request)
         if self._local is not None or self._closed:
-            request.refuse()
+            request.refuse(self._local)
         self._idle = False
         self._wakes.put(None)
 
@@ -370,19 +374,17 @@ class ProcessBackHalf:
         deadline = time.monotonic() + timeout_s
         is_closed = True
         if self._thread is not None or len(self._queue):
-            self._start()
-            self._close_by = deadline
-            self._plan_end()
-            ended = self._ask(timeout_s, "close", deadline - SHORT_S * timeout_s)
-            is_closed = ended is not None and ended[0] and self._flush_own(deadline)
-            if ended is not None:
-                self._at_end = ended[1:]
+            is_closed = self._end_helper(timeout_s, deadline)
         if self._local is not None:
             return self._local.close(deadline - time.monotonic())
-        self._closed = True
         with self._starting:
-            thread, self._thread = self._thread, None
+            self._closed = self._local is None
+            if self._closed:
+                thread, self._thread = self._thread, None
+        if self._local is not None:  # since a moment ago
+            return self._local.close(deadline - time.monotonic())
         self._wakes.put(None)
+        self._wait_for_none()
         if thread is not None and thread is not threading.current_thread():
             thread.join(max(0.0, deadline - time.monotonic()) / 2)
         if thread is None or not thread.is_alive():
@@ -391,8 +393,10 @@ class ProcessBackHalf:
         helper = self._let_go()
         if helper is not None:
             self._refuse_what_is_open(helper, Cause.SHUTDOWN)
+            # One that is still starting would see the end of its connection only after that.
+            stopping_s = STOPPING_S if self._is_up.is_set() else 0.0
             with shielded("close"):
-                helper.end(min(STOPPING_S, max(0.0, deadline - time.monotonic())))
+                helper.end(min(stopping_s, max(0.0, deadline - time.monotonic())))
         if os.environ.get(SHARED_FOLDER):
             # The processes that share it read files: nobody will ask this one after its end.
             with contained("count"):
@@ -401,6 +405,29 @@ class ProcessBackHalf:
             with contained("export"):
                 each.close()
         return is_closed
+
+    def _end_helper(self, timeout_s: float, deadline: float) -> bool:
+        """Have all that waits scored, here if no helper works yet; return whether it is."""
+        self._close_by, answer_by = deadline, deadline - SHORT_S * timeout_s
+        self._plan_end()
+        if timeout_s >= STOPPING_S and _is_quick(self._settings):
+            # Its start takes longer than what a process that ends so soon has to score.
+            self._wait_for_none()
+        self._start()
+        if not self._is_up.wait(max(0.0, answer_by - time.monotonic())) or self._local is not None:
+            return False
+        ended = self._ask(max(0.0, deadline - time.monotonic()), "close", answer_by)
+        if ended is None:
+            return False
+        self._at_end = ended[1:]
+        return bool(ended[0]) and self._flush_own(deadline)
+
+    def _wait_for_none(self) -> None:
+        """Have the thread give up a helper that does not work yet."""
+        self._waits_for_none = True
+        helper = self._helper
+        if helper is not None:
+            helper.is_ready.set()
 
     def _plan_end(self) -> None:
         """Fix when the helper is asked for its last numbers: the time left is for sending, too."""
@@ -490,6 +517,8 @@ class ProcessBackHalf:
     def _work(self) -> None:
         """Bring one helper up, and serve it to its end or ours."""
         why = reason_to_stay_now()
+        if self._waits_for_none:
+            why = "the end came before a helper process worked"
         if why or self._failed_starts >= MAX_FAILED_STARTS:
             self._stay(why or "the helper process did not start")
             return
@@ -501,6 +530,7 @@ class ProcessBackHalf:
         began = time.monotonic()
         self._failed_starts = 0
         self._plan_end()
+        self._is_up.set()
         try:
             helper.link.send("wake")
             while not (self._closed or helper.is_gone):
@@ -516,7 +546,10 @@ class ProcessBackHalf:
 
     def _wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds
-        while not self._closed and (left_s := until - time.monotonic()) > 0:
+        while not (self._closed or self._waits_for_none):
+            left_s = until - time.monotonic()
+            if left_s <= 0:
+                return
             time.sleep(min(0.05, left_s))
 
     def _brought_up(self) -> _Helper | None:
@@ -547,8 +580,12 @@ class ProcessBackHalf:
             name="ragmonitor-replies",
             daemon=True,
         ).start()
-        helper.is_ready.wait(STARTING_S)
+        helper.is_ready.wait(0.0 if self._waits_for_none else STARTING_S)
         if self._closed:  # whoever closes has ended, or ends, this connection and no other
+            return None
+        if self._waits_for_none:
+            if self._let_go() is not None:
+                helper.end(0.0)
             return None
         if helper.is_gone or helper.failure or not helper.is_ready.is_set():
             if self._let_go() is None:
@@ -572,24 +609,32 @@ class ProcessBackHalf:
             local.worker.ledger.take_over(*self._noted())
             return self._poll()
 
-        local = LocalBackHalf(self._given, redactor=self._redactor, poll=poll)
+        given = self._given
+        if self._waits_for_none:  # nobody will scrape what is about to end
+            given = given.model_copy(update={"server": ServerSettings(enabled=False)})
+        local = LocalBackHalf(given, redactor=self._redactor, poll=poll)
         self.registry = local.registry
+        with self._starting:
+            if self._closed:  # whoever closes has waited long enough, and counts what waits
+                return
+            self._local = local
         local.worker.ledger.take_over(*self._noted())
-        self._local = local
         self._hand_on()
         local.wake()
         self._refuse_requests()
+        self._is_up.set()
 
     def _refuse_requests(self) -> None:
         self._take_requests()
         for _, request in self._due:
-            request.refuse()
+            request.refuse(self._local)
         self._due.clear()
 
     def _bury(self, helper: _Helper) -> None:
         """Note what died with a helper, unless whoever closes does."""
         if self._let_go() is None:
             return
+        self._is_up.clear()
         status = helper.end(0.0)
         self._deaths += 1
         self._refuse_what_is_open(helper, Cause.INTERNAL_ERROR)
@@ -772,9 +817,14 @@ class _Request:
         self.future: Future[Any] = Future()
         self.name, self.deadline = name, deadline
         self._args = args
+        self._is_refused = threading.Lock()
 
-    def refuse(self) -> None:
-        """Have it fail, if it has not yet: nobody sends it."""
+    def refuse(self, local: LocalBackHalf | None) -> None:
+        """Have it fail, if it has not yet: nobody sends it; what works here is told events."""
+        if local is not None and self.name in ("event", "feedback"):
+            if self._is_refused.acquire(blocking=False):
+                self.future.set_result(getattr(local, self.name)(*self._args))
+            return
         with suppress(InvalidStateError):
             self.future.set_exception(LinkError("there is no helper process"))
 
@@ -844,6 +894,11 @@ def _check(settings: Settings) -> None:
     estimates_of(plain, reader_of(plain) or builtin_judge(plain), judging, None)
     incidents_of(plain, judging, _ignore)
     exporters_of(plain, _ignore)
+
+
+def _is_quick(settings: Settings) -> bool:
+    """Return whether the work needs nothing that takes seconds to import."""
+    return settings.judge.model is None and settings.judge.builtin is None
 
 
 def _ignore(_reason: str, _n: int) -> None:
