@@ -735,11 +735,14 @@ def test_what_no_helper_was_ready_for_is_in_the_files_that_processes_share(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("share", "reply"),
-    [(1.0, "return"), (0.0, "return original(self, asked)")],
+    ("share", "reply", "within_s"),
+    [
+        (1.0, "return self.future.set_exception(process.LinkError('too late'))", 60.0),
+        (0.0, "return original(self, asked)", 2.0),
+    ],
     ids=["its last numbers come too late", "it is asked for them at once"],
 )
-def test_at_an_early_end_each_answer_is_counted_once(tmp_path, share, reply):
+def test_at_an_early_end_each_answer_is_counted_once(tmp_path, share, reply, within_s):
     """By the helper or by the application, whose files both are read afterwards."""
     script = f"""
         from ragmonitor import Monitor
@@ -764,7 +767,7 @@ def test_at_an_early_end_each_answer_is_counted_once(tmp_path, share, reply):
         process.SHORT_S = {share}
         for _ in range(2_000):  # more than two seconds suffice for
             answer(monitor)
-        monitor.close(2.0)
+        monitor.close({within_s})
     """
     folder = tmp_path / "metrics"
     folder.mkdir()
