@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import logging
 import re
-import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -70,6 +72,16 @@ def test_a_place_that_cannot_be_used_is_a_line_a_matter(caplog, blocked, options
         assert (record.exc_info, "\n" in message) == (None, False)
 
 
+def put_a_file_in_its_place(folder: Path) -> None:
+    """Whatever a monitor makes there at the same time."""
+    for number in itertools.count():
+        with contextlib.suppress(FileNotFoundError):
+            folder.rename(folder.with_name(f"gone {number}"))
+        with contextlib.suppress(FileExistsError):
+            folder.touch(exist_ok=False)
+            return
+
+
 @pytest.mark.parametrize("worker", ["thread", "process"])
 @pytest.mark.parametrize("breaks", ["before", "while running"])
 def test_a_state_folder_that_fails_is_one_line_an_hour(
@@ -79,15 +91,14 @@ def test_a_state_folder_that_fails_is_one_line_an_hour(
     monkeypatch.setattr(guard, "_unkept_s", {})
     caplog.set_level(logging.WARNING)
     folder = tmp_path / "ours"
+    if breaks == "before":
+        folder.touch()
     with Monitor("test", worker=worker, server=False, state=folder) as monitor:
-        if breaks == "before":
-            folder.write_text("")
         for n in range(3):
             monitor.observe(interaction(id=f"{n:032x}"))
         assert monitor.flush(60)
         if breaks != "before":
-            shutil.rmtree(folder)
-            folder.write_text("")
+            put_a_file_in_its_place(folder)
         for n in range(3, 6):
             monitor.observe(interaction(id=f"{n:032x}"))
         assert monitor.flush(60)
