@@ -39,6 +39,7 @@ REPLY_SHOWN = 200
 """Characters of a refusal that are logged."""
 
 _TRY_AGAIN = frozenset({408, 425, 429})
+_IN_VAIN = frozenset({"failed", "refused"})
 _KEY_REFUSED = frozenset({401, 403})
 
 Lost = Callable[[str, int], None]
@@ -150,7 +151,8 @@ class Poster:
         """Of those taken: sent or given up, in order, so that a flush knows when it is done."""
         self._in_hand: list[Record] | None = None
         """What is being sent, and nobody has counted as lost."""
-        self._lost = 0
+        self._missed = self._told = 0
+        """Records that were sent in vain, and of how many the last flush knew."""
         self._flushes = 0
         """How many flushes wait; batches then go out without lingering."""
         self._thread: threading.Thread | None = None
@@ -179,13 +181,11 @@ class Poster:
         record_problem("export", self._no_room(closed=closed))
 
     def flush(self, timeout_s: float) -> bool:
-        """Send what waits; return whether the server has taken all of it in time."""
+        """Send what waits; return whether the server took all that was sent since the last one."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
-            goal, lost = self._taken, self._lost
-            if self._finished >= goal:
-                return True
-            started = self._start()
+            goal = self._taken
+            started = self._finished >= goal or self._start()
             if started:
                 self._flushes += 1
                 self._changed.notify_all()
@@ -196,7 +196,8 @@ class Poster:
         if not started:
             self._send_here(deadline)
         with self._changed:
-            return self._finished >= goal and self._lost == lost
+            missed, self._told = self._missed - self._told, self._missed
+            return self._finished >= goal and not missed
 
     def check(self, timeout_s: float) -> None:
         """Ask whether what is posted would be taken, and post nothing.
@@ -244,8 +245,9 @@ class Poster:
         )
 
     def _lose(self, n: int, why: str) -> None:
-        with self._changed:
-            self._lost += n
+        if why in _IN_VAIN:
+            with self._changed:
+                self._missed += n
         if self._count_lost is not None:
             with shielded("export"):
                 self._count_lost(f"{self.recipient.name.lower()}_{why}", n)

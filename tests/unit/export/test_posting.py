@@ -298,6 +298,18 @@ def test_what_is_no_exception_does_not_end_the_thread(
     assert server.numbers() == [[2]]
 
 
+def test_a_flush_says_what_was_lost_before_it(server: Takes, posting: Posting) -> None:
+    """Also what was sent and refused while nobody waited; once, and then it begins anew."""
+    server.fail(Fault(401))
+    posting.put(1)
+    until("it is lost", lambda: posting.lost and posting.poster._finished)
+    assert not posting.poster.flush(5)
+    assert posting.poster.flush(5)
+    posting.put(2)
+    assert posting.poster.flush(5)
+    assert server.numbers()[-1] == [2]
+
+
 def test_without_threads_a_flush_sends_itself(
     server: Takes, posting: Posting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
