@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -49,6 +50,16 @@ def _worker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     module = request.module.__name__.rpartition(".")[2]
     if hasattr(request, "param") and place == "process" and module not in WITH_VARIABLES:
         request.getfixturevalue("_helper")
+
+
+@pytest.fixture
+def no_helper_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Have each helper process end at once, and the next be tried soon."""
+    broken = tmp_path / "python3"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr("ragmonitor.back_half.helper_process.sys.executable", str(broken))
+    monkeypatch.setattr("ragmonitor.back_half.process.FIRST_PAUSE_S", 0.01)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from ragmonitor import Monitor
-from ragmonitor.back_half import helper, helper_process
+from ragmonitor.back_half import helper
 from ragmonitor.back_half.helper_process import HELPER, HelperProcess
 from ragmonitor.back_half.link import Link, LinkError
 from ragmonitor.back_half.process import ProcessBackHalf, _Request
@@ -242,15 +242,9 @@ def test_notes_that_a_helper_did_not_get_are_told_to_the_next(monkeypatch):
 # The move to a thread of the application, where no helper starts
 
 
-def test_what_is_handed_over_while_the_work_moves_to_a_thread_is_scored(
-    monkeypatch, caplog, tmp_path
-):
+@pytest.mark.usefixtures("no_helper_starts")
+def test_what_is_handed_over_while_the_work_moves_to_a_thread_is_scored(monkeypatch, caplog):
     """Answers, notes and requests of those who looked before it moved."""
-    broken = tmp_path / "python3"
-    broken.write_text("#!/bin/sh\nexit 1\n")
-    broken.chmod(0o755)
-    monkeypatch.setattr(helper_process.sys, "executable", str(broken))
-    monkeypatch.setattr("ragmonitor.back_half.process.FIRST_PAUSE_S", 0.01)
     with (
         caplog.at_level(logging.INFO, "ragmonitor"),
         Monitor(**QUIET, worker="process") as monitor,

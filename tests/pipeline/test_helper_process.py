@@ -640,13 +640,9 @@ def test_a_plain_monitor_need_not_stay():
 
 
 @pytest.mark.slow
-def test_where_no_helper_starts_a_thread_works(monkeypatch, caplog, tmp_path):
+@pytest.mark.usefixtures("no_helper_starts")
+def test_where_no_helper_starts_a_thread_works(caplog):
     """A helper that cannot start loses nothing: the application's own thread does the work."""
-    broken = tmp_path / "python3"
-    broken.write_text("#!/bin/sh\nexit 1\n")
-    broken.chmod(0o755)
-    monkeypatch.setattr(helper_process.sys, "executable", str(broken))
-    monkeypatch.setattr("ragmonitor.back_half.process.FIRST_PAUSE_S", 0.01)
     with (
         caplog.at_level(logging.INFO, "ragmonitor"),
         Monitor(**QUIET, worker="process") as monitor,
