@@ -1,22 +1,47 @@
 """The applications that the benchmarks watch: everything real but the model, which says one text.
 
-A retriever gives five chunks of 800 characters, a prompt is filled in, a model answers with 100
-words (as one text, or in 100 pieces), and a parser reads it. Nothing waits, so all the time there
-is goes to the framework and to what is measured.
+A retriever gives five chunks of about 800 characters (220 in Chinese), a prompt is filled in, a
+model answers with 100 words (as one text, or in 100 pieces), and a parser reads it. Nothing waits,
+so all the time there is goes to the framework and to what is measured.
+
+What is said is ordinary English, or what the environment's `BENCH_TEXT` names: `english` and
+`chinese` (invented, in `texts/`: of six sentences of the answer four stand in the chunks, one
+contradicts them, one is in none), or `numbers`, a hundred words that each end in another number.
+That is the dearest to read, since each number is looked for in the chunks.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
-CHUNKS = [f"chunk {n} says " + "that the tower is tall and old. " * 25 for n in range(5)]
-PIECES = [f"word{n} " for n in range(100)]
-ANSWER = "".join(PIECES)
-QUERY = "How tall is the tower, and how old?"
 AT_ONCE = 50
 FRAMEWORKS = ("langchain", "llama_index")
+_NUMBERS = (
+    "How tall is the tower, and how old?",
+    *(f"chunk {n} says " + "that the tower is tall and old. " * 25 for n in range(5)),
+    "".join(f"word{n} " for n in range(100)),
+)
+
+
+def _texts(name: str) -> tuple[str, ...]:
+    """Return a question, five chunks and an answer."""
+    if name == "numbers":
+        return _NUMBERS
+    text = Path(__file__).with_name("texts").joinpath(f"{name}.txt").read_text("utf-8")
+    return tuple(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+
+
+def _pieces(text: str, size: int = 100) -> list[str]:
+    """Return a text in so many pieces of about one length, as a model streams it."""
+    return [text[n * len(text) // size : (n + 1) * len(text) // size] for n in range(size)]
+
+
+QUERY, *CHUNKS, ANSWER = _texts(os.environ.get("BENCH_TEXT", "english"))
+PIECES = _pieces(ANSWER)
 
 Run = Callable[[int], None]
 """Makes so many requests."""
@@ -55,8 +80,9 @@ def langchain_chain(*, answer: str = ANSWER, model_s: float = 0.0) -> Any:
     """Return an LCEL chain; its model answers after `model_s` seconds where it is awaited."""
     from langchain_core.documents import Document
     from langchain_core.language_models import GenericFakeChatModel
-    from langchain_core.messages import AIMessage
+    from langchain_core.messages import AIMessage, AIMessageChunk
     from langchain_core.output_parsers import StrOutputParser
+    from langchain_core.outputs import ChatGenerationChunk
     from langchain_core.prompts import ChatPromptTemplate
     from langchain_core.retrievers import BaseRetriever
     from langchain_core.runnables import RunnablePassthrough
@@ -81,6 +107,16 @@ def langchain_chain(*, answer: str = ANSWER, model_s: float = 0.0) -> Any:
                 await asyncio.sleep(model_s)
             return self._generate(messages)
 
+        def _stream(
+            self, messages: Any, stop: Any = None, run_manager: Any = None, **named: Any
+        ) -> Iterator[ChatGenerationChunk]:
+            for piece in pieces:  # the class inherited from cuts at spaces; Chinese has none
+                chunk = ChatGenerationChunk(message=AIMessageChunk(piece))
+                if run_manager is not None:
+                    run_manager.on_llm_new_token(piece, chunk=chunk)
+                yield chunk
+
+    pieces = _pieces(answer)
     model = FixedModel(messages=iter(Endless()))
     prompt = ChatPromptTemplate.from_template("{context}\n{question}")
     retrieve = FixedRetriever() | (lambda docs: "\n".join(d.page_content for d in docs))

@@ -387,7 +387,7 @@ class Kept:
     kept_bytes: float
 
 
-class JudgeRunner:
+class Bench:
     """One application and one watcher; lives in a child process."""
 
     def __init__(self, framework: str, variant: str) -> None:
@@ -599,7 +599,7 @@ def measured(run: Run, requests: int) -> tuple[float, float]:
 
 def _serve(pipe: Connection, framework: str, variant: str) -> None:
     try:
-        bench = JudgeRunner(framework, variant)
+        bench = Bench(framework, variant)
     except ImportError as error:
         pipe.send(str(error))
         return
@@ -629,7 +629,7 @@ class Station:
         """What the child could not import; empty: it is ready."""
 
     def call(self, method: str, *given: Any, **named: Any) -> Any:
-        """Return what a method of the child's `JudgeRunner` returns."""
+        """Return what a method of the child's `Bench` returns."""
         self._pipe.send((method, given, named))
         return self._pipe.recv()
 
