@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmonitor.judges.builtin import BuiltinJudge, assess, passage_index
-from ragmonitor.judges.builtin.passage_index import kept_reading, read_chunk
+from ragmonitor.judges.builtin.passage_index import clear_kept, kept_reading, read_chunk
 from ragmonitor.judges.builtin.speech_act_phrases import REFUSALS
 from ragmonitor.judges.builtin.speech_acts import may_refuse
 from ragmonitor.judges.builtin.text_terms import (
@@ -200,8 +200,9 @@ def test_terms_stand_where_they_say(text: str):
 @given(TEXTS, CHUNKS, TEXTS)
 def test_a_chunk_read_before_changes_nothing(query: str, chunks: list[str], answer: str):
     """What is kept of a chunk is what it says, and no answer leaves anything behind in it."""
-    kept_reading.cache_clear()
+    clear_kept()
     fresh = assess(query, chunks, answer)
+    assess(query, [*chunks, answer], query)
     assert assess(query, chunks, answer) == fresh
     assert all(kept_reading(chunk) == read_chunk(chunk) for chunk in chunks)
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, wraps
 from heapq import nlargest
 from typing import Final, NamedTuple, TypeVar
 
@@ -41,6 +41,10 @@ MAX_KEPT_CHUNKS: Final = 128
 """Chunks whose reading is kept: a corpus is asked for the same few again and again."""
 MAX_KEPT_BYTES: Final = 6_000
 """UTF-8 bytes of a chunk whose reading is kept: some 150 KB in memory, 230 KB if it is Chinese."""
+MAX_KEPT_PASSAGES: Final = 1_024
+"""Passages of which each of four readings is kept: what they negate, who acts, names, details."""
+MAX_KEPT_CHARACTERS: Final = 1_000
+"""Characters of a passage whose readings are kept."""
 
 
 class ChunkReading(NamedTuple):
@@ -86,11 +90,18 @@ def _is_small(chunk: str) -> bool:
 
 kept_reading = lru_cache(maxsize=MAX_KEPT_CHUNKS)(read_chunk)
 """Returns what `read_chunk` returns, or has returned."""
+_CLEARED: Final = [kept_reading.cache_clear]
+
+
+def clear_kept() -> None:
+    """Forget what is kept of chunks and passages, so that the next answer is read from nothing."""
+    for clear in _CLEARED:
+        clear()
 
 
 @dataclass(slots=True)
 class Details:
-    """The numbers, dates and names of one passage."""
+    """The numbers, dates and names of one passage. Shared: nothing in it is to be changed."""
 
     by_class: Mapping[str, set[str]]
     """Maps a class of details (see `detail_class`) to the keys of that class."""
@@ -157,13 +168,9 @@ class PassageIndex:
         self.keys: Sequence[TermKeys] = held
         """The keys of each passage."""
         # None of these functions holds the index: a cycle would outlive the answer.
-        self.polarity: Mapping[int, Polarity] = _Cache(
-            lambda at: polarity(texts[at], terms(texts[at]))
-        )
+        self.polarity: Mapping[int, Polarity] = _Cache(lambda at: _polarity(texts[at]))
         """Maps a passage to its polarity, the next to its details."""
-        self.acts: Mapping[int, Sequence[Act]] = _Cache(
-            lambda at: acts_of(texts[at], terms(texts[at], with_pairs=False))
-        )
+        self.acts: Mapping[int, Sequence[Act]] = _Cache(lambda at: _acts(texts[at]))
         """Maps a passage to who does what to whom in it."""
         self.names: Mapping[int, Sequence[tuple[str, str]]] = _Cache(
             lambda at: _names_of(texts[at])
@@ -257,6 +264,29 @@ class PassageIndex:
         return {_plain(passage).strip(_MARGIN) for passage in quotable}
 
 
+def _kept(read: Callable[[str], _Value]) -> Callable[[str], _Value]:
+    """Keep what is read of short passages: as with chunks, the same few are asked for again."""
+    kept = lru_cache(maxsize=MAX_KEPT_PASSAGES)(read)
+    _CLEARED.append(kept.cache_clear)
+
+    @wraps(read)
+    def kept_or_read(text: str) -> _Value:
+        return kept(text) if len(text) <= MAX_KEPT_CHARACTERS else read(text)
+
+    return kept_or_read
+
+
+@_kept
+def _polarity(text: str) -> Polarity:
+    return polarity(text, terms(text))
+
+
+@_kept
+def _acts(text: str) -> Sequence[Act]:
+    return acts_of(text, terms(text, with_pairs=False))
+
+
+@_kept
 def _names_of(text: str) -> Sequence[tuple[str, str]]:
     return [(name.kind, text[name.start : name.end]) for name in chinese_names(text)]
 
@@ -285,6 +315,7 @@ def detail_class(term: Term) -> str:
     return f"in {term.unit}"
 
 
+@_kept
 def _details(text: str) -> Details:
     by_class: dict[str, set[str]] = {}
     units: dict[str, set[str]] = {}

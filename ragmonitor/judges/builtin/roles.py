@@ -158,6 +158,8 @@ _MAX_NAME: Final = 12
 
 def _chinese(text: str) -> Iterator[Act]:
     """Yield the acts of Chinese verbs: what stands before and behind, as far as a name goes."""
+    if not _CHINESE_ACTS.search(text):
+        return
     for stretch in _STRETCH.finditer(text):
         verbs = list(_CHINESE_ACTS.finditer(text, *stretch.span()))
         if len(verbs) != 1:  # which belongs to which is not known

@@ -94,7 +94,7 @@ def may_refuse(head: str) -> bool:
     if not _LATIN.search(head):
         return False
     lowered = head.lower()
-    return any(sign in lowered for sign in phrases.ENGLISH_SIGNS)
+    return any(map(lowered.__contains__, phrases.ENGLISH_SIGNS))
 
 
 def _answers(clause: str) -> bool:

@@ -81,7 +81,7 @@ def work(texts: Texts, *, with_reference: bool = False) -> int:
     """Return how many lines are run to read texts."""
     query, chunks, answer = texts
     judge = BuiltinJudge(Limits(max_cpu_s=1e9))  # counting is slow
-    passage_index.kept_reading.cache_clear()
+    passage_index.clear_kept()
     with counted("judges") as count:
         judge.read(interaction(query, chunks, answer, answer if with_reference else ""))
     return count[0]

@@ -139,9 +139,9 @@ def test_answers_without_structured_chunks_are_read_as_before(monkeypatch: pytes
     assert len(rows) > 0.98 * len(every)  # they are prose indeed
     after = read()
     monkeypatch.setattr(passage_index, "structured", lambda chunk: None)
-    passage_index.kept_reading.cache_clear()
+    passage_index.clear_kept()
     assert read() == after
-    passage_index.kept_reading.cache_clear()
+    passage_index.clear_kept()
 
 
 def test_what_prose_says_is_not_held_against_a_table():
