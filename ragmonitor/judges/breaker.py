@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import math
 import os
 import time
 from types import TracebackType
 from typing import Final, Literal, Self
 
+from ragmonitor.guard import logger, reason
 from ragmonitor.judges.provider import ProviderError
 from ragmonitor.protocols import BreakerState, Clock
 
@@ -14,13 +18,16 @@ OPENS_AFTER: Final = 5
 """So many readings in a row that the provider failed open the breaker."""
 COOL_S: Final = 30.0
 MAX_COOL_S: Final = 600.0
+LOG_PAUSE_S: Final = 3_600.0
+"""An opening is logged at WARNING once in so many seconds, else at DEBUG."""
 
 
 class Breaker:
     """Closed: readings pass. Open: none does, for `cool_s`. Half open: one passes, as a probe.
 
     A probe that fails opens it for twice as long as before, up to `max_cool_s`; one that succeeds
-    closes it. What the provider says of one request (400, a text that it will not process) is no
+    closes it. A provider that names a later time (`Retry-After`) is left alone until then, up to
+    `max_cool_s`. What the provider says of one request (400, a text that it will not process) is no
     failure of the provider. Not locked: the state is a few numbers, and two threads that meet here
     cost at worst one probe more.
 
@@ -31,11 +38,15 @@ class Breaker:
     def __init__(
         self,
         *,
+        name: str = "",
         opens_after: int = OPENS_AFTER,
         cool_s: float = COOL_S,
         max_cool_s: float = MAX_COOL_S,
         clock: Clock = time.monotonic,
     ) -> None:
+        self._name = name
+        """Of the judge, for the log."""
+        self._logged_s = -math.inf
         self._opens_after = opens_after
         self._cool_s = cool_s
         self._cool_most_s = max_cool_s
@@ -82,8 +93,13 @@ class Breaker:
             self._probe = attempt
         return attempt
 
-    def ended(self, attempt: Attempt, outcome: Literal["answered", "failed", "unknown"]) -> None:
-        """Record how an attempt ended."""
+    def ended(
+        self,
+        attempt: Attempt,
+        outcome: Literal["answered", "failed", "unknown"],
+        error: ProviderError | None = None,
+    ) -> None:
+        """Record how an attempt ended; `error` says why it failed."""
         is_probe = self._probe is attempt
         if is_probe:
             self._probe = None
@@ -93,9 +109,29 @@ class Breaker:
         elif outcome == "failed" and (is_probe or self._open_until is None):
             self._failures += 1
             if is_probe or self._failures >= self._opens_after:
-                cool_s = min(self._cool_most_s, self._cool_s * 2**self._opened)
-                self._opened = min(self._opened + 1, 30)
-                self._open_until = self._clock() + cool_s
+                self._open(error)
+
+    def _open(self, error: ProviderError | None) -> None:
+        asked_s = (error and error.retry_after_s) or 0.0
+        cool_s = min(self._cool_most_s, max(asked_s, self._cool_s * 2**self._opened))
+        self._opened = min(self._opened + 1, 30)
+        now_s = self._clock()
+        self._open_until = now_s + cool_s
+        if error is None:
+            return
+        level = logging.DEBUG
+        if now_s - self._logged_s >= LOG_PAUSE_S:
+            level, self._logged_s = logging.WARNING, now_s
+        with contextlib.suppress(Exception):  # a handler of the host's may raise
+            logger.log(
+                level,
+                "ragmonitor: the judge %s fails (%s): it is not asked for %.0f s, and then tried "
+                "with one answer at a time until it replies; answers that are drawn meanwhile "
+                "have no verdict, cause judge_down; said once an hour",
+                self._name,
+                reason(error),
+                cool_s,
+            )
 
 
 class Attempt:
@@ -118,6 +154,9 @@ class Attempt:
         if error is None:
             self._breaker.ended(self, "answered")
         elif isinstance(error, ProviderError):
-            self._breaker.ended(self, "answered" if error.kind == "refused" else "failed")
+            if error.kind == "refused":
+                self._breaker.ended(self, "answered")
+            else:
+                self._breaker.ended(self, "failed", error)
         else:  # cancelled, or a fault of ours: it says nothing of the provider
             self._breaker.ended(self, "unknown")

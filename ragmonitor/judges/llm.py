@@ -148,7 +148,7 @@ class LlmJudge:
         self._pause = pause
         self._jitter = jitter
         self._draw = draw
-        self.breaker = Breaker(clock=clock)
+        self.breaker = Breaker(name=model, clock=clock)
 
     @property
     def identity(self) -> JudgeIdentity:

@@ -43,6 +43,8 @@ WORKER_UNSEEN_S = 120
 """The worker shows itself every two seconds; a long answer may hold it up for half a minute."""
 
 HALLUCINATION = 'signal="hallucination"'
+SENT = '"(otlp|phoenix|langfuse|jsonl|notify|feedback)_.+"'
+"""Reasons of drops that cost no answer its score."""
 IN_THE_HOUR = 'window="1h"'
 BY_JUDGE = {"judge": "judge"}
 BY_EVALUATOR = {"judge": "judge", "evaluator": "signal"}
@@ -459,8 +461,9 @@ def judging(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
                 f"{SERVICE}: {{{{ with $labels.judge }}}}{{{{ . }}}} has judged none of "
                 "{{ else }}not even counted are {{ end }}the last hour's answers "
                 "({{ with $labels.judge }}expected by now: {{ else }}finished interactions: "
-                '{{ end }}{{ $value | printf "%.0f" }}). Last score: '
-                f"{_last_score(of_service)}."
+                '{{ end }}{{ $value | printf "%.0f" }}). Last score: {{ if $labels.judge }}'
+                f"{_last_score('{service=%q,judge=%q}')}{{{{ else }}}}{_last_score(of_service)}"
+                "{{ end }}."
             ),
             variables=BY_JUDGE,
         ),
@@ -604,6 +607,7 @@ def operation(scope: Scope) -> tuple[Alert, ...]:
     incomplete = scope.pick(evaluations, 'outcome="capture_incomplete"')
     every = scope.pick(evaluations)
     interactions = scope.pick(f"{names.INTERACTIONS}_total")
+    dropped = f"{names.DROPPED}_total"
     return (
         Alert(
             name="RagMonitorCaptureIncomplete",
@@ -638,7 +642,8 @@ def operation(scope: Scope) -> tuple[Alert, ...]:
         Alert(
             name="RagMonitorQueueDropping",
             expr=(
-                f"sum by (service, reason) {gained(scope, f'{names.DROPPED}_total', '15m')}\n"
+                "sum by (service, reason) "
+                f"{gained(scope, dropped, '15m', f'reason!~{SENT}')}\n"
                 "/ on (service) group_left ()\n"
                 f"clamp_min(sum by (service) (increase({interactions}[15m])), 1)\n"
                 "> 0.01"
@@ -652,6 +657,24 @@ def operation(scope: Scope) -> tuple[Alert, ...]:
                 + "; open runs: "
                 + number(f"sum({names.OPEN_RUNS}{{service=%q}})", form="%.0f")
                 + "."
+            ),
+        ),
+        Alert(
+            name="RagMonitorDeliveryFailing",
+            expr=(
+                "sum by (service, reason) "
+                f"{gained(scope, dropped, '15m', f'reason=~{SENT}')}\n"
+                "> on (service) group_left ()\n"
+                f"(0.01 * clamp_min(sum by (service) (increase({interactions}[15m])), 1))"
+            ),
+            lasts="5m",
+            summary="Traces, scores or notices do not arrive where they are sent.",
+            description=(
+                f"{SERVICE}: in the last 15 minutes "
+                '{{ $value | printf "%.0f" }} spans, events, scores, lines, notices or words of '
+                "people were lost, reason {{ $labels.reason }}. Answers are scored as ever, and "
+                "alarms rely on nothing of it. The application's log, logger ragmonitor, says "
+                "what does not take them."
             ),
         ),
         Alert(

@@ -46,7 +46,7 @@ def fleet(scope: Scope) -> tuple[Alert, ...]:
                 f"{SERVICE}: of {_now(names.STREAM_UP, how='count')} processes "
                 f"{_now(names.STREAM_UP, how='sum')} reach the stream's server. Applications keep "
                 "what fits their buffer and try again each second; the rest is counted as "
-                "queue_full. Waiting in the applications, or in workers: "
+                "stream_down. Waiting in the applications, or in workers: "
                 f"{_now(names.QUEUE_DEPTH, how='sum')}."
             ),
         ),

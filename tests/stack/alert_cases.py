@@ -499,6 +499,7 @@ JUDGING = (
         bad=together(
             sampled("0+2x160", "0+0.2x20 4x140"),
             plain("last_score_timestamp_seconds", "0+60x20 1200x140", judge=MODEL),
+            plain("last_score_timestamp_seconds", "0+60x160", judge="builtin"),
         ),
         good=sampled("0+2x160", "0+0.2x160"),
         restarted=sampled("0+2x60 0+2x100", "0+0.2x60 0+0.2x100"),
@@ -628,10 +629,12 @@ def evaluated(*, scored: str, incomplete: str) -> Callable[[str], Series]:
     )
 
 
-def dropping(dropped: str, *, interactions: str = "0+10x120") -> Callable[[str], Series]:
-    """Return a queue that is full now and then."""
+def dropping(
+    dropped: str, *, interactions: str = "0+10x120", reason: str = "queue_full"
+) -> Callable[[str], Series]:
+    """Return what is dropped for one reason, and what it is compared with."""
     return together(
-        plain("dropped_total", dropped, reason="queue_full"),
+        plain("dropped_total", dropped, reason=reason),
         plain("interactions_total", interactions, framework="langchain", status="ok"),
         plain("queue_depth", "10000x120"),
         plain("open_runs", "7x120"),
@@ -670,7 +673,9 @@ OPERATION = (
     Case(
         alert="RagMonitorQueueDropping",
         bad=dropping("0+1x120"),
-        good=dropping("0+0.05x120"),
+        good=together(
+            dropping("0+0.05x120"), plain("dropped_total", "0+40x120", reason="otlp_failed")
+        ),
         restarted=dropping("0+0.05x60 0+0.05x60", interactions="0+10x60 0+10x60"),
         fires_restarted=False,
         at="1h",
@@ -678,6 +683,26 @@ OPERATION = (
         description=(
             "bot: 10% of the last 15 minutes' interactions were dropped, reason queue_full. "
             "Waiting now: 10000; open runs: 7."
+        ),
+        dashboard=f"{PIPELINE}{SINCE}",
+    ),
+    Case(
+        alert="RagMonitorDeliveryFailing",
+        bad=dropping("0+40x120", reason="otlp_failed"),
+        good=together(
+            dropping("0+0.05x120", reason="otlp_failed"),
+            plain("dropped_total", "0+40x120", reason="queue_full"),
+        ),
+        restarted=dropping(
+            "0+0.05x60 0+0.05x60", interactions="0+10x60 0+10x60", reason="otlp_failed"
+        ),
+        fires_restarted=False,
+        at="1h",
+        labels={"service": "bot", "reason": "otlp_failed", "severity": "ticket"},
+        description=(
+            "bot: in the last 15 minutes 600 spans, events, scores, lines, notices or words of "
+            "people were lost, reason otlp_failed. Answers are scored as ever, and alarms rely on "
+            "nothing of it. The application's log, logger ragmonitor, says what does not take them."
         ),
         dashboard=f"{PIPELINE}{SINCE}",
     ),
@@ -757,7 +782,7 @@ FLEET = (
         labels={"service": "bot", "severity": "ticket"},
         description=(
             "bot: of 1 processes 0 reach the stream's server. Applications keep what fits their "
-            "buffer and try again each second; the rest is counted as queue_full. Waiting in the "
+            "buffer and try again each second; the rest is counted as stream_down. Waiting in the "
             "applications, or in workers: 7."
         ),
         dashboard=f"{PIPELINE}{SINCE}",

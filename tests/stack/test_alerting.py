@@ -178,6 +178,7 @@ ANCHORS = labels("JudgeDrift", kind="judge", signal="anchors")
         pytest.param({**ANCHORS, "service": "other"}, SPIKES, False, id="of-its-own-service-only"),
         pytest.param(labels("JudgeDown"), labels("TooFewJudged", "info"), True, id="judge-few"),
         pytest.param(labels("JudgeDown"), labels("JudgingStopped"), True, id="judge-stopped"),
+        pytest.param(labels("JudgeDown"), labels("AnswersUncovered"), True, id="judge-uncovered"),
         pytest.param(labels("JudgeDown"), SPIKES, False, id="judge-down-holds-no-page"),
         pytest.param(
             labels("BudgetExhausted", unit="usd"), labels("JudgingStopped"), True, id="budget"
@@ -193,6 +194,24 @@ ANCHORS = labels("JudgeDrift", kind="judge", signal="anchors")
         ),
         pytest.param(labels("StreamDown"), labels("EstimatorGone"), True, id="stream-estimator"),
         pytest.param(labels("EstimatorGone"), labels("StreamLag"), True, id="estimator-lag"),
+        pytest.param(
+            labels("StreamDown"),
+            labels("QueueDropping", reason="stream_down"),
+            True,
+            id="stream-drops",
+        ),
+        pytest.param(
+            labels("DeliveryFailing", reason="otlp_failed"),
+            labels("InternalErrors", stage="export"),
+            True,
+            id="delivery-export",
+        ),
+        pytest.param(
+            labels("DeliveryFailing", reason="otlp_failed"),
+            labels("InternalErrors", stage="judge"),
+            False,
+            id="delivery-holds-no-other-stage",
+        ),
         pytest.param(labels("StreamLag"), labels("StreamDown"), False, id="lag-holds-nothing"),
         pytest.param(SPIKES, DRIFTS, True, id="a-page-holds-its-tickets"),
         pytest.param(DRIFTS, SPIKES, False, id="a-ticket-holds-no-page"),

@@ -14,12 +14,12 @@ def clock():
 
 @pytest.fixture
 def breaker(clock):
-    return Breaker(opens_after=3, cool_s=10, max_cool_s=40, clock=clock)
+    return Breaker(name="openai/judge", opens_after=3, cool_s=10, max_cool_s=40, clock=clock)
 
 
-def fail(breaker, kind="transient"):
+def fail(breaker, kind="transient", retry_after_s=None):
     with pytest.raises(ProviderError), breaker.attempt():
-        raise ProviderError("x", kind=kind)
+        raise ProviderError("x", kind=kind, retry_after_s=retry_after_s)
 
 
 def opened(breaker):
@@ -91,6 +91,31 @@ def test_a_failed_probe_opens_it_for_longer(breaker, clock):
         clock.advance(0.1)
         fail(breaker)
         assert breaker.state == "open"
+
+
+def test_a_provider_that_names_a_time_is_left_alone_until_then(breaker, clock):
+    """`Retry-After` is kept where it is later than the breaker's own time, up to the limit."""
+    for _ in range(3):
+        fail(breaker, retry_after_s=25)
+    for cool_s in (25, 40):
+        clock.advance(cool_s - 0.1)
+        assert not breaker.admits()
+        clock.advance(0.1)
+        fail(breaker, retry_after_s=3_600)
+
+
+def test_the_log_says_why_a_judge_is_not_asked_once_an_hour(breaker, clock, caplog):
+    """The reason stands nowhere else where somebody looks who is called at night."""
+    caplog.set_level("WARNING", "ragmonitor")
+    opened(breaker)
+    for _ in range(5):
+        clock.advance(40)
+        fail(breaker)
+    assert len(caplog.messages) == 1
+    assert "the judge openai/judge fails (x): it is not asked for 10 s" in caplog.messages[0]
+    clock.advance(3_600)
+    fail(breaker)
+    assert len(caplog.messages) == 2
 
 
 def test_a_cancelled_probe_says_nothing(breaker, clock):
