@@ -89,3 +89,41 @@ def test_the_cast_shows_what_the_readme_says():
     times = [at_s for at_s, _, _ in events]
     assert times == sorted(times)
     assert times[-1] < 300  # what the README promises
+
+
+def test_the_chinese_reference_names_what_the_english_one_does():
+    """Each object, with the same options: only the words around them differ."""
+    directive = re.compile(r"^:::.*(?:\n +.*)*", re.MULTILINE)
+    pages = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("api.md", "zh/api.md")]
+    english, chinese = map(directive.findall, pages)
+    assert english
+    assert chinese == english
+
+
+def test_the_chinese_settings_have_the_defaults_of_the_english_ones():
+    """Of the options that the short Chinese table picks."""
+    row = re.compile(r"^\| `([\w.]+)` \|(.*)$", re.MULTILINE)
+    english = {
+        name: rest.split(" | ")[2].strip()
+        for name, rest in row.findall((ROOT / "docs/settings.md").read_text(encoding="utf-8"))
+    }
+    chinese = {
+        name: rest.split(" | ")[0].strip().replace("无", "none")
+        for name, rest in row.findall((ROOT / "docs/zh/settings.md").read_text(encoding="utf-8"))
+    }
+    assert len(chinese) > 10
+    assert chinese == {name: english[name] for name in chinese}
+
+
+def test_variables_of_the_pages_exist():
+    """A variable of a group has two underscores; with one nobody would read it."""
+    variable = re.compile(r"RAGMONITOR_[A-Z0-9_]+[A-Z0-9]")
+    settings = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+    groups = {name.partition("__")[0] for name in variable.findall(settings) if "__" in name}
+    wrong = {
+        name
+        for page in PAGES
+        for name in variable.findall(page.read_text(encoding="utf-8"))
+        if "__" not in name and any(name.startswith(f"{group}_") for group in groups)
+    }
+    assert wrong - set(variable.findall(settings)) == set()
