@@ -569,6 +569,7 @@ class RedactionSettings(Group):
             "CN_ID_CARD",
             "NATIONAL_ID",
         ),
+        # Not places, dates and organisations: without them few answers can be judged.
         "What kind 'personal' looks for, by Presidio's names.",
         change="To keep what your judges need, or to add what your country has.",
     )

@@ -280,11 +280,3 @@ def moments_of(row: Sequence[float]) -> Moments:
 def row_difference(new: Sequence[float], old: Sequence[float]) -> list[float]:
     """Return what was added since, where the groups may have come in between."""
     return list(map(sub, new, chain(old, repeat(0.0))))
-
-
-def difference(new: Moments, old: Moments) -> Moments:
-    """Return what was added since."""
-    return Moments(
-        groups=row_difference(new.groups, old.groups),
-        **{name: getattr(new, name) - getattr(old, name) for name in SUMS},
-    )

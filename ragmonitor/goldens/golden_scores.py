@@ -16,7 +16,7 @@ from ragmonitor.offline.evaluating import scorer_of
 from ragmonitor.offline.scoring import Scorer
 from ragmonitor.offline.shapes import Line
 from ragmonitor.protocols import Judge
-from ragmonitor.records import Cause, JudgeUsage, Report, Scored, evaluator_name
+from ragmonitor.records import JudgeUsage, Report, Scored, evaluator_name
 
 DOCUMENT_EVALUATORS: Final = ("document_recall", "document_precision")
 """Retrieved chunks beside the golden's own, by ids or texts; texts need rapidfuzz."""
@@ -31,8 +31,6 @@ class GoldenOutcome:
     """With the sentences' verdicts; None: there was no answer, or the judge was not asked."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """By evaluator, 0 to 1."""
-    causes: Mapping[str, Cause] = field(default_factory=dict)
-    """Why an evaluator gave no score."""
 
     @property
     def golden(self) -> Golden:
@@ -70,13 +68,8 @@ async def judged(asked: Sequence[Asked], scorer: Scorer) -> AsyncGenerator[Golde
 
 def _outcome(asked: Asked, report: Report | None) -> GoldenOutcome:
     evaluations = () if report is None else report.evaluations
-    scores, causes = {}, {}
-    for each in evaluations:
-        if isinstance(each, Scored):
-            scores[evaluator_name(each.evaluator)] = each.score
-        else:
-            causes[evaluator_name(each.evaluator)] = each.cause
-    return GoldenOutcome(asked=asked, report=report, scores=scores, causes=causes)
+    scores = {evaluator_name(e.evaluator): e.score for e in evaluations if isinstance(e, Scored)}
+    return GoldenOutcome(asked=asked, report=report, scores=scores)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,8 +42,6 @@ class QuestionChange:
     """Mean score of its answers by the baseline, 0 to 1; the higher the better."""
     now: float
     change: Change
-    has_failed: bool
-    """The candidate gave no answer at least once."""
 
     @property
     def worst(self) -> ScoredAnswer:
@@ -175,7 +173,6 @@ def _question(before: ScoredGolden, now: ScoredGolden, signal: str) -> QuestionC
         before=old,
         now=new,
         change=_change(first, second, new - old),
-        has_failed=any(each.error for each in now.answers),
     )
 
 

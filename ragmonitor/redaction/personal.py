@@ -19,18 +19,6 @@ from ragmonitor.redaction.identity_numbers import numbers_in, plain_digits
 
 Language = Literal["en", "zh"]
 
-DEFAULT_ENTITIES = (
-    "PERSON",
-    "EMAIL_ADDRESS",
-    "PHONE_NUMBER",
-    "CREDIT_CARD",
-    "IBAN_CODE",
-    "US_SSN",
-    "CN_ID_CARD",
-    "NATIONAL_ID",
-)
-"""Not places, dates and organisations: without them few answers can be judged."""
-
 _BY_MODEL = ("PERSON", "LOCATION", "ORGANIZATION", "NRP")
 _BY_PATTERN = (
     "EMAIL_ADDRESS",
@@ -86,9 +74,7 @@ class PersonalData:
     Called from the worker only.
     """
 
-    def __init__(
-        self, entities: Sequence[str] = DEFAULT_ENTITIES, models: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, entities: Sequence[str], models: Sequence[str] = ()) -> None:
         """Set what to look for; nothing is loaded yet.
 
         Args:

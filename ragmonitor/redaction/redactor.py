@@ -72,7 +72,7 @@ class Redactor:
         self._secrets = "secrets" in names
         self._steps: list[Redact] = []
         if "personal" in names:
-            personal = personal or PersonalData()
+            assert personal is not None  # noqa: S101 - who names it says how
             personal.check()
             self._steps.append(personal)
         if hook is not None:

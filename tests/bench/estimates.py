@@ -43,7 +43,7 @@ from ragmonitor.estimation.detector import Detector  # noqa: E402
 from ragmonitor.estimation.drift import InputDrift  # noqa: E402
 from ragmonitor.estimation.residuals import Residuals  # noqa: E402
 from ragmonitor.estimation.signals import Outcome  # noqa: E402
-from ragmonitor.estimation.sums import Sums, difference, group_of  # noqa: E402
+from ragmonitor.estimation.sums import Sums, group_of  # noqa: E402
 from ragmonitor.judges.builtin import BuiltinJudge  # noqa: E402
 from ragmonitor.records import Chunk, Estimate, Interaction, Moments, SamplingDecision, SeriesKey  # noqa: E402
 from ragmonitor.sampling import AdaptiveSampler, Budget, uniform_of  # noqa: E402
@@ -162,7 +162,7 @@ class Blocks:
             if now is None:
                 now = sums.moments()
             if began is not None:
-                estimate = summarise(difference(now, began))
+                estimate = summarise(simulation.difference(now, began))
                 assert estimate is not None
                 self.tallies[n].add(estimate)
             self._from[n] = now

@@ -18,7 +18,7 @@ from ragmonitor.estimation import Predictions, summarise
 from ragmonitor.estimation.calibration import Calibration
 from ragmonitor.estimation.interval import LEAST_COVERAGE
 from ragmonitor.estimation.signals import Outcome
-from ragmonitor.estimation.sums import Sums, difference, group_of
+from ragmonitor.estimation.sums import Sums, group_of
 from ragmonitor.estimation.windows import SPANS, Windows
 from ragmonitor.records import (
     CompletedAnswer,
@@ -105,7 +105,7 @@ def test_sums_of_two_times_add_up(told: list[Told], at: int) -> None:
     for later in told[at:]:
         tell(sums, later)
     after = sums.moments()
-    close(before + difference(after, before), after)
+    close(before + simulation.difference(after, before), after)
 
 
 @given(first=answers, second=answers)

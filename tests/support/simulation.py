@@ -25,12 +25,14 @@ from ragmonitor.estimation.alarms import STATE_VERSION
 from ragmonitor.estimation.drift import STATE_VERSION as DRIFT_VERSION
 from ragmonitor.estimation.drift import InputDrift
 from ragmonitor.estimation.signals import outcomes
-from ragmonitor.estimation.sums import Sums
+from ragmonitor.estimation.sums import Sums, row_difference
 from ragmonitor.fleet.estimator import ARRIVALS_HALF_LIFE_S
 from ragmonitor.fleet.settled_order import SettledOrder
 from ragmonitor.records import (
+    SUMS,
     AlarmEvent,
     CompletedAnswer,
+    Moments,
     Prediction,
     Report,
     SamplingDecision,
@@ -43,6 +45,15 @@ from ragmonitor.wire import SettledAnswer
 from tests.support.streams import LEXICAL, Answer, Course, Records
 
 TICK_S = 5.0
+
+
+def difference(new: Moments, old: Moments) -> Moments:
+    """Return what was added since."""
+    return Moments(
+        groups=row_difference(new.groups, old.groups),
+        **{name: getattr(new, name) - getattr(old, name) for name in SUMS},
+    )
+
 
 Verdict = Callable[[Answer], bool | None]
 """What the judge says of an answer: hallucinated, not, or (None) nothing."""

@@ -383,13 +383,6 @@ def test_a_bad_key_is_not_printed():
     assert "too-short-key" not in str(error.value)
 
 
-def test_personal_entities_are_those_of_the_redaction():
-    """The default is written twice, for settings know no stage."""
-    from ragmonitor.redaction.personal import DEFAULT_ENTITIES
-
-    assert Settings.load().redaction.personal_entities == DEFAULT_ENTITIES
-
-
 def test_an_hour_s_budget_is_one():
     """Of the same unit it may stand beside the day's, or alone."""
     both = Budget(usd_per_hour=1, usd_per_day=5)

@@ -118,7 +118,6 @@ class Answers:
     def __init__(
         self,
         *,
-        builtin: str,
         content: Content,
         lower_is_better: Collection[str] = (),
         max_bytes: int = MAX_BYTES,
@@ -126,12 +125,10 @@ class Answers:
         """Keep nothing yet.
 
         Args:
-            builtin: Name of the judge that scores every answer.
             content: Whether texts may be kept at all.
             lower_is_better: Evaluators whose 1 is bad.
             max_bytes: Of all that are kept together.
         """
-        self._builtin = builtin
         self._content: Content = content
         self._lower_is_better = frozenset(lower_is_better)
         self._max_bytes = max_bytes

@@ -183,9 +183,7 @@ class View:
         self._started_s = self._now()
         self._revision = 0
         self._received = self._judged = 0
-        self._answers = Answers(
-            builtin=self._builtin, content=self._content, lower_is_better=self._lower_is_better
-        )
+        self._answers = Answers(content=self._content, lower_is_better=self._lower_is_better)
         self._history = History()
         self._spent = SlotSums(self._now)
         self._unfounded = SlotSums(self._now)

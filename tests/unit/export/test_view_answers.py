@@ -49,7 +49,7 @@ SECRET = "商品可在30天内退货。"
 
 
 def answers(**options: Any) -> Answers:
-    return Answers(**{"builtin": "builtin", "content": "all", **options})
+    return Answers(**{"content": "all", **options})
 
 
 def told(kept: Answers) -> list[dict[str, Any]]:

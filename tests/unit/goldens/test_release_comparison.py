@@ -94,7 +94,7 @@ def test_repeats_are_no_more_questions():
 def test_a_question_without_an_answer_was_answered_worst():
     """Of a score that is the better the lower it is, too."""
     found = compared(run((None,), (1.0,)), run((1.0,), (1.0,)))
-    assert found.of("broken")[0].has_failed
+    assert found.of("broken")[0].worst.error
     of_hallucination = {"name": "hallucination", "scored_by": ("builtin@5", "hallucination@1")}
     lower = compared(
         run((None,), (0.0,), **of_hallucination),

@@ -37,7 +37,7 @@ def test_presidio_that_is_missing_is_told_when_the_monitor_is_built(monkeypatch)
     """Not later, in the worker, where nobody sees it."""
     monkeypatch.setattr("ragmonitor.redaction.personal.find_spec", lambda _name: None)
     with pytest.raises(MissingExtraError, match=r"ragmonitor\[presidio\]"):
-        Redactor(("personal",))
+        Redactor(("personal",), personal=PersonalData(("PERSON",)))
 
 
 def test_an_unknown_entity_is_an_error():
@@ -50,7 +50,7 @@ def test_an_unknown_entity_is_an_error():
 def test_a_named_model_that_is_missing_is_an_error():
     """Presidio would download it."""
     with pytest.raises(SettingsError, match="spacy download en_core_web_none"):
-        Redactor(("personal",), personal=PersonalData(models=("en_core_web_none",)))
+        Redactor(("personal",), personal=PersonalData((), ("en_core_web_none",)))
 
 
 @installed
