@@ -11,8 +11,8 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from email.message import Message
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ragmonitor.errors import InputError
+from ragmonitor.export.server import BoundedServer, Reply
 from ragmonitor.export.view.access import Access
 from ragmonitor.export.view.page import SAFE_HEADERS
 from ragmonitor.goldens.golden import (
@@ -149,10 +150,8 @@ class Review:
         return changed, problems
 
 
-class ReviewServer(ThreadingHTTPServer):
+class ReviewServer(BoundedServer):
     """Serves the page of a review on loopback."""
-
-    daemon_threads = True
 
     def __init__(self, review: Review, port: int = 0) -> None:
         """Listen; nothing is answered before `serve_forever`.
@@ -164,62 +163,53 @@ class ReviewServer(ThreadingHTTPServer):
         Raises:
             OSError: The port is taken.
         """
-        self.review = review
+        self._review = review
         self.token = secrets.token_urlsafe(24)
         self._host_check, self._token_check = Access(), Access(self.token)
-        super().__init__(("127.0.0.1", port), _Handler)
+        super().__init__(
+            "127.0.0.1",
+            port,
+            self._shown,
+            count=lambda _rejection: None,
+            admit=lambda _target, headers: self._refusal(headers),
+            receive=self._received,
+            max_body_bytes=MAX_BODY_BYTES,
+        )
 
     @property
     def url(self) -> str:
         """The page's address, with its token in the fragment."""
         return f"http://127.0.0.1:{self.server_port}/#{self.token}"
 
-    def refusal(self, handler: BaseHTTPRequestHandler, *, needs_token: bool) -> int | None:
-        """Return the status with which a request is refused; None: it is not."""
-        if self._host_check.refusal(handler.headers) is not None:
-            return 403
-        is_refused = needs_token and self._token_check.refusal(handler.headers) is not None
-        return 401 if is_refused else None
+    def _refusal(self, headers: Message, *, needs_token: bool = True) -> Reply | None:
+        """Return why a request is refused; None: it is not."""
+        if self._host_check.refusal(headers) is not None:
+            return _reply(403)
+        is_refused = needs_token and self._token_check.refusal(headers) is not None
+        return _reply(401) if is_refused else None
 
-
-class _Handler(BaseHTTPRequestHandler):
-    server: ReviewServer
-    server_version = "ragmonitor"
-    sys_version = ""
-    timeout = 30.0
-
-    def do_GET(self) -> None:
-        path = urlsplit(self.path).path
-        refused = self.server.refusal(self, needs_token=path not in _FILES)
-        if refused is not None:
-            self._reply(refused)
-        elif path in _FILES:
+    def _shown(self, target: str, headers: Message) -> Reply:
+        path = urlsplit(target).path
+        refusal = self._refusal(headers, needs_token=path not in _FILES)
+        if refusal is not None:
+            return refusal
+        if path in _FILES:
             name, kind = _FILES[path]
-            self._reply(200, _page_file(name), kind)
-        elif path == "/goldens.json":
-            review = self.server.review
-            self._answer(
-                lambda: {
-                    "file": str(review.path),
-                    "reviewer": review.reviewer,
-                    "goldens": [msgspec.to_builtins(golden) for golden in review.goldens()],
-                }
-            )
-        else:
-            self._reply(404)
+            return _reply(200, _page_file(name), kind)
+        return _answer(self._all) if path == "/goldens.json" else _reply(404)
 
-    def do_POST(self) -> None:
-        refused = self.server.refusal(self, needs_token=True)
-        length = self.headers.get("Content-Length", "")
-        if refused is not None:
-            self._reply(refused)
-        elif self.path != "/decide":
-            self._reply(404)
-        elif not length.isdecimal() or int(length) > MAX_BODY_BYTES:
-            self._reply(413)
-        else:
-            body = self.rfile.read(int(length))
-            self._answer(lambda: self._decide(body))
+    def _all(self) -> Any:
+        review = self._review
+        return {
+            "file": str(review.path),
+            "reviewer": review.reviewer,
+            "goldens": [msgspec.to_builtins(golden) for golden in review.goldens()],
+        }
+
+    def _received(self, method: str, target: str, _headers: Message, body: bytes) -> Reply:
+        if (method, target) != ("POST", "/decide"):
+            return _reply(404)
+        return _answer(lambda: self._decide(body))
 
     def _decide(self, body: bytes) -> Any:
         try:
@@ -228,28 +218,21 @@ class _Handler(BaseHTTPRequestHandler):
             changes = dict(asked.get("changes") or {})
         except (ValueError, TypeError, KeyError) as error:
             raise InputError("expected an object with id, status and changes") from error
-        return msgspec.to_builtins(self.server.review.decide(id_, status, changes))
+        return msgspec.to_builtins(self._review.decide(id_, status, changes))
 
-    def _answer(self, make: Callable[[], Any]) -> None:
-        try:
-            status, value = 200, make()
-        except InputError as error:
-            status, value = 409, {"error": str(error)}
-        except OSError as error:
-            status, value = 500, {"error": f"{error.filename}: {error.strerror}"}
-        self._reply(status, msgspec.json.encode(value), "application/json")
 
-    def _reply(self, status: int, body: bytes = b"", kind: str = "text/plain") -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        for name, value in SAFE_HEADERS:
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
+def _answer(make: Callable[[], Any]) -> Reply:
+    try:
+        status, value = 200, make()
+    except InputError as error:
+        status, value = 409, {"error": str(error)}
+    except OSError as error:
+        status, value = 500, {"error": f"{error.filename}: {error.strerror}"}
+    return _reply(status, msgspec.json.encode(value), "application/json")
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - of the library
-        """Log nothing: the terminal is the reviewer's."""
+
+def _reply(status: int, body: bytes = b"", kind: str = "text/plain") -> Reply:
+    return Reply(status=status, content_type=kind, body=body, headers=SAFE_HEADERS)
 
 
 @cache
