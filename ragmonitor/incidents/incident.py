@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from ragmonitor.causes import CandidateCause, CandidateKind, ChangePoint
+from ragmonitor.causes import CandidateKind, ChangePoint
 from ragmonitor.causes.document_table import name_of
 from ragmonitor.causes.slice_names import MAX_CHARACTERS
 from ragmonitor.export.content import Content, ContentPolicy, encodable
@@ -20,11 +20,9 @@ from ragmonitor.records import (
     AlarmCause,
     AlarmEvent,
     AlarmKind,
-    AlarmSpan,
     AlarmState,
     Assessment,
     Chunk,
-    Estimate,
     Interaction,
     SentenceVerdict,
 )
@@ -46,10 +44,19 @@ the two do not share one, since new kinds of questions may be on for weeks."""
 CauseKind = CandidateKind | Literal["judge", "unknown"]
 
 
+Name = Annotated[str, AfterValidator(lambda name: encodable(name)[:MAX_NAME])]
+Detail = Annotated[str, AfterValidator(lambda text: encodable(text)[:MAX_TEXT])]
+
+
 class Part(BaseModel):
     """A part of the record; it is read from files and addresses, so that it is checked."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", from_attributes=True)
+
+    @classmethod
+    def kept(cls, record: object) -> Self | None:
+        """Return what is kept of a record with attributes of these names; None: of none."""
+        return None if record is None else cls.model_validate(record)
 
 
 class Rate(Part):
@@ -59,18 +66,6 @@ class Rate(Part):
     lower: float
     upper: float
     effective_n: float
-
-    @classmethod
-    def of(cls, estimate: Estimate | None) -> Self | None:
-        """Return the numbers of an estimate; None: there is none."""
-        if estimate is None:
-            return None
-        return cls(
-            mean=estimate.mean,
-            lower=estimate.lower,
-            upper=estimate.upper,
-            effective_n=estimate.effective_n,
-        )
 
 
 class Rise(Part):
@@ -82,17 +77,12 @@ class Rise(Part):
     bad: int | None
     before: float | None
 
-    @classmethod
-    def of(cls, span: AlarmSpan | None) -> Self | None:
-        """Return what is kept of them; None: the alarm does not rest on scored answers."""
-        return None if span is None else cls(**asdict(span))
-
 
 class IncidentAlarm(Part):
     """One alarm of the incident."""
 
-    signal: str
-    judge: str
+    signal: Name
+    judge: Name
     kind: AlarmKind
     raised_s: float
     """Seconds since the epoch, as all times here."""
@@ -108,45 +98,26 @@ class IncidentAlarm(Part):
     """The last hour's, as of the last update: it holds answers from before the rise, too."""
     rise: Rise | None = None
     """The answers that it was raised by; None: it rests on no scored answers."""
-    detail: str = ""
+    detail: Detail = ""
 
 
 class Candidate(Part):
     """A `CandidateCause` without its examples; the fields are those of that record."""
 
     kind: CandidateKind
-    name: str
-    signal: str
+    name: Name
+    signal: Name
     now: Rate | None
     before: Rate | None
     explained: float | None
     explained_lower: float | None
     explained_upper: float | None
-    e_value: float
+    # Past it a float is infinite, which JSON cannot hold.
+    e_value: Annotated[float, AfterValidator(lambda e: 1.0 if math.isnan(e) else min(e, 1e300))]
     is_discovery: bool
     since_s: float | None
-    detail: str
-    detail_zh: str = ""
-
-    @classmethod
-    def of(cls, cause: CandidateCause) -> Self:
-        """Return what is kept of a candidate."""
-        return cls(
-            kind=cause.kind,
-            name=_named(cause.name),
-            signal=_named(cause.signal),
-            now=Rate.of(cause.now),
-            before=Rate.of(cause.before),
-            explained=cause.explained,
-            explained_lower=cause.explained_lower,
-            explained_upper=cause.explained_upper,
-            # Past it a float is infinite, which JSON cannot hold.
-            e_value=min(cause.e_value, 1e300) if not math.isnan(cause.e_value) else 1.0,
-            is_discovery=cause.is_discovery,
-            since_s=cause.since_s,
-            detail=encodable(cause.detail)[:MAX_TEXT],
-            detail_zh=encodable(cause.detail_zh)[:MAX_TEXT],
-        )
+    detail: Detail
+    detail_zh: Detail = ""
 
     @property
     def weight(self) -> tuple[bool, float, float]:
@@ -204,13 +175,9 @@ class Change(Part):
     """Up to when `after` counts answers."""
 
     @classmethod
-    def of(cls, change: ChangePoint | None, now_s: float) -> Self | None:
-        """Return what is kept of it; None: it is not known."""
-        if change is None:
-            return None
-        rates = {"before": Rate.of(change.before), "after": Rate.of(change.after)}
-        times = {"at_s": change.at_s, "lower_s": change.lower_s, "upper_s": change.upper_s}
-        return cls(**times, **rates, until_s=now_s)
+    def until(cls, change: ChangePoint, now_s: float) -> Self:
+        """Return what is kept of it at a time."""
+        return cls.model_validate(asdict(change) | {"until_s": now_s})
 
     def gap(self, *, higher_is_better: bool) -> float:
         """Return by how much the intervals before and after are apart; below 0: they overlap."""
@@ -231,17 +198,9 @@ class JudgeCheck(Part):
     text: str
 
     @classmethod
-    def of(cls, cause: AlarmCause | None) -> Self | None:
-        """Return what is kept of it; None: it is not known."""
-        if cause is None:
-            return None
-        return cls(
-            cause=cause.cause,
-            reread=cause.reread,
-            flipped=cause.flipped,
-            waiting=cause.waiting,
-            text=str(cause),
-        )
+    def told(cls, cause: AlarmCause) -> Self:
+        """Return what is kept of it, with its text."""
+        return cls.model_validate(asdict(cause) | {"text": str(cause)})
 
 
 class BadSentence(Part):
@@ -255,7 +214,7 @@ class BadSentence(Part):
     words: tuple[str, ...]
     chunk: int | None
     """Position of the chunk, from 1; None: it was held against none."""
-    source: str
+    source: Name
     """The chunk's document or id."""
     passage: str
 
@@ -263,13 +222,13 @@ class BadSentence(Part):
 class BadAnswer(Part):
     """One bad answer."""
 
-    id: str
+    id: Name
     at_s: float
     trace_id: str
     """32 hex digits; empty: no trace was emitted."""
     badness: float
     question: str
-    attributes: dict[str, str]
+    attributes: dict[Name, Name]
     sentences: tuple[BadSentence, ...]
     causes: tuple[str, ...] = ()
     """Candidates that it is an example of, by kind and name."""
@@ -288,13 +247,13 @@ class BadAnswer(Part):
         sentences = assessment.sentences if assessment is not None else None
         findings = assessment.counted_findings if assessment is not None else ()
         return cls(
-            id=_named(interaction.id),
+            id=interaction.id,
             at_s=interaction.ended_ns / 1e9,
             trace_id=trace_id,
             badness=badness,
             question=_text(interaction.query, policy),
             attributes={
-                _named(name): _named(str(value))
+                name: str(value)
                 for name, value in list(interaction.attributes.items())[:MAX_ATTRIBUTES]
             },
             sentences=tuple(
@@ -506,8 +465,8 @@ def scope_of(kind: AlarmKind) -> Scope:
 def alarm_of_event(event: AlarmEvent) -> IncidentAlarm:
     """Return what is kept of an alarm that was just raised."""
     return IncidentAlarm(
-        signal=_named(event.signal),
-        judge=_named(event.judge),
+        signal=event.signal,
+        judge=event.judge,
         kind=event.kind,
         raised_s=event.at_s,
         since_s=min(
@@ -516,9 +475,9 @@ def alarm_of_event(event: AlarmEvent) -> IncidentAlarm:
         objective=event.objective,
         higher_is_better=event.higher_is_better,
         threshold_share=_share(event.evidence_s, event.threshold_s),
-        estimate=Rate.of(event.estimate),
-        rise=Rise.of(event.span),
-        detail=encodable(event.detail)[:MAX_TEXT],
+        estimate=Rate.kept(event.estimate),
+        rise=Rise.kept(event.span),
+        detail=event.detail,
     )
 
 
@@ -527,24 +486,20 @@ def alarm_of_state(state: AlarmState, threshold_s: float, now_s: float) -> Incid
     raised_s = now_s if state.since_s is None else state.since_s
     rising_s = raised_s if state.rising_since_s is None else state.rising_since_s
     return IncidentAlarm(
-        signal=_named(state.signal),
-        judge=_named(state.judge),
+        signal=state.signal,
+        judge=state.judge,
         kind=state.kind,
         raised_s=raised_s,
         since_s=min(raised_s, rising_s),
         objective=state.objective,
         higher_is_better=state.higher_is_better,
         threshold_share=_share(state.evidence_s, threshold_s),
-        rise=Rise.of(state.span),
+        rise=Rise.kept(state.span),
     )
 
 
 def _share(evidence_s: float, threshold_s: float) -> float:
     return min(1e300, evidence_s / threshold_s) if threshold_s > 0 else 0.0
-
-
-def _named(name: str) -> str:
-    return encodable(name)[:MAX_NAME]
 
 
 def _text(text: str, policy: ContentPolicy) -> str:
@@ -563,7 +518,7 @@ def _sentence(
         text=_text(sentence.text.strip(), policy),
         words=tuple(_text(word, policy) for word in sentence.words[:8] if policy.shows),
         chunk=None if position is None else position + 1,
-        source="" if chunk is None else _named(name_of(chunk, policy)),
+        source="" if chunk is None else name_of(chunk, policy),
         passage="" if chunk is None else _passage(chunk.text, sentence.text, policy),
     )
 

@@ -248,7 +248,8 @@ class IncidentKeeper:
         )
         check, answers = incident.check, tuple(bad)
         if incident.scope != "input":
-            check = JudgeCheck.of(self._snapshot.cause) or check
+            cause = self._snapshot.cause
+            check = check if cause is None else JudgeCheck.told(cause)
             answers = (*examples, *bad, *self._suspects_since(since_s))
         return shown.explained(check, found, now_s, is_fading=is_fading).with_answers(answers)
 
@@ -261,7 +262,7 @@ class IncidentKeeper:
         if finder is not None:
             with contained("causes"):
                 change = finder.change(whole_of(leading.signal), incident.since_s)
-                found = Change.of(change, now_s)
+                found = None if change is None else Change.until(change, now_s)
         if known is None or found is None:
             return found or known, False
         is_fading = found.gap(higher_is_better=is_up) < known.gap(higher_is_better=is_up)
@@ -272,7 +273,7 @@ class IncidentKeeper:
         for finder in self.finders:
             with contained("causes"):
                 causes += finder.candidates(whole_of(signal), since_s)
-        found = [Candidate.of(cause) for cause in causes]
+        found = [Candidate.model_validate(cause) for cause in causes]
         examples = [
             self._bad_answer(each.interaction.id, each).model_copy(
                 update={"causes": (f"{candidate.kind} {candidate.name}",)}
@@ -318,7 +319,7 @@ class IncidentKeeper:
 
     def _with_estimate(self, alarm: IncidentAlarm) -> IncidentAlarm:
         estimate = self._estimate(alarm.signal, alarm.judge)
-        return alarm.model_copy(update={"estimate": Rate.of(estimate) or alarm.estimate})
+        return alarm.model_copy(update={"estimate": Rate.kept(estimate) or alarm.estimate})
 
     def _estimate(self, signal: str, judge: str) -> Estimate | None:
         for key, window, moments in self._snapshot.moments:
