@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
 
 from ragmonitor.estimation.beta import beta_quantile
 from ragmonitor.estimation.interval import TAIL
@@ -23,11 +24,10 @@ class Level(NamedTuple):
     upper: float
 
 
-@dataclass(slots=True)
-class ScoreHistory:
+class ScoreHistory(msgspec.Struct, array_like=True):
     """One question's scores by one evaluator: its newest, and the mean of the earlier ones."""
 
-    n: int = 0
+    n: Annotated[int, msgspec.Meta(ge=1)] = 0
     mean: float = 0.0
     """Of all so far; the plain mean of the first `MEMORY`, then a moving one."""
     newest: float = 0.0
@@ -43,20 +43,6 @@ class ScoreHistory:
         self.mean += (score - self.mean) / min(self.n, MEMORY)
         self.newest, self.at_s = score, at_s
         return self.expected
-
-    def dump(self) -> list[float | None]:
-        """Return it for JSON."""
-        return [self.n, self.mean, self.newest, self.expected, self.at_s]
-
-    @classmethod
-    def load(cls, told: Any) -> ScoreHistory:
-        """Return what `dump` returned. Raises `ValueError`, `TypeError`."""
-        n, mean, newest, expected, at_s = told
-        numbers = [float(each) for each in (mean, newest, at_s)]
-        before = None if expected is None else float(expected)
-        if not all(map(math.isfinite, (*numbers, before or 0.0))) or int(n) < 1:
-            raise ValueError("a history of scores is none")
-        return cls(int(n), numbers[0], numbers[1], before, numbers[2])
 
 
 def level_of(histories: Sequence[ScoreHistory], since_s: float) -> Level | None:

@@ -7,8 +7,10 @@ import math
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Final
+
+import msgspec
 
 from ragmonitor import metrics
 from ragmonitor.estimation.alarm_streams import FLIPS_OBJECTIVE, half
@@ -59,16 +61,17 @@ WINDOWS: Final[dict[Window, float]] = {"1h": 3_600.0, "24h": 86_400.0}
 QUANTILES: Final = (("0.5", 0.5), ("0.95", 0.95))
 
 
-@dataclass(slots=True, kw_only=True)
-class _Question:
-    """What is known of one golden question."""
+class _Question(
+    msgspec.Struct, kw_only=True, omit_defaults=True, rename={"first_reference": "first"}
+):
+    """What is known of one golden question; no text of it is kept."""
 
     version: str
     """Of its texts: other texts are another question."""
     text: str = ""
     judge: str = ""
     """Whose scores these are, with its version."""
-    scores: dict[str, ScoreHistory] = field(default_factory=dict)
+    scores: dict[str, ScoreHistory] = {}
     outcome: str = ""
     at_s: float = 0.0
     first_reference: bool | None = None
@@ -77,29 +80,6 @@ class _Question:
     """Whether it does now."""
     fault: str = ""
     """What it finds wrong with the reference answer."""
-
-    def dump(self) -> dict[str, Any]:
-        """Return it for JSON, without a text."""
-        return {
-            "version": self.version,
-            "judge": self.judge,
-            "scores": {name: each.dump() for name, each in self.scores.items()},
-            "at_s": self.at_s,
-            "first": self.first_reference,
-            "reference": self.reference,
-        }
-
-    @classmethod
-    def load(cls, told: Any) -> _Question:
-        """Return what `dump` returned. Raises `ValueError`, `TypeError`, `KeyError`."""
-        return cls(
-            version=str(told["version"]),
-            judge=str(told["judge"]),
-            scores={str(k): ScoreHistory.load(each) for k, each in told["scores"].items()},
-            at_s=float(told["at_s"]),
-            first_reference=told["first"],
-            reference=told["reference"],
-        )
 
 
 class GoldenQuestions(Part):
@@ -377,12 +357,12 @@ class GoldenQuestions(Part):
         if self._file is None:
             return
         try:
-            told = self._file.read()
-            for golden, each in () if told is None else told["questions"].items():
-                self._questions[golden] = _Question.load(each)
+            told = self._file.read() or {"questions": {}}
+            known = msgspec.convert(told.get("questions"), dict[str, _Question])
+            self._questions.update(known)
         except OSError as error:
             record_unkept("histories of golden questions", self._file.place, error)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except ValueError as error:
             record_error("estimation", error)
 
     def _keep(self) -> None:
@@ -391,8 +371,11 @@ class GoldenQuestions(Part):
             return
         try:
             with self._file.alone():
-                questions = {golden: each.dump() for golden, each in self._questions.items()}
-                self._file.write({"questions": questions})
+                questions = {
+                    golden: msgspec.structs.replace(each, text="", outcome="", fault="")
+                    for golden, each in self._questions.items()
+                }
+                self._file.write({"questions": msgspec.to_builtins(questions)})
         except OSError as error:
             record_unkept("histories of golden questions", self._file.place, error)
 

@@ -6,6 +6,7 @@ import math
 import random
 from statistics import fmean
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,7 +41,7 @@ def test_where_all_were_asked_it_is_the_plain_mean_of_the_newest(rounds: list[tu
 def test_a_history_is_the_same_after_a_restart(scores: list[float], data: st.DataObject):
     """What is kept is all that counts."""
     (history,) = histories([scores])
-    loaded = ScoreHistory.load(history.dump())
+    loaded = msgspec.convert(msgspec.to_builtins(history), ScoreHistory)
     score = data.draw(SCORES)
     assert loaded.add(score, 99.0) == history.add(score, 99.0)
     assert loaded == history
