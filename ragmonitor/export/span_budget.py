@@ -213,6 +213,8 @@ class SpanBudget:
 
     def add_each(self, attributes: Attributes) -> None:
         """Take of them what fits."""
+        if self.add(attributes):  # as nearly always
+            return
         for name, value in attributes.items():
             self.add({name: value})
 
@@ -287,9 +289,9 @@ def _size(attributes: Attributes) -> int:
     # A plain loop: every attribute of every span comes here.
     size = _OVERHEAD_BYTES * len(attributes)
     for name, value in attributes.items():
-        size += size_bytes(name)
+        size += len(name) if name.isascii() else size_bytes(name)
         if isinstance(value, str):
-            size += size_bytes(value)
+            size += len(value) if value.isascii() else size_bytes(value)
         elif isinstance(value, list):
             size += sum([size_bytes(text) + _OVERHEAD_BYTES for text in value])
         else:
