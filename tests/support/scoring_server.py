@@ -115,7 +115,11 @@ class ScoringServer:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                size = int(self.headers.get("Content-Length", 0))
+                body = self.rfile.read(size)
+                if len(body) < size:  # whoever sent it is gone in the middle of it
+                    self.close_connection = True
+                    return
                 request = Received(
                     at_s=time.monotonic(),
                     method=self.command,
