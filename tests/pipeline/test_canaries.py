@@ -417,7 +417,7 @@ def observed(everything, watched, content, options) -> None:
         monitor.observe(failed(error, n))
     monitor.observe(told(10))
     ask_in_plain_code(monitor)
-    monitor.flush()
+    assert monitor.flush(60)
     everything.serve(monitor)
     monitor.close()
 
@@ -572,7 +572,7 @@ def test_no_text_gets_out_through_a_framework(everything, watched, content):
     finally:
         ragmonitor_langchain.uninstrument()
         ragmonitor_llama_index.uninstrument()
-    monitor.flush()
+    assert monitor.flush(60)
     everything.serve(monitor)
     monitor.close()
     assert leaks(everything) == {}

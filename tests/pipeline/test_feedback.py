@@ -109,7 +109,7 @@ def test_what_content_withholds_is_not_in_comments(tmp_path):
         content=ContentSettings(policy="none"),
     ) as monitor:
         monitor.feedback(answered(monitor), True, comment="a secret")
-        monitor.flush()
+        assert monitor.flush(60)
     assert "secret" not in path.read_text()
     assert '"feedback"' in path.read_text()
 
@@ -120,7 +120,7 @@ def test_feedback_of_days_later_finds_the_answer_of_an_earlier_process(tmp_path)
     listening = Listening()
     with Monitor(service="test", server=False, state=tmp_path, exporters=[listening]) as monitor:
         monitor.feedback(identity, "up")
-        monitor.flush()
+        assert monitor.flush(60)
     assert len(listening.told) == 1
 
 
@@ -134,7 +134,7 @@ def test_langchain_s_run_id_is_the_id(tmp_path):
         FakeListChatModel(responses=["a title"]).invoke("Name it", {"callbacks": [handler]})
         assert monitor.current_id() == run.hex  # what was no interaction is none
         monitor.feedback(str(run), True)
-        monitor.flush()
+        assert monitor.flush(60)
     (joined,) = listening.told
     assert joined.feedback.interaction_id == run.hex
 
@@ -209,7 +209,7 @@ def test_feedback_by_http_in_both_places(worker):
         server=ServerSettings(port=0, feedback=True, feedback_token=token),
     ) as monitor:
         identity = answered(monitor)
-        monitor.flush()
+        assert monitor.flush(60)
         assert until("told", lambda: monitor.metrics_url)
         url = monitor.metrics_url.replace("/metrics", "/ragmonitor/feedback")
         request = urllib.request.Request(
@@ -219,14 +219,14 @@ def test_feedback_by_http_in_both_places(worker):
         )
         with urllib.request.urlopen(request, timeout=10) as reply:
             assert reply.status == 202
-        monitor.flush()
+        assert monitor.flush(60)
         assert until("told", lambda: listening.told)
 
 
 def test_no_feedback_is_taken_by_http_unless_it_is_asked_for():
     with Monitor(service="test", server=ServerSettings(port=0)) as monitor:
         answered(monitor)
-        monitor.flush()
+        assert monitor.flush(60)
         url = monitor.metrics_url.replace("/metrics", "/ragmonitor/feedback")
         with pytest.raises(urllib.error.HTTPError, match="501"):
             urllib.request.urlopen(url, b"{}", timeout=10)

@@ -36,7 +36,7 @@ def alarmed(**options) -> Monitor:
         with monitor.interaction(query=f"Question {number}?", attributes={"route": "/r"}) as i:
             i.retrieved([Chunk(text=CHUNK, id="policy", metadata={"source": SOURCE})])
             i.answered(WRONG)
-    monitor.flush()
+    assert monitor.flush(60)
     return monitor
 
 
@@ -112,9 +112,9 @@ def test_a_route_that_got_worse_raises_an_alarm_of_its_own_and_is_named_at_once(
                 with monitor.interaction(query=f"Question {number}?", attributes=attributes) as i:
                     i.retrieved([Chunk(text=CHUNK, id="policy")])
                     i.answered(answer)
-            monitor.flush()
+            assert monitor.flush(60)
             # Slices are chosen at one tick and have their slots from the next on.
-            monitor.flush()
+            assert monitor.flush(60)
         listed, _ = get(f"{monitor.ui_url}incidents.json")
         (incident,) = json.loads(listed)["incidents"]
         page, _ = get(f"{monitor.ui_url}incidents/{incident['id']}?lang=zh")

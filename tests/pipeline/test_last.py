@@ -87,7 +87,7 @@ def test_the_log_says_once_where_everything_is(caplog: pytest.LogCaptureFixture)
         ask(monitor, "It was built from 1887 to 1889.")
 
         def lines() -> list[str]:
-            monitor.flush()
+            assert monitor.flush(60)
             return [each for each in caplog.messages if "watching" in each]
 
         (line,) = until("it is said", lines)
@@ -95,5 +95,5 @@ def test_the_log_says_once_where_everything_is(caplog: pytest.LogCaptureFixture)
             "ragmonitor: watching tower (plain code); metrics: not served; page: not served "
             "(server.ui); traces: nowhere (set OTEL_EXPORTER_OTLP_ENDPOINT)"
         )
-        monitor.flush()
+        assert monitor.flush(60)
         assert len(lines()) == 1

@@ -42,7 +42,7 @@ def alarmed(*, content: str = "all", worker: str = "thread") -> Monitor:
             i.retrieved([Chunk(text=CHUNK, id="policy", metadata={"source": "returns.md"})])
             i.answered(WRONG, model="mine")
     monitor.event("reindexed")
-    monitor.flush()
+    assert monitor.flush(60)
     return monitor
 
 

@@ -63,7 +63,7 @@ def test_an_answer_is_scored_and_counted(monitor, reports):
 def test_an_invented_answer_scores_lower(monitor, reports):
     """What stands in no chunk is found, with its sentence and words."""
     monitor.observe(interaction(answer="Napoleon Bonaparte designed it for the Olympic Games."))
-    monitor.flush()
+    assert monitor.flush(60)
     (report,) = reports.reports
     (sentence,) = report.assessment.sentences
     assert sentence.verdict == "absent"
@@ -75,7 +75,7 @@ def test_plain_code_needs_no_framework(monitor, reports):
     with monitor.interaction(query="长城有多长？", tags=["beta"]) as i:
         i.retrieved(CHINESE[1])
         i.answered(CHINESE[2])
-    monitor.flush()
+    assert monitor.flush(60)
     (report,) = reports.reports
     assert report.assessment.language == "zh"
     assert report.interaction.tags == ("beta",)
@@ -111,7 +111,7 @@ def test_errors_and_partial_answers_are_not_scored_low(monitor, reports):
     monitor.observe(observed(1, status="error", error="ValueError: x", answer=""))
     monitor.observe(observed(2, status="partial", answer="The Eiffel"))
     monitor.observe(observed(3, answer="  "))
-    monitor.flush()
+    assert monitor.flush(60)
     causes = [{e.cause for e in r.evaluations} for r in reports.reports]
     assert causes == [{Cause.APPLICATION_ERROR}, {Cause.PARTIAL}, {Cause.NO_ANSWER}]
 
@@ -163,7 +163,7 @@ def test_a_failing_judge_is_a_cause_and_not_a_score(failure, cause):
         service="test", judge=ScriptedJudge(fail), sample=1.0, server=ServerSettings(port=0)
     ) as monitor:
         monitor.observe(interaction())
-        monitor.flush()
+        assert monitor.flush(60)
         assert outcomes(monitor.registry, judge="scripted") == {cause: len(table.select())}
 
 
@@ -186,7 +186,7 @@ def test_a_judge_that_cannot_tell_its_cost_is_a_cause_too(reports):
         exporters=[reports],
     ) as monitor:
         monitor.observe(interaction())
-        monitor.flush()
+        assert monitor.flush(60)
         assert outcomes(monitor.registry, judge="scripted") == {"judge_error": len(table.select())}
         assert outcomes(monitor.registry, judge="builtin")["scored"] == len(table.select())
 
@@ -310,7 +310,7 @@ def test_an_interaction_that_cannot_be_built_is_counted():
     with Monitor(service="test", server=ServerSettings(port=0)) as monitor:
         monitor._hand_over(Broken())
         monitor.observe(interaction())
-        monitor.flush()
+        assert monitor.flush(60)
         assert total(monitor.registry, "ragmonitor_dropped_total", reason="unreadable") == 1
         assert total(monitor.registry, "ragmonitor_internal_errors_total", stage="worker") == 1
         found = outcomes(monitor.registry, evaluator="faithfulness")
@@ -330,7 +330,7 @@ def test_redaction_comes_before_judge_and_exporters(reports):
         redact=lambda text: text.replace("Eiffel", "[name]"),
     ) as monitor:
         monitor.observe(interaction())
-        monitor.flush()
+        assert monitor.flush(60)
     assert "Eiffel" not in repr(judge.asked)
     assert "Eiffel" not in repr(reports.reports)
     assert "[name]" in judge.asked[0].answer
@@ -345,7 +345,7 @@ def test_a_chosen_set_of_evaluators_is_all_there_is(reports):
         exporters=[reports],
     ) as monitor:
         monitor.observe(interaction())
-        monitor.flush()
+        assert monitor.flush(60)
     assert [e.evaluator for e in reports.reports[0].evaluations] == ["faithfulness@1"]
 
 

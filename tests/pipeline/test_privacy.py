@@ -70,7 +70,7 @@ def test_offsets_of_sentences_refer_to_the_redacted_answer():
     reports = ListExporter()
     with monitor(exporters=[reports]) as made:
         made.observe(interaction(answer=f"The key is {KEY}. Napoleon designed the tower."))
-        made.flush()
+        assert made.flush(60)
     (report,) = reports.reports
     answer = report.interaction.answer
     assert "[redacted:api_key]" in answer
@@ -87,7 +87,7 @@ def test_what_a_judge_s_provider_says_is_redacted_too():
 
     with monitor(judge=ScriptedJudge(refuse), sample=1.0, exporters=[reports]) as made:
         made.observe(interaction())
-        made.flush()
+        assert made.flush(60)
     assert "invalid key [redacted:api_key]" in repr(reports.reports)
     assert KEY not in repr(reports.reports)
 
@@ -145,7 +145,7 @@ def test_redaction_can_be_switched_off():
     reports = ListExporter()
     with monitor(redaction=(), exporters=[reports]) as made:
         made.observe(interaction(answer=f"Use {KEY}."))
-        made.flush()
+        assert made.flush(60)
     assert reports.reports[0].interaction.answer == f"Use {KEY}."
 
 

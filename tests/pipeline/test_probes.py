@@ -131,7 +131,7 @@ def test_a_full_queue_loses_no_traffic_count_for_a_golden_question():
     monitor = Monitor(**QUIET)
     try:
         monitor._back.refuse(_finished(answered("g")), Cause.QUEUE_FULL)
-        monitor.flush()
+        assert monitor.flush(60)
         assert total(monitor.registry, "ragmonitor_interactions_total") == 0
         assert not outcomes(monitor.registry)
         assert total(monitor.registry, "ragmonitor_dropped_total", reason="probe") == 1
@@ -156,7 +156,7 @@ def test_runs_of_a_framework_under_the_mark_are_known_as_golden():
             recorder.started(3, 1, "model", "model", ["?"])
             recorder.ended(3, TALL)
             recorder.ended(1, TALL)
-        monitor.flush()
+        assert monitor.flush(60)
         assert total(monitor.registry, "ragmonitor_interactions_total") == 0
         assert total(monitor.registry, "ragmonitor_probe_interactions_total") == 1
 

@@ -172,7 +172,7 @@ def test_no_failing_part_quotes_a_text(everything, content, part):
     with Monitor(service="test", content=content, **PARTS[part]()) as made:
         made.observe(interaction(**TOLD))
         made.observe(interaction(**{**TOLD, "id": "2" * 32}, status="error"))
-        made.flush()
+        assert made.flush(60)
     assert CANARY not in everything()
     assert "Winterbottom" not in everything()
 
@@ -194,7 +194,7 @@ def test_no_evaluator_quotes_a_text(everything, registered, content, error):
     judge = judge_that(lambda _: assessment("supported"))
     with Monitor(service="test", content=content, **judge) as made:
         made.observe(interaction(**TOLD))
-        made.flush()
+        assert made.flush(60)
     assert "Winterbottom" not in everything()
     assert "canary" in everything()
 
@@ -205,7 +205,7 @@ def test_no_source_and_no_unreadable_record_quotes_a_text(everything, content):
     with Monitor(service="test", content=content) as made:
         made._recorders["failing"] = FailingSource()
         made._hand_over(FailingFinished())
-        made.flush()
+        assert made.flush(60)
     # The worker ended, whatever the source raised.
     assert "ragmonitor" not in {thread.name for thread in threading.enumerate()}
     assert "error in stage" in everything()
@@ -224,7 +224,7 @@ def test_what_escapes_on_the_loop_quotes_no_text(everything):
 
     with Monitor(service="test", content="none", **judge_that(assess)) as made:
         made.observe(interaction())
-        made.flush()
+        assert made.flush(60)
     assert "ExceptionGroup" in everything()
     assert "Winterbottom" not in everything()
 
@@ -233,7 +233,7 @@ def test_the_log_says_type_place_and_cause(everything):
     """Whoever is on call finds the line without the texts."""
     with Monitor(service="test", content="none", **judge_that(fail)) as made:
         made.observe(interaction())
-        made.flush()
+        assert made.flush(60)
     told = everything()
     assert "error in stage judge; the application is not affected" in told
     assert "in fail" in told
@@ -250,7 +250,7 @@ def test_the_strictest_monitor_of_a_process_decides(caplog):
         Monitor(service="lax", server=False, **judge_that(fail)) as made,
     ):
         made.observe(interaction())
-        made.flush()
+        assert made.flush(60)
     assert "error in stage judge" in caplog.text
     assert "Winterbottom" not in caplog.text
 
@@ -263,7 +263,7 @@ def test_what_redaction_takes_out_is_in_no_log(everything, caplog):
     """Under `content="all"` messages are logged, without the secrets in them."""
     with Monitor(service="test", **judge_that(quote_key)) as made:
         made.observe(interaction())
-        made.flush()
+        assert made.flush(60)
     assert "the key [redacted:api_key] is wrong" in caplog.text
     assert KEY not in everything()
 
@@ -274,7 +274,7 @@ def test_what_an_evaluator_says_is_redacted(everything, registered):
     judge = judge_that(lambda _: assessment("supported"))
     with Monitor(service="test", **judge) as made:
         made.observe(interaction())
-        made.flush()
+        assert made.flush(60)
     assert "ValueError: the key [redacted:api_key] is wrong" in everything()
     assert KEY not in everything()
 
@@ -284,6 +284,6 @@ def test_with_a_hook_no_message_is_logged(caplog):
     options = judge_that(fail)
     with Monitor(service="test", server=False, redact=str.upper, **options) as made:
         made.observe(interaction(**TOLD))
-        made.flush()
+        assert made.flush(60)
     assert "error in stage judge" in caplog.text
     assert "Winterbottom" not in caplog.text

@@ -56,7 +56,7 @@ def found(request):
     ) as monitor:
         began_ns = time.time_ns()
         ask(monitor)
-        monitor.flush()
+        assert monitor.flush(60)
         yield samples(monitor), [*exporter.interactions()], began_ns
 
 

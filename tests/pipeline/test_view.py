@@ -56,7 +56,7 @@ def test_a_wrong_answer_is_on_the_page_within_seconds():
     """With what is wrong in it, the chunk, and the rate with its interval."""
     with watched() as monitor:
         answer(monitor)
-        monitor.flush()
+        assert monitor.flush(60)
         assert monitor.ui_url is not None
         told = state(monitor.ui_url)
     (found,) = told["answers"]
@@ -78,7 +78,7 @@ def test_the_page_shows_no_text_that_may_not_be_shown(content):
     """As in traces and files."""
     with watched(content=content) as monitor:
         answer(monitor)
-        monitor.flush()
+        assert monitor.flush(60)
         told = state(monitor.ui_url)
     assert told["content"] == content
     data = json.dumps(told)
@@ -92,7 +92,7 @@ def test_secrets_are_replaced_before_the_page_sees_them():
     key = "sk-proj-" + "a1B2c3D4" * 6
     with watched() as monitor:
         answer(monitor, f"{WRONG} The key is {key}.")
-        monitor.flush()
+        assert monitor.flush(60)
         assert key not in json.dumps(state(monitor.ui_url))
 
 
@@ -101,7 +101,7 @@ def test_without_ui_there_is_no_page():
     with Monitor(
         service="shop", server=ServerSettings(port=0), export=ExportSettings(traces=False)
     ) as monitor:
-        monitor.flush()
+        assert monitor.flush(60)
         assert monitor.metrics_url is not None
         assert monitor.ui_url is None
         with pytest.raises(urllib.error.HTTPError, match="404"):
@@ -113,7 +113,7 @@ def test_where_others_can_connect_the_page_needs_a_token(caplog):
     with caplog.at_level(logging.WARNING, "ragmonitor"):
         monitor = watched(server={"host": "0.0.0.0"})
     with monitor:
-        monitor.flush()
+        assert monitor.flush(60)
         assert monitor.metrics_url is not None
         assert monitor.ui_url is None
     assert "the page is not served" in caplog.text
@@ -123,7 +123,7 @@ def test_where_others_can_connect_the_page_needs_a_token(caplog):
 def test_where_others_can_connect_the_token_opens_it():
     """And nothing else does."""
     with watched(server={"host": "0.0.0.0", "ui_token": TOKEN}) as monitor:
-        monitor.flush()
+        assert monitor.flush(60)
         url = str(monitor.ui_url).replace("0.0.0.0", "127.0.0.1")
         with pytest.raises(urllib.error.HTTPError, match="401"):
             urllib.request.urlopen(url)
