@@ -394,6 +394,7 @@ def _summary(fleet: Fleet, folder: Path, takeover_s: float) -> dict[str, Any]:
         "settled": counts.settled,
         "buried": counts.buried,
         "duplicates": counts.duplicates,
+        "checks": counts.checks,
         "waiting": counts.waiting,
         "open": counts.open,
         "counted": counted,
@@ -403,8 +404,8 @@ def _summary(fleet: Fleet, folder: Path, takeover_s: float) -> dict[str, Any]:
         "alarms": alarms,
         "spike_announced_once": len(raised) == 1,
         "sums_agree": (
-            asked == counts.stored - counts.duplicates + refused
-            and counts.settled + counts.buried == counted
+            asked == counts.stored - counts.checks - counts.duplicates + refused
+            and counts.settled + counts.buried == counted + counts.checks
             and counts.stored == counts.settled + counts.buried + counts.duplicates
             and sum(by_role.values()) == 2 * counted
         ),

@@ -20,7 +20,7 @@ from ragmonitor.errors import WireError
 from ragmonitor.fleet.fleet_stream import FleetStream, fleet_stream_in
 from ragmonitor.redis_client import is_redis
 from ragmonitor.settings import Settings
-from ragmonitor.wire import decode
+from ragmonitor.wire import decode, decode_report, is_kind
 
 MAX_SHOWN: Final = 100
 
@@ -63,7 +63,7 @@ def _show(state: dict[str, Any], buried: list[dict[str, Any]]) -> None:
 def _interaction(data: bytes) -> str:
     """Return the id of a record; empty if it cannot be read."""
     try:
-        return decode(data).id
+        return (decode_report(data).interaction if is_kind(data, b"r") else decode(data)).id
     except WireError:
         return ""
 

@@ -6,16 +6,12 @@ import contextlib
 import json
 import math
 import os
-import shutil
 import socket
-import tempfile
 import threading
 import time
-import weakref
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
@@ -30,6 +26,7 @@ from ragmonitor.estimation.predictions import WHAT as CALIBRATION
 from ragmonitor.evaluators import table, unscorable, unscored
 from ragmonitor.export import PrometheusExporter
 from ragmonitor.feedback import Feedback
+from ragmonitor.fleet.anchor_checks import AnchorChecks
 from ragmonitor.fleet.estimator_state import (
     KEPT_ALARMS,
     KEPT_ANSWERS,
@@ -37,11 +34,11 @@ from ragmonitor.fleet.estimator_state import (
     KEPT_STATE,
     VERSION,
     EstimatorState,
-    file_field,
     file_of,
 )
 from ragmonitor.fleet.fleet_stream import FleetStream, SettledEntry
 from ragmonitor.fleet.settled_order import SettledOrder
+from ragmonitor.fleet.state_folder import StateFolder
 from ragmonitor.guard import contained, errors, logger, record_error
 from ragmonitor.metrics import (
     ARRIVALS,
@@ -74,6 +71,7 @@ from ragmonitor.wire import (
     SettledAnswer,
     decode_alarms,
     decode_feedback,
+    decode_report,
     decode_settled,
     encode_alarms,
     is_kind,
@@ -194,7 +192,8 @@ class Estimator:
     def _serve(self, lease: str, stop: threading.Event, *, drain: bool) -> bool:
         """Estimate under a lease; return whether the work is over."""
         with self._renewing(lease):
-            self.term = term = Term(self._settings, self._stream, lease)
+            # What is put on the stream while it is drained would be drained by nobody.
+            self.term = term = Term(self._settings, self._stream, lease, asks=not drain)
         logger.info("ragmonitor: this estimator keeps the numbers of %s", self._settings.service)
         try:
             with self._renewing(lease):
@@ -221,22 +220,21 @@ class Term:
     then they stay on the settled stream, where a successor finds them.
     """
 
-    def __init__(self, settings: Settings, stream: FleetStream, lease: str) -> None:
+    def __init__(
+        self, settings: Settings, stream: FleetStream, lease: str, *, asks: bool = True
+    ) -> None:
         """Wire the estimates; `begin` gives them what a predecessor has kept.
 
         Args:
             settings: The settings.
             stream: Where answers come from.
             lease: The token that allows to keep a state.
+            asks: Whether workers are asked to have reference answers judged again.
         """
         self._stream, self._lease = stream, lease
-        self._folder = Path(tempfile.mkdtemp(prefix="ragmonitor-"))
-        self._remove_folder = weakref.finalize(self, shutil.rmtree, self._folder, True)
         self._kept = stream.kept()
-        self._unpack()
-        # Nobody here asks a judge: answers that it might be asked again are not collected.
-        judge = settings.judge.model_copy(update={"reference_answers_per_day": 0})
-        settings = settings.model_copy(update={"state": self._folder, "judge": judge})
+        self._folder = StateFolder(self._kept)
+        settings = settings.model_copy(update={"state": self._folder.path})
         builtin, reader = builtin_judge(settings), reader_of(settings)
         self._judging = judging_of(settings, budget=budget_of(settings, stream.address))
         incidents = incidents_of(settings, self._judging, self._lose)
@@ -267,6 +265,10 @@ class Term:
         self._order = SettledOrder()
         self._done: list[str] = []
         """Entries that the next checkpoint includes."""
+        self._asks = asks
+        self._checks: AnchorChecks | None = None
+        self._due: list[bytes] = []
+        """Checks of reference answers that the next checkpoint puts on the stream."""
         self._rate = 0.0
         """The common rate of the newest decision."""
         self._ticked_s = -TICK_S
@@ -286,15 +288,6 @@ class Term:
 
     # --- beginning ------------------------------------------------------------------------------
 
-    def _unpack(self) -> None:
-        """Write the files of the predecessor's state folder."""
-        folder = self._folder
-        for name, content in self._kept.items():
-            file = folder / file_of(name)
-            if content and file_of(name) and folder in file.parents and ".." not in file.parts:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(content)
-
     def begin(self) -> None:
         """Go on where the predecessor stood. Raises `StreamError`."""
         told = self._kept.get(KEPT_STATE)
@@ -306,6 +299,9 @@ class Term:
                     f"the estimator's state is of version {self.state.version}, not {VERSION}"
                 )
             self._order = SettledOrder(self.state.given_up)
+        if self._judging is not None:
+            identity = self._judging.judge.identity
+            self._checks = AnchorChecks(self._statistics, identity, self.state.asked)
         if (means := self._kept.get(KEPT_MEANS)) is not None:
             elapsed_s = self._server_s - self.state.at_s
             with contained("estimate"):
@@ -361,6 +357,10 @@ class Term:
                 self._hear(decode_feedback(entry.answer))
                 self._done.append(entry.id)
                 return
+            if is_kind(entry.answer, b"r"):
+                self._check(decode_report(entry.answer))
+                self._done.append(entry.id)
+                return
             answer = decode_settled(entry.answer)
         except WireError as error:
             record_error("stream", error)
@@ -377,6 +377,13 @@ class Term:
             parts = (each for each in self._statistics.parts if isinstance(each, PeoplesFeedback))
             if not any(part.note(feedback) for part in parts):
                 self.meters.dropped("feedback_full")
+
+    def _check(self, report: Report) -> None:
+        """Take in what the judge says of a reference answer."""
+        with contained("export"):
+            self.meters.charged(report)
+        if self._checks is not None:
+            self._checks.take_in(report)
 
     def _release(self) -> None:
         """Take in drawn answers, in the order of their draws, as far as they are there."""
@@ -523,6 +530,9 @@ class Term:
                     if isinstance(exporter, FeedbackListener):
                         with contained("export"):
                             exporter.feedback(joined)
+        if self._asks and self._checks is not None:
+            with contained("estimate"):
+                self._due += self._checks.due(self._server_s)
         self._checkpoint(events)
         if events:
             self._announce(events)
@@ -539,14 +549,8 @@ class Term:
     def _checkpoint(self, events: Sequence[AlarmEvent]) -> None:
         """Keep the whole state with its position, in one step, unless the lease is another's."""
         state = self.state
-        changed: dict[str, bytes] = {}
-        folder = self._folder
-        files = {file_field(str(each.relative_to(folder))): each for each in folder.rglob("*.json")}
-        for name in {*files, *(name for name in self._kept if file_of(name))}:
-            content = files[name].read_bytes() if name in files else b""
-            if self._kept.get(name) != content:
-                changed[name] = content
-                state.epoch += file_of(name).startswith(CALIBRATION)
+        changed = self._folder.changed(self._kept)
+        state.epoch += sum(file_of(name).startswith(CALIBRATION) for name in changed)
         means = msgspec.msgpack.encode(self._statistics.means.dump())
         if self._kept.get(KEPT_MEANS) != means:
             changed[KEPT_MEANS] = means
@@ -565,10 +569,10 @@ class Term:
         self._suspects = ((), 0.0)
         state.given_up = self._order.given_up
         changed[KEPT_STATE] = msgspec.json.encode(state)
-        if not self._stream.checkpoint(self._lease, changed, self._done):
+        if not self._stream.checkpoint(self._lease, changed, self._done, self._due):
             raise LeaseLostError("another estimator has taken this service over")
-        self._kept |= changed
-        self._done = []
+        self._kept = {name: each for name, each in (self._kept | changed).items() if each}
+        self._done, self._due = [], []
 
     def _announce(self, events: Sequence[AlarmEvent]) -> None:
         for event in events:
@@ -612,7 +616,7 @@ class Term:
             with contained("export"):
                 exporter.flush(1.0)
                 exporter.close()
-        self._remove_folder()
+        self._folder.remove()
 
 
 def _evaluation(evaluator: str, name: str, version: str, kind: Any, cause: str) -> Evaluation:

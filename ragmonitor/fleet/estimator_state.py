@@ -51,5 +51,7 @@ class EstimatorState:
     """How many evaluations, by evaluator, judge, its version and kind, and cause, as JSON."""
     unreadable: int = 0
     """Settled answers that this release could not read."""
+    asked: dict[str, float] = field(default_factory=dict)
+    """Reference answers that a worker is to have judged again, and when that was asked for."""
     given_up: list[str] = field(default_factory=list)
     """Newest answers that were drawn and whose verdict was not waited for any longer."""

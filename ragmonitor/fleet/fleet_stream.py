@@ -110,14 +110,26 @@ redis.call('SET', KEYS[1], token, 'PX', ARGV[2])
 return token
 """
 )
-# KEYS: lease, checkpoint, settled. ARGV: token, number of pairs, pairs, entries to delete.
+# KEYS: lease, checkpoint, settled, records, counts.
+# ARGV: token, number of pairs, number of checks, pairs, checks, entries to delete.
 _CHECKPOINT: Final = (
     _ALLOW_OOM
     + """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-local pairs_end = 2 + 2 * tonumber(ARGV[2])
-for at = 3, pairs_end, 2 do redis.call('HSET', KEYS[2], ARGV[at], ARGV[at + 1]) end
-for at = pairs_end + 1, #ARGV do redis.call('XDEL', KEYS[3], ARGV[at]) end
+local pairs_end = 3 + 2 * tonumber(ARGV[2])
+for at = 4, pairs_end, 2 do
+  if ARGV[at + 1] == '' then
+    redis.call('HDEL', KEYS[2], ARGV[at])
+  else
+    redis.call('HSET', KEYS[2], ARGV[at], ARGV[at + 1])
+  end
+end
+local checks_end = pairs_end + tonumber(ARGV[3])
+for at = pairs_end + 1, checks_end do
+  redis.call('XADD', KEYS[4], '*', 'r', ARGV[at])
+  redis.call('HINCRBY', KEYS[5], 'checks', 1)
+end
+for at = checks_end + 1, #ARGV do redis.call('XDEL', KEYS[3], ARGV[at]) end
 return 1
 """
 )
@@ -140,8 +152,8 @@ local uncounted = 0
 for _, entry in ipairs(redis.call('XRANGE', KEYS[3], '-', '+', 'COUNT', 100000)) do
   if entry[2][1] == 's' then uncounted = uncounted + 1 end
 end
-local counted = redis.call('HMGET', KEYS[2], 'settled', 'buried', 'duplicates')
-return {stored, redis.call('XLEN', KEYS[1]), open, counted[1], counted[2], counted[3], uncounted}
+local counted = redis.call('HMGET', KEYS[2], 'settled', 'buried', 'duplicates', 'checks')
+return {stored, redis.call('XLEN', KEYS[1]), open, uncounted, unpack(counted, 1, 4)}
 """
 
 
@@ -185,6 +197,8 @@ class FleetCounts:
     """Records that were put twice, and dropped."""
     uncounted: int
     """Of the settled and buried ones, those that the estimator has not taken in for good."""
+    checks: int
+    """Of the stored ones, reference answers that the estimator put there to be judged again."""
 
 
 class FleetStream(RedisStream):
@@ -356,13 +370,20 @@ class FleetStream(RedisStream):
                 return
             first = "(" + found[-1][0].decode()
 
-    def checkpoint(self, token: str, changed: Mapping[str, bytes], done: Sequence[str]) -> bool:
-        """Keep a state and delete the entries that it includes, in one step.
+    def checkpoint(
+        self,
+        token: str,
+        changed: Mapping[str, bytes],
+        done: Sequence[str],
+        checks: Sequence[bytes] = (),
+    ) -> bool:
+        """Keep a state, delete the entries that it includes, and put what it asks for, in one step.
 
         Args:
             token: Of the lease.
-            changed: Fields that have changed.
+            changed: Fields that have changed; an empty one is deleted.
             done: Entries.
+            checks: Reference answers that a worker is to have judged again.
 
         Returns:
             False: the lease is another's, and nothing was done.
@@ -371,8 +392,14 @@ class FleetStream(RedisStream):
         with self._reported("written"):
             return bool(
                 self._scripts[_CHECKPOINT](
-                    keys=[self._lease_key, self._checkpoint_key, self._settled_key],
-                    args=[token, len(changed), *pairs, *done],
+                    keys=[
+                        self._lease_key,
+                        self._checkpoint_key,
+                        self._settled_key,
+                        self._key,
+                        self._counts_key,
+                    ],
+                    args=[token, len(changed), len(checks), *pairs, *checks, *done],
                 )
             )
 
@@ -399,19 +426,21 @@ class FleetStream(RedisStream):
     def counts(self) -> FleetCounts:
         """Return where the records are, as of one moment."""
         with self._reported("read"):
-            stored, length, open_, settled, buried, duplicates, uncounted = self._grouped(
+            stored, length, open_, uncounted, *counted = self._grouped(
                 lambda: self._redis.eval(
                     _COUNT, 3, self._key, self._counts_key, self._settled_key, GROUP
                 )
             )
+        settled, buried, duplicates, checks = (int(each or 0) for each in counted)
         return FleetCounts(
             stored=stored,
             waiting=length - open_,
             open=open_,
-            settled=int(settled or 0),
-            buried=int(buried or 0),
-            duplicates=int(duplicates or 0),
+            settled=settled,
+            buried=buried,
+            duplicates=duplicates,
             uncounted=uncounted,
+            checks=checks,
         )
 
 

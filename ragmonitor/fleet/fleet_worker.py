@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from ragmonitor.estimation import Predictions
 from ragmonitor.estimation.predictions import STATE_VERSION, state_name
 from ragmonitor.estimation.signals import outcomes
 from ragmonitor.evaluators import table, unscorable
+from ragmonitor.fleet.anchor_checks import read_again
 from ragmonitor.fleet.estimator_state import KEPT_STATE, EstimatorState, file_field
 from ragmonitor.fleet.fleet_stream import ESTIMATOR, FleetStream, Outcome
 from ragmonitor.guard import contained, errors, logger, record_error
@@ -61,9 +62,11 @@ from ragmonitor.wire import (
     decode,
     decode_decided,
     decode_feedback,
+    decode_report,
     encode,
     encode_decided,
     encode_feedback,
+    encode_report,
     encode_settled,
     is_kind,
 )
@@ -285,6 +288,9 @@ class FleetWorker:
             if is_kind(delivery.data, b"f"):
                 self._pass_on(delivery)
                 continue
+            if is_kind(delivery.data, b"r"):
+                self._begin(delivery.id, self._check(delivery))
+                continue
             record = self._record(delivery)
             if record is not None:
                 records.append((delivery, record))
@@ -292,14 +298,18 @@ class FleetWorker:
         try:
             found = await self._found([record for _, record in records])
             for delivery, record in records:
-                task = asyncio.create_task(self._score(delivery, record, found.get(id(record))))
+                self._begin(delivery.id, self._score(delivery, record, found.get(id(record))))
                 self._ahead.discard(delivery.id)
-                self._open[delivery.id] = task
-                task.add_done_callback(partial(self._ended, delivery.id))
                 await asyncio.sleep(0)
                 self._refresh()  # a slow machine takes long for a batch
         finally:
             self._ahead.clear()
+
+    def _begin(self, entry: str, work: Coroutine[Any, Any, None]) -> None:
+        """Go on with an entry on a task of its own; others are told that it is in hand."""
+        task = asyncio.create_task(work)
+        self._open[entry] = task
+        task.add_done_callback(partial(self._ended, entry))
 
     async def _found(self, records: Sequence[Interaction]) -> dict[int, Any]:
         """Return what a reader of its own found in records, by their identity."""
@@ -340,12 +350,38 @@ class FleetWorker:
         except WireError as error:
             self._bury(delivery, None, str(error))
             return None
-        # What this process lost by itself says nothing of the record.
-        if delivery.deliveries > MAX_DELIVERIES + self._names:
-            times = delivery.deliveries - 1
-            self._bury(delivery, record, f"delivered {times} times and never settled")
+        if self._is_poison(delivery):
+            self._bury(delivery, record, _died_of(delivery))
             return None
         return record
+
+    def _is_poison(self, delivery: Delivery) -> bool:
+        # What this process lost by itself says nothing of the record.
+        return delivery.deliveries > MAX_DELIVERIES + self._names
+
+    # --- one reference answer -------------------------------------------------------------------
+
+    async def _check(self, delivery: Delivery) -> None:
+        """Exchange a reference answer that is due for what the judge says of it now."""
+        try:
+            check = decode_report(delivery.data)
+            if self._is_poison(delivery):
+                raise WireError(_died_of(delivery))
+        except WireError as error:
+            if self._stream.bury_answer(delivery, "", delivery.data, str(error)):
+                _log_burial(str(error))
+            return
+        report = check
+        self._asked += 1
+        try:
+            anchor = self._redactor(sound(check.interaction))
+            report = await read_again(self._runner, check, anchor)
+        except Exception as error:  # noqa: BLE001 - one reading must cost only itself
+            record_error("worker", error)
+        finally:
+            self._asked -= 1
+        data = encode_report(replace(report, interaction=check.interaction), compressed=True)
+        await self._exchange(delivery.id, f"anchor {delivery.id}", data, is_decided=True)
 
     # --- one answer -----------------------------------------------------------------------------
 
@@ -474,22 +510,30 @@ class FleetWorker:
         answer = self._traced(answer)
         while True:
             try:
-                outcome, kept = self._stream.settle_answer(
-                    delivery.id, answer.interaction.id, encode_settled(answer), is_decided=is_kept
-                )
+                data = encode_settled(answer)
             except WireError as error:
                 self._bury(delivery, answer.interaction, str(error))
                 return
-            except StreamError as error:
-                record_error("stream", error)
-                await asyncio.sleep(RETRY_S)
-                continue
+            outcome, kept = await self._exchange(
+                delivery.id, answer.interaction.id, data, is_decided=is_kept
+            )
             if outcome is not Outcome.DECIDED or self._runner is None:
                 return
             # It was put twice, and drawn by who has the other one.
             draw = _again(self._runner, answer.interaction, decode_decided(kept))
             answer = await self._judged(self._runner, answer.reports[0], draw)
             is_kept = True
+
+    async def _exchange(
+        self, entry: str, identity: str, data: bytes, *, is_decided: bool
+    ) -> tuple[Outcome, bytes]:
+        """Settle a record; again and again while the stream is down."""
+        while True:
+            try:
+                return self._stream.settle_answer(entry, identity, data, is_decided=is_decided)
+            except StreamError as error:
+                record_error("stream", error)
+                await asyncio.sleep(RETRY_S)
 
     def _traced(self, answer: SettledAnswer) -> SettledAnswer:
         """Emit an answer's trace, and return it with its reports pointing there."""
@@ -519,9 +563,7 @@ class FleetWorker:
             short = replace(known, chunks=(), retrievals=(), generations=(), not_shown=())
             data = encode_settled(self._unscored(short, Cause.INTERNAL_ERROR, decided))
         if self._stream.bury_answer(delivery, known.id, data, reason):
-            logger.warning(
-                "ragmonitor: a record was buried: %s; see `ragmonitor stream inspect`", reason
-            )
+            _log_burial(reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -533,6 +575,14 @@ class _Draw:
     """Why it is not judged; None: it is."""
     is_kept: bool
     """Whether the stream has it, for who takes over."""
+
+
+def _died_of(delivery: Delivery) -> str:
+    return f"delivered {delivery.deliveries - 1} times and never settled"
+
+
+def _log_burial(reason: str) -> None:
+    logger.warning("ragmonitor: a record was buried: %s; see `ragmonitor stream inspect`", reason)
 
 
 def _again(runner: JudgeRunner, record: Interaction, kept: Decided) -> _Draw:

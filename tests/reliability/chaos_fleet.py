@@ -10,7 +10,8 @@ has a budget that does not suffice.
 
 After each round the law has to hold and work has to go on. After each batch Redis' own log of
 writes (its AOF) says what was ever decided and settled: each answer decided at most once and
-settled once, by that decision; nothing lost that no killed application had in hand; the counts of
+settled once, by that decision; each reference answer that was to be judged again back once;
+nothing lost that no killed application had in hand; the counts of
 the estimator, its means and its alarms are those of a single process that is given the same
 answers; each alarm announced once; judges' calls within the budget; and each
 interaction's spans in a collector are one set, whoever emitted them how often.
@@ -49,12 +50,19 @@ from ragmonitor.fleet import fleet_worker
 from ragmonitor.fleet.estimator import Estimator, Term
 from ragmonitor.fleet.fleet_stream import ESTIMATOR, FleetStream
 from ragmonitor.fleet.fleet_worker import FleetWorker
-from ragmonitor.records import Assessment, Interaction
+from ragmonitor.records import Assessment, Interaction, Report
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.state import redis_state
 from ragmonitor.testing import ListExporter, ScriptedJudge
-from ragmonitor.wire import SettledAnswer, decode, decode_decided, decode_settled
+from ragmonitor.wire import (
+    SettledAnswer,
+    decode,
+    decode_decided,
+    decode_report,
+    decode_settled,
+    is_kind,
+)
 from tests.reliability.chaos import DAY_S, ROOT, clock_shim, free_port
 from tests.reliability.faulty_endpoints import Gate, spans_of
 from tests.support.otlp_receiver import OtlpReceiver, otlp_receiver, plain
@@ -515,6 +523,10 @@ class Written:
     decisions: dict[str, list[bytes]] = field(default_factory=dict)
     draws: list[str] = field(default_factory=list)
     settled: list[SettledAnswer] = field(default_factory=list)
+    checks: int = 0
+    """Reference answers that were to be judged again."""
+    checked: list[Report] = field(default_factory=list)
+    """What came back of them."""
 
 
 def commands(aof: bytes) -> Iterator[list[bytes]]:
@@ -541,6 +553,10 @@ def written(folder: Path) -> Written:
             key = words[1].rpartition(b":")[2] if len(words) > 1 else b""
             if name == b"HSET" and key == b"decisions":
                 found.decisions.setdefault(words[2].decode(), []).append(words[3])
+            elif name == b"XADD" and key == b"records" and is_kind(words[-1], b"r"):
+                found.checks += 1
+            elif name == b"XADD" and key == b"settled" and is_kind(words[-1], b"r"):
+                found.checked.append(decode_report(words[-1]))
             elif name == b"XADD" and key == b"records":
                 record = decode(words[-1])
                 found.stored[record.id] = record
@@ -582,6 +598,14 @@ def same_decisions(found: Written) -> Iterator[str]:
     ids = {each.interaction.id for each in found.settled}
     if ids != set(found.stored):
         yield f"{len(found.stored)} stored, {len(ids)} settled"
+
+
+def checks_came_back(fleet: Fleet, found: Written) -> Iterator[str]:
+    """Say whether a reference answer that was to be judged again came back never, or twice."""
+    counts = fleet.stream.counts()
+    there = len(found.checked) + counts.waiting + counts.open
+    if found.checks != there:
+        yield f"{found.checks} reference answers were asked for, {there} are there"
 
 
 def nothing_lost(fleet: Fleet, found: Written) -> Iterator[str]:
@@ -752,6 +776,8 @@ def audit(fleet: Fleet, otlp: OtlpReceiver, row: Row) -> list[str]:
     calls = (fleet.folder / "calls").read_text().split()
     repeats = sum(each.reports[-1].role == "repeat" for each in found.settled)
     row.again += len(calls) - len(set(calls)) - repeats
+    row.again -= sum(each.usage is not None for each in found.checked)
+    findings += checks_came_back(fleet, found)
     findings += [*same_decisions(found), *nothing_lost(fleet, found), *spans_once(otlp)]
     findings += within_budget(fleet) if fleet.scarce else ()
     until("no estimator has the lease", lambda: not fleet.stream.leader())
