@@ -76,6 +76,12 @@ def quick(monkeypatch):
     monkeypatch.setattr(fleet_worker, "RETRY_S", 0.05)
 
 
+@pytest.fixture(autouse=True)
+def answers_alone(monkeypatch: pytest.MonkeyPatch):
+    """Leave out reference answers, which would be on the stream too: they have their own tests."""
+    monkeypatch.setenv("RAGMONITOR_JUDGE__REFERENCE_ANSWERS_PER_DAY", "0")
+
+
 def stream(server: RedisServer) -> FleetStream:
     return FleetStream(server.url, SERVICE)
 

@@ -319,6 +319,7 @@ def test_a_judge_that_hangs_holds_up_nothing(server: RedisServer):
     judge = HangingJudge()
     shared = judged() | {"judge": {"model": judge, "repeat_rate": 0.0}}
     put(server, answers(3))
+    work_off(server, **shared)
     with running(worker(server, **shared)), running(estimator(server, **shared)) as one:
         until("a reading was asked for", lambda: lawful(server).checks == 1)
         until("a worker has it", lambda: lawful(server).open == 1)
