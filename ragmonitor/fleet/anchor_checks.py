@@ -44,10 +44,9 @@ class AnchorChecks:
                 del self._asked[identity]
         if self._asked:
             return []
-        checks: list[bytes] = []
-        for each in self._estimates.due():
-            checks.append(encode_report(self._report(each), compressed=True))
-            self._asked[each.id] = now_s
+        due = self._estimates.due()
+        checks = [encode_report(self._report(each), compressed=True) for each in due]
+        self._asked.update(dict.fromkeys((each.id for each in due), now_s))
         return checks
 
     def _report(self, interaction: Interaction) -> Report:
