@@ -276,18 +276,16 @@ def _diagnosed(interaction: Interaction, assessment: Assessment) -> Diagnosis | 
 
 @dataclass(slots=True, kw_only=True)
 class SecondJudge:
-    """A judge that reads a share of what the sampled judge reads, to be compared with it."""
+    """A judge that reads a share of what the sampled judge reads, and all while an alarm is on."""
 
     judge: CapableJudge
     rate: float
-    on_alarm: bool = False
-    """Whether it reads all of them while an alarm is active."""
     alarmed: bool = False
 
     @property
     def share(self) -> float:
         """The share of the judged answers that it reads now."""
-        return 1.0 if self.on_alarm and self.alarmed else self.rate
+        return 1.0 if self.alarmed else self.rate
 
     def reads(self, interaction: Interaction) -> bool:
         """Return whether it reads this answer too; independent of the sampled judge's draw."""

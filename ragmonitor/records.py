@@ -504,11 +504,6 @@ class Diagnosis(StrEnum):
     """The judge's reply could not be read where it matters."""
 
 
-Stratum = Literal["sampled", "floor", "forced"]
-"""Why an answer had its inclusion probability: by the common rule, raised to its route's floor, or
-forced to 1 by what the application said of it."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingDecision:
     """Whether a judge scores an answer, and how likely that was before it was decided."""
@@ -524,7 +519,6 @@ class SamplingDecision:
     rate: float = 1.0
     """The sampling rate common to all answers of the moment, 0 to 1; the inclusion probability
     varies around it."""
-    stratum: Stratum = "sampled"
     floors: tuple[tuple[str, float], ...] = ()
     """Slices of the answer that have a floor, as `route=billing`, and the least probability that
     all of the slice's answers have at the moment."""

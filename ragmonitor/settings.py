@@ -221,17 +221,10 @@ class JudgeSettings(Group):
     )
     cache_size: int = option(
         1_000,
-        "Verdicts kept in memory for exact duplicates; 0: none.",
+        "Verdicts kept in memory, for an hour, for exact duplicates; 0: none.",
         unit="verdicts",
         change="Raise it when the same questions come again and again.",
         ge=0,
-    )
-    cache_age_s: float = option(
-        3_600.0,
-        "Seconds that a verdict serves exact duplicates.",
-        unit="seconds",
-        change="Lower it when answers must be scored anew.",
-        gt=0,
     )
     fallbacks: Names = option(
         (),
@@ -252,11 +245,6 @@ class JudgeSettings(Group):
         change="Raise it for narrower intervals of the agreement.",
         gt=0,
         le=1,
-    )
-    second_on_alarm: bool = option(
-        True,
-        "While an alarm is active, the second judge scores all judged answers.",
-        change="Switch it off where that costs too much.",
     )
     repeat_rate: float = option(
         0.05,
@@ -661,15 +649,6 @@ class AlarmSettings(Group):
         "docs/causes.md, where they are named. 'none' for nothing.",
         change="To leave out attributes of which nobody would act on a value's alarm.",
     )
-    max_slices: int = option(
-        50,
-        "Slices that have an alarm at once: those with the most answers.",
-        unit="slices",
-        change="Each has an equal part of slices_share, so that more slices are each a little "
-        "slower.",
-        ge=1,
-        le=100,
-    )
     slices_share: float = option(
         0.1,
         "Of the false alarms, the share that the alarms of slices have together; 0: slices have "
@@ -737,14 +716,6 @@ class EstimationSettings(Group):
         None,
         "A CSV of people's verdicts (docs/statistics.md), which correct the judged rate.",
         change="When people have labelled answers with `ragmonitor labels`.",
-    )
-    feedback_answers: int = option(
-        200_000,
-        "Newest answers whose ids are kept in `state`, for feedback of people to be joined with; "
-        "without a folder 20,000 in memory.",
-        unit="answers",
-        change="When people speak later than that; about 150 bytes each.",
-        ge=0,
     )
 
 

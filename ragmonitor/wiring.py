@@ -40,7 +40,7 @@ from ragmonitor.estimation import (
     streams,
     summarise,
 )
-from ragmonitor.estimation.alarm_streams import MAX_IMPORTANCE_WEIGHT, slice_slots
+from ragmonitor.estimation.alarm_streams import MAX_IMPORTANCE_WEIGHT, SLOTS, slice_slots
 from ragmonitor.estimation.alarms import STATE_VERSION as ALARMS_VERSION
 from ragmonitor.estimation.alarms import Stream
 from ragmonitor.estimation.anchors import VERSION as ANCHORS_VERSION
@@ -49,8 +49,8 @@ from ragmonitor.estimation.detector import DAY_S
 from ragmonitor.estimation.drift import STATE_VERSION as DRIFT_VERSION
 from ragmonitor.estimation.drift import InputDrift
 from ragmonitor.estimation.drift.embedding_queue import Embed
+from ragmonitor.estimation.feedback_store import MAX_ANSWERS, FeedbackStore
 from ragmonitor.estimation.feedback_store import STATE_VERSION as FEEDBACK_VERSION
-from ragmonitor.estimation.feedback_store import FeedbackStore
 from ragmonitor.estimation.golden_questions import STATE_VERSION as GOLDENS_VERSION
 from ragmonitor.estimation.predictions import STATE_VERSION as PREDICTIONS_VERSION
 from ragmonitor.estimation.predictions import state_name
@@ -379,7 +379,6 @@ def judging_of(settings: Settings, *, budget: Budget | None = None) -> JudgeConf
         SecondJudge(
             judge=_within_budget(paid_judge(settings, settings.judge.second), settings),
             rate=settings.judge.second_rate,
-            on_alarm=settings.judge.second_on_alarm,
         )
         if settings.judge.second
         else None
@@ -557,7 +556,7 @@ def llm_judge(settings: Settings, named: str, *, with_cache: bool = True) -> Llm
         reply_format=settings.judge.reply_format,
         tokens_per_call=settings.judge.tokens_per_call,
         max_calls=settings.judge.max_calls,
-        cache=AssessmentCache(size=size, age_s=settings.judge.cache_age_s) if size else None,
+        cache=AssessmentCache(size=size) if size else None,
     )
 
 
@@ -795,11 +794,10 @@ def events_of(settings: Settings, *, is_judged: bool) -> Events:
 
 def feedback_of_people(settings: Settings) -> PeoplesFeedback:
     """Return what joins people's feedback with the answers that it is about."""
-    most = settings.estimation.feedback_answers
     file = _kept(settings, "feedback", FEEDBACK_VERSION)
     path = file.path.with_suffix(".sqlite") if isinstance(file, StateFile) else None
-    shared = rows_of_service(settings.state, "answers", settings.service, max_rows=most)
-    return PeoplesFeedback(FeedbackStore(path, max_answers=most, shared=shared))
+    shared = rows_of_service(settings.state, "answers", settings.service, max_rows=MAX_ANSWERS)
+    return PeoplesFeedback(FeedbackStore(path, shared=shared))
 
 
 def higher_is_better(settings: Settings) -> Callable[[str], bool]:
@@ -863,7 +861,7 @@ def _slices_share(settings: Settings) -> float:
 
 def _slice_slots(settings: Settings, builtin: str, judge: str | None) -> Sequence[Stream]:
     return slice_slots(
-        settings.alarms.max_slices,
+        SLOTS,
         _slices_share(settings),
         judge=judge or builtin,
         is_sampled=judge is not None,

@@ -105,6 +105,10 @@ def streams(
     )
 
 
+SLOTS: Final = 50
+"""Slices that have an alarm at once: those with the most answers. With more each is slower."""
+
+
 def slice_slots(
     count: int,
     share: float,

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ragmonitor.state.redis_rows import RedisRows
 
 STATE_VERSION: Final = 1
+MAX_ANSWERS: Final = 200_000
+"""Newest answers that people may speak of later; about 150 bytes each."""
 MAX_IN_MEMORY: Final = 20_000
 """Answers that are known where there is no state folder."""
 MAX_FEEDBACK: Final = 50_000
@@ -78,7 +80,11 @@ class FeedbackStore:
     """
 
     def __init__(
-        self, path: Path | None, *, max_answers: int, shared: RedisRows | None = None
+        self,
+        path: Path | None,
+        *,
+        max_answers: int = MAX_ANSWERS,
+        shared: RedisRows | None = None,
     ) -> None:
         """Touch nothing yet.
 

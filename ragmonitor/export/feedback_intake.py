@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from email.message import Message
 from typing import Any, Final
 
@@ -63,12 +64,7 @@ class FeedbackIntake:
         if method == "OPTIONS":
             return Reply(status=204, headers=(*allowed, *_PREFLIGHT))
         reply = self._received(headers, body)
-        return Reply(
-            status=reply.status,
-            content_type=reply.content_type,
-            body=reply.body,
-            headers=(*allowed, *reply.headers),
-        )
+        return replace(reply, headers=(*allowed, *reply.headers))
 
     def _received(self, headers: Message, body: bytes) -> Reply:
         refusal = self._access.refusal(headers)

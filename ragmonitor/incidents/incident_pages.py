@@ -9,10 +9,11 @@ from urllib.parse import quote
 from ragmonitor.causes.signal_names import Language
 from ragmonitor.export.content import compact_json
 from ragmonitor.export.server import Reply
+from ragmonitor.export.view.page import SAFE_HEADERS
 from ragmonitor.incidents.incident import Incident
 from ragmonitor.incidents.journal import Journal
+from ragmonitor.incidents.rendering import CONTENT_SECURITY_POLICY as _POLICY
 from ragmonitor.incidents.rendering import (
-    CONTENT_SECURITY_POLICY,
     Links,
     as_html,
     as_markdown,
@@ -21,13 +22,7 @@ from ragmonitor.incidents.rendering import (
 
 PREFIX: Final = "incidents"
 MAX_LISTED: Final = 20
-_HEADERS: Final = (
-    ("Content-Security-Policy", CONTENT_SECURITY_POLICY),
-    ("X-Content-Type-Options", "nosniff"),
-    ("Referrer-Policy", "no-referrer"),
-    ("Cross-Origin-Resource-Policy", "same-origin"),
-    ("Cache-Control", "no-store"),
-)
+_HEADERS: Final = tuple({**dict(SAFE_HEADERS), "Content-Security-Policy": _POLICY}.items())
 
 
 class IncidentPages:

@@ -8,10 +8,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Final
 
 from ragmonitor.errors import JudgeError
 from ragmonitor.protocols import Clock
 from ragmonitor.records import Assessment, Interaction, JudgeIdentity, JudgeUsage
+
+AGE_S: Final = 3_600.0
 
 
 class AssessmentCache:
@@ -21,7 +24,7 @@ class AssessmentCache:
     the same event loop. An assessment with gaps is not kept: the next reading may have none.
     """
 
-    def __init__(self, *, size: int, age_s: float, clock: Clock = time.monotonic) -> None:
+    def __init__(self, *, size: int, age_s: float = AGE_S, clock: Clock = time.monotonic) -> None:
         self._size = size
         self._age_s = age_s
         self._clock = clock

@@ -9,7 +9,7 @@ from typing import Final
 from ragmonitor import metrics as names
 from ragmonitor.guard import record_problem, record_unkept
 from ragmonitor.protocols import Clock
-from ragmonitor.records import Cause, GaugeValue, Interaction, SamplingDecision, Stratum
+from ragmonitor.records import Cause, GaugeValue, Interaction, SamplingDecision
 from ragmonitor.sampling.arrivals import Arrivals
 from ragmonitor.sampling.budget import SPENT, Budget
 from ragmonitor.sampling.consistent_draws import is_drawn
@@ -128,18 +128,13 @@ class AdaptiveSampler:
     ) -> SamplingDecision:
         rate = self._common(bearable_per_s, now)
         probability = self._by_uncertainty(interaction, rate, uncertainty)
-        stratum: Stratum = "sampled"
         floors = self._note_floors(interaction, now, bearable_per_s)
-        floor = max((least for _, least in floors), default=0.0)
-        if floor > probability:
-            probability = floor
-            # Up to the common rate it is what this answer's like are drawn at anyhow.
-            stratum = "floor" if floor > rate else "sampled"
+        probability = max((probability, *(least for _, least in floors)))
         if self._always and not (
             self._always.isdisjoint(interaction.tags)
             and self._always.isdisjoint(interaction.attributes)
         ):
-            probability, stratum = 1.0, "forced"
+            probability = 1.0
         if probability <= 0:
             return _uncovered(rate)
         cause: Cause | None = Cause.NOT_SAMPLED
@@ -155,7 +150,6 @@ class AdaptiveSampler:
             cause=cause,
             reserved=reserved,
             rate=rate,
-            stratum=stratum,
             floors=floors,
         )
 
@@ -226,9 +220,7 @@ class AdaptiveSampler:
         cost = 0.0 if self._budget is None else self._cost_of(interaction)
         if not self._reserves(cost):
             return None
-        return SamplingDecision(
-            inclusion_probability=1.0, drawn=True, reserved=cost, stratum="forced"
-        )
+        return SamplingDecision(inclusion_probability=1.0, drawn=True, reserved=cost)
 
     def refund(self, decision: SamplingDecision, spent: float) -> None:
         """Say what a drawn answer's judging cost in the end."""

@@ -240,7 +240,7 @@ def test_the_second_judge_reads_everything_while_an_alarm_is_active(heard):
     from ragmonitor.capabilities import as_judge
     from ragmonitor.judging import SecondJudge
 
-    second = SecondJudge(judge=as_judge(ScriptedJudge(good)), rate=0.1, on_alarm=True)
+    second = SecondJudge(judge=as_judge(ScriptedJudge(good)), rate=0.1)
     at_rest = sum(second.reads(interaction(id=str(n))) for n in range(1_000))
     second.alarmed = True
     assert 60 < at_rest < 140

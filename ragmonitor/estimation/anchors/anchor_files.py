@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from pydantic import TypeAdapter, ValidationError
 
 from ragmonitor.errors import InputError
@@ -103,11 +104,10 @@ def read_own(path: Path) -> dict[str, tuple[Anchor, Interaction]]:
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                anchor, texts = _own_anchor(json.loads(line))
-            except (ValueError, InputError) as error:
+                given = msgspec.json.decode(line, type=_OwnLine)
+            except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError) as error:
                 raise InputError(f"{path}, line {number}: {error}") from error
-            except RecursionError as error:
-                raise InputError(f"{path}, line {number}: nested too deeply") from error
+            anchor, texts = _own_anchor(given)
             own[anchor.id] = anchor, texts
     if len(own) > MAX_ANCHORS:
         logger.warning(
@@ -119,25 +119,25 @@ def read_own(path: Path) -> dict[str, tuple[Anchor, Interaction]]:
     return dict([*own.items()][:MAX_ANCHORS])
 
 
-def _own_anchor(line: object) -> tuple[Anchor, Interaction]:
-    if not isinstance(line, dict):
-        raise InputError("not a JSON object")
-    question, answer = line.get("question"), line.get("answer")
-    contexts, hallucinated = line.get("contexts"), line.get("hallucinated")
-    if not isinstance(question, str) or not isinstance(answer, str):
-        raise InputError("`question` and `answer` are texts, and needed")
-    if not isinstance(contexts, list) or not all(isinstance(text, str) for text in contexts):
-        raise InputError("`contexts` is a list of texts, and needed")
-    if not isinstance(hallucinated, bool):
-        raise InputError("`hallucinated` is true or false, and needed")
-    identity = f"given-{digest(json.dumps([question, contexts, answer])).hex()}"
-    texts = Interaction(
+class _OwnLine(msgspec.Struct):
+    question: str
+    contexts: list[str]
+    answer: str
+    hallucinated: bool
+
+
+def _own_anchor(given: _OwnLine) -> tuple[Anchor, Interaction]:
+    texts = json.dumps([given.question, given.contexts, given.answer])
+    identity = f"given-{digest(texts).hex()}"
+    interaction = Interaction(
         id=identity,
-        query=question,
-        chunks=tuple(Chunk(text=text) for text in contexts),
-        answer=answer,
+        query=given.question,
+        chunks=tuple(Chunk(text=text) for text in given.contexts),
+        answer=given.answer,
         framework="python",
         started_ns=0,
         ended_ns=0,
     )
-    return Anchor(id=identity, hallucinated=None, joined_s=0.0, label=hallucinated), texts
+    return Anchor(
+        id=identity, hallucinated=None, joined_s=0.0, label=given.hallucinated
+    ), interaction
