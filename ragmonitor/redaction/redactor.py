@@ -72,7 +72,8 @@ class Redactor:
         self._secrets = "secrets" in names
         self._steps: list[Redact] = []
         if "personal" in names:
-            assert personal is not None  # noqa: S101 - who names it says how
+            if personal is None:
+                raise SettingsError("redaction: `personal` needs personal=PersonalData(entities)")
             personal.check()
             self._steps.append(personal)
         if hook is not None:
