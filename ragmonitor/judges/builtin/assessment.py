@@ -17,7 +17,7 @@ from ragmonitor.judges.builtin.text_terms import Term, terms
 from ragmonitor.judges.sentences import Sentence, language, marker_end, split
 from ragmonitor.records import Assessment, JudgeIdentity, SentenceVerdict, Severity, Verdict
 
-IDENTITY: Final = JudgeIdentity(name="builtin", version="6", kind="CODE")
+IDENTITY: Final = JudgeIdentity(name="builtin", version="7", kind="CODE")
 
 SUPPORTED_FROM: Final = 0.55
 """Mean of support and closeness from which a sentence counts as supported."""

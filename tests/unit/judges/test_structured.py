@@ -61,6 +61,8 @@ FORMS = {
     "markdown": "| Model | Price | Dimmable |\n|---|---|---|\n| Brio | $40 | no |",
     "html": "<table><tr><th>Model</th><th>Price</th><th>Dimmable</th></tr>"
     "<tr><td>Brio</td><td>$40</td><td>no</td></tr></table>",
+    "fields and values": "| Field | Value |\n|---|---|\n| Model | Brio |\n| Price | $40 |\n"
+    "| Dimmable | no |",
     "html keys": "<dl><dt>Model</dt><dd>Brio</dd><dt>Price</dt><dd>$40</dd>"
     "<dt>Dimmable</dt><dd>no</dd></dl>",
 }
@@ -106,6 +108,52 @@ def test_lists_are_counted_and_summed_up():
     """Neither the number of reviews nor their average stands anywhere in the chunk."""
     assert only("Two reviews give it 4.5 stars on average.").verdict is SUPPORTED
     assert only("It has three reviews.").reasons == ("field", "reviews: 2 items")
+
+
+PUB = {
+    "name": "The Vaults",
+    "near": "Raja Indian Cuisine",
+    "familyFriendly": "no",
+    "wifi": "yes",
+    "customer rating": "1 out of 5",
+    "priceRange": "moderate",
+}
+
+
+@pytest.mark.parametrize(
+    ("answer", "label"),
+    [
+        ("The Vaults is a pub near Raja Indian Cuisine that is not family friendly.", ""),
+        ("The Vaults is not a kid friendly pub near Raja Indian Cuisine.", ""),
+        ("The Vaults isn't child-friendly but has wifi.", ""),
+        (
+            "The Vaults is a pub near Raja Indian Cuisine that is kid friendly.",
+            "familyFriendly: no",
+        ),
+        ("The Vaults is not family friendly or near Raja Indian Cuisine.", "near: "),
+        ("The Vaults does not have wifi.", "wifi: yes"),
+        ("The Vaults has a customer rating of 1 out of 5.", ""),
+        ("The Vaults has a customer rating of 1/5.", ""),
+        ("The Vaults has a customer rating of 5 out of 5.", "customer rating: 1 out of 5"),
+        ("The price range of The Vaults is moderate.", ""),
+        ("The Vaults is in the cheap price range.", "priceRange: moderate"),
+    ],
+)
+def test_what_is_denied_and_what_is_a_scale(answer: str, label: str):
+    """A `not` denies the field behind it, and the 5 of `1 out of 5` is no rating."""
+    sentence = only(answer, json.dumps(PUB))
+    assert (sentence.verdict is CONTRADICTED) == bool(label)
+    assert sentence.reasons[1:2] == () if not label else label in sentence.reasons[1]
+
+
+def test_levels_rule_each_other_out():
+    """An average rating is no high one, and a high one is borne out."""
+    record = json.dumps({"name": "Browns", "customer rating": "high"})
+    assert only("Browns has an average customer rating.", record).reasons[:2] == (
+        "field",
+        "customer rating: high",
+    )
+    assert only("Browns has a high customer rating.", record).verdict is SUPPORTED
 
 
 def test_one_of_several_records_is_meant_by_its_name():

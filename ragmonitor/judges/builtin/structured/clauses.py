@@ -20,6 +20,7 @@ from ragmonitor.judges.builtin.structured.fields import (
     FieldTable,
     Group,
     Token,
+    is_scale,
     tokens,
 )
 from ragmonitor.judges.builtin.text_terms import NEGATION, Term
@@ -89,6 +90,28 @@ class Clause:
         signs = [s for s in self.signs if not any(a <= s[0] < b for a, b in around)]
         return bool(signs) != bool(_NEGATIVE.search(self.own))
 
+    def denies(self, mention: Mention) -> bool:
+        """Return whether it denies a field that it speaks of.
+
+        A sign right before another field denies that one, and what `or` or a comma joins to it: in
+        `near the harbour, which is not family friendly` it is not the harbour that is denied.
+        """
+        start, _ = mention.span
+        of_others = [
+            sign
+            for sign in self.signs
+            for other in self.mentions
+            if 0 <= other.span[0] - sign[1] <= _MAX_BETWEEN
+            and set(mention.at).isdisjoint(other.at)
+            and (start < sign[0] or not _JOINS.search(self.text, other.span[1], start))
+        ]
+        return self.is_negated(*((token.start, token.end) for token in mention.at), *of_others)
+
+
+_MAX_BETWEEN: Final = 8
+"""Characters between a sign of negation and the field that it denies: `not very`, `not a`."""
+_JOINS: Final = lazy_pattern(r"\b(?:n?or)\b|[,、或]", re.IGNORECASE)
+
 
 _NEGATIVE: Final = lazy_pattern(
     r"\b(?:disabled|unavailable|lack(?:s|ing)?|without|prohibited|forbidden|banned|disallowed"
@@ -151,9 +174,6 @@ def _by_clause(placed: Sequence[_Placed], borders: Sequence[int]) -> list[Sequen
 
 
 _GLUED: Final = lazy_pattern("[A-Za-z]")
-_SCALE: Final = lazy_pattern(r"(?:\bout of|/|满分)\s{0,2}\Z", re.IGNORECASE)
-"""What stands before a number that is the best there may be: `4 out of 5`."""
-_MAX_SCALE: Final = 12
 
 
 def _clause(
@@ -174,7 +194,7 @@ def _clause(
         and term.weight  # no `one` and its like
         and not apart.hold(term)
         and not _GLUED.match(text, max(start, term.start - 1), term.start)  # nor the 8 of `V8`
-        and not _SCALE.search(text, max(start, term.start - _MAX_SCALE), term.start)
+        and not is_scale(text, term.start)
     ]
     return Clause(
         start=start,

@@ -72,7 +72,7 @@ def _read_mention(
     """Compare a clause with the fields that it speaks of, apart from numbers and hours."""
     if _REPORTS.search(clause.text) and not _OFFERS.search(clause.own):
         return
-    negated = clause.is_negated(*((token.start, token.end) for token in mention.at))
+    negated = clause.denies(mention)
     outcomes = [(_outcome(clause, mention, fact, negated=negated), fact) for fact in mention.facts]
     best = max(outcome for outcome, _ in outcomes)
     if is_unknown:

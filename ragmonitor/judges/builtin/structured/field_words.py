@@ -28,7 +28,7 @@ reservation: reserve|booking|预订|预约|预定
 credit_card: card_payment|信用卡|刷卡
 dog: pet|宠物
 wheelchair: wheelchair_accessible|无障碍|轮椅
-kid: child|children|儿童|宝宝
+kid: child|children|family_friendly|kid_friendly|child_friendly|儿童|宝宝
 tv: television|电视
 alcohol: beer|wine|cocktail|酒水
 price: cost|fee|priced|charge|价格|售价|单价|费用
@@ -114,6 +114,8 @@ RIVALS: Final = tuple(
         "passed failed running queued skipped",
         "red blue green black white silver gold grey yellow pink purple orange brown",
         "免费 收费",
+        "low average high",
+        "cheap moderate expensive",
     )
 )
 """Sets of values of which a field has one."""

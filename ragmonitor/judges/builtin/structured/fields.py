@@ -5,6 +5,7 @@ Every posting list is bounded: a word that more fields share than `MAX_SHARED` t
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -251,7 +252,7 @@ class FieldTable:
                 (term.key, term.unit)
                 for form in forms
                 for term in terms(form, with_pairs=False)
-                if term.kind == "number"
+                if term.kind == "number" and not is_scale(form, term.start)
             )[:MAX_PHRASE]
         if fact.truth is None:
             parts = [phrase(part) for part in _PARTS.split(value)[:MAX_PHRASE]]
@@ -342,6 +343,15 @@ class FieldTable:
                 return
             yield row
             row = self.rows[row].parent
+
+
+_SCALE: Final = lazy_pattern(r"(?:\d\s{0,2}/|\bout of|满分)\s{0,2}\Z", re.IGNORECASE)
+_MAX_SCALE: Final = 12
+
+
+def is_scale(text: str, start: int) -> bool:
+    """Return whether the number there is the best there may be: the 5 of `4 out of 5`."""
+    return _SCALE.search(text, max(0, start - _MAX_SCALE), start) is not None
 
 
 _HAS_FIGURE: Final = lazy_pattern("[\\d一二两三四五六七八九十百千万亿]")

@@ -42,6 +42,13 @@ class Row:
     """Whether it is one of the rows of a table or the items of a list."""
 
 
+_FIELD: Final = frozenset(
+    ["field", "key", "attribute", "property", "parameter", "specification", "spec", "item", "name"]
+).union(["字段", "属性", "项目", "参数", "规格", "名称"])
+_VALUE: Final = frozenset(["value", "values", "detail", "details", "值", "数值", "内容", "取值"])
+"""Heads of a table of two columns that is one record, a field in each of its lines."""
+
+
 @dataclass(slots=True)
 class Records:
     """The rows of a chunk, and how many items its lists have."""
@@ -79,6 +86,10 @@ class Records:
     def add_table(self, table: Sequence[Sequence[str]]) -> None:
         """Add a table whose first row is its head."""
         head = [" ".join(cell.split())[:MAX_KEY] for cell in table[0]]
+        if len(head) == 2 and head[0].lower() in _FIELD and head[1].lower() in _VALUE:
+            pairs = [(*cells, "", "")[:2] for cells in table[1:]]
+            self.rows[self.add_row()].cells += [(key[:MAX_KEY], value) for key, value in pairs]
+            return
         for cells in table[1:]:
             row = self.add_row(listed=True)
             self.rows[row].cells += zip(head, map(str.strip, cells), strict=False)
