@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 from ragmonitor.apart import EXECUTOR, call_apart, is_on_a_loop
 from ragmonitor.errors import InputError, MissingExtraError
 from ragmonitor.offline.evaluating import RunOptions, scorer_of
-from ragmonitor.offline.scoring import Outcome
 from ragmonitor.offline.shapes import LISTS, Columns, Line, columns_named, read_record
-from ragmonitor.records import JudgeUsage, Verdict
+from ragmonitor.records import JudgeUsage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,7 +20,6 @@ __all__ = ["BatchScorer", "score"]
 
 ROWS_AT_ONCE: Final = 256
 """Rows that are Python objects at any time, whatever the table's size."""
-_AT_FAULT: Final = (Verdict.ABSENT, Verdict.CONTRADICTED)
 
 
 def score(
@@ -159,26 +157,13 @@ class BatchScorer:
         rows: list[dict[str, Any]] = []
         async with aclosing(self._scorer.outcomes(_lines(table, columns))) as outcomes:
             async for outcome in outcomes:
-                row = _row(outcome)
+                # What has no column is left out, and what is left out of it is null.
+                row = outcome.as_row()
                 rows.append({f"{self._prefix}{name}": value for name, value in row.items()})
                 if len(rows) == ROWS_AT_ONCE:
                     batches.append(pa.RecordBatch.from_pylist(rows, fields))
                     rows = []
         return [*batches, pa.RecordBatch.from_pylist(rows, fields)]
-
-
-def _row(outcome: Outcome) -> dict[str, Any]:
-    """Return the new cells of one row; those that are left out are null."""
-    record = outcome.as_dict()
-    if outcome.report is None:
-        return {"error": record["error"]}
-    row = {name: record[name] for name in ("diagnosis", "risk", "judge")}
-    row["unsupported"] = [
-        each["text"] for each in record["sentences"] if each["verdict"] in _AT_FAULT
-    ]
-    for name, evaluation in record["evaluations"].items():
-        row[name], row[f"{name}_unscored"] = evaluation.get("score"), evaluation.get("unscored")
-    return row
 
 
 def _lines(table: pa.Table, columns: Columns) -> Iterator[Line]:

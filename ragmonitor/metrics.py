@@ -10,6 +10,7 @@ Names follow https://prometheus.io/docs/practices/naming/; the client adds `_tot
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
@@ -54,30 +55,43 @@ class Metric:
         return self.name + {"counter": "_total", "info": "_info"}.get(self.kind, "")
 
 
+_UNITS: Final = {
+    "_timestamp_seconds": "seconds since 1970",
+    "_seconds": "seconds",
+    "_ratio": "ratio",
+    "_rate": "ratio",
+    "_bytes": "bytes",
+    "_usd": "US dollars",
+}
+"""By the end of a metric's name, the longer one first."""
 TABLE: Final[dict[str, Metric]] = {}
 """Every metric by its name, in the order of docs/metrics.md."""
 
 
 def _row(
     section: str,
-    kind: Kind,
     name: str,
     text: str,
     labels: str = "",
     *,
-    unit: str = "",
+    kind: Kind = "gauge",
+    unit: str | None = None,
     merge: Merge = "livemostrecent",
     buckets: tuple[float, ...] = (),
     derived: bool = False,
 ) -> str:
-    """Add a row, with its labels separated by spaces, and return the metric's name."""
+    """Add a row, with its labels separated by spaces, and return the metric's name.
+
+    Its unit, if none is given, is the one that ends its name.
+    """
+    ends = (of_name for ending, of_name in _UNITS.items() if name.endswith(ending))
     TABLE[name] = Metric(
         section=section,
         kind=kind,
         name=name,
         help=text,
         labels=tuple(labels.split()),
-        unit=unit,
+        unit=next(ends, "") if unit is None else unit,
         merge=merge,
         buckets=buckets,
         derived=derived,
@@ -86,17 +100,23 @@ def _row(
 
 
 _events = partial(_row, "What happened")
-_means = partial(_row, "Means, each with its 95 % interval", "gauge", unit="ratio", derived=True)
-_sums = partial(_row, "The same means as counters", "counter", labels="signal judge")
-_alarms = partial(_row, "Alarms")
-_amounts = partial(_row, "Time and money", "histogram")
-_spending = partial(_row, "Sampling and money", "gauge")
+_means = partial(_row, "Means, each with its 95 % interval", unit="ratio", derived=True)
+_sums = partial(_row, "The same means as counters", labels="signal judge", kind="counter")
+_alarms = partial(_row, "Alarms", merge="livemax")
+_amounts = partial(_row, "Time and money", kind="histogram")
+_spending = partial(_row, "Sampling and money")
 _judging = partial(_row, "The judge")
 _versions = partial(_row, "Versions and events")
 _goldens = partial(_row, "Golden questions")
-_inputs = partial(_row, "What comes in", "gauge")
+_inputs = partial(_row, "What comes in")
 _people = partial(_row, "What people say")
 _operation = partial(_row, "Operation")
+
+
+def _ends(add: Callable[[str, str], str], root: str) -> None:
+    """Add the ends of the interval of a mean."""
+    for end in ("lower", "upper"):
+        add(f"{root}_{end}", f"The {end} end of the 95 % interval.")
 
 
 def _estimate(name: str, text: str, labels: str, *, root: str = "") -> str:
@@ -126,55 +146,54 @@ def _coverage(root: str, labels: str) -> None:
 
 
 INTERACTIONS: Final = _events(
-    "counter",
     "ragmonitor_interactions",
     "Captured interactions, by how they ended.",
     "framework status",
+    kind="counter",
 )
 EVALUATIONS: Final = _events(
-    "counter",
     "ragmonitor_evaluations",
     "Evaluations by outcome: scored, or the cause why there is no score.",
     "evaluator judge outcome",
+    kind="counter",
 )
 BUILTIN_STAND_INS: Final = _events(
-    "counter",
     "ragmonitor_builtin_stand_ins",
     "Answers that the built-in rules scored in place of the encoder that scores every answer.",
     "judge cause",
+    kind="counter",
 )
 DIAGNOSES: Final = _events(
-    "counter",
     "ragmonitor_diagnoses",
     "Scored answers by what went wrong, not weighted by their inclusion probability.",
     "judge diagnosis",
+    kind="counter",
 )
 SCORE_HISTOGRAM: Final = _events(
-    "histogram",
     "ragmonitor_score",
     "Scores, not weighted by inclusion probability, with trace_id and span_id as exemplars.",
     "evaluator judge",
     buckets=SCORE_BUCKETS,
+    kind="histogram",
 )
 INTERACTION_SECONDS: Final = _events(
-    "histogram",
     "ragmonitor_interaction_seconds",
     "Time from the question to the last token, with trace_id and span_id as exemplars.",
     "framework",
-    unit="seconds",
     buckets=SECONDS_BUCKETS,
+    kind="histogram",
 )
 RETRIEVED_CHUNKS: Final = _events(
-    "histogram",
     "ragmonitor_retrieved_chunks",
     "Chunks that the model was shown.",
     unit="chunks",
     buckets=CHUNK_BUCKETS,
+    kind="histogram",
 )
 RETRIEVAL_TOP_SCORE: Final = _events(
-    "summary",
     "ragmonitor_retrieval_top_score",
     "Score of the first chunk, on the retriever's own scale; without quantiles.",
+    kind="summary",
 )
 
 # Under the names that OpenTelemetry's GenAI conventions give them, as its exporter for Prometheus
@@ -184,14 +203,12 @@ GENAI_DURATION: Final = _amounts(
     "gen_ai_client_operation_duration_seconds",
     "Time of one model call (operation chat) or of one retrieval (operation retrieval).",
     f"{_GENAI_CALL} error_type",
-    unit="seconds",
     buckets=GENAI_SECONDS_BUCKETS,
 )
 GENAI_FIRST_CHUNK: Final = _amounts(
     "gen_ai_client_operation_time_to_first_chunk_seconds",
     "Time from a streamed model call to the first text of its output.",
     _GENAI_CALL,
-    unit="seconds",
     buckets=GENAI_SECONDS_BUCKETS,
 )
 GENAI_TOKENS: Final = _amounts(
@@ -205,30 +222,21 @@ FIRST_TOKEN_SECONDS: Final = _amounts(
     "ragmonitor_time_to_first_token_seconds",
     "Time from the question to the first token of a streamed answer, retrieval included.",
     "framework",
-    unit="seconds",
     buckets=SECONDS_BUCKETS,
 )
 ANSWER_COST_USD: Final = _amounts(
     "ragmonitor_answer_cost_usd",
     "Price of the tokens of an answer's model calls; of answers whose tokens and prices are known.",
     "model",
-    unit="US dollars",
     buckets=COST_BUCKETS,
 )
-_good_cost = partial(
-    _row, "Time and money", "gauge", labels="judge window model", unit="US dollars"
-)
+_good_cost = partial(_row, "Time and money", labels="judge window model", unit="US dollars")
 COST_PER_GOOD_ANSWER: Final = _good_cost(
     "ragmonitor_cost_per_good_answer_usd",
     "Cost of all answers of the window / answers that claim something, all of it supported; by the "
     "model that answered, and of all without that label.",
 )
-COST_PER_GOOD_ANSWER_LOWER: Final = _good_cost(
-    "ragmonitor_cost_per_good_answer_usd_lower", "The lower end of the 95 % interval."
-)
-COST_PER_GOOD_ANSWER_UPPER: Final = _good_cost(
-    "ragmonitor_cost_per_good_answer_usd_upper", "The upper end of the 95 % interval."
-)
+_ends(_good_cost, COST_PER_GOOD_ANSWER)
 
 SCORE_MEAN: Final = _estimate(
     "ragmonitor_score_mean",
@@ -336,144 +344,106 @@ ESTIMATE_DIFFERENCE_SQUARES: Final = _sums(
 
 _ALARM: Final = "signal judge kind"
 ALARM_EVIDENCE_SECONDS: Final = _alarms(
-    "gauge",
     "ragmonitor_alarm_evidence_seconds",
     "While the objectives are met, all alarms together reach this level at most once in so long a "
     "time; held while the alarm is active.",
     _ALARM,
-    unit="seconds",
-    merge="livemax",
 )
 ALARM_THRESHOLD_SECONDS: Final = _alarms(
-    "gauge",
     "ragmonitor_alarm_threshold_seconds",
     "Evidence at which an alarm is raised: the mean time between false alarms is at least this.",
-    unit="seconds",
+    merge="livemostrecent",
 )
 ALARM_ACTIVE: Final = _alarms(
-    "gauge",
     "ragmonitor_alarm_active",
     "Whether the alarm is raised and not cleared: 0 or 1.",
     _ALARM,
-    merge="livemax",
 )
 ALARM_SINCE: Final = _alarms(
-    "gauge",
     "ragmonitor_alarm_since_timestamp_seconds",
     "When the active alarm was raised; without one absent, or 0 if several processes count.",
     _ALARM,
-    unit="seconds since 1970",
-    merge="livemax",
 )
 ALARM_RISE_START: Final = _alarms(
-    "gauge",
     "ragmonitor_alarm_rise_start_timestamp_seconds",
     "When the rise began that the evidence rests on, held while the alarm is active; without one "
     "absent, or 0 if several processes count. The other ragmonitor_alarm_rise_ series go with it.",
     _ALARM,
-    unit="seconds since 1970",
-    merge="livemax",
 )
 ALARM_RISE_ANSWERS: Final = _alarms(
-    "gauge",
     "ragmonitor_alarm_rise_answers",
     "Scored answers since the rise began, up to when the alarm was raised.",
     _ALARM,
     unit="answers",
-    merge="livemax",
 )
 ALARM_RISE_MEAN: Final = _alarms(
-    "gauge",
     "ragmonitor_alarm_rise_mean",
     "Mean of these answers, on the signal's own scale.",
     _ALARM,
-    merge="livemax",
 )
 ALARM_RISE_MEAN_BEFORE: Final = _alarms(
-    "gauge",
     "ragmonitor_alarm_rise_mean_before",
     "Mean of the scored answers before the rise; absent if there were none.",
     _ALARM,
-    merge="livemax",
 )
 ALARM_OBJECTIVE: Final = _alarms(
-    "gauge",
     "ragmonitor_alarm_objective",
     "The limit of the mean: the objective that was set, or learned; absent while it is learned.",
     _ALARM,
-    merge="livemax",
 )
 ALARM_LEARNED_RATIO: Final = _alarms(
-    "gauge",
     "ragmonitor_alarm_learned_ratio",
     "Share of the verdicts that learning the limit needs.",
     _ALARM,
-    unit="ratio",
-    merge="livemax",
 )
 ALARM_OBJECTIVES: Final = _alarms(
-    "gauge",
     "ragmonitor_alarm_objectives",
     "Different objectives in processes of one state folder; the strictest holds, 0 if learned.",
     _ALARM,
-    merge="livemax",
 )
 ALARM_LATE_VERDICTS: Final = _alarms(
-    "gauge",
     "ragmonitor_alarm_late_verdicts",
     "Verdicts that came too late after their draw to update an alarm, since the process began.",
     merge="livesum",
 )
-ALARMS_RAISED: Final = _alarms("counter", "ragmonitor_alarms_raised", "Alarms raised.", _ALARM)
+ALARMS_RAISED: Final = _alarms(
+    "ragmonitor_alarms_raised", "Alarms raised.", _ALARM, kind="counter", merge="livemostrecent"
+)
 SLICE_ALARMS: Final = _alarms(
-    "gauge",
     "ragmonitor_slice_alarms",
     "Slices of the traffic that have an alarm of their own.",
-    merge="livemax",
 )
 _SLICE: Final = "slice judge"
 SLICE_ALARM_ACTIVE: Final = _alarms(
-    "gauge",
     "ragmonitor_slice_alarm_active",
     "Whether a slice's alarm on hallucination is raised and not cleared: 0 or 1. Here and below: "
     "only slices with evidence, a hundredth of the threshold or more.",
     _SLICE,
-    merge="livemax",
 )
 SLICE_ALARM_EVIDENCE_SECONDS: Final = _alarms(
-    "gauge",
     "ragmonitor_slice_alarm_evidence_seconds",
     "As ragmonitor_alarm_evidence_seconds, of a slice.",
     _SLICE,
-    unit="seconds",
-    merge="livemax",
 )
 SLICE_ALARM_OBJECTIVE: Final = _alarms(
-    "gauge",
     "ragmonitor_slice_alarm_objective",
     "The limit of the slice's mean: that of the service, or what was learned of the slice.",
     _SLICE,
-    merge="livemax",
 )
 EARLY_WARNING_EVIDENCE_SECONDS: Final = _alarms(
-    "gauge",
     "ragmonitor_early_warning_evidence_seconds",
     "Evidence of the built-in judge's risk alone; it raises the sampling and never an alarm.",
-    unit="seconds",
-    merge="livemax",
 )
 
 SAMPLING_RATE: Final = _spending(
     "ragmonitor_judge_sampling_rate",
     "Inclusion probability of an answer of usual uncertainty.",
     "judge",
-    unit="ratio",
 )
 MAX_SAMPLING_RATE: Final = _spending(
     "ragmonitor_judge_max_sampling_rate",
     "That probability while the budget permits it, as it is set.",
     "judge",
-    unit="ratio",
 )
 SAMPLING_BOOST: Final = _spending(
     "ragmonitor_judge_sampling_boost",
@@ -506,47 +476,48 @@ UNCOVERED_RATIO: Final = _spending(
     "ragmonitor_uncovered_ratio",
     "Share of the window's answers that had no chance to be judged.",
     "judge window",
-    unit="ratio",
     derived=True,
 )
 MISSING_RATIO: Final = _spending(
     "ragmonitor_judge_missing_ratio",
     "Share of the answers drawn within the last day that have no verdict.",
     "judge",
-    unit="ratio",
     derived=True,
 )
 
 JUDGE_CALLS: Final = _judging(
-    "counter", "ragmonitor_judge_calls", "Calls of a judge's model.", "judge"
+    "ragmonitor_judge_calls",
+    "Calls of a judge's model.",
+    "judge",
+    kind="counter",
 )
 JUDGE_COST_USD: Final = _judging(
-    "counter", "ragmonitor_judge_cost_usd", "Cost of a judge's model.", "judge", unit="US dollars"
+    "ragmonitor_judge_cost_usd",
+    "Cost of a judge's model.",
+    "judge",
+    kind="counter",
 )
 JUDGE_TOKENS: Final = _judging(
-    "counter",
     "ragmonitor_judge_tokens",
     "Tokens that a judge's model used.",
     "judge direction",
     unit="tokens",
+    kind="counter",
 )
 JUDGE_SECONDS: Final = _judging(
-    "histogram",
     "ragmonitor_judge_seconds",
     "Time to judge one answer over all calls, by outcome: ok, cached (no call), or a cause.",
     "judge outcome",
-    unit="seconds",
     buckets=SECONDS_BUCKETS,
+    kind="histogram",
 )
 JUDGE_BREAKER_STATE: Final = _judging(
-    "gauge",
     "ragmonitor_judge_breaker_state",
     "Circuit breaker of a judge's provider: 0 closed, 1 half open (one call tries), 2 open.",
     "judge",
     merge="livemax",
 )
 JUDGE_AGREEMENT: Final = _judging(
-    "gauge",
     "ragmonitor_judge_agreement",
     "Share of the answers scored by two judges on which their scores are equal.",
     "evaluator judge second_judge",
@@ -554,14 +525,12 @@ JUDGE_AGREEMENT: Final = _judging(
     derived=True,
 )
 JUDGE_DIFFERENCE: Final = _judging(
-    "gauge",
     "ragmonitor_judge_difference",
     "Mean absolute difference of two judges' scores of the same answers.",
     "evaluator judge second_judge",
     derived=True,
 )
 BUILTIN_AUROC: Final = _judging(
-    "gauge",
     "ragmonitor_builtin_auroc",
     "Probability that the predicted chance of a bad verdict, as earlier verdicts teach it, is "
     "higher for a bad answer than for a good one.",
@@ -569,153 +538,123 @@ BUILTIN_AUROC: Final = _judging(
     unit="ratio",
 )
 UNTRAINED_AUROC: Final = _judging(
-    "gauge",
     "ragmonitor_builtin_untrained_auroc",
     "The same probability for the built-in judge's risk alone.",
     "judge",
     unit="ratio",
 )
 LEARNED_VERDICTS: Final = _judging(
-    "gauge",
     "ragmonitor_learned_verdicts",
     "Verdicts that predictions were learned from, older ones counting less.",
     "judge",
     unit="verdicts",
 )
 LEARNED_TRUST: Final = _judging(
-    "gauge",
     "ragmonitor_learned_trust_ratio",
     "Weight of what verdicts taught in the next prediction, against the risk alone.",
     "judge",
-    unit="ratio",
 )
 PREDICTION_ERROR: Final = _judging(
-    "gauge",
     "ragmonitor_prediction_error_ratio",
     "Squared error of predictions of later verdicts, relative to that of the verdicts' mean; "
     "score is untrained (the risk alone) or learned.",
     "judge score",
-    unit="ratio",
 )
 LEARNED_COEFFICIENT: Final = _judging(
-    "gauge",
     "ragmonitor_learned_coefficient",
     "What one unit of a feature of the answer adds to the log odds of a bad verdict; the largest.",
     "judge feature",
 )
 CALIBRATION_RESIDUAL: Final = _judging(
-    "gauge",
     "ragmonitor_calibration_residual",
     "Verdicts minus predictions, on the riskiest fifth of the answers.",
     "judge",
 )
 JUDGE_FLIP_RATE: Final = _judging(
-    "gauge",
     "ragmonitor_judge_flip_rate",
     "Share of the answers judged twice on which the judge disagrees with itself.",
     "judge",
-    unit="ratio",
 )
 ALARM_CAUSE: Final = _judging(
-    "gauge",
     "ragmonitor_alarm_cause",
     "Cause of the active alarm: 1 for what is known, all 0 without an alarm.",
     "judge cause",
 )
 ALARM_CAUSE_REREAD: Final = _judging(
-    "gauge",
     "ragmonitor_alarm_cause_reread",
     "Old answers without a hallucination that were judged again since the alarm.",
     "judge",
     unit="answers",
 )
 ALARM_CAUSE_FLIPPED: Final = _judging(
-    "gauge",
     "ragmonitor_alarm_cause_flipped",
     "Those of them in which the judge now finds a hallucination.",
     "judge",
     unit="answers",
 )
 ANCHORS: Final = _judging(
-    "gauge",
     "ragmonitor_anchors",
     "Reference answers: frozen, and judged again and again.",
     "judge",
     unit="answers",
 )
 ANCHOR_FLIP_RATE: Final = _judging(
-    "gauge",
     "ragmonitor_anchor_flip_rate",
     "Share of the reference answers on which the judge's verdict has changed.",
     "judge",
-    unit="ratio",
 )
 ANCHOR_CHECKS: Final = _judging(
-    "counter",
     "ragmonitor_anchor_checks",
     "Reference answers judged again, by outcome.",
     "judge outcome",
+    kind="counter",
 )
 JUDGE_INFO: Final = _judging(
-    "gauge",
     "ragmonitor_judge_info",
     "1; a change of the labels is a change of the judge.",
     "judge version kind",
     merge="livemax",
 )
 LAST_SCORE_TIMESTAMP: Final = _judging(
-    "gauge",
     "ragmonitor_last_score_timestamp_seconds",
     "When the judge last gave a score.",
     "judge",
-    unit="seconds since 1970",
     merge="max",
 )
 
 VERSION_SUMS: Final = _versions(
-    "counter",
     "ragmonitor_version_sums",
     "What this process has seen of a version: the sums that a comparison is made of, by name "
     "(docs/gate.md); those named _negative are to be taken away.",
     "by version signal judge sum",
+    kind="counter",
 )
 VERSION_FIRST_SEEN: Final = _versions(
-    "gauge",
     "ragmonitor_version_first_seen_timestamp_seconds",
     "When the first answer of a version was seen.",
     "by version",
-    unit="seconds since 1970",
     merge="livemin",
 )
 _PAIR: Final = "by candidate baseline signal judge"
 VERSION_DIFFERENCE: Final = _versions(
-    "gauge",
     "ragmonitor_version_difference",
     "Mean of the newest version less that of its baseline.",
     _PAIR,
 )
 VERSION_DIFFERENCE_LOWER: Final = _versions(
-    "gauge",
     "ragmonitor_version_difference_lower",
     "The lower end of the difference's 95 % confidence sequence, which holds whenever it is read.",
     _PAIR,
 )
 VERSION_DIFFERENCE_UPPER: Final = _versions(
-    "gauge", "ragmonitor_version_difference_upper", "The upper end of it.", _PAIR
+    "ragmonitor_version_difference_upper", "The upper end of it.", _PAIR
 )
 
 
 def _golden(name: str, text: str, labels: str, *, root: str = "") -> str:
     """Add a mean over the golden questions with the ends of its interval."""
-    _goldens("gauge", name, text, labels, unit="ratio")
-    for end in ("lower", "upper"):
-        _goldens(
-            "gauge",
-            f"{root or name}_{end}",
-            f"The {end} end of the 95 % interval.",
-            labels,
-            unit="ratio",
-        )
+    _goldens(name, text, labels, unit="ratio")
+    _ends(partial(_goldens, labels=labels, unit="ratio"), root or name)
     return name
 
 
@@ -747,74 +686,62 @@ GOLDEN_AVAILABILITY: Final = _golden(
     root="ragmonitor_golden_availability",
 )
 GOLDEN_LATENCY_SECONDS: Final = _goldens(
-    "gauge",
     "ragmonitor_golden_latency_seconds",
     "Time to the answers to golden questions.",
     "quantile window",
-    unit="seconds",
 )
 GOLDEN_QUESTIONS: Final = _goldens(
-    "gauge",
     "ragmonitor_golden_questions",
     "Different golden questions asked in the window.",
     "window",
     unit="questions",
 )
 GOLDEN_ASKS: Final = _goldens(
-    "counter",
     "ragmonitor_golden_asks",
     "Golden questions asked, by outcome: answered, or why there is no answer.",
     "outcome",
+    kind="counter",
 )
 GOLDEN_FAULTS: Final = _goldens(
-    "gauge",
     "ragmonitor_golden_faults",
     "Golden questions whose own reference answer the judge rejects; their scores are left out.",
     "judge",
     unit="questions",
 )
 GOLDEN_REFERENCES: Final = _goldens(
-    "gauge",
     "ragmonitor_golden_references_ratio",
     "Share of the reference answers that the judge bears out.",
     "judge",
-    unit="ratio",
 )
 GOLDEN_CAUSE: Final = _goldens(
-    "gauge",
     "ragmonitor_golden_cause",
     "Who is at fault while an alarm of golden questions is active: 1 for what is known, else 0.",
     "judge cause",
 )
 PROBE_INTERACTIONS: Final = _goldens(
-    "counter",
     "ragmonitor_probe_interactions",
     "Interactions of the application that golden questions caused; they are no traffic.",
+    kind="counter",
 )
 
 EVENT_TIMESTAMP: Final = _versions(
-    "gauge",
     "ragmonitor_event_timestamp_seconds",
     "When it last happened: a deployment (the first answer of a version), a change of the judge, "
     "or what the application told by `Monitor.event`.",
     "kind name",
-    unit="seconds since 1970",
     merge="max",
 )
 CHANGE_TIMESTAMP: Final = _versions(
-    "gauge",
     "ragmonitor_change_timestamp_seconds",
     "When a signal got worse, by its verdicts: the most probable moment and both ends of its 95 % "
     "interval, while an incident of it is open; else 0.",
     "signal end",
-    unit="seconds since 1970",
     merge="livemax",
 )
 
 REFERENCE_RATIO: Final = _inputs(
     "ragmonitor_drift_reference_ratio",
     "Share of the reference questions that is collected; at 1 the reference is frozen.",
-    unit="ratio",
 )
 REFERENCE_INFO: Final = _inputs(
     "ragmonitor_drift_reference_info",
@@ -823,11 +750,11 @@ REFERENCE_INFO: Final = _inputs(
 )
 
 CHECKS: Final = _judging(
-    "counter",
     "ragmonitor_checks",
     "What `Monitor.check` (of: answer) and `Monitor.guarded` (of: sentence) decided before an "
     "answer was seen: fine, flagged, no_claim, unread.",
     "of outcome",
+    kind="counter",
 )
 
 DOCUMENTS_TRACKED: Final = _inputs(
@@ -845,25 +772,23 @@ MISLEADING_DOCUMENTS: Final = _inputs(
 )
 
 FEEDBACK: Final = _people(
-    "counter",
     "ragmonitor_feedback",
     "Feedback that people gave; direction is good, bad or neither.",
     "kind direction",
+    kind="counter",
 )
 FEEDBACK_UNKNOWN: Final = _people(
-    "counter",
     "ragmonitor_feedback_unknown",
     "Feedback whose id is of no answer that is known.",
     "kind",
+    kind="counter",
 )
 FEEDBACK_WAITING: Final = _people(
-    "gauge",
     "ragmonitor_feedback_waiting",
     "Feedback that waits for its answer to be scored.",
     merge="livesum",
 )
 FEEDBACK_ANSWERS: Final = _people(
-    "gauge",
     "ragmonitor_feedback_answers",
     "Answers of which people and a judge said whether they are good, in the last 30 days. Who "
     "speaks is no random sample.",
@@ -871,36 +796,26 @@ FEEDBACK_ANSWERS: Final = _people(
     unit="answers",
 )
 FEEDBACK_AGREEMENT: Final = _people(
-    "gauge",
     "ragmonitor_feedback_agreement",
     "Share of those answers on which people and the judge agree.",
     "judge",
     unit="ratio",
 )
-for _end in ("lower", "upper"):
-    _people(
-        "gauge",
-        f"{FEEDBACK_AGREEMENT}_{_end}",
-        f"The {_end} end of its 95 % interval.",
-        "judge",
-        unit="ratio",
-    )
+_ends(partial(_people, labels="judge", unit="ratio"), FEEDBACK_AGREEMENT)
 
 QUEUE_DEPTH: Final = _operation(
-    "gauge",
     "ragmonitor_queue_depth",
     "Interactions that wait to be scored.",
     unit="interactions",
     merge="livesum",
 )
 OPEN_RUNS: Final = _operation(
-    "gauge",
     "ragmonitor_open_runs",
     "Framework runs that have not ended.",
     unit="runs",
     merge="livesum",
 )
-_stream = partial(_operation, "gauge", unit="records", merge="livemostrecent")
+_stream = partial(_operation, unit="records")
 STREAM_WAITING: Final = _stream(
     "ragmonitor_stream_waiting", "Records on the stream that no worker has taken."
 )
@@ -911,10 +826,8 @@ STREAM_BURIED: Final = _stream(
     "ragmonitor_stream_buried", "Records that were put aside: `ragmonitor stream inspect`."
 )
 STREAM_OLDEST_SECONDS: Final = _operation(
-    "gauge",
     "ragmonitor_stream_oldest_seconds",
     "Age of the oldest record on the stream that is not settled; 0: there is none.",
-    unit="seconds",
 )
 STREAM_SETTLED: Final = _stream(
     "ragmonitor_stream_settled",
@@ -924,106 +837,99 @@ STREAM_LIMIT: Final = _stream(
     "ragmonitor_stream_limit", "Records on the stream beyond which this process puts none."
 )
 STREAM_UP: Final = _operation(
-    "gauge",
     "ragmonitor_stream_up",
     "1: the process reaches the stream; 0: it does not.",
     merge="livemin",
 )
 ESTIMATOR_TAKEOVERS: Final = _operation(
-    "gauge",
     "ragmonitor_estimator_takeovers",
     "How often an estimator took the service over since its stream began, the first one included.",
     unit="takeovers",
-    merge="livemostrecent",
 )
 ESTIMATOR_CHECKPOINT: Final = _operation(
-    "gauge",
     "ragmonitor_estimator_checkpoint_timestamp_seconds",
     "When the estimator last kept its state, by the clock of the stream's server.",
-    unit="seconds since 1970",
-    merge="livemostrecent",
 )
 RECEIVED_REQUESTS: Final = _operation(
-    "counter",
     "ragmonitor_received_requests",
     "Requests with spans that `ragmonitor receive` got, by what became of them.",
     "outcome",
+    kind="counter",
 )
 RECEIVED_SPANS: Final = _operation(
-    "counter",
     "ragmonitor_received_spans",
     "Spans in them, by what became of them.",
     "outcome",
+    kind="counter",
 )
 RECEIVED_TRACES: Final = _operation(
-    "counter",
     "ragmonitor_received_traces",
     "Traces whose spans have left, by what was found in them.",
     "outcome",
+    kind="counter",
 )
 OPEN_TRACES: Final = _operation(
-    "gauge",
     "ragmonitor_open_traces",
     "Traces that `ragmonitor receive` holds until they are complete.",
     unit="traces",
     merge="livesum",
 )
 OPEN_TRACES_BYTES: Final = _operation(
-    "gauge",
     "ragmonitor_open_traces_bytes",
     "Memory that their spans take, about.",
-    unit="bytes",
     merge="livesum",
 )
 DROPPED: Final = _operation(
-    "counter",
     "ragmonitor_dropped",
     "Interactions, runs, scores, and spans and log events that were given up.",
     "reason",
+    kind="counter",
 )
 INTERNAL_ERRORS: Final = _operation(
-    "counter", "ragmonitor_internal_errors", "Errors of the monitoring itself.", "stage"
+    "ragmonitor_internal_errors",
+    "Errors of the monitoring itself.",
+    "stage",
+    kind="counter",
 )
 REQUESTS_REJECTED: Final = _operation(
-    "counter",
     "ragmonitor_endpoint_requests_rejected",
     "Requests to this endpoint that were not answered as asked.",
     "reason",
+    kind="counter",
 )
 WORKER_RESTARTS: Final = _operation(
-    "counter",
     "ragmonitor_worker_restarts",
     "Times that the worker began again after an error had ended its run.",
+    kind="counter",
 )
 WORKER_SEEN: Final = _operation(
-    "gauge",
     "ragmonitor_worker_seen_timestamp_seconds",
     "When the worker last showed its state; of several processes the one furthest behind.",
-    unit="seconds since 1970",
     merge="livemin",
 )
 WORKER_SECONDS: Final = _operation(
-    "histogram",
     "ragmonitor_worker_seconds",
     "Time that one interaction takes behind the request, by stage.",
     "stage",
-    unit="seconds",
     buckets=STAGE_BUCKETS,
+    kind="histogram",
 )
 SERVICE_INFO: Final = _operation(
-    "gauge",
     "ragmonitor_service_info",
     "1; the setting service_version, so that deployments show.",
     "version",
     merge="livemax",
 )
 PAGE_INFO: Final = _operation(
-    "gauge",
     "ragmonitor_page_info",
     "1; the page for people, where incidents are; absent without server.ui_url.",
     "url",
     merge="livemax",
 )
 BUILD_INFO: Final = _operation(
-    "info", "ragmonitor_build", "The version of ragmonitor.", "version", derived=True
+    "ragmonitor_build",
+    "The version of ragmonitor.",
+    "version",
+    derived=True,
+    kind="info",
 )

@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -39,6 +39,17 @@ _OF_KUBERNETES = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(
 _SIMILAR = 0.75
 """A misspelt name is at least so similar to the right one, from 0 to 1 as `difflib` measures."""
 
+_UNITS: Final = {
+    "_s": "seconds",
+    "_hours": "hours",
+    "_days": "days",
+    "_bytes": "bytes",
+    "rate": "share",
+    "_share": "share",
+    "port": "port",
+}
+"""By the end of an option's name."""
+
 OptionPath = tuple[str, ...]
 """Where an option stands: `("service",)` or `("judge", "timeout_s")`."""
 
@@ -50,7 +61,7 @@ def option(default: Any, description: str, *, change: str, unit: str = "", **lim
         default: Its value where nobody gives one.
         description: What it is, for people; states what None or 0 means.
         change: When to change it, for people.
-        unit: Of a number.
+        unit: Of a number whose name does not end with it.
         limits: Of its values, as pydantic's `Field` takes them.
     """
     key = "default_factory" if callable(default) else "default"
@@ -170,7 +181,6 @@ class JudgeSettings(Group):
     timeout_s: float = option(
         15.0,
         "Seconds that one call of the judge may take.",
-        unit="seconds",
         change="Raise it for slow models of your own; `unscored{cause=judge_timeout}` shows it.",
         gt=0,
         le=600,
@@ -178,7 +188,6 @@ class JudgeSettings(Group):
     reading_timeout_s: float | None = option(
         None,
         "Seconds that one answer may take, over all calls and pauses. None: twice timeout_s.",
-        unit="seconds",
         change="When long answers are spread over many calls.",
         gt=0,
         le=1200,
@@ -241,7 +250,6 @@ class JudgeSettings(Group):
     second_rate: float = option(
         0.1,
         "Share of the judged answers that the second judge scores.",
-        unit="share",
         change="Raise it for narrower intervals of the agreement.",
         gt=0,
         le=1,
@@ -250,7 +258,6 @@ class JudgeSettings(Group):
         0.05,
         "Share of the judged answers that the judge scores twice, to know how often it disagrees "
         "with itself.",
-        unit="share",
         change="0 saves the calls.",
         ge=0,
         le=1,
@@ -289,7 +296,6 @@ class JudgeSettings(Group):
     builtin_timeout_s: float = option(
         10.0,
         "Seconds for such a batch; the rules score what is not through by then.",
-        unit="seconds",
         change="Raise it for large models: `ragmonitor_builtin_stand_ins_total` shows it.",
         gt=0,
         le=300,
@@ -459,7 +465,6 @@ class SamplingSettings(Group):
     rate: float = option(
         0.1,
         "Share of the answers that the judge scores, budget permitting.",
-        unit="share",
         change="Raise it for narrower intervals and sooner alarms; `ragmonitor explain` plans it.",
         gt=0,
         le=1,
@@ -609,14 +614,12 @@ class CaptureSettings(Group):
     open_run_age_s: float = option(
         900.0,
         "Seconds after which an open run is taken as abandoned.",
-        unit="seconds",
         change="Raise it for answers that take longer than a quarter of an hour.",
         gt=0,
     )
     paused_run_age_s: float = option(
         14_400.0,
         "Seconds after which a graph that waits for a person is taken as never resumed.",
-        unit="seconds",
         change="Raise it where people answer on the next day.",
         gt=0,
     )
@@ -637,7 +640,6 @@ class AlarmSettings(Group):
         30.0,
         "Days between false alarms: while every objective is met, all alarms together are raised "
         "at most once in so many days, on average.",
-        unit="days",
         change="Raise it for fewer false alarms and longer delays.",
         gt=0,
         le=3_650,
@@ -653,7 +655,6 @@ class AlarmSettings(Group):
         0.1,
         "Of the false alarms, the share that the alarms of slices have together; 0: slices have "
         "none.",
-        unit="share",
         change="Raise it where slices matter more than scores, which have less of it then.",
         ge=0,
         le=0.4,
@@ -775,7 +776,6 @@ class ReceiveSettings(Group):
     http_port: int = option(
         4318,
         "Port for OTLP over HTTP; 0: any free one.",
-        unit="port",
         change="When the port is taken.",
         ge=0,
         le=65535,
@@ -783,7 +783,6 @@ class ReceiveSettings(Group):
     grpc_port: int = option(
         4317,
         "Port for OTLP over gRPC, where 'ragmonitor[receive]' is installed; 0: any free one.",
-        unit="port",
         change="When the port is taken.",
         ge=0,
         le=65535,
@@ -817,7 +816,6 @@ class ReceiveSettings(Group):
     quiet_s: float = option(
         6.0,
         "Seconds without a new span after which a trace of which nothing is missing is read.",
-        unit="seconds",
         change="Longer than your exporters' pause between batches, which is 5 s by default, where "
         "several processes share a trace; shorter where one process has all of it.",
         gt=0,
@@ -825,7 +823,6 @@ class ReceiveSettings(Group):
     wait_s: float = option(
         120.0,
         "Seconds without a new span for which a trace waits for a root or a parent.",
-        unit="seconds",
         change="Raise it above the longest time that one model call takes.",
         gt=0,
     )
@@ -839,14 +836,12 @@ class ReceiveSettings(Group):
     max_held_bytes: int = option(
         256 * 2**20,
         "Memory that the spans of open traces may take; beyond, senders are to try again later.",
-        unit="bytes",
         change="By the memory of the machine; `ragmonitor_open_traces_bytes` shows what is needed.",
         ge=2**20,
     )
     max_request_bytes: int = option(
         20 * 2**20,
         "Bytes of one request, as it is sent and unpacked.",
-        unit="bytes",
         change="Raise it for senders of very large batches, which get 413 or RESOURCE_EXHAUSTED.",
         ge=2**16,
         le=2**28,
@@ -876,7 +871,6 @@ class ServerSettings(Group):
     port: int = option(
         9464,
         "Port to listen on; 0: any free one.",
-        unit="port",
         change="When the port is taken.",
         ge=0,
         le=65535,
@@ -988,7 +982,6 @@ class NotifySettings(Group):
     still_on_hours: float = option(
         4.0,
         "Hours after which they are told again that it is still on.",
-        unit="hours",
         change="Raise it for fewer reminders.",
         gt=0,
         le=1_000,
@@ -1023,7 +1016,6 @@ class ExportSettings(Group):
     judge_wait_s: float = option(
         0.0,
         "Seconds that a trace is held for the judge's scores; 0: they follow on their own.",
-        unit="seconds",
         change="For backends that do not join linked spans.",
         ge=0,
         le=20,
@@ -1031,14 +1023,12 @@ class ExportSettings(Group):
     max_attribute_bytes: int = option(
         32 * 1024,
         "UTF-8 bytes after which the value of a span's attribute is cut.",
-        unit="bytes",
         change="Lower it for backends with smaller limits.",
         ge=256,
     )
     max_span_bytes: int = option(
         256 * 1024,
         "UTF-8 bytes that the names and values of one span may take together.",
-        unit="bytes",
         change="Lower it for backends with smaller limits.",
         ge=4096,
     )
@@ -1066,11 +1056,9 @@ class Settings(Group):
         "Version of the monitored application; a change is marked on dashboards.",
         change="With each release.",
     )
-    judge: JudgeSettings = option(JudgeSettings, "Who scores a sample of the answers.", change="")
-    sample: SamplingSettings = option(
-        SamplingSettings, "Which answers the judge scores.", change=""
-    )
-    budget: Budget = option(Budget, "What all judges together may spend.", change="")
+    judge: JudgeSettings = Field(default_factory=JudgeSettings)
+    sample: SamplingSettings = Field(default_factory=SamplingSettings)
+    budget: Budget = Field(default_factory=Budget)
     objectives: Annotated[dict[str, float], BeforeValidator(_by_signal)] = option(
         dict,
         "What is accepted, by signal: a hallucination rate of at most 0.05, a mean faithfulness of "
@@ -1098,23 +1086,15 @@ class Settings(Group):
         "lifetime.",
         change="In production.",
     )
-    content: ContentSettings = option(ContentSettings, "Which texts may leave.", change="")
-    redaction: RedactionSettings = option(
-        RedactionSettings, "What is replaced in every text.", change=""
-    )
-    capture: CaptureSettings = option(CaptureSettings, "What counts as an interaction.", change="")
-    alarms: AlarmSettings = option(AlarmSettings, "Which signals may raise an alarm.", change="")
-    estimation: EstimationSettings = option(
-        EstimationSettings, "What is estimated beside the means.", change=""
-    )
-    causes: CauseSettings = option(CauseSettings, "Where a rise is looked for.", change="")
-    stream: StreamSettings = option(
-        StreamSettings, "Where records go to be scored elsewhere.", change=""
-    )
-    server: ServerSettings = option(
-        ServerSettings, "The endpoint of /metrics, and the page.", change=""
-    )
-    notify: NotifySettings = option(NotifySettings, "Who is told of incidents.", change="")
+    content: ContentSettings = Field(default_factory=ContentSettings)
+    redaction: RedactionSettings = Field(default_factory=RedactionSettings)
+    capture: CaptureSettings = Field(default_factory=CaptureSettings)
+    alarms: AlarmSettings = Field(default_factory=AlarmSettings)
+    estimation: EstimationSettings = Field(default_factory=EstimationSettings)
+    causes: CauseSettings = Field(default_factory=CauseSettings)
+    stream: StreamSettings = Field(default_factory=StreamSettings)
+    server: ServerSettings = Field(default_factory=ServerSettings)
+    notify: NotifySettings = Field(default_factory=NotifySettings)
     worker: Literal["thread", "process"] = option(
         "process",
         "Where answers are scored and exported: in a helper process, to which the application only "
@@ -1123,10 +1103,8 @@ class Settings(Group):
         "started, is on a thread, which one line of the log says.",
         change="`thread` where memory is tight: a helper takes some 45 MB for each process.",
     )
-    export: ExportSettings = option(ExportSettings, "How traces are emitted.", change="")
-    receive: ReceiveSettings = option(
-        ReceiveSettings, "Where `ragmonitor receive` takes spans.", change=""
-    )
+    export: ExportSettings = Field(default_factory=ExportSettings)
+    receive: ReceiveSettings = Field(default_factory=ReceiveSettings)
 
     @field_validator("objectives")
     @classmethod
@@ -1193,9 +1171,11 @@ class Option:
 
     @property
     def unit(self) -> str:
-        """Of a number; empty: it is none."""
+        """Of a number: the one that is given, or that ends its name; empty: it is none."""
         extra = self.field.json_schema_extra
-        return str(extra["unit"]) if isinstance(extra, dict) else ""
+        given = str(extra["unit"]) if isinstance(extra, dict) else ""
+        ends = (unit for end, unit in _UNITS.items() if self.path[-1].endswith(end))
+        return given or next(ends, "")
 
     def value(self, settings: Settings) -> Any:
         """Return its value."""

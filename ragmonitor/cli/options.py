@@ -4,6 +4,7 @@ The annotations are objects and no texts, since the command line is built of the
 """
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -309,7 +310,7 @@ class ExplainOptions(_MonitorOptions):
     json_output: JsonOption = False
 
 
-_GOLDENS = "With GOLDENS"
+_of_goldens = partial(typer.Option, rich_help_panel="With GOLDENS")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -404,71 +405,38 @@ class GateOptions:
             "--save wrote."
         ),
     ] = ""
-    url: Annotated[
-        str | None,
-        typer.Option(rich_help_panel=_GOLDENS, help="Ask this address by POST."),
-    ] = None
+    url: Annotated[str | None, _of_goldens(help="Ask this address by POST.")] = None
     callable: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=_GOLDENS, metavar="MODULE:FUNCTION", help="Ask this function."
-        ),
+        str | None, _of_goldens(metavar="MODULE:FUNCTION", help="Ask this function.")
     ] = None
-    question_field: Annotated[
-        str, typer.Option(rich_help_panel=_GOLDENS, help="The question's name in a request.")
-    ] = "question"
-    answer_path: Annotated[
-        str, typer.Option(rich_help_panel=_GOLDENS, help="JMESPath of the answer in a reply.")
-    ] = "answer"
-    contexts_path: Annotated[
-        str, typer.Option(rich_help_panel=_GOLDENS, help="JMESPath of the chunks in a reply.")
-    ] = ""
+    question_field: Annotated[str, _of_goldens(help="The question's name in a request.")] = (
+        "question"
+    )
+    answer_path: Annotated[str, _of_goldens(help="JMESPath of the answer in a reply.")] = "answer"
+    contexts_path: Annotated[str, _of_goldens(help="JMESPath of the chunks in a reply.")] = ""
     max_drop: Annotated[
-        float,
-        typer.Option(
-            rich_help_panel=_GOLDENS, min=0.0, help="So much lower a mean score is equivalent."
-        ),
+        float, _of_goldens(min=0.0, help="So much lower a mean score is equivalent.")
     ] = 0.02
-    save: Annotated[
-        Path | None,
-        typer.Option(rich_help_panel=_GOLDENS, help="Write the scores, as a later baseline."),
-    ] = None
-    junit: Annotated[
-        Path | None, typer.Option(rich_help_panel=_GOLDENS, help="Write JUnit XML.")
-    ] = None
+    save: Annotated[Path | None, _of_goldens(help="Write the scores, as a later baseline.")] = None
+    junit: Annotated[Path | None, _of_goldens(help="Write JUnit XML.")] = None
     markdown: Annotated[
         Path | None,
-        typer.Option(
-            rich_help_panel=_GOLDENS,
-            help="Append a summary for a pull request: $GITHUB_STEP_SUMMARY will do.",
-        ),
+        _of_goldens(help="Append a summary for a pull request: $GITHUB_STEP_SUMMARY will do."),
     ] = None
     repeat: Annotated[
-        int,
-        typer.Option(
-            rich_help_panel=_GOLDENS, min=1, help="Ask each so often, to tell flaky ones apart."
-        ),
+        int, _of_goldens(min=1, help="Ask each so often, to tell flaky ones apart.")
     ] = 1
     judge: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=_GOLDENS, help="A model; by default the built-in judge, for nothing."
-        ),
+        str | None, _of_goldens(help="A model; by default the built-in judge, for nothing.")
     ] = None
     budget_usd: Annotated[
-        float | None,
-        typer.Option(rich_help_panel=_GOLDENS, min=0.0, help="The most that a model may cost."),
+        float | None, _of_goldens(min=0.0, help="The most that a model may cost.")
     ] = None
-    budget_tokens: Annotated[
-        int | None,
-        typer.Option(rich_help_panel=_GOLDENS, min=0, help="The most tokens it may use."),
-    ] = None
-    answer_timeout: Annotated[
-        float, typer.Option(rich_help_panel=_GOLDENS, min=0.1, help="Seconds for one answer.")
-    ] = 60.0
-    concurrency: Annotated[
-        int, typer.Option(rich_help_panel=_GOLDENS, min=1, help="Questions under way at once.")
-    ] = 4
+    budget_tokens: Annotated[int | None, _of_goldens(min=0, help="The most tokens it may use.")] = (
+        None
+    )
+    answer_timeout: Annotated[float, _of_goldens(min=0.1, help="Seconds for one answer.")] = 60.0
+    concurrency: Annotated[int, _of_goldens(min=1, help="Questions under way at once.")] = 4
     service: Annotated[str, typer.Option(help="The monitored application.")] = ""
     candidate: Annotated[str, typer.Option(help="The version that may be rolled out.")] = ""
     max_worse: Annotated[

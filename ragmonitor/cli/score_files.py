@@ -30,7 +30,6 @@ from ragmonitor.records import (
     Report,
     Scored,
     Unscored,
-    Verdict,
 )
 
 RAGCHECKER: Final = "ragchecker_"
@@ -124,22 +123,10 @@ class CsvFile(ScoreFile):
 
     def write(self, outcome: Outcome) -> None:
         """Write one row."""
-        record = outcome.as_dict(self._scoring_version)
-        row: dict[str, object] = {
-            name: record.get(name) for name in ("id", "error", "diagnosis", "risk", "judge", "key")
-        }
-        row["line"] = outcome.line.number
-        for name, evaluation in record.get("evaluations", {}).items():
-            row[name] = evaluation.get("score")
-            row[f"{name}_unscored"] = evaluation.get("unscored")
-        row["unsupported"] = "\n".join(
-            sentence["text"]
-            for sentence in record.get("sentences", ())
-            if sentence["verdict"] in (Verdict.ABSENT, Verdict.CONTRADICTED)
-        )
-        self.copy(
-            {name: guarded(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
-        )
+        row = outcome.as_row(self._scoring_version) | {"line": outcome.line.number}
+        row["unsupported"] = "\n".join(row.get("unsupported", ()))
+        cells = ((name, row.get(name)) for name in self._columns)
+        self.copy({name: guarded(c) if isinstance(c, str) else c for name, c in cells})
 
     def copy(self, record: Mapping[str, Any]) -> None:
         """Write a row as it is."""

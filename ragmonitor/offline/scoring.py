@@ -29,6 +29,7 @@ from ragmonitor.records import (
     Report,
     Scored,
     Severity,
+    Verdict,
 )
 from ragmonitor.sampling import Budget, spent_in
 
@@ -36,6 +37,7 @@ LINES_PER_CALL: Final = 4
 """Lines held for each call that may be in flight, so that one slow reply stops no others."""
 KEPT_FIELDS: Final = ("id", "judge", "evaluations", "diagnosis", "risk", "sentences")
 """Of a report's line: what is new beside the input, and the same at every run."""
+_AT_FAULT: Final = (Verdict.ABSENT, Verdict.CONTRADICTED)
 PASSING: Final = frozenset(
     {
         Cause.OVER_BUDGET,
@@ -71,6 +73,16 @@ class Outcome:
             if scoring_version
             else kept
         )
+
+    def as_row(self, scoring_version: str = "") -> dict[str, Any]:
+        """Return the same in the cells of a table; sentences at fault stand under `unsupported`."""
+        row = self.as_dict(scoring_version)
+        for name, each in row.pop("evaluations", {}).items():
+            row[name], row[f"{name}_unscored"] = each.get("score"), each.get("unscored")
+        if self.report is not None:
+            at_fault = (s["text"] for s in row.pop("sentences") if s["verdict"] in _AT_FAULT)
+            row["unsupported"] = list(at_fault)
+        return row
 
 
 Coming = asyncio.Task[Report | None] | Report | None

@@ -56,8 +56,8 @@ def test_a_bad_answer_and_a_refusal_cost_and_are_not_good():
     found = shown(costs)
     assert found[metrics.COST_PER_GOOD_ANSWER, ""] == pytest.approx(1.25)
     assert found[metrics.COST_PER_GOOD_ANSWER, "m"] == pytest.approx(1.25)
-    lower = found[metrics.COST_PER_GOOD_ANSWER_LOWER, ""]
-    upper = found[metrics.COST_PER_GOOD_ANSWER_UPPER, ""]
+    lower = found[f"{metrics.COST_PER_GOOD_ANSWER}_lower", ""]
+    upper = found[f"{metrics.COST_PER_GOOD_ANSWER}_upper", ""]
     assert 1.0 < lower < 1.25 < upper < 1.6
 
 
