@@ -188,6 +188,18 @@ def record_problem(stage: str, problem: str, *, about: str = "") -> None:
         logger.log(level, "ragmonitor: %s", problem)
 
 
+def record_outage(error: Exception) -> None:
+    """Count (stage `stream`) and log in one line that the server of the stream fails.
+
+    Each reason is logged at WARNING once, and then at DEBUG.
+    """
+    record_problem(
+        "stream",
+        f"{reason(error)}; answers wait meanwhile, and ragmonitor_stream_up is 0: see "
+        "that the stream's server answers this process",
+    )
+
+
 def record_unkept(subject: str, place: str, error: OSError) -> None:
     """Count (stage `state`) and log that a place of states fails.
 

@@ -18,7 +18,14 @@ from ragmonitor.errors import SettingsError, StreamError
 from ragmonitor.evaluators import table
 from ragmonitor.feedback import Feedback
 from ragmonitor.forks import WorksInSteps, survive_forks
-from ragmonitor.guard import contained, errors, record_error, record_problem, shielded
+from ragmonitor.guard import (
+    contained,
+    errors,
+    record_error,
+    record_outage,
+    record_problem,
+    shielded,
+)
 from ragmonitor.ledger import Ledger
 from ragmonitor.metrics import STREAM_LIMIT, STREAM_UP
 from ragmonitor.protocols import Finished
@@ -348,7 +355,7 @@ class StreamBackHalf(WorksInSteps):
             try:
                 stored = self._stream.put([data for _, data in batch])
             except StreamError as error:
-                record_error("stream", error)
+                record_outage(error)
                 self._is_down = True
                 if self._closed:
                     self._lose_sending()

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from ragmonitor.back_half.local import LocalBackHalf
 from ragmonitor.errors import StreamError, WireError
-from ragmonitor.guard import contained, logger, record_error
+from ragmonitor.guard import contained, logger, record_outage
 from ragmonitor.metrics import (
     STREAM_BURIED,
     STREAM_OLDEST_SECONDS,
@@ -123,7 +123,7 @@ class StreamWorker:
                 except LeaseLostError:
                     raise
                 except StreamError as error:
-                    record_error("stream", error)
+                    record_outage(error)
                     self._state = None
                     self._begin_anew()
                     stop.wait(RETRY_S)
@@ -140,7 +140,7 @@ class StreamWorker:
                     self._has_lease = True
                     return
             except StreamError as error:
-                record_error("stream", error)
+                record_outage(error)
                 until_s = time.monotonic() + LEASE_S + RENEW_S
             if time.monotonic() > until_s:
                 raise LeaseLostError(

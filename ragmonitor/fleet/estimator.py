@@ -39,7 +39,7 @@ from ragmonitor.fleet.estimator_state import (
 from ragmonitor.fleet.fleet_stream import FleetStream, SettledEntry
 from ragmonitor.fleet.settled_order import SettledOrder
 from ragmonitor.fleet.state_folder import StateFolder
-from ragmonitor.guard import contained, errors, logger, record_error
+from ragmonitor.guard import contained, errors, logger, record_error, record_outage
 from ragmonitor.metrics import (
     ARRIVALS,
     BUDGET_LEVEL,
@@ -144,7 +144,10 @@ class Estimator:
                         self._close_standby()
                         if self._serve(lease, stop, drain=drain):
                             return
-                except (StreamError, OSError) as error:
+                except StreamError as error:
+                    record_outage(error)
+                    is_up = False
+                except OSError as error:
                     record_error("stream", error)
                     is_up = False
                 self._show_standby(is_up=is_up)
@@ -203,7 +206,7 @@ class Estimator:
                     break
             term.tick(is_last=True)
         except StreamError as error:
-            record_error("stream", error)
+            record_outage(error)
             return False
         finally:
             self.term = None

@@ -32,7 +32,7 @@ from ragmonitor.evaluators import table, unscorable
 from ragmonitor.fleet.anchor_checks import read_again
 from ragmonitor.fleet.estimator_state import KEPT_STATE, EstimatorState, file_field
 from ragmonitor.fleet.fleet_stream import ESTIMATOR, FleetStream, Outcome
-from ragmonitor.guard import contained, errors, logger, record_error
+from ragmonitor.guard import contained, errors, logger, record_error, record_outage
 from ragmonitor.judging import JudgedAnswer, JudgeRunner, ReadingEngine
 from ragmonitor.metrics import (
     STREAM_BURIED,
@@ -176,7 +176,7 @@ class FleetWorker:
                         return
                     await asyncio.sleep(0 if busy else IDLE_S)
                 except StreamError as error:
-                    record_error("stream", error)
+                    record_outage(error)
                     self._show((GaugeValue(name=STREAM_UP, value=0),))
                     self._begin_anew()
                     await asyncio.sleep(RETRY_S)
@@ -532,7 +532,7 @@ class FleetWorker:
             try:
                 return self._stream.settle_answer(entry, identity, data, is_decided=is_decided)
             except StreamError as error:
-                record_error("stream", error)
+                record_outage(error)
                 await asyncio.sleep(RETRY_S)
 
     def _traced(self, answer: SettledAnswer) -> SettledAnswer:

@@ -318,6 +318,18 @@ def test_what_finds_no_room_in_an_outage_is_counted(broken: BrokenStream):
     assert total(back.registry, "ragmonitor_interactions_total") == 31
 
 
+def test_an_outage_is_one_line_of_the_log(broken: BrokenStream, caplog):
+    """What failed and what follows from it, without the lines of our code."""
+    caplog.set_level("WARNING", "ragmonitor")
+    back = sender(broken)
+    back.put(finished(answers(1)[0]))
+    until("it was tried", lambda: back._is_down)
+    back.close(0)
+    (said,) = caplog.records
+    assert "ConnectionError; answers wait meanwhile" in said.getMessage()
+    assert said.exc_info is None
+
+
 def test_checks_are_counted_and_events_are_said_to_be_lost(caplog):
     """What the application decides by itself it counts by itself."""
     with Monitor(SERVICE, stream="redis://127.0.0.1:1/0", server=False) as monitor:
