@@ -9,7 +9,8 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heapreplace
-from typing import Any, Final, Literal
+from operator import attrgetter
+from typing import Any, Final, Literal, NamedTuple
 
 from ragmonitor.export.content import Content, ContentPolicy, compact_json, is_unsupported
 from ragmonitor.feedback import Feedback, joining_id
@@ -108,8 +109,28 @@ class KeptAnswer:
     """Equal for equal questions and answers."""
     times: int
     """How often it was given since it is kept."""
-    data: bytes
-    """A JSON object."""
+    data: bytes = b""
+    """A JSON object; empty: it is not written yet."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Unwritten:
+    """What the JSON of a kept answer is written from, once somebody asks for it."""
+
+    report: Report
+    badness: float
+    cause: Cause | None
+    builtin: _BuiltinScores | None
+    """Of the built-in judge, where the report is another's."""
+    characters: int
+    """Of its texts."""
+    judge_cause: str = ""
+    """Why the sampling judge gave no score, where the report is the built-in judge's."""
+
+
+class _BuiltinScores(NamedTuple):
+    evaluations: Sequence[Evaluation]
+    predicted: float | None
 
 
 class Answers:
@@ -134,15 +155,26 @@ class Answers:
         self._max_bytes = max_bytes
         self._kept: dict[int, KeptAnswer] = {}
         self._by_interaction: dict[str, KeptAnswer] = {}
-        self._recent: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._by_text: dict[tuple[Basis, bytes], KeptAnswer] = {}
+        self._shelves: dict[Shelf, dict[int, KeptAnswer]] = {name: {} for name in CAPACITY}
+        self._recent: OrderedDict[str, _BuiltinScores] = OrderedDict()
         """Of newer answers what the built-in judge's report adds to another judge's."""
-        self.size_bytes = 0
-        """What they take as JSON."""
+        self._unwritten: dict[int, _Unwritten] = {}
+        """By number. Most answers make way for others before anybody asks for them."""
+        self._unwritten_characters = 0
+        self._size_bytes = 0
         self._last = 0
 
     def __len__(self) -> int:
         """Return how many are kept."""
+        self._write_all()
         return len(self._kept)
+
+    @property
+    def size_bytes(self) -> int:
+        """What they take as JSON."""
+        self._write_all()
+        return self._size_bytes
 
     def add(self, report: Report, *, revision: int) -> bool:
         """Take in a report; return whether anything that is kept has changed."""
@@ -163,7 +195,7 @@ class Answers:
         said: dict[str, Any] = {"score": told.score, "label": told.label}
         if self._content == "all" and told.comment:
             said["comment"] = _cut(told.comment, MAX_COMMENT)
-        known = json.loads(kept.data).get("feedback", {})
+        known = json.loads(self._data_of(kept)).get("feedback", {})
         known.pop(told.kind, None)
         latest = dict([*known.items(), (told.kind, said)][-MAX_KINDS:])
         self._note(kept, "feedback", latest, revision)
@@ -171,10 +203,7 @@ class Answers:
 
     def _note(self, kept: KeptAnswer, name: str, value: object, revision: int) -> None:
         """Say something more of an answer that is kept."""
-        self.size_bytes -= len(kept.data)
-        entry = json.loads(kept.data) | {name: value}
-        kept.data = compact_json(entry).encode("utf-8", "backslashreplace")
-        self.size_bytes += len(kept.data)
+        self._set_data(kept, json.loads(self._data_of(kept)) | {name: value})
         kept.revision = revision
 
     def worst(self, since_s: float) -> list[KeptAnswer]:
@@ -182,6 +211,7 @@ class Answers:
 
         At most `CAPACITY_LEFT` of them, which take `MAX_BYTES_LEFT` at most.
         """
+        self._write_all()
         found: list[KeptAnswer] = []
         room = MAX_BYTES_LEFT
         for kept in sorted(self._kept.values(), key=_worth, reverse=True):
@@ -196,14 +226,13 @@ class Answers:
         """Keep what `worst` returned in another process."""
         for each in reversed(kept):
             self._last += 1
-            entry = json.loads(each.data) | {"number": self._last}
-            data = compact_json(entry).encode("utf-8", "backslashreplace")
-            restored = replace(each, number=self._last, revision=revision, data=data)
-            self._kept[self._last] = self._by_interaction[each.interaction] = restored
-            self.size_bytes += len(data)
+            restored = replace(each, number=self._last, revision=revision, data=b"")
+            self._put(restored)
+            self._set_data(restored, json.loads(each.data) | {"number": self._last})
 
     def numbers(self) -> list[int]:
         """Return the numbers of all kept answers: the worst of each basis, then the newest."""
+        self._write_all()
         order = {"judged": 0, "builtin": 1, "unscored": 2, "recent": 3}
 
         def place(kept: KeptAnswer) -> tuple[int, float]:
@@ -216,6 +245,7 @@ class Answers:
 
         The number is the last one's revision if there are more; None: these are all.
         """
+        self._write_all()
         newer = sorted(
             (kept for kept in self._kept.values() if kept.revision > revision),
             key=lambda kept: kept.revision,
@@ -227,10 +257,7 @@ class Answers:
 
     def _add_builtin(self, report: Report, revision: int) -> bool:
         interaction = report.interaction
-        self._recent[interaction.id] = {
-            "builtin": list(map(self._evaluation, report.evaluations)),
-            "predicted": report.predicted,
-        }
+        self._recent[interaction.id] = _BuiltinScores(report.evaluations, report.predicted)
         while len(self._recent) > MAX_RECENT:
             self._recent.popitem(last=False)
         if report.assessment is None:
@@ -249,12 +276,17 @@ class Answers:
         if known is not None and not (
             failed and (known.basis, known.shelf) == ("builtin", "recent")
         ):
-            if known.basis != "builtin" or cause is None or b'"judge_cause"' in known.data:
+            if known.basis != "builtin" or cause is None:
                 return False
-            self.size_bytes -= len(known.data)
-            # In place of parsing it: it ends the object, and the name stands in it nowhere else.
-            known.data = known.data[:-1] + f',"judge_cause":"{cause.value}"}}'.encode()
-            self.size_bytes += len(known.data)
+            unwritten = self._unwritten.get(known.number)
+            if unwritten is not None:
+                if unwritten.judge_cause:
+                    return False
+                unwritten.judge_cause = cause.value
+            elif b'"judge_cause"' in known.data:  # the name stands in it nowhere else
+                return False
+            else:
+                self._set_data(known, json.loads(known.data) | {"judge_cause": cause.value})
             known.revision = revision
             return True
         if not failed:
@@ -302,59 +334,101 @@ class Answers:
         if known is not None:
             self._drop(known)
         same = _digest(interaction)
-        equal = next((k for k in self._kept.values() if k.basis == basis and k.same == same), None)
+        equal = self._by_text.get((basis, same))
         if equal is not None:  # the list is of different answers: the newest stands for all
             self._drop(equal)
-        rank = math.log2(max(badness, 1e-3)) + interaction.ended_ns / 1e9 / HALF_LIFE_S
-        shelf: Shelf = basis if badness >= BAD_FROM else "recent"
         self._last += 1
-        times = 1 + (0 if equal is None else equal.times)
-        entry = self._entry(report, basis, badness, cause) | {"times": times}
-        # What UTF-8 cannot hold, a lone surrogate, is written as JSON's own escape for it.
-        data = compact_json(entry).encode("utf-8", "backslashreplace")
         kept = KeptAnswer(
             number=self._last,
             interaction=interaction.id,
             basis=basis,
-            shelf=shelf,
+            shelf=basis if badness >= BAD_FROM else "recent",
             ended_ns=interaction.ended_ns,
-            rank=rank,
+            rank=math.log2(max(badness, 1e-3)) + interaction.ended_ns / 1e9 / HALF_LIFE_S,
             revision=revision,
             same=same,
-            times=times,
-            data=data,
+            times=1 + (0 if equal is None else equal.times),
         )
-        self._kept[kept.number] = self._by_interaction[interaction.id] = kept
-        self.size_bytes += len(data)
-        self._make_room(shelf)
+        self._put(kept)
+        self._write_later(kept, report, badness, cause)
+        self._make_room(kept.shelf)
         return known is not None or equal is not None or kept.number in self._kept
 
+    def _put(self, kept: KeptAnswer) -> None:
+        self._kept[kept.number] = self._shelves[kept.shelf][kept.number] = kept
+        self._by_interaction[kept.interaction] = self._by_text[kept.basis, kept.same] = kept
+
     def _make_room(self, shelf: Shelf) -> None:
-        """Keep within the capacities, and within the bytes: at least what is judged bad."""
-        if shelf != "recent":
-            rivals = [kept for kept in self._kept.values() if kept.shelf == shelf]
-            if len(rivals) > CAPACITY[shelf]:
-                min(rivals, key=lambda kept: kept.rank).shelf = "recent"
-        recent = [kept for kept in self._kept.values() if kept.shelf == "recent"]
+        """Keep within the capacities."""
+        recent, rivals = self._shelves["recent"], self._shelves[shelf]
+        if shelf != "recent" and len(rivals) > CAPACITY[shelf]:
+            least = min(rivals.values(), key=attrgetter("rank", "number"))
+            least.shelf = "recent"
+            recent[least.number] = rivals.pop(least.number)
         if len(recent) > CAPACITY["recent"]:
-            self._drop(min(recent, key=lambda kept: kept.ended_ns))
-        while self.size_bytes > self._max_bytes and self._kept:
-            self._drop(min(self._kept.values(), key=_worth))
+            self._drop(min(recent.values(), key=attrgetter("ended_ns", "number")))
 
     def _drop(self, kept: KeptAnswer) -> None:
-        del self._kept[kept.number]
+        del self._kept[kept.number], self._shelves[kept.shelf][kept.number]
         self._by_interaction.pop(kept.interaction, None)
-        self.size_bytes -= len(kept.data)
+        if self._by_text.get((kept.basis, kept.same)) is kept:
+            del self._by_text[kept.basis, kept.same]
+        self._size_bytes -= len(kept.data)
+        self._forget_unwritten(kept.number)
 
-    def _entry(
-        self, report: Report, basis: Basis, badness: float, cause: Cause | None
-    ) -> dict[str, Any]:
+    # --- writing --------------------------------------------------------------------------------
+
+    def _write_later(
+        self, kept: KeptAnswer, report: Report, badness: float, cause: Cause | None
+    ) -> None:
+        """Have an answer written when somebody asks, or before the texts that wait are too many."""
+        interaction = report.interaction
+        unwritten = self._unwritten[kept.number] = _Unwritten(
+            report=report,
+            badness=badness,
+            cause=cause,
+            builtin=None if report.role == "builtin" else self._recent.get(interaction.id),
+            characters=len(interaction.answer)
+            + sum([len(chunk.text) for chunk in interaction.chunks]),
+        )
+        self._unwritten_characters += unwritten.characters
+        if self._unwritten_characters > self._max_bytes:
+            self._write_all()
+
+    def _forget_unwritten(self, number: int) -> _Unwritten | None:
+        unwritten = self._unwritten.pop(number, None)
+        if unwritten is not None:
+            self._unwritten_characters -= unwritten.characters
+        return unwritten
+
+    def _data_of(self, kept: KeptAnswer) -> bytes:
+        """Return an answer's JSON, and write it if it is not written yet."""
+        unwritten = self._forget_unwritten(kept.number)
+        if unwritten is not None:
+            self._set_data(kept, self._entry(kept, unwritten))
+        return kept.data
+
+    def _set_data(self, kept: KeptAnswer, entry: dict[str, Any]) -> None:
+        self._size_bytes -= len(kept.data)
+        # What UTF-8 cannot hold, a lone surrogate, is written as JSON's own escape for it.
+        kept.data = compact_json(entry).encode("utf-8", "backslashreplace")
+        self._size_bytes += len(kept.data)
+
+    def _write_all(self) -> None:
+        """Write what is not written yet, and keep within the bytes: at least what is judged bad."""
+        for number in list(self._unwritten):
+            self._data_of(self._kept[number])
+        while self._size_bytes > self._max_bytes and self._kept:
+            self._drop(min(self._kept.values(), key=_worth))
+
+    def _entry(self, kept: KeptAnswer, unwritten: _Unwritten) -> dict[str, Any]:
+        report, badness, cause = unwritten.report, unwritten.badness, unwritten.cause
         interaction, assessment = report.interaction, report.assessment
         shows = self._content == "all"
         policy = ContentPolicy(content="all" if shows else "none")
         sentences = (assessment.sentences if assessment is not None else None) or ()
         entry: dict[str, Any] = {
-            "number": self._last,
+            "number": kept.number,
             "id": interaction.id[:MAX_ID],
             "at_s": round(interaction.ended_ns / 1e9, 3),
             "framework": interaction.framework[:MAX_LABEL],
@@ -371,7 +445,7 @@ class Answers:
             if interaction.generations
             else "",
             "tokens": [interaction.usage.input_tokens, interaction.usage.output_tokens],
-            "basis": basis,
+            "basis": kept.basis,
             "judge": report.judge.name[:MAX_LABEL],
             "cause": None if cause is None else cause.value,
             "diagnosis": None if report.diagnosis is None else report.diagnosis.value,
@@ -386,7 +460,10 @@ class Answers:
             "predicted": report.predicted,
         }
         if report.role != "builtin":
-            entry |= self._recent.get(interaction.id, {"builtin": []})
+            found = unwritten.builtin
+            entry["builtin"] = [] if found is None else list(map(self._evaluation, found[0]))
+            if found is not None:
+                entry["predicted"] = found.predicted
         if entry["predicted"] is not None:
             entry["predicted"] = round(entry["predicted"], 4)
         if shows:
@@ -401,6 +478,9 @@ class Answers:
                 }
                 for each in sentences[:100]
             ]
+        entry["times"] = kept.times
+        if unwritten.judge_cause:
+            entry["judge_cause"] = unwritten.judge_cause
         return entry
 
     def _evaluation(self, evaluation: Evaluation) -> dict[str, Any]:
