@@ -402,9 +402,16 @@ class Assessment:
     @property
     def has_minor_findings_only(self) -> bool | None:
         """Whether the answer has findings, and all of them are minor. None as `hallucinated`."""
-        if not self.claims or self.evasive:
+        if self.evasive:
             return None
-        return {s.finding for s in self.claims if s.finding} == {Severity.MINOR}
+        claims = minor = False
+        for sentence in self.sentences or ():
+            if sentence.verdict is not Verdict.NO_CLAIM:
+                claims = True
+                if sentence.finding is Severity.MAJOR:
+                    return False
+                minor = minor or sentence.finding is Severity.MINOR
+        return minor if claims else None
 
 
 class Cause(StrEnum):

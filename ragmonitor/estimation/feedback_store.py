@@ -111,7 +111,7 @@ class FeedbackStore:
         """
         import sqlite3
 
-        known = [tuple(map(_storable, answer)) for answer in answers]
+        known = [_storable_row(answer) for answer in answers]
         known += self._of_others(known, feedback)
         try:
             with self._open() as opened:
@@ -229,6 +229,14 @@ def _storable(value: Any) -> Any:
     if isinstance(value, str) and not value.isascii():
         return value.encode("utf-8", "replace").decode()
     return value
+
+
+def _storable_row(answer: KnownAnswer) -> tuple[Any, ...]:
+    try:
+        "".join([each for each in answer if isinstance(each, str)]).encode()
+    except UnicodeEncodeError:
+        return tuple(map(_storable, answer))
+    return answer
 
 
 def _joined(opened: sqlite3.Connection, feedback: Feedback) -> JoinedFeedback | None:

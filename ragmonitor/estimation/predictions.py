@@ -161,16 +161,14 @@ class Predictions(Part):
             return ()
         language = language_of(answer.completed.builtin)
         known = dict(self._features(answer.completed.builtin, answer.builtin))
+        weight = answer.weight
         for signal, outcome in answer.judged:
             if outcome is None:
                 continue
-            for calibration in self._learners(signal, language):
-                calibration.add(
-                    known.get(signal),
-                    scored=outcome.scored,
-                    value=outcome.value,
-                    weight=answer.weight,
-                )
+            feature, (scored, value) = known.get(signal), outcome
+            self._of(signal, "").add(feature, scored=scored, value=value, weight=weight)
+            if signal == HALLUCINATION and language:
+                self._of(signal, language).add(feature, scored=scored, value=value, weight=weight)
         self._learn(answer)
         return ()
 
@@ -259,11 +257,6 @@ class Predictions(Part):
         if self._by_language and language:
             return self._calibrations.get((HALLUCINATION, language))
         return self._pooled.get(HALLUCINATION)
-
-    def _learners(self, signal: str, language: str) -> Iterator[Calibration]:
-        yield self._of(signal, "")
-        if signal == HALLUCINATION and language:
-            yield self._of(signal, language)
 
     def _of(self, signal: str, language: str) -> Calibration:
         known = self._calibrations.get((signal, language))

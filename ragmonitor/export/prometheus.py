@@ -274,8 +274,7 @@ class PrometheusExporter:
         for evaluation in scored:
             self._observe(evaluation, exemplar)
         for name in {each.judge.name for each in scored}:
-            timestamp = self._instruments.gauge(metrics.LAST_SCORE_TIMESTAMP, self._judge(name))
-            timestamp.set(self._now())
+            self._instruments.gauge(metrics.LAST_SCORE_TIMESTAMP, name).set(self._now())
         if report.diagnosis is not None:
             diagnosis = report.diagnosis.value
             self._instruments.counter(metrics.DIAGNOSES, judge, diagnosis).inc()
@@ -288,7 +287,7 @@ class PrometheusExporter:
         usage = report.usage
         if usage is None and report.assessment is not None:
             usage = report.assessment.usage
-        if usage is not None and usage != JudgeUsage():
+        if usage is not None and usage != _UNUSED:
             self._charge(self._judge(report.judge.name), usage, _outcome(report))
 
     def answered(self, interaction: Interaction, target: SpanReference | None) -> None:
@@ -351,20 +350,21 @@ class PrometheusExporter:
 
     def _count(self, evaluation: Evaluation, n: int = 1) -> None:
         outcome = evaluation.cause.value if isinstance(evaluation, Unscored) else "scored"
+        evaluator = evaluator_name(evaluation.evaluator)
         self._instruments.counter(
-            metrics.EVALUATIONS,
-            self._evaluator(evaluation.evaluator),
-            self._judge(evaluation.judge.name),
-            outcome,
+            metrics.EVALUATIONS, evaluator, evaluation.judge.name, outcome
         ).inc(n)
 
     def _observe(self, scored: Scored, exemplar: dict[str, str] | None) -> None:
-        evaluator = self._evaluator(scored.evaluator)
-        judge = self._judge(scored.judge.name)
+        evaluator, judge = evaluator_name(scored.evaluator), scored.judge.name
         score = self._instruments.histogram(metrics.SCORE_HISTOGRAM, evaluator, judge)
         score.observe(scored.score, exemplar)
         if exemplar is not None and self._folder is not None:
-            labels = {"service": self._service, "evaluator": evaluator, "judge": judge}
+            labels = {
+                "service": self._service,
+                "evaluator": self._evaluator(scored.evaluator),
+                "judge": self._judge(judge),
+            }
             bound = next((b for b in metrics.SCORE_BUCKETS if scored.score <= b), math.inf)
             key = (frozenset(labels.items()), bound)
             self._sums.exemplars[key] = Exemplar(exemplar, scored.score, self._now())
@@ -567,6 +567,7 @@ class PrometheusExporter:
 
 
 _NOTHING = Totals()
+_UNUSED = JudgeUsage()
 
 
 def _alarm(alarm: AlarmState | AlarmEvent) -> tuple[str, str, str]:

@@ -100,6 +100,7 @@ ANSWERS_EACH_S: Final = 10.0
 """The page's worst answers are kept this often."""
 ARRIVALS_HALF_LIFE_S: Final = 120.0
 FRAMEWORK_STATUS: Final = " "
+_EXPORT, _ESTIMATE = contained("export"), contained("estimate")
 
 
 class LeaseLostError(StreamError):
@@ -410,17 +411,17 @@ class Term:
         self._arrivals += 1
         self._count(answer)
         by_role = {report.role: report for report in reversed(answer.reports)}
-        with contained("export"):
+        with _EXPORT:
             self.meters.answered(answer.interaction, answer.reports[0].target)
         for report in answer.reports:
             if report.role == "repeat":
-                with contained("export"):
+                with _EXPORT:
                     self.meters.charged(report)
                 continue
-            with contained("export"):
+            with _EXPORT:
                 self.meters.observe(report)
             for exporter in self._exporters:
-                with contained("export"):
+                with _EXPORT:
                     exporter.export(report)
         second, sampled = by_role.get("second"), by_role.get("sampled")
         fallback = next(
@@ -428,13 +429,13 @@ class Term:
         )
         first = sampled if sampled is not None and sampled.assessment is not None else fallback
         if first is not None and second is not None and second.assessment is not None:
-            with contained("export"):
+            with _EXPORT:
                 self.meters.compared(first, second)
         if unscorable(answer.interaction) is None:
-            with contained("estimate"):
+            with _ESTIMATE:
                 self._estimate(answer, by_role["builtin"], sampled, fallback, is_late=is_late)
             if sampled is not None and (repeat := by_role.get("repeat")) is not None:
-                with contained("estimate"):
+                with _ESTIMATE:
                     self.estimates.repeated(sampled, repeat)
 
     def _take_in_golden(self, answer: SettledAnswer) -> None:
@@ -483,13 +484,13 @@ class Term:
     def _count(self, answer: SettledAnswer) -> None:
         """Note an answer and its evaluations; the next tick counts them."""
         self._interactions[answer.interaction.framework, answer.interaction.status] += 1
+        outcomes = self._outcomes
         for report in answer.reports:
             if report.role == "repeat":
                 continue
             for each in report.evaluations:
-                judge, cause = each.judge, each.cause.value if isinstance(each, Unscored) else ""
-                key = each.evaluator, judge.name, judge.version, judge.kind, cause
-                self._outcomes[key] += 1
+                judge, cause = each.judge, each.cause if isinstance(each, Unscored) else ""
+                outcomes[each.evaluator, judge.name, judge.version, judge.kind, cause] += 1
 
     def _count_noted(self) -> None:
         """Count what was noted, in what a successor goes on with too."""

@@ -36,8 +36,8 @@ class Flag(IntFlag):
     """Parts were left out, since the record was longer than `MAX_BYTES`."""
 
 
-_FLAGS: Final = 2 * max(Flag)
-"""The byte of flags is below this, unless one of them is unknown."""
+_FLAGS: Final = tuple(map(Flag, range(2 * max(Flag))))
+"""By the byte of flags, made once. It is below their number, unless one of them is unknown."""
 
 
 def framed(kind: Kind, flags: Flag, body: bytes, *, compressed: bool) -> bytes:
@@ -91,9 +91,9 @@ def _flags(data: bytes, kind: bytes) -> Flag:
             f"a record of version {data[2]}; this release reads up to {VERSION + 1}: "
             "update the older side, one version at a time"
         )
-    if data[3] >= _FLAGS:
+    if data[3] >= len(_FLAGS):
         raise WireError("a record with an unknown flag: update this side")
-    return Flag(data[3])
+    return _FLAGS[data[3]]
 
 
 def _decompressed(body: memoryview) -> bytes:

@@ -207,18 +207,12 @@ class Evaluated(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def evaluation(self) -> Scored | Unscored:
         """Return the one that it is. Raises `ValueError`: it is neither."""
+        name, judge = self.evaluator, self.judge
         if self.cause is not None:
-            return Unscored(
-                evaluator=self.evaluator, judge=self.judge, cause=self.cause, detail=self.detail
-            )
+            return Unscored(evaluator=name, judge=judge, cause=self.cause, detail=self.detail)
         if self.score is None:
             raise ValueError("an evaluation has neither a score nor a cause")
-        return Scored(
-            evaluator=self.evaluator,
-            judge=self.judge,
-            score=self.score,
-            explanation=self.explanation,
-        )
+        return Scored(evaluator=name, judge=judge, score=self.score, explanation=self.explanation)
 
 
 @cache

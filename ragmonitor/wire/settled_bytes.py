@@ -50,15 +50,20 @@ class Decided:
 def encode_settled(answer: SettledAnswer) -> bytes:
     """Return a settled answer as bytes, compressed; its interaction is there once.
 
+    What models were asked is left out: it was for the trace, which the worker has emitted, and
+    holds the chunks once more.
+
     Raises:
         WireError: It is longer than `MAX_BYTES`, however much is left out.
     """
-    flags, body = packed(_plain(answer, answer.interaction))
+    calls = answer.interaction.generations
+    whole = replace(answer.interaction, generations=tuple(replace(c, input=()) for c in calls))
+    flags, body = packed(_plain(answer, whole))
     if len(body) > MAX_BYTES:
-        for shorter in fitting(answer.interaction):
+        for shorter in fitting(whole):
             assert isinstance(shorter, Interaction)  # noqa: S101 - for the type
             # It was judged whole: what is left out here makes its scores no worse.
-            is_incomplete = answer.interaction.capture_incomplete
+            is_incomplete = whole.capture_incomplete
             cut = replace(shorter, capture_incomplete=is_incomplete)
             flags, body = packed(_plain(answer, cut))
             if len(body) <= MAX_BYTES:

@@ -22,6 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ragmonitor import Interaction
+from ragmonitor.cli.services import GC_THRESHOLD
 from ragmonitor.errors import StreamError
 from ragmonitor.fleet import estimator
 from ragmonitor.fleet.estimator import Term
@@ -65,7 +66,7 @@ def measured(
     worker_s = time.process_time() - began
     term = Term(settings, stream, stream.lead("bench", "", 600.0))
     gc.freeze()  # as `ragmonitor estimator` does
-    gc.set_threshold(50_000)
+    gc.set_threshold(GC_THRESHOLD)
     began = time.process_time()
     term.begin()
     while term.step():

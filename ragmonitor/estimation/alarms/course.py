@@ -35,12 +35,21 @@ class Tally:
 
     def absorb(self, other: Tally) -> None:
         """Add what another one holds; beyond `MAX_BEFORE` all count half."""
-        share = 0.5 if self.scored + other.scored > MAX_BEFORE else 1.0
-        self.scored = share * (self.scored + other.scored)
-        self.graded = share * (self.graded + other.graded)
-        self.bad = share * (self.bad + other.bad)
-        self.weight = share * (self.weight + other.weight)
-        self.weighted = share * (self.weighted + other.weighted)
+        self.scored += other.scored
+        self.graded += other.graded
+        self.bad += other.bad
+        self.weight += other.weight
+        self.weighted += other.weighted
+        if self.scored > MAX_BEFORE:
+            self.scored *= 0.5
+            self.graded *= 0.5
+            self.bad *= 0.5
+            self.weight *= 0.5
+            self.weighted *= 0.5
+
+    def clear(self) -> None:
+        """Forget all."""
+        self.scored = self.graded = self.bad = self.weight = self.weighted = 0.0
 
 
 @dataclass(slots=True)
@@ -72,13 +81,14 @@ class Course:
         """
         beyond = weight * (badness - objective)
         self.level += -beyond if active else beyond
-        if not self.since.scored:
+        since = self.since
+        if not since.scored:
             self.since_s = at_s
-        self.since.add(badness, weight)
+        since.add(badness, weight)
         if self.level <= 0:
             self.level = 0.0
-            self.before.absorb(self.since)
-            self.since = Tally()
+            self.before.absorb(since)
+            since.clear()
 
     def part(self) -> None:
         """Begin anew at the end of a span: what it held is the part before the next."""

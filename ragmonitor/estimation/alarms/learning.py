@@ -93,7 +93,7 @@ class Learning:
         fresh[_CS] += wc * s
         fresh[_XC] += wx * c
         fresh[_XS] += wx * s
-        if self.until_s is None and self.verdicts >= LEARNED_FROM:
+        if self.until_s is None and self.kept[_N] + fresh[_N] >= LEARNED_FROM:
             days = math.ceil((at_s - self.began_s) / DAY_S)
             self.until_s = self.began_s + max(1, days) * DAY_S
 
@@ -127,11 +127,8 @@ class Learning:
 
     def provisional(self, at_s: float) -> float | None:
         """Return what would be a spike even now: twice the 99 % upper bound; None: not known."""
-        if (
-            self.verdicts < ARMED_FROM
-            or self.began_s is None
-            or at_s - self.began_s < ARMED_AFTER_S
-        ):
+        began_s = self.began_s
+        if began_s is None or at_s - began_s < ARMED_AFTER_S or self.verdicts < ARMED_FROM:
             return None
         return min(MAX_LEARNED, ARMED_HEADROOM * self._upper(ARMED_CONFIDENCE))
 

@@ -230,12 +230,13 @@ class Alarms(Part):
             return
         self._updates += 1
         self._sessions.usual.see(observation.session, at_s)
+        value = value if 0.0 <= value <= 1.0 else min(1.0, max(0.0, value))
         x = 1.0 - value if self._streams[place].higher_is_better else value
         suspicion = self._draws.suspicion(observation.answer)
         noted = (
             at_s,
             observation.signal,
-            min(1.0, max(0.0, x)),
+            x,
             weight,
             suspicion,
             observation.session,

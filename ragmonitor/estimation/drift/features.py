@@ -34,10 +34,9 @@ def features(text: str) -> Features:
     Inflected words share pieces. How often a feature occurs in the text does not count, since
     questions are short.
     """
-    found: set[int] = set()
-    for token in _TOKEN.findall(text[:_MAX_CHARACTERS].casefold()):
-        found.update(_known_buckets(token) if len(token) <= _MAX_KNOWN else _buckets(token))
-    return tuple(sorted(found))
+    tokens = _TOKEN.findall(text[:_MAX_CHARACTERS].casefold())
+    found = [_known_buckets(each) if len(each) <= _MAX_KNOWN else _buckets(each) for each in tokens]
+    return tuple(sorted(set().union(*found)))
 
 
 def _buckets(token: str) -> tuple[int, ...]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import gt, lt
 from types import MappingProxyType
 from typing import Final
 
@@ -260,16 +260,17 @@ def _is_empty(interaction: Interaction) -> bool | None:
 
 def _scores(interaction: Interaction) -> Scores:
     """Return what the chunks' scores say: those the model saw; failing that, those retrieved."""
-    lists = [interaction.chunks, *(retrieval.chunks for retrieval in interaction.retrievals)]
-    values = next((values for chunks in lists if (values := _values(chunks))), None)
-    if values is None:
+    values = _values(interaction.chunks)
+    for retrieval in interaction.retrievals:
+        values = values or _values(retrieval.chunks)
+    if not values:
         return Scores()
-    neighbours = list(itertools.pairwise(values))
+    following = values[1:]
     return Scores(
         high=max(values),
         low=min(values),
-        rising=sum([first < second for first, second in neighbours]),
-        falling=sum([first > second for first, second in neighbours]),
+        rising=sum(map(lt, values, following)),
+        falling=sum(map(gt, values, following)),
     )
 
 
