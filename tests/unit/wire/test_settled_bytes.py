@@ -29,7 +29,9 @@ PREDICTION = Prediction(hallucination=0.2, expected={"refusal": (0.5, 0.25)}, ba
 
 @given(interaction=interactions, several=st.lists(reports, max_size=3))
 def test_a_settled_answer_comes_back(interaction, several):
-    """With all its reports, whatever stands in them."""
+    """With all its reports, whatever stands in them; without what models were asked."""
+    calls = tuple(replace(each, input=()) for each in interaction.generations)
+    without = replace(interaction, generations=calls)
     answer = SettledAnswer(
         interaction=interaction,
         reports=tuple(replace(each, interaction=interaction) for each in several),
@@ -37,7 +39,10 @@ def test_a_settled_answer_comes_back(interaction, several):
         decision=SamplingDecision(inclusion_probability=0.5, drawn=True),
         epoch=3,
     )
-    assert is_same(decode_settled(encode_settled(answer)), answer)
+    kept = tuple(replace(each, interaction=without) for each in several)
+    assert is_same(
+        decode_settled(encode_settled(answer)), replace(answer, interaction=without, reports=kept)
+    )
 
 
 def test_a_decision_comes_back():
