@@ -140,35 +140,14 @@ class Monitor:
             SettingsError: An option is unknown, missing or out of range.
             MissingExtraError: A redaction needs what is not installed.
         """
+        given = {**locals()}  # the keywords
+        options = {name: given[name] for name in Settings.model_fields if name in given} | unknown
         # What works behind the request path is loaded for a monitor, not for an import.
         from ragmonitor.answer_checks import AnswerChecks
         from ragmonitor.back_half import back_half_of
         from ragmonitor.judges.builtin import Limits
         from ragmonitor.wiring import redactor_of, restrict_logs
 
-        options: dict[str, Any] = {
-            "service": service,
-            "service_version": service_version,
-            "judge": judge,
-            "sample": sample,
-            "budget": budget,
-            "objectives": objectives,
-            "evaluators": evaluators,
-            "exporters": exporters,
-            "state": state,
-            "content": content,
-            "redaction": redaction,
-            "capture": capture,
-            "alarms": alarms,
-            "estimation": estimation,
-            "causes": causes,
-            "stream": stream,
-            "server": server,
-            "notify": notify,
-            "worker": worker,
-            "export": export,
-            **unknown,
-        }
         if settings is None:
             settings = Settings.load(**options)
         elif any(value is not None for value in options.values()):

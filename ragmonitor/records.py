@@ -10,7 +10,7 @@ import math
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from html import escape
@@ -213,6 +213,20 @@ class Interaction:
     def model(self) -> str:
         """The model that gave the answer: the one that was asked last; empty: not known."""
         return self.generations[-1].model if self.generations else ""
+
+    def texts(self) -> Interaction:
+        """Return what a judge reads of it, and no more: metadata may be of any type."""
+        return Interaction(
+            id=self.id,
+            query=self.query,
+            chunks=tuple([replace(chunk, metadata={}) for chunk in self.chunks]),
+            answer=self.answer,
+            reference=self.reference,
+            framework=self.framework,
+            started_ns=self.started_ns,
+            ended_ns=self.ended_ns,
+            status=self.status,
+        )
 
 
 def _first_token_s(timed: Generation | Interaction) -> float | None:

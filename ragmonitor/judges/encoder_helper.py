@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -137,21 +136,6 @@ class Helper:
         for pipe in (self._asked, self._replies):
             with contextlib.suppress(OSError):
                 pipe.close()
-
-
-def texts_of(interaction: Interaction) -> Interaction:
-    """Return what a reading needs: metadata may be of any type, and need not be picklable."""
-    return Interaction(
-        id=interaction.id,
-        query=interaction.query,
-        chunks=tuple([replace(chunk, metadata={}) for chunk in interaction.chunks]),
-        answer=interaction.answer,
-        reference=interaction.reference,
-        framework=interaction.framework,
-        started_ns=interaction.started_ns,
-        ended_ns=interaction.ended_ns,
-        status=interaction.status,
-    )
 
 
 def serve_batches(asked: Connection, replies: Connection) -> None:

@@ -22,7 +22,7 @@ from ragmonitor.apart import EXECUTOR
 from ragmonitor.errors import JudgeError, RagMonitorError
 from ragmonitor.forks import survive_forks, without_forks
 from ragmonitor.guard import logger, reason, record_error
-from ragmonitor.judges.encoder_helper import Helper, HelperError, texts_of
+from ragmonitor.judges.encoder_helper import Helper, HelperError
 from ragmonitor.records import BUILTIN, Assessment, Cause, Interaction, JudgeIdentity
 
 MAX_STARTS: Final = 4
@@ -230,7 +230,7 @@ class EveryAnswerReader:
             raise HelperError("it was stopped")
         if not interactions:
             return []
-        asked = [texts_of(each) for each in interactions], self._timeout_s
+        asked = [each.texts() for each in interactions], self._timeout_s
         try:
             reply = helper.ask(asked, self._timeout_s + HUNG_S)
         except (HelperError, TimeoutError):

@@ -7,7 +7,7 @@ from typing import Final
 from ragmonitor.estimation.anchors.anchor_set import Anchor, AnchorSet
 from ragmonitor.estimation.anchors.inquiry import reserve_place
 from ragmonitor.guard import logger
-from ragmonitor.records import Chunk, Interaction
+from ragmonitor.records import Interaction
 
 MAX_ANCHORS: Final = 100
 MAX_CHARACTERS: Final = 60_000
@@ -70,19 +70,6 @@ def confirm(anchors: AnchorSet, anchor: Anchor, verdict: bool) -> None:
         anchor.confirmations += 1
     else:
         anchors.remove(anchor.id)
-
-
-def texts_of(interaction: Interaction) -> Interaction:
-    """Return what a judge reads of an interaction, and no more."""
-    return Interaction(
-        id=interaction.id,
-        query=interaction.query,
-        chunks=tuple(Chunk(text=chunk.text, id=chunk.id) for chunk in interaction.chunks),
-        answer=interaction.answer,
-        framework=interaction.framework,
-        started_ns=interaction.started_ns,
-        ended_ns=interaction.ended_ns,
-    )
 
 
 def characters(interaction: Interaction) -> int:

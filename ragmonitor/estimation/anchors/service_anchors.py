@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -41,7 +42,6 @@ from ragmonitor.estimation.anchors.membership import (
     characters,
     confirm,
     place_for,
-    texts_of,
 )
 from ragmonitor.records import AlarmCause, GaugeValue, Interaction, JudgeIdentity
 from ragmonitor.state import State
@@ -120,7 +120,8 @@ class Anchors:
                 anchors.judge, anchors.began_s, anchors.rereading = judge, at_s, None
             if place[0]:
                 self._displace(anchors, anchors.anchors[place[0]])
-            self._texts[interaction.id] = texts_of(interaction)
+            # A judge is not asked about a reference answer again.
+            self._texts[interaction.id] = replace(interaction.texts(), reference="")
             anchors.anchors[interaction.id] = Anchor(
                 id=interaction.id, hallucinated=hallucinated, joined_s=at_s, in_reserve=place[1]
             )
