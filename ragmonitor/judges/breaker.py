@@ -126,8 +126,8 @@ class Breaker:
             logger.log(
                 level,
                 "ragmonitor: the judge %s fails (%s): it is not asked for %.0f s, and then tried "
-                "with one answer at a time until it replies; answers that are drawn meanwhile "
-                "have no verdict, cause judge_down; said once an hour",
+                "with one answer at a time until it replies; meanwhile answers have no verdict of "
+                "it, cause judge_down; said once an hour",
                 self._name,
                 reason(error),
                 cool_s,
