@@ -70,6 +70,8 @@ class Rises:
         self._verdicts.clear()
 
 
+MAX_OFFERS: Final = 64
+"""Judged answers that wait for the next tick to become anchors, at most."""
 CHANGE_SHOWN_S: Final = 86_400.0
 """A judge that was replaced by one that judges otherwise is an active alarm for so long."""
 EXPLAINED_SIGNALS: Final = (HALLUCINATION, "faithfulness")
@@ -106,6 +108,8 @@ class JudgeDrift(Part):
         """The judge as its verdicts carry it: a model that rejects the strict form of reply answers
         under another identity than it was asked by. None: it has given no verdict yet."""
         self._refreezes = False
+        self._offers: list[tuple[Interaction, bool, JudgeIdentity]] = []
+        """Judged answers that may become anchors at the next tick."""
 
     # --- taking in ------------------------------------------------------------------------------
 
@@ -114,9 +118,18 @@ class JudgeDrift(Part):
         verdict, judged = answer.hallucination, answer.completed.judged
         if verdict is not None and judged is not None:
             self._reader = judged.judge
-            self._anchors.offer(answer.interaction, verdict.value > 0, judged.judge)
+            offer = answer.interaction, verdict.value > 0, judged.judge
+            if self._anchors.has_place(*offer):
+                self._offers.append(offer)
+                if len(self._offers) >= MAX_OFFERS:
+                    self._offer()
             self._rises.add(answer.at_s, verdict.value > 0, answer.weight)
         return ()
+
+    def _offer(self) -> None:
+        """Offer the answers that were judged since: the anchors' state is written once for all."""
+        offers, self._offers = self._offers, []
+        self._anchors.offer_all(offers)
 
     def repeated(self, first: Report, again: Report) -> None:
         """Take in two reports on an answer that the first found fine."""
@@ -126,6 +139,7 @@ class JudgeDrift(Part):
 
     def tick(self) -> Iterable[Observation]:
         """Return which anchors flipped since the last tick."""
+        self._offer()
         if self._refreezes:
             self._refreezes = False
             self._anchors.refreeze()
@@ -138,6 +152,7 @@ class JudgeDrift(Part):
 
     def due(self, states: Sequence[AlarmState]) -> Sequence[Interaction]:
         """Return the anchors that the judge is to score again now."""
+        self._offer()
         return self._anchors.due(self._now(), self._reader, rise=self._rise(states))
 
     def checked(self, interaction: Interaction, report: Report) -> None:
@@ -254,4 +269,9 @@ class JudgeDrift(Part):
     def clear(self) -> None:
         """Forget what belongs to the parent process."""
         self._anchors.clear()
+        self._offers.clear()
         self._rises.clear()
+
+    def close(self) -> None:
+        """Keep the anchors of the last moments."""
+        self._offer()

@@ -53,6 +53,8 @@ INQUIRY_LOOK_S: Final = 10.0
 MIN_CHECKS: Final = 20
 """Below, no flip rate is shown."""
 MAX_OUTCOMES: Final = 10_000
+FULL_S: Final = 60.0
+"""Where there was no room for an answer, none is looked for so long for others like it."""
 
 
 class Anchors:
@@ -93,6 +95,8 @@ class Anchors:
         self._is_decided = False
         self._pairs = self._pairs_flipped = 0.0
         """Answers read twice that the shared state does not know of yet."""
+        self._full_until_s: dict[tuple[str, bool], float] = {}
+        """By judge and verdict, when an answer is given for which there may be room again."""
 
     def clear(self) -> None:
         """Forget what was counted and not yet taken, for a forked child; shared anchors stay."""
@@ -102,6 +106,20 @@ class Anchors:
 
     # --- becoming an anchor ---------------------------------------------------------------------
 
+    def has_place(
+        self, interaction: Interaction, hallucinated: bool, identity: JudgeIdentity
+    ) -> bool:
+        """Return whether there is a place for a judged answer, as far as it is known here."""
+        judge, at_s = str(identity), interaction.ended_ns / 1e9
+        if not self._per_day or at_s < self._full_until_s.get((judge, hallucinated), -math.inf):
+            return False
+        if place_for(self._set, interaction, hallucinated, judge) is not None:
+            return True
+        is_short = characters(interaction) <= MAX_RESERVE_CHARACTERS
+        if is_short and interaction.id not in self._set.anchors:
+            self._full_until_s[judge, hallucinated] = at_s + FULL_S
+        return False
+
     def offer(self, interaction: Interaction, hallucinated: bool, identity: JudgeIdentity) -> None:
         """Let a judged answer become an anchor, if there is a place for it.
 
@@ -110,12 +128,25 @@ class Anchors:
             hallucinated: What the judge says of it.
             identity: Of the judge that read it; a fallback's verdicts are not taken.
         """
-        judge, at_s = str(identity), interaction.ended_ns / 1e9
+        self.offer_all([(interaction, hallucinated, identity)])
 
-        def add(anchors: AnchorSet) -> bool:
+    def offer_all(self, offers: Sequence[tuple[Interaction, bool, JudgeIdentity]]) -> None:
+        """Let judged answers become anchors; as `offer`, with one change of the state for all."""
+        # What this process knows comes first: with all places taken an offer costs next to nothing.
+        wanted = [each for each in offers if self.has_place(*each)]
+        if wanted:
+            self._change(partial(self._place, wanted))
+
+    def _place(
+        self, offers: Sequence[tuple[Interaction, bool, JudgeIdentity]], anchors: AnchorSet
+    ) -> bool:
+        """Have answers become anchors as far as there is room, and return whether one did."""
+        is_changed = False
+        for interaction, hallucinated, identity in offers:
+            judge, at_s = str(identity), interaction.ended_ns / 1e9
             place = place_for(anchors, interaction, hallucinated, judge)
             if place is None:
-                return False
+                continue
             if not anchors.anchors:
                 anchors.judge, anchors.began_s, anchors.rereading = judge, at_s, None
             if place[0]:
@@ -125,11 +156,8 @@ class Anchors:
             anchors.anchors[interaction.id] = Anchor(
                 id=interaction.id, hallucinated=hallucinated, joined_s=at_s, in_reserve=place[1]
             )
-            return True
-
-        # What this process knows comes first: with all places taken an offer costs next to nothing.
-        if self._per_day and place_for(self._set, interaction, hallucinated, judge) is not None:
-            self._change(add)
+            is_changed = True
+        return is_changed
 
     def _displace(self, anchors: AnchorSet, anchor: Anchor) -> None:
         """Have an anchor give its place up; a fine one goes to the reserve if there is room."""
@@ -413,6 +441,7 @@ class Anchors:
         Where the disk fails it is applied to what we know.
         """
         is_read = False
+        self._full_until_s.clear()
 
         def change(file: State, state: Mapping[str, Any]) -> Mapping[str, Any] | None:
             nonlocal is_read
