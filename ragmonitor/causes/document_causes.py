@@ -7,6 +7,8 @@ import time
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from operator import attrgetter, is_
 from typing import Any, Final
 
 from ragmonitor import metrics
@@ -32,7 +34,7 @@ from ragmonitor.evaluators.diagnosis import RELEVANT_FROM
 from ragmonitor.export.content import ContentPolicy
 from ragmonitor.export.service_state import estimate_record
 from ragmonitor.protocols import Clock
-from ragmonitor.records import Assessment, Example, GaugeValue, Retrieval, Verdict
+from ragmonitor.records import SOURCES, Assessment, Chunk, Example, GaugeValue, Verdict
 
 EXPLAINED_SIGNALS: Final = (HALLUCINATION, "faithfulness")
 """Alarms that rest on the verdicts that are counted here."""
@@ -51,6 +53,7 @@ _MAX_BAD: Final = 40
 _SUPPORTED: Final = Verdict.SUPPORTED
 """An attribute of an enumeration takes as long to read as ten of this."""
 _CONTRADICTED: Final = Verdict.CONTRADICTED
+_METADATA: Final = attrgetter("metadata")
 _SLOT_S: Final = 30.0
 _SLOTS: Final = 5_760
 """Two days."""
@@ -119,23 +122,27 @@ class Documents(Part):
     def add(self, answer: Answer) -> Sequence[Observation]:
         """Take in one answer."""
         self._answers += 1
-        interaction, known, at_s = answer.interaction, self._known(answer), answer.at_s
+        at_s, known = answer.at_s, self._known(answer)
         rate, stake, weight, scored, is_bad, assessment = known
-        table, kept = self._table, self._table.known
+        interaction, table = answer.interaction, self._table
+        kept = table.known
         keys: list[Hashable] = []
+        named: list[Mapping[str, Any] | None] = []
         shown: dict[Hashable, Document] = {}
-        # Mostly the chunks that were retrieved are those that were shown, or share their metadata.
-        sources: dict[int, str] = {}
+        # Written out, as `key_of` has it: this runs for every chunk.
         for chunk in interaction.chunks:
-            source = chunk.source
-            if source:
-                sources[id(chunk.metadata)] = source
-            key = source or chunk.id or hash(chunk.text)
+            metadata: Mapping[str, Any] | None = chunk.metadata
+            key: Hashable = metadata.get(SOURCES[0]) if metadata else ""
+            if type(key) is not str or not key:
+                key = chunk.source
+                if not key:
+                    key, metadata = chunk.id or hash(chunk.text), None
             keys.append(key)
+            named.append(metadata)
             if key not in shown:
                 shown[key] = document = kept(key) or table.new(key, chunk, self._others, at_s)
                 document.shown += 1
-        turns = [self._retrieved(each, shown, sources, at_s) for each in interaction.retrievals]
+        turns = [self._found(each.chunks, named, shown, at_s) for each in interaction.retrievals]
         paired = self._others.add(rate, stake, float(is_bad), at_s)
         signed = -weight if is_bad else weight if scored else 0.0
         is_rated = bool(assessment and assessment.chunk_relevance)
@@ -146,18 +153,28 @@ class Documents(Part):
             self._learn(answer, known, keys, shown, turns)
         return ()
 
-    def _retrieved(
+    def _found(
         self,
-        retrieval: Retrieval,
+        chunks: Sequence[Chunk],
+        named: Sequence[Mapping[str, Any] | None],
         shown: Mapping[Hashable, Document],
-        sources: Mapping[int, str],
         at_s: float,
-    ) -> set[Hashable]:
-        """Return the keys of what was retrieved, and count the documents that were not shown."""
-        keys = [sources.get(id(chunk.metadata)) or key_of(chunk) for chunk in retrieval.chunks]
+    ) -> AbstractSet[Hashable]:
+        """Return the keys of what was retrieved, and count the documents that were not shown.
+
+        Args:
+            chunks: What was retrieved.
+            named: Of each chunk that was shown its metadata; None: they do not name a source.
+            shown: The documents that were shown.
+            at_s: When the answer was given.
+        """
+        # Mostly the chunks that were retrieved are those that were shown, and share their metadata.
+        if len(chunks) == len(named) and all(map(is_, map(_METADATA, chunks), named)):
+            return shown.keys()
+        keys = list(map(key_of, chunks))
         found = set(keys)
         if found != shown.keys():
-            for key, chunk in dict(zip(keys, retrieval.chunks, strict=True)).items():
+            for key, chunk in dict(zip(keys, chunks, strict=True)).items():
                 if key not in shown:
                     table = self._table
                     document = table.known(key) or table.new(key, chunk, self._others, at_s)
@@ -189,7 +206,7 @@ class Documents(Part):
         known: _Known,
         keys: Sequence[Hashable],
         shown: Mapping[Hashable, Document],
-        turns: Sequence[set[Hashable]],
+        turns: Sequence[AbstractSet[Hashable]],
     ) -> None:
         """Take in what the judge of quality said of an answer and of its chunks."""
         at_s, (_, _, weight, is_scored, bad, assessment) = answer.at_s, known
@@ -229,9 +246,13 @@ class Documents(Part):
         count = len(keys)
         for sentence in assessment.sentences or ():
             if sentence.verdict is _SUPPORTED:
-                supporting.update([keys[at] for at in sentence.chunks if at < count])
+                for at in sentence.chunks:
+                    if at < count:
+                        supporting.add(keys[at])
             elif sentence.verdict is _CONTRADICTED:
-                contradicting.update([keys[at] for at in sentence.chunks[:1] if at < count])
+                for at in sentence.chunks[:1]:
+                    if at < count:
+                        contradicting.add(keys[at])
         for key in supporting:
             shown[key].rests_on += 1
             shown[key].rests_on_weight += weight
@@ -278,7 +299,6 @@ class Documents(Part):
 
     def tick(self) -> Sequence[Observation]:
         """Compare questions and chunks that wait for it: a few each time."""
-        self._table.add_up()
         self._compare()
         return ()
 

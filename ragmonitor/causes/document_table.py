@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from array import array
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -109,31 +110,31 @@ class Document:
         As evidence, answers of a session that come in a row count for one: they are alike.
         """
         evidence = []
-        for paired, at_s, weight, signed, is_rated, session in answers:
+        judged, rated, total, session = self.judged, self.rated, self.weight, self.session
+        times, weights = self._times, self._weights
+        # Written out, in local variables: this runs for every document of every answer.
+        for paired, at_s, weight, signed, is_rated, of_session in answers:
             if weight:
-                self.judged += 1
-                self.weight += weight
+                judged += 1
+                total += weight
                 if is_rated:
-                    self.rated += 1
+                    rated += 1
                 if signed:
-                    self._note(at_s, signed)
-                if session:
-                    if self.session == session:
+                    if len(times) < MAX_VERDICTS:
+                        times.append(at_s)
+                        weights.append(signed)
+                    else:
+                        at = self._next
+                        times[at], weights[at] = at_s, signed
+                        self._next = (at + 1) % MAX_VERDICTS
+                if of_session:
+                    if of_session == session:
                         continue
-                    self.session = session
+                    session = of_session
             evidence.append(paired)
-        self.last_s = answers[-1][1]
+        self.judged, self.rated, self.weight, self.session = judged, rated, total, session
+        self.last_s = at_s
         self.evidence.add(evidence)
-
-    def _note(self, at_s: float, signed: float) -> None:
-        times = self._times
-        if len(times) < MAX_VERDICTS:
-            times.append(at_s)
-            self._weights.append(signed)
-        else:
-            at = self._next
-            times[at], self._weights[at] = at_s, signed
-            self._next = (at + 1) % MAX_VERDICTS
 
     @property
     def complete_from_s(self) -> float:
@@ -196,7 +197,7 @@ class DocumentTable:
         self._policy = policy
         self._capacity = capacity
         self._documents: dict[Hashable, Document] = {}
-        self._waiting: dict[Document, list[ShownFor]] = {}
+        self._waiting: defaultdict[Document, list[ShownFor]] = defaultdict(list)
         """Answers that are taken in together, which takes half the time."""
         self._waiting_answers = 0
         self.known = self._documents.get
@@ -225,17 +226,14 @@ class DocumentTable:
         """Take in an answer for the documents that it was shown, each once."""
         waiting = self._waiting
         for document in documents:
-            if document in waiting:
-                waiting[document].append(answer)
-            else:
-                waiting[document] = [answer]
+            waiting[document].append(answer)
         self._waiting_answers += 1
         if self._waiting_answers >= MAX_WAITING:
             self.add_up()
 
     def add_up(self) -> None:
         """Give the documents the answers that wait."""
-        waiting, self._waiting, self._waiting_answers = self._waiting, {}, 0
+        waiting, self._waiting, self._waiting_answers = self._waiting, defaultdict(list), 0
         for document, answers in waiting.items():
             document.add(answers)
 

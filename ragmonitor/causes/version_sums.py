@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import add, mul
 from typing import Final, NamedTuple
 
@@ -64,6 +64,9 @@ class VersionSums:
             Sums in the order of `FIELDS`.
         """
         counts = self._counts(rows)
+        if len(rows) == 1:
+            yield from self._of_one(by, value, rows[0], counts)
+            return
         ordered = [row if row.signals == self._signals else self._ordered(row) for row in rows]
         judged = map(sum, zip(*[row.judged for row in ordered], strict=True))
         columns = list(zip(*[row.outcomes for row in ordered], strict=True))
@@ -75,6 +78,28 @@ class VersionSums:
             if answers or uncovered:
                 y_sum, d_sum = sum(of_signal[0]), sum(of_signal[1])
                 yield signal, [answers, uncovered, n, drawn, missing, y_sum, d_sum, *of_signal[2]]
+
+    def _of_one(
+        self, by: str, value: str, row: Row, counts: Mapping[str, Sequence[float]]
+    ) -> Iterator[tuple[str, list[float]]]:
+        """Yield the same for one answer, without columns: most ticks have one, or none."""
+        if row.signals != self._signals:
+            row = self._ordered(row)
+        outcomes = row.outcomes
+        known = self._remember((by, value, row.session), outcomes) if row.session else None
+        signals = (*AMOUNTS, *self._signals)
+        k = len(signals)
+        for at, signal in enumerate(signals):
+            n, y, d = row.judged[at], outcomes[at], outcomes[k + at]
+            answers, uncovered, drawn, missing = counts.get(signal) or (n, 0.0, n, 0.0)
+            if answers or uncovered:
+                yy, yd, dd = y * y, y * d, d * d
+                if known is not None:
+                    y_known, d_known = known[at], known[k + at]
+                    yy += 2 * (y_known * y)
+                    yd += y_known * d + d_known * y
+                    dd += 2 * (d_known * d)
+                yield signal, [answers, uncovered, n, drawn, missing, y, d, yy, yd, dd]
 
     def _counts(self, rows: Sequence[Row]) -> dict[str, list[float]]:
         """Return of each signal its answers, those not covered, and weights: drawn, missing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import add
 from typing import Any, Final
@@ -110,9 +110,11 @@ class Versions(Part):
 
     def clear(self) -> None:
         """Forget what the parent of a forked process will keep."""
-        self._waiting: list[tuple[list[tuple[str, str]], Row, Example | None]] = []
-        """Answers that are added up at the next tick, with their versions; the texts of bad ones
-        alone."""
+        self._waiting: defaultdict[tuple[str, str, int], list[Row]] = defaultdict(list)
+        """Answers that are added up at the next tick, by attribute, value and slot."""
+        self._waiting_bad: defaultdict[tuple[str, str, int], list[Example]] = defaultdict(list)
+        """The bad ones among them, with their texts."""
+        self._waiting_answers = 0
         self._sums = VersionSums()
         self._unshared = Arms()
         """Not yet in the file."""
@@ -139,8 +141,14 @@ class Versions(Part):
         """Take in one completed answer."""
         versions = self._values(answer.interaction)
         if versions:
-            self._waiting.append((versions, self._row(answer), self._example(answer)))
-            if len(self._waiting) >= MAX_WAITING:
+            row, example = self._row(answer), self._example(answer)
+            slot = int(answer.at_s // SLOT_S)
+            for by, value in versions:
+                self._waiting[by, value, slot].append(row)
+                if example is not None:
+                    self._waiting_bad[by, value, slot].append(example)
+            self._waiting_answers += 1
+            if self._waiting_answers >= MAX_WAITING:
                 self._add_up()
         return ()
 
@@ -152,14 +160,9 @@ class Versions(Part):
         return self._unshared
 
     def _add_up(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        batches: dict[tuple[str, str, int], list[tuple[Row, Example | None]]] = {}
-        for versions, row, example in waiting:
-            for by, value in versions:
-                key = by, value, int(row[0] // SLOT_S)
-                batches.setdefault(key, []).append((row, example))
-        for (by, value, slot), batch in batches.items():
-            rows = [row for row, _ in batch]
+        waiting, self._waiting, self._waiting_answers = self._waiting, defaultdict(list), 0
+        waiting_bad, self._waiting_bad = self._waiting_bad, defaultdict(list)
+        for (by, value, slot), rows in waiting.items():
             times = [row[0] for row in rows]
             arm = self._unshared.arm(by, value, min(times))
             if arm is None:
@@ -168,12 +171,14 @@ class Versions(Part):
             for signal, amounts in self._sums.add_up(by, value, rows):
                 sums, counters = arm.sums(slot, signal), self._counters(by, value, signal)
                 sums[:] = map(add, sums, amounts)
+                if min(amounts) >= 0:
+                    counters[: len(FIELDS)] = map(add, counters, amounts)
+                    continue
                 for at, amount in enumerate(amounts):
                     counters[at if amount >= 0 else at + len(FIELDS)] += abs(amount)
-            for _, example in batch:
-                if example is not None:
-                    kept = self._examples.setdefault((by, value), deque(maxlen=EXAMPLES))
-                    kept.append(example)
+            if (by, value, slot) in waiting_bad:
+                kept = self._examples.setdefault((by, value), deque(maxlen=EXAMPLES))
+                kept.extend(waiting_bad[by, value, slot])
 
     def _values(self, interaction: Interaction) -> list[tuple[str, str]]:
         """Return the versions that an answer belongs to."""
@@ -500,7 +505,7 @@ def _read(found: Outcomes) -> _Outcomes:
         return (), (), (), (), ()
     signals, outcomes = zip(*found, strict=True)
     missing = _NONE
-    if None in outcomes:
+    if not all(outcomes):
         missing = tuple([signal for signal, outcome in found if outcome is None])
         outcomes = tuple([outcome or NOT_APPLICABLE for outcome in outcomes])
     applies, values = zip(*outcomes, strict=True)
