@@ -1,4 +1,4 @@
-"""What makes the demo's spike: a wrong document, a prompt's version, a route, or the judge."""
+"""What makes the demo's spike: a document, a prompt's version, a route, the mix, or the judge."""
 
 from __future__ import annotations
 
@@ -10,17 +10,25 @@ from ragmonitor.cli.demo.answerer import readable_sentences
 from ragmonitor.cli.demo.phases import Phase
 from ragmonitor.cli.demo.spoiler import other_numbers
 
-SpikeCause = Literal["document", "version", "route", "judge"]
+SpikeCause = Literal["document", "version", "route", "mix", "judge"]
 
 REPLACED: Final = "reference/settings.md"
 """The document that is replaced: many questions are answered from it."""
 ROUTES: Final = ("help", "billing")
 SPOILED_ROUTE: Final = "billing"
+HARD_ROUTE: Final = "legal"
+"""With the cause `mix` there is this route beside the others."""
+HARD_SPOILED: Final = 0.8
+"""Of its answers, in every phase."""
+HARD_SHARE: Final = 0.3
+HARD_SHARE_IN_SPIKE: Final = 0.95
+"""Of the questions, that the hard route has before and after the spike, and during it."""
 VERSIONS: Final = ("1.0", "1.1")
 PLANTED: Final[Mapping[SpikeCause, str]] = {
     "document": REPLACED,
     "version": f"prompt_version={VERSIONS[1]}",
     "route": f"route={SPOILED_ROUTE}",
+    "mix": f"route={HARD_ROUTE}",
     "judge": "judge",
 }
 """What an incident should name."""
@@ -68,11 +76,28 @@ def _otherwise(sentence: str, chance: random.Random) -> str:
 def attributes_of(cause: SpikeCause, phase: Phase, chance: random.Random) -> dict[str, str]:
     """Return the attributes of a question's interaction: a route, and the prompt's version."""
     is_new = cause == "version" and phase == "during" and chance.random() < 0.5
-    return {"route": chance.choice(ROUTES), "prompt_version": VERSIONS[is_new]}
+    route = chance.choice(ROUTES)
+    if cause == "mix" and chance.random() < (
+        HARD_SHARE_IN_SPIKE if phase == "during" else HARD_SHARE
+    ):
+        route = HARD_ROUTE
+    return {"route": route, "prompt_version": VERSIONS[is_new]}
 
 
-def is_concerned(cause: SpikeCause, attributes: Mapping[str, str]) -> bool:
-    """Return whether the answers with these attributes are those that the spike spoils."""
-    if cause == "route":
-        return attributes["route"] == SPOILED_ROUTE
-    return cause == "version" and attributes["prompt_version"] == VERSIONS[1]
+def spoiled_share(
+    cause: SpikeCause, phase: Phase, attributes: Mapping[str, str], spike_share: float
+) -> float:
+    """Return the share of the answers with these attributes that are spoiled.
+
+    Args:
+        cause: What makes the spike.
+        phase: Of the demo.
+        attributes: As `attributes_of` has them.
+        spike_share: The share where the spike spoils answers.
+    """
+    if cause == "mix":  # what changes is how many questions the route has
+        return HARD_SPOILED if attributes["route"] == HARD_ROUTE else 0.0
+    is_spoiled = (cause == "route" and attributes["route"] == SPOILED_ROUTE) or (
+        cause == "version" and attributes["prompt_version"] == VERSIONS[1]
+    )
+    return spike_share if is_spoiled and phase == "during" else 0.0

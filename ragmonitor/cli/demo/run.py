@@ -61,6 +61,8 @@ JUDGE_RATE = 0.5
 """Of the answers; in a demo that lasts a minute an hour's verdicts must come quickly."""
 BUDGET_USD_PER_DAY = 25.0
 OBJECTIVE = {"hallucination": 0.15, "refusal": 0.4}
+WITH_HARD_ROUTE = {"hallucination": 0.3}
+"""Of a service that accepts that the answers of one route often are bad."""
 COLUMNS = 60
 """Of a demo that ends, on the chart."""
 ENDLESS_BIN_S = 5.0
@@ -155,7 +157,7 @@ def _judging(options: DemoOptions) -> dict[str, Any]:
     judge that the settings name.
     """
     watched: dict[str, Any] = {
-        "objectives": OBJECTIVE,
+        "objectives": OBJECTIVE | (WITH_HARD_ROUTE if options.cause == "mix" else {}),
         "estimation": EstimationSettings(
             drift_reference_size=100,
             compare_by=("service_version", "prompt_version"),

@@ -10,7 +10,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Literal, Protocol
 
-from ragmonitor.cli.demo.causes_of_spikes import SpikeCause, attributes_of, is_concerned
+from ragmonitor.cli.demo.causes_of_spikes import (
+    HARD_ROUTE,
+    ROUTES,
+    SpikeCause,
+    attributes_of,
+    spoiled_share,
+)
 from ragmonitor.cli.demo.demo_goldens import GoldenDesk
 from ragmonitor.cli.demo.phases import Phase, Schedule
 from ragmonitor.cli.demo.spoiler import spoil
@@ -121,7 +127,7 @@ class Asker(threading.Thread):
     def _turn(self, turn: int, phase: Phase, runner: asyncio.Runner) -> None:
         if self._goldens is not None:
             chance = random.Random(f"{self._seed}:{self.framework}:{turn}:golden")
-            application = self._prepared(turn, phase, chance)
+            application = self._prepared(turn, phase, chance, is_golden=True)
             self._goldens.serve(application.ask)
         chance = random.Random(f"{self._seed}:{self.framework}:{turn}")
         application = self._prepared(turn, phase, chance)
@@ -139,11 +145,16 @@ class Asker(threading.Thread):
         except Exception as error:  # noqa: BLE001 - an application's failure is what is monitored
             self._notes.failed(self.framework, error)
 
-    def _prepared(self, turn: int, phase: Phase, chance: random.Random) -> Application:
+    def _prepared(
+        self, turn: int, phase: Phase, chance: random.Random, *, is_golden: bool = False
+    ) -> Application:
         """Return the application as it is in this phase, for one question."""
         attributes = attributes_of(self._cause, phase, chance)
-        concerned = phase == "during" and is_concerned(self._cause, attributes)
-        spoiled = concerned and chance.random() < self._spike_share
+        if is_golden and attributes["route"] == HARD_ROUTE:
+            # Golden questions have the same mix in every phase: none are of the hard route.
+            attributes["route"] = ROUTES[0]
+        share = spoiled_share(self._cause, phase, attributes, self._spike_share)
+        spoiled = share > 0 and chance.random() < share
         self._model.spoiled_with = f"{self._seed}:{turn}" if spoiled else None
         application = self._in_spike if phase == "during" else self._application
         application.attributes = attributes

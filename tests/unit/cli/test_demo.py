@@ -19,10 +19,11 @@ from ragmonitor.cli.demo.answerer import (
     plain,
     readable_sentences,
 )
+from ragmonitor.cli.demo.causes_of_spikes import HARD_ROUTE, attributes_of, spoiled_share
 from ragmonitor.cli.demo.collector import Collector
 from ragmonitor.cli.demo.demo_questions import IN_CHINESE, questions
 from ragmonitor.cli.demo.documents import load_documents
-from ragmonitor.cli.demo.phases import Schedule
+from ragmonitor.cli.demo.phases import PHASES, Schedule
 from ragmonitor.cli.demo.screen import alarm_line, chart, screen
 from ragmonitor.cli.demo.spoiler import spoil
 from ragmonitor.cli.demo.term_vectors import DIMENSIONS, TermVectors
@@ -296,3 +297,22 @@ def test_an_alarm_is_on_the_picture_until_it_is_cleared():
     ) in str(alarm_line(collector))
     collector.alarm(event(raised=False))
     assert str(alarm_line(collector)) == ""
+
+
+def test_a_shift_of_the_mix_spoils_no_route_more():
+    """More questions come to the hard route, and each route's answers are as bad as before."""
+    chance = random.Random(1)
+    asked = {phase: [attributes_of("mix", phase, chance) for _ in range(2_000)] for phase in PHASES}
+    shares = {
+        phase: sum(each["route"] == HARD_ROUTE for each in of_phase) / len(of_phase)
+        for phase, of_phase in asked.items()
+    }
+    assert 0.2 < shares["before"] < 0.4
+    assert 0.2 < shares["after"] < 0.4
+    assert shares["during"] > 0.9
+    spoiled = {
+        (each["route"], spoiled_share("mix", phase, each, 0.9))
+        for phase, of_phase in asked.items()
+        for each in of_phase
+    }
+    assert len(spoiled) == len({route for route, _ in spoiled}) == 3
