@@ -20,7 +20,7 @@ HARD_ROUTE: Final = "legal"
 """With the cause `mix` there is this route beside the others."""
 HARD_SPOILED: Final = 0.8
 """Of its answers, in every phase."""
-HARD_SHARE: Final = 0.3
+HARD_SHARE: Final = 0.25
 HARD_SHARE_IN_SPIKE: Final = 0.95
 """Of the questions, that the hard route has before and after the spike, and during it."""
 VERSIONS: Final = ("1.0", "1.1")

@@ -167,7 +167,9 @@ def _judging(options: DemoOptions) -> dict[str, Any]:
     settings = Settings.load()
     if options.model is not None or settings.judge.model is not None:
         return watched
-    watched |= {"judge": QuoteJudge(), "sample": JUDGE_RATE}
+    # Of a small route enough verdicts must come within seconds to tell its rate before the spike.
+    rate = 1.0 if options.cause == "mix" else JUDGE_RATE
+    watched |= {"judge": QuoteJudge(), "sample": rate}
     if not settings.budget.is_given:
         watched["budget"] = Budget(usd_per_day=BUDGET_USD_PER_DAY)
     return watched
