@@ -71,12 +71,9 @@ def test_golden_questions_show_the_spike_and_whose_fault_it_is(capsys, cause, at
         assert golden["faults"]["before"] == 0 < golden["faults"]["during"]
 
 
-@pytest.mark.parametrize("cause", ["document", "version", "mix"])
+@pytest.mark.parametrize("cause", ["document", "version"])
 def test_the_incident_names_what_was_planted(capsys, cause):
-    """A document, a version of the prompt, or the mix, which is no slice that got worse; and when.
-
-    With the cause `mix` the rate of every route stays as it is.
-    """
+    """A wrong edition of a document, or a version of the prompt; and says how long that took."""
     run(DemoOptions(seconds=60, json_output=True, port=0, cause=cause, rate=16))
     incident = json.loads(capsys.readouterr().out.splitlines()[-1])["incident"]
     named = incident["cause"]

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragmonitor.causes.answer_log import Row
+from ragmonitor.causes.slice_search import SliceSearch
 from ragmonitor.cli.demo.answerer import (
     PROMPT,
     REFUSAL,
@@ -316,3 +318,34 @@ def test_a_shift_of_the_mix_spoils_no_route_more():
         for each in of_phase
     }
     assert len(spoiled) == len({route for route, _ in spoiled}) == 3
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_shift_of_the_mix_is_named_and_no_slice(seed):
+    """Of the verdicts that a demo of 70 s has at 8 questions a second by 16 s into the spike."""
+    chance = random.Random(seed)
+
+    def row(number: int) -> Row:
+        phase = "before" if number < 224 else "during"
+        attributes = attributes_of("mix", phase, chance)
+        share = max(0.02, spoiled_share("mix", phase, attributes, 0.9))
+        return Row(
+            at_s=float(number),
+            cluster=number,
+            in_session=False,
+            slices=tuple(attributes.items()),
+            latency_s=1.0,
+            score=math.nan,
+            weight=1.0,
+            importance=1.0,
+            copies=1.0,
+            expected=(1.0, 0.2),
+            signals=("hallucination",),
+            values=(float(chance.random() < share),),
+        )
+
+    rows = [row(number) for number in range(350)]
+    search = SliceSearch(rows, "hallucination", 224.0, is_flipped=False, max_weight=1.0)
+    named = [(each.kind, each.name) for each in search.slices(()) if each.is_discovery]
+    named += [(each.kind, each.name) for each in search.mixes(()) if each.is_discovery]
+    assert named == [("mix", "route=legal")]
