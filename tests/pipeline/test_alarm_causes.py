@@ -45,7 +45,8 @@ class Changing:
     def __call__(self, told):
         number = number_of(told)
         is_bad = number % 50 == 0 or (self.worse and number >= NEW and number % 2 == 0)
-        offends = self.stricter and self.has_changed and number % 2 == 1
+        # Of old answers all offend: else the first few that are read again could all be fine ones.
+        offends = self.stricter and self.has_changed and (number < NEW or number % 2 == 1)
         return BAD if is_bad or offends else FINE
 
 

@@ -446,10 +446,11 @@ def test_a_fleet_says_whether_it_is_the_judge(server: RedisServer, cause: str):
 
     def script(told: Interaction) -> Any:
         number = int(told.id, 16)
-        is_worse = cause == "judge" or number >= new
-        return (
-            BAD if number % 50 == 0 or (has_changed.is_set() and is_worse and number % 2) else FINE
-        )
+        is_bad = number % 50 == 0
+        if has_changed.is_set():
+            # Of old answers all or none flip: else a few of them could say the other thing.
+            is_bad |= cause == "judge" if number < new else number % 2 == 1
+        return BAD if is_bad else FINE
 
     heard = Heard()
     options = {
