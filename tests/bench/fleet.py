@@ -1,8 +1,9 @@
 """What a fleet's worker and its estimator can do in a second, on one core, over a real Redis.
 
-    PYTHONPATH=. python tests/bench/fleet.py [--answers 2000] [--loss 20]
+    PYTHONPATH=. python tests/bench/fleet.py [--answers 2000] [--page] [--loss 20]
 
 Short answers are those of the tests; long ones have four chunks of 800 characters of docs/. With
+`--page` the estimator serves the page, which nobody looks at. With
 `--loss` also what Redis has lost of what it had acknowledged, when it is killed with -9 in so many
 rounds, at a random time within a second of puts.
 """
@@ -52,7 +53,12 @@ def long(answers: int) -> Sequence[Interaction]:
 
 
 def measured(
-    url: str, answers: int, kind: Callable[[int], Sequence[Interaction]], **options: object
+    url: str,
+    answers: int,
+    kind: Callable[[int], Sequence[Interaction]],
+    *,
+    page: bool,
+    **options: object,
 ) -> dict[str, float]:
     """Return answers per second of CPU, of a worker and an estimator, and Redis' bytes for each."""
     stream = FleetStream(url, SERVICE)
@@ -64,6 +70,9 @@ def measured(
     began = time.process_time()
     worker.run(threading.Event(), drain=True)
     worker_s = time.process_time() - began
+    if page:
+        shown = {"port": 0, "ui": True}
+        settings = Settings.load(service=SERVICE, server=shown, **options)
     term = Term(settings, stream, stream.lead("bench", "", 600.0))
     gc.freeze()  # as `ragmonitor estimator` does
     gc.set_threshold(GC_THRESHOLD)
@@ -109,6 +118,7 @@ def main() -> None:
     """Print one JSON object."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--answers", type=int, default=2_000)
+    parser.add_argument("--page", action="store_true")
     parser.add_argument("--loss", type=int, default=0, metavar="ROUNDS")
     options = parser.parse_args()
     estimator.LEASE_S = 600.0  # type: ignore[misc] # a busy machine holds it up for longer
@@ -119,7 +129,9 @@ def main() -> None:
         for kind in (short, long):
             for name, settings in judges.items():
                 key = f"{kind.__name__}, {name}"
-                found[key] = measured(server.url, options.answers, kind, **settings)
+                found[key] = measured(
+                    server.url, options.answers, kind, page=options.page, **settings
+                )
     if options.loss:
         found["lost"] = {fsync: lost(fsync, options.loss) for fsync in ("everysec", "always")}
     print(json.dumps(found, indent=1))
