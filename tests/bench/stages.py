@@ -33,7 +33,7 @@ from variants import Dropping
 
 from ragmonitor import Chunk, Monitor
 from ragmonitor.causes.answer_log import MAX_JUDGED
-from ragmonitor.causes.document_causes import Documents
+from ragmonitor.causes.document_causes import RECORD_EVERY_S, Documents
 from ragmonitor.causes.events import Events
 from ragmonitor.causes.slices import Slices
 from ragmonitor.causes.versions import Versions
@@ -185,7 +185,8 @@ def _remembering(
 def _costs(taken: Taken, per_s: float, at_ticks: dict[str, float]) -> dict[str, float]:
     """Return the microseconds per answer of each part in traffic of so many answers a second.
 
-    Folding answers in at the ticks is part of it. What ticks do besides, whatever the traffic, is
+    Folding answers in at the ticks is part of it, and so is adding up documents' answers every six
+    seconds, when their lists are drawn up. What ticks do besides, whatever the traffic, is
     left out, and its longest median goes to `at_ticks`, in seconds.
     """
     slices, documents = taken.parts["Slices"], taken.parts["Documents"]
@@ -206,11 +207,14 @@ def _costs(taken: Taken, per_s: float, at_ticks: dict[str, float]) -> dict[str, 
         rounds = []
         for answers in _rounds(taken.answers, per_s):
             spent = sum(each.spent_s for each in clocks.values())
-            began, seen = time.thread_time(), []
+            began, seen, ticks = time.thread_time(), [], 0
             for at, answer in enumerate(answers, 1):
                 seen += part.add(answer)
                 if at % max(1, TICK_S * per_s) == 0:
                     part.tick()
+                    ticks += 1
+                    if part is documents and ticks * TICK_S % RECORD_EVERY_S == 0:
+                        documents._table.add_up()  # type: ignore[attr-defined]  # as lists need it
                     observed.append(seen) if name == "Slices" else None
                     seen = []
             of_ticks = sum(each.spent_s for each in clocks.values()) - spent
