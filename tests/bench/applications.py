@@ -177,8 +177,11 @@ def llama_engine(*, streaming: bool) -> Any:
                 yield CompletionResponse(text=text, delta=piece)
 
     model = FixedModel(callback_manager=CallbackManager([]))
+    # One for all, as `Settings` has it: one that no engine has keeps the ids of all calls for ever.
+    manager = model.callback_manager
+    synthesizer = get_response_synthesizer(llm=model, streaming=streaming, callback_manager=manager)
     return RetrieverQueryEngine(
-        FixedNodes(), get_response_synthesizer(llm=model, streaming=streaming)
+        FixedNodes(callback_manager=manager), synthesizer, callback_manager=manager
     )
 
 
