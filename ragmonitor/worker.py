@@ -444,9 +444,11 @@ class Worker(WorksInSteps):
         flushed = not unfinished
         exporters: list[Exporter] = [self._traces, self._meters, *self._exporters]
         for exporter in exporters:
+            is_done = False
             with contained("export"):
                 # On this thread: at exit no executor takes work any more, and nothing else waits.
-                flushed = exporter.flush(max(0.1, deadline - time.monotonic())) and flushed
+                is_done = exporter.flush(max(0.1, deadline - time.monotonic()))
+            flushed = is_done and flushed
         return flushed
 
     async def _tick(self) -> None:

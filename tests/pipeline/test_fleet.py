@@ -626,7 +626,10 @@ def test_feedback_arrives(server: RedisServer):
     assert total(term.meters.registry, "ragmonitor_interactions_total") == 1
 
 
-@pytest.mark.parametrize("shared", [{}, {"judge": ScriptedJudge(verdicts), "sample": 1.0}])
+FAVOURABLE = ScriptedJudge(lambda _: assessment("supported"))  # whatever id the answer has
+
+
+@pytest.mark.parametrize("shared", [{}, {"judge": FAVOURABLE, "sample": 1.0}])
 def test_golden_questions_of_a_fleet_are_judged(server: RedisServer, shared: dict[str, Any]):
     """Their scores and the captured chunks arrive, and they are no traffic."""
     tall = "The tower is 330 metres tall."
