@@ -27,6 +27,7 @@ import random
 import sys
 import threading
 import time
+import warnings
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -241,6 +242,7 @@ def measure(variant: str, framework: str, seconds: float, rate: float) -> Measur
 
 def child(pipe: Any, variant: str, framework: str, seconds: float, rate: float) -> None:
     """Measure, and send what was found."""
+    warnings.simplefilter("ignore")  # what a peer has to say at each request
     pipe.send(measure(variant, framework, seconds, rate))
 
 
