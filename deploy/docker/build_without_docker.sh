@@ -10,7 +10,7 @@ in_store() { command="$1"; shift; buildah --root "$folder/store" --runroot "$fol
 
 mkdir -p "$folder"
 debootstrap --variant=minbase --include=python3,python3-venv,python3-pip,ca-certificates \
-  bookworm "$folder/base" http://deb.debian.org/debian >"$folder/debootstrap.log"
+  bookworm "$folder/base" >"$folder/debootstrap.log"
 ln -s /usr/bin/python3 "$folder/base/usr/local/bin/python"
 container=$(in_store from scratch)
 cp -a "$folder/base/." "$(in_store mount "$container")/"
@@ -23,12 +23,12 @@ in_store bud --isolation chroot --pull-never --network host ${BUILD_OPTIONS:-} \
 root=$(in_store mount "$(in_store from --pull-never localhost/ragmonitor-demo:local)")
 # As compose.yml runs it: nothing can be written but /tmp and the state's volume.
 unshare -m sh -eu -c '
-mkdir -p "$1/root"
-mount --bind "$2" "$1/root" && mount -o remount,ro,bind "$1/root"
-mount -t tmpfs none "$1/root/tmp"
-mount -t tmpfs -o uid=10001,gid=10001 none "$1/root/var/lib/ragmonitor"
-mount -t proc none "$1/root/proc" && mount --bind /dev "$1/root/dev"
-exec chroot --userspec=10001:10001 "$1/root" env -i PATH=/opt/ragmonitor/bin:/usr/bin:/bin \
+mkdir -p "$1/image"
+mount --bind "$2" "$1/image" && mount -o remount,ro,bind "$1/image"
+mount -t tmpfs none "$1/image/tmp"
+mount -t tmpfs -o uid=10001,gid=10001 none "$1/image/var/lib/ragmonitor"
+mount -t proc none "$1/image/proc" && mount --bind /dev "$1/image/dev"
+exec chroot --userspec=10001:10001 "$1/image" env -i PATH=/opt/ragmonitor/bin:/usr/bin:/bin \
   RAGMONITOR_STATE=/var/lib/ragmonitor sh -eu -c "
     cd /tmp
     ! touch /opt/x 2>/dev/null
