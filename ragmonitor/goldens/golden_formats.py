@@ -17,11 +17,14 @@ from typing import Any, Final, get_type_hints
 import msgspec
 
 from ragmonitor.errors import InputError
-from ragmonitor.goldens.golden import Golden, GoldenKind
+from ragmonitor.goldens.golden import Golden, GoldenKind, Turn
 from ragmonitor.judges import sentences as splitter
+from ragmonitor.patterns import lazy_pattern
 
 Record = dict[str, Any]
-_ROLES: Final = {"user": "human", "assistant": "ai"}
+_OF_OURS: Final = "ragmonitor_"
+"""What the synthesizers' names in our RAGAS files begin with."""
+_TURN: Final = lazy_pattern(r"(user|assistant): (.*)")
 _SYNTHESIZERS: Final = {
     "single_hop": GoldenKind.SINGLE_FACT,
     "multi_hop_abstract": GoldenKind.COMPARISON,
@@ -128,6 +131,17 @@ def _json(value: object) -> Record | None:
     return value if isinstance(value, dict) else None
 
 
+def _messages(cell: object) -> list[Record]:
+    """Return the messages that a cell of a table holds as Python writes them; none: it has none."""
+    try:
+        found = ast.literal_eval(cell) if isinstance(cell, str) and cell.startswith("[{") else None
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return []
+    if not isinstance(found, list):
+        return []
+    return found if all("content" in each and "type" in each for each in found) else []
+
+
 def _list(value: object, separator: str | None = None) -> list[str]:
     """Return texts, also those that a cell of a table holds as JSON or as Python writes them."""
     if isinstance(value, str):
@@ -198,31 +212,50 @@ def _one(value: object, names: Sequence[str]) -> str:
 
 
 def _to_ragas(golden: Golden) -> Record:
-    name = {"synthesizer_name": f"ragmonitor_{golden.kind.value}"}
-    if golden.history:
-        turns = [{"content": each.text, "type": _ROLES[each.role]} for each in golden.history]
-        asked = {"content": golden.question, "type": "human"}
-        return {"user_input": [*turns, asked], "reference": golden.answer, **name}
-    record: Record = {"user_input": golden.question}
+    # A conversation in lines, since RAGAS evaluates lists of messages only apart from questions.
+    record: Record = {"user_input": _in_lines(golden)}
     if golden.chunks:
         record["reference_contexts"] = [chunk.text for chunk in golden.chunks]
         if all(chunk.id for chunk in golden.chunks):
             record["reference_context_ids"] = [chunk.id for chunk in golden.chunks]
-    return record | {"reference": golden.answer, **name}
+    return record | {
+        "reference": golden.answer,
+        "synthesizer_name": f"{_OF_OURS}{golden.kind.value}",
+    }
+
+
+def _in_lines(golden: Golden) -> str:
+    if not golden.history:
+        return golden.question
+    turns = [*golden.history, Turn(role="user", text=golden.question)]
+    return "\n".join(f"{turn.role}: " + turn.text.replace("\n", " ") for turn in turns)
+
+
+def _of_lines(text: str) -> Record:
+    """Return question and history of a conversation as `_in_lines` writes it."""
+    lines = [_TURN.fullmatch(line) for line in text.split("\n")]
+    turns = [{"role": line[1], "text": line[2]} for line in lines if line is not None]
+    if len(lines) < 2 or len(turns) < len(lines) or turns[-1]["role"] != "user":
+        return {"question": text}
+    return {"question": turns.pop()["text"], "history": turns}
 
 
 def _of_ragas(record: Mapping[str, Any]) -> Golden:
     asked = record["user_input"]
-    fields: Record = {"question": asked}
-    if isinstance(asked, list):
-        fields = _question({"messages": asked})
+    name = str(record.get("synthesizer_name") or "")
+    messages = asked if isinstance(asked, list) else _messages(asked)
+    if messages:
+        fields = _question({"messages": messages})
+    elif isinstance(asked, str) and name.startswith(_OF_OURS):
+        fields = _of_lines(asked)
+    else:
+        fields = {"question": asked}
     texts = _list(record.get("reference_contexts") or [])
     ids = _list(record.get("reference_context_ids") or [])
     ids = ids if len(ids) == len(texts) else [""] * len(texts)
     fields["chunks"] = [{"text": t, "id": i} for t, i in zip(texts, ids, strict=True)]
     fields["answer"] = record.get("reference") or ""
-    name = str(record.get("synthesizer_name") or "")
-    kinds = [kind for kind in GoldenKind if name == f"ragmonitor_{kind.value}"]
+    kinds = [kind for kind in GoldenKind if name == f"{_OF_OURS}{kind.value}"]
     kinds += [kind for begin, kind in _SYNTHESIZERS.items() if name.startswith(begin)]
     kinds += [GoldenKind.FOLLOW_UP] if fields.get("history") else []
     return _with_metadata(fields | ({"kind": kinds[0].value} if kinds else {}), None, "ragas")

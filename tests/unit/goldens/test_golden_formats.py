@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 
 import msgspec
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from ragmonitor.errors import InputError
 from ragmonitor.goldens import Golden, GoldenKind, ReferenceChunk
+from ragmonitor.goldens.golden import Turn
 from ragmonitor.goldens.golden_formats import FORMATS, recognised
 from ragmonitor.goldens.golden_tables import read_any, write_any
 from tests.unit.goldens.test_golden import GOLDENS
@@ -19,6 +21,7 @@ WHOLE = ("langsmith", "langfuse", "phoenix", "deepeval", "ragmonitor")
 """Formats that have metadata."""
 OF_RAGAS = {"id", "difficulty", "language", "attributes", "source", "chunks"}
 OF_RAGAS |= {"interaction_id", "status", "reviewed_by", "reviewed_at", "comment"}
+OF_RAGAS |= {"question", "history"}  # line breaks within a conversation
 
 
 @given(golden=GOLDENS)
@@ -138,6 +141,40 @@ def test_other_peoples_records_are_read(record, expected):
     assert golden.id
     built = msgspec.to_builtins(golden) | {"kind": golden.kind.value}
     assert built | expected == built
+
+
+def test_a_conversation_is_a_text_in_a_ragas_file():
+    """RAGAS loads no file that mixes texts with lists of messages; both come back as they were."""
+    golden = Golden(
+        question="And by air?",
+        answer="20 kg.",
+        kind=GoldenKind.FOLLOW_UP,
+        history=(Turn(role="user", text="How heavy?"), Turn(role="assistant", text="40\nkg.")),
+        chunks=(ReferenceChunk(text="By air 20 kg."),),
+    )
+    record = FORMATS["ragas"].write(golden)
+    assert record["user_input"] == "user: How heavy?\nassistant: 40 kg.\nuser: And by air?"
+    back = FORMATS["ragas"].read(record)
+    assert (back.question, back.chunks) == (golden.question, golden.chunks)
+    assert [turn.text for turn in back.history] == ["How heavy?", "40 kg."]
+
+
+def test_a_conversation_in_a_cell_of_a_ragas_csv_is_read(tmp_path):
+    """RAGAS writes there what Python prints of the list."""
+    messages = [
+        {"content": "How heavy?", "type": "human"},
+        {"content": "40 kg.", "type": "ai"},
+        {"content": "And by air?", "type": "human"},
+    ]
+    path = tmp_path / "g.csv"
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["user_input", "reference", "synthesizer_name"])
+        rows.writerow([str(messages), "20 kg.", "x"])
+    (golden,) = read_any(path).goldens
+    assert golden.question == "And by air?"
+    assert [turn.text for turn in golden.history] == ["How heavy?", "40 kg."]
+    assert golden.kind is GoldenKind.FOLLOW_UP
 
 
 @pytest.mark.parametrize(
