@@ -66,12 +66,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def _goldens(
     given: str | os.PathLike[str] | Sequence[Golden], test: Path, config: pytest.Config
 ) -> list[Golden]:
-    """Return the questions that nobody rejected.
+    """Return the questions that are asked: not rejected, and if mined, accepted.
 
     Raises:
         pytest.UsageError: The file cannot be read.
     """
-    from ragmonitor.goldens.golden import GoldensError, ReviewStatus, read_goldens
+    from ragmonitor.goldens.golden import GoldensError, read_goldens
 
     if isinstance(given, str | os.PathLike):
         beside = test.parent / given
@@ -79,7 +79,7 @@ def _goldens(
             given = read_goldens(beside if beside.exists() else config.rootpath / given)
         except GoldensError as error:
             raise pytest.UsageError(str(error)) from error
-    return [each for each in given if each.status is not ReviewStatus.REJECTED]
+    return [each for each in given if each.is_askable]
 
 
 def _test_id(golden: Golden) -> str:

@@ -7,11 +7,12 @@ from typing import Any, Final
 
 from ragmonitor.cli.gate import EXIT
 from ragmonitor.cli.options import GateOptions
+from ragmonitor.cli.probing_commands import headers_of
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
 from ragmonitor.errors import InputError, file_errors
 from ragmonitor.goldens.asking import Ask, CallableAsk, HttpAsk
 from ragmonitor.goldens.gate_reports import as_json, headline, junit, markdown
-from ragmonitor.goldens.golden import Golden, ReviewStatus, read_goldens
+from ragmonitor.goldens.golden import Golden, read_goldens
 from ragmonitor.goldens.golden_scores import ask_and_score
 from ragmonitor.goldens.release_comparison import (
     CORRECTNESS,
@@ -43,9 +44,14 @@ def run(options: GateOptions) -> int:
         raise InputError(
             "nothing to compare with; give --baseline FILE, or --save FILE to make one"
         )
+    ask = _ask(options)
+    for path in filter(None, (options.save, options.junit, options.markdown)):
+        # Before anybody is asked and paid, and so that a file that is there stays as it is.
+        with file_errors(path), path.open("ab"):
+            pass
     asked = ask_and_score(
         goldens,
-        _ask(options),
+        ask,
         judge=options.judge,
         budget_usd=options.budget_usd,
         budget_tokens=options.budget_tokens,
@@ -67,14 +73,19 @@ def run(options: GateOptions) -> int:
 
 
 def chosen(goldens: list[Golden], name: str) -> list[Golden]:
-    """Return the questions that nobody rejected.
+    """Return the questions that are asked: not rejected, and if mined, accepted.
 
     Raises:
         InputError: There is none.
     """
-    left = [each for each in goldens if each.status is not ReviewStatus.REJECTED]
+    left = [each for each in goldens if each.is_askable]
     if not left:
-        raise InputError(f"{name} has no golden question that was not rejected")
+        raise InputError(
+            f"{name} has no golden question to ask: all were rejected, or mined and await their "
+            f"review (ragmonitor goldens review {name})"
+        )
+    if len(left) < len(goldens):
+        say(f"{len(goldens) - len(left)} questions are left out: rejected, or awaiting review")
     return left
 
 
@@ -91,6 +102,9 @@ def _ask(options: GateOptions) -> Ask:
         question_field=options.question_field,
         answer_path=options.answer_path,
         contexts_path=options.contexts_path,
+        history_field=options.history_field,
+        headers=headers_of(options.header or ()),
+        timeout_s=options.answer_timeout,
     )
 
 

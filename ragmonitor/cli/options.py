@@ -415,6 +415,13 @@ class GateOptions:
     )
     answer_path: Annotated[str, _of_goldens(help="JMESPath of the answer in a reply.")] = "answer"
     contexts_path: Annotated[str, _of_goldens(help="JMESPath of the chunks in a reply.")] = ""
+    history_field: Annotated[
+        str, _of_goldens(help="Field of a request for the turns before a follow-up question.")
+    ] = ""
+    header: Annotated[
+        list[str] | None,
+        _of_goldens(metavar="NAME: VALUE", help="Sent with each question; may be repeated."),
+    ] = None
     max_drop: Annotated[
         float, _of_goldens(min=0.0, help="So much lower a mean score is equivalent.")
     ] = 0.02

@@ -6,9 +6,11 @@ markdownify, PDF text by pypdf: the extra `documents`.
 
 from __future__ import annotations
 
+import codecs
 import importlib
 import os
 import sys
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +27,8 @@ CHUNK_CHARACTERS: Final = 1_200
 MIN_CHUNK_CHARACTERS: Final = 80
 """Shorter chunks hold nothing to ask about."""
 MAX_FILE_BYTES: Final = 50_000_000
+MAX_DOCX_BYTES: Final = 20_000_000
+"""Of a docx's XML once it is unpacked; some thousand pages."""
 MAX_CHUNKS: Final = 20_000
 _CROWD: Final = 50
 """Chunks asked of a vector store at once."""
@@ -90,11 +94,12 @@ def _of_folder(path: Path) -> SourceChunks:
                 raise InputError(f"{file}: expected one of {', '.join(sorted(READERS))}")
             continue
         try:
-            if file.stat().st_size > MAX_FILE_BYTES:
-                raise InputError(f"larger than {MAX_FILE_BYTES // 1_000_000} MB")
-            text = read(file)
+            text = _text_of(file, read)
         except MissingExtraError:
             raise
+        except InputError as error:
+            found.problems.append(f"{name}: {error}")
+            continue
         except Exception as error:  # noqa: BLE001 - whatever a library raises of a broken file
             found.problems.append(f"{name}: {type(error).__name__}: {error}")
             continue
@@ -102,6 +107,23 @@ def _of_folder(path: Path) -> SourceChunks:
         if len(found.chunks) > MAX_CHUNKS:
             raise InputError(f"{path}: more than {MAX_CHUNKS:,} chunks; give a part of it")
     return found
+
+
+def _text_of(file: Path, read: Callable[[Path], str]) -> str:
+    """Return the text of a file.
+
+    Raises:
+        InputError: There is none in it, or it is not to be read: a pipe, a device, too large.
+    """
+    if not file.is_file():  # a pipe would be waited for, a device may have no end
+        raise InputError("no regular file")
+    if file.stat().st_size > MAX_FILE_BYTES:
+        raise InputError(f"larger than {MAX_FILE_BYTES // 1_000_000} MB")
+    text = read(file)
+    if not text.strip():
+        is_pdf = file.suffix.lower() == ".pdf"
+        raise InputError("no text in it" + ("; a scan needs OCR first" if is_pdf else ""))
+    return text
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -115,7 +137,14 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _read_text(file: Path) -> str:
-    return file.read_text(encoding="utf-8-sig", errors="replace")
+    data = file.read_bytes()
+    is_wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        return data.decode("utf-16" if is_wide else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            "neither UTF-8 nor UTF-16; convert it, of GBK by: iconv -f GB18030 -t UTF-8"
+        ) from error
 
 
 def _read_html(file: Path) -> str:
@@ -124,6 +153,10 @@ def _read_html(file: Path) -> str:
 
 def _read_docx(file: Path) -> str:
     mammoth = _library("mammoth")
+    with zipfile.ZipFile(file) as parts:
+        unpacked = sum(each.file_size for each in parts.infolist() if each.filename.endswith("xml"))
+    if unpacked > MAX_DOCX_BYTES:
+        raise InputError(f"its text unpacks to more than {MAX_DOCX_BYTES // 1_000_000} MB")
     with file.open("rb") as opened:
         return _markdown(mammoth.convert_to_html(opened).value)
 

@@ -17,6 +17,7 @@ GOLDENS = [
     {"question": "How heavy may a parcel be?", "answer": FACT, "chunks": [{"text": FACT}]},
     {"question": "包裹最重多少？", "answer": "包裹最重40公斤。", "language": "zh"},
     {"question": "gone?", "answer": "x", "status": "rejected"},
+    {"question": "gone, too?", "answer": "the application's own", "source": "mined:worst"},
 ]
 TESTS = """
 import pytest

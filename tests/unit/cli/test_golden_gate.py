@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -108,3 +110,52 @@ def test_options_of_golden_questions_need_their_file():
     assert result.exit_code == 2
     assert "give their file" in result.output
     assert CliRunner().invoke(app, ["gate", "--service", "a"]).exit_code == 2
+
+
+def test_a_mined_question_is_not_asked_before_its_review(baseline):
+    """Its reference answer is the application's own, which may be the wrong one."""
+    mined = {"question": "Tell me of the shop (mined)", "answer": "It never opens."}
+    with Path("goldens.jsonl").open("a") as file:
+        file.write("\n" + json.dumps(mined | {"source": "mined:worst"}))
+    result = gate(baseline, "--baseline", "base.jsonl", "--json")
+    assert json.loads(result.stdout)["questions"] == 33
+    assert "2 questions are left out" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--save", "--junit", "--markdown"])
+def test_a_file_that_cannot_be_written_is_said_before_anything_is_asked(
+    folder, tmp_path, monkeypatch, option
+):
+    """Nobody is asked, and no judge paid, for what cannot be kept."""
+    monkeypatch.setenv("DOWN", "1")
+    result = gate(folder, "--save", "base.jsonl", option, str(tmp_path / "none" / "file"))
+    assert result.exit_code == 2
+    assert "No such file" in result.output
+    assert not (tmp_path / "base.jsonl").exists() or not (tmp_path / "base.jsonl").read_text()
+
+
+def test_a_service_gets_its_header_and_the_turns_before(folder):
+    """A follow-up question means nothing without them."""
+    got = []
+
+    class Service(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            got.append((self.headers["Authorization"], body["before"]))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"answer": "The shop opens at 9."}')
+
+        def log_message(self, *_): ...
+
+    turns = [{"role": "user", "text": "The shop?"}, {"role": "assistant", "text": "Yes?"}]
+    golden = {"question": "When?", "answer": "The shop opens at 9.", "history": turns}
+    Path("goldens.jsonl").write_text(json.dumps(golden))
+    with HTTPServer(("127.0.0.1", 0), Service) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        words = ["gate", "goldens.jsonl", "--url", url, "--save", "b.jsonl"]
+        words += ["--header", "Authorization: Bearer x", "--history-field", "before"]
+        assert CliRunner().invoke(app, words).exit_code == 0
+        server.shutdown()
+    assert got == [("Bearer x", [{"role": e["role"], "content": e["text"]} for e in turns])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from ragmonitor.errors import InputError
 from ragmonitor.goldens.source_documents import (
     CHUNK_CHARACTERS,
+    MAX_DOCX_BYTES,
     MIN_CHUNK_CHARACTERS,
     cut,
     read_documents,
@@ -250,3 +252,51 @@ def test_a_store_is_named_by_module_and_attribute(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert texts(read_documents("shop_of_goldens:store")) == LONG
     assert len(LONG) >= MIN_CHUNK_CHARACTERS
+
+
+# --- what cannot be read --------------------------------------------------------------------------
+
+
+def left_out(folder, name) -> str:
+    """Return why a document beside a good one was left out."""
+    (folder / "good.md").write_text(LONG, "utf-8")
+    found = read_documents(str(folder))
+    assert texts(found) == LONG
+    (problem,) = found.problems
+    assert problem.startswith(f"{name}: ")
+    return problem
+
+
+def test_text_in_another_encoding_is_left_out_and_said(tmp_path):
+    """A model is asked nothing about characters that were lost."""
+    (tmp_path / "gbk.txt").write_bytes(("包裹最重四十公斤。" * 20).encode("gb18030"))
+    assert "iconv" in left_out(tmp_path, "gbk.txt")
+
+
+def test_text_in_utf_16_is_read(tmp_path):
+    """As Windows writes it, with its mark."""
+    (tmp_path / "a.txt").write_bytes(LONG.encode("utf-16"))
+    assert texts(read_documents(str(tmp_path))) == LONG
+
+
+def test_a_pdf_without_text_is_left_out_and_said(tmp_path):
+    """A scan holds pictures alone."""
+    writer = pytest.importorskip("pypdf").PdfWriter()
+    writer.add_blank_page(200, 200)
+    writer.write(tmp_path / "scan.pdf")
+    assert "OCR" in left_out(tmp_path, "scan.pdf")
+
+
+def test_a_docx_that_unpacks_to_too_much_is_not_read(tmp_path):
+    """Its size on disk says nothing."""
+    with zipfile.ZipFile(tmp_path / "bomb.docx", "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("word/document.xml", b" " * (MAX_DOCX_BYTES + 1))
+    assert "20 MB" in left_out(tmp_path, "bomb.docx")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path):
+    """Nor a loop of links followed."""
+    os.mkfifo(tmp_path / "p.md")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    assert "no regular file" in left_out(tmp_path, "p.md")
