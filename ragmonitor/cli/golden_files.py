@@ -30,11 +30,12 @@ from ragmonitor.cli.terminal import (
 )
 from ragmonitor.durations import duration_s
 from ragmonitor.errors import InputError, SettingsError, file_errors
-from ragmonitor.goldens import Difficulty, GoldenKind, read_goldens, write_goldens
+from ragmonitor.goldens import Difficulty, GoldenKind, read_goldens
 from ragmonitor.goldens.generating import Generation, generate
+from ragmonitor.goldens.golden import add_goldens
 from ragmonitor.goldens.golden_tables import as_json, read_any, write_any
 from ragmonitor.goldens.mining import MineReason, Traffic, mine, read_page, read_reports
-from ragmonitor.goldens.paid_replies import SUFFIX, PaidModel, ReplyFile
+from ragmonitor.goldens.paid_replies import SUFFIX, PaidModel, ReplyFile, alone
 from ragmonitor.goldens.question_plan import DIFFICULTIES, MIX, QuestionPlan, parsed_weights
 from ragmonitor.goldens.reviewing import Review, ReviewServer
 from ragmonitor.goldens.source_documents import SourceChunks, read_documents
@@ -57,8 +58,17 @@ def generate_from_documents(options: GenerateOptions) -> int:
         RagMonitorError: Nothing was made: documents, a setting or a budget is missing or wrong.
     """
     plan_options = _plan_options(options)
+    for path in (options.output, options.dropped or options.output):
+        if not path.parent.is_dir():
+            raise InputError(f"{path.parent}: no such folder")
     source = read_documents(options.documents, queries=options.query or ())
-    run = _Generating(options, source, QuestionPlan(source.chunks, **plan_options))
+    plan = QuestionPlan(source.chunks, **plan_options)
+    replies = options.output.with_name(options.output.name + SUFFIX)
+    with alone(replies):
+        return _generated(options, _Generating(options, source, plan, ReplyFile(replies)))
+
+
+def _generated(options: GenerateOptions, run: _Generating) -> int:
     is_interrupted = False
     title = "making questions"
     with progress(title, options.count, quiet=options.quiet, text=run.progress_text) as advance:
@@ -93,21 +103,24 @@ def _plan_options(options: GenerateOptions) -> dict[str, Any]:
 class _Generating:
     """One run of `goldens generate`."""
 
-    def __init__(self, options: GenerateOptions, source: SourceChunks, plan: QuestionPlan) -> None:
+    def __init__(
+        self,
+        options: GenerateOptions,
+        source: SourceChunks,
+        plan: QuestionPlan,
+        replies: ReplyFile,
+    ) -> None:
         self._options = options
         self._source = source
         self._plan = plan
         self._known = read_goldens(options.output) if options.output.exists() else []
+        self._written = {golden.id for golden in self._known}
         self._scorer = scorer_of(
             judge=options.judge,
             budget_usd=options.budget_usd,
             budget_tokens=options.budget_tokens,
             api_base=options.api_base,
         )
-        for path in (options.output, options.dropped or options.output):
-            if not path.parent.is_dir():
-                raise InputError(f"{path.parent}: no such folder")
-        replies = ReplyFile(options.output.with_name(options.output.name + SUFFIX))
         self._model = PaidModel(
             self._scorer.judge, self._scorer.budget, replies, concurrency=options.concurrency
         )
@@ -133,12 +146,12 @@ class _Generating:
         self.advance(len(result.goldens))
 
     def write(self) -> None:
-        """Write what there is: the file's own goldens as they stand, and the new ones."""
-        ids = {golden.id for golden in self._known}
-        new = [golden for golden in self.result.goldens if golden.id not in ids]
+        """Add the new questions to what stands in the file by now; others may review it."""
+        new = [golden for golden in self.result.goldens if golden.id not in self._written]
         if new:
             with file_errors(self._options.output):
-                write_goldens(self._options.output, [*self._known, *new])
+                add_goldens(self._options.output, new)
+            self._written.update(golden.id for golden in new)
         if self._options.dropped is not None:
             lines = b"".join(msgspec.json.encode(drop) + b"\n" for drop in self.result.dropped)
             with file_errors(self._options.dropped):
@@ -298,7 +311,7 @@ def mine_traffic(options: MineOptions) -> int:
     ids = {golden.id for golden in known}
     new = [golden for golden in mined.goldens if golden.id not in ids]
     with file_errors(options.output):
-        write_goldens(options.output, [*known, *new])
+        add_goldens(options.output, new)
     told = {
         "output": str(options.output),
         "answers": len(traffic.answers),

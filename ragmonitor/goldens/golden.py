@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, Literal
@@ -14,6 +16,11 @@ import msgspec
 
 from ragmonitor.errors import InputError
 from ragmonitor.records import Chunk, Language
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 MINED: Final = "mined"
 """What `source` begins with where a question was taken from live traffic."""
@@ -174,16 +181,50 @@ def write_goldens(path: str | os.PathLike[str], goldens: Iterable[Golden]) -> No
     Raises:
         OSError: The folder cannot be written.
     """
-    target = Path(path)
+    target = Path(path).resolve()  # a link stays a link
     handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             for golden in goldens:
                 file.write(_ENCODER.encode(golden) + b"\n")
+        if target.exists():
+            shutil.copymode(target, draft)
         Path(draft).replace(target)
     except BaseException:  # whatever it was, the draft goes
         Path(draft).unlink(missing_ok=True)
         raise
+
+
+def add_goldens(path: str | os.PathLike[str], new: Iterable[Golden]) -> None:
+    """Add those that are not there yet to what stands in the file by now, if there is one.
+
+    Raises:
+        GoldensError: The file cannot be read.
+        OSError: The folder cannot be written.
+    """
+    with changing(path):
+        known = read_goldens(path) if Path(path).exists() else []
+        ids = {golden.id for golden in known}
+        write_goldens(path, [*known, *(golden for golden in new if golden.id not in ids)])
+
+
+@contextmanager
+def changing(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Have a file read, changed and written without another process doing so in between.
+
+    Its folder is locked, since the file itself is replaced; not on Windows, and not where the file
+    system has no locks.
+    """
+    if fcntl is None:
+        yield
+        return
+    folder = os.open(Path(path).resolve().parent, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 _DECODER = msgspec.json.Decoder(Golden)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,11 +25,43 @@ from ragmonitor.protocols import Asker
 from ragmonitor.records import Assessment, Interaction, JudgeUsage
 from ragmonitor.sampling import Budget, spent_in
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 SUFFIX: Final = ".replies"
 
 
 class BudgetSpentError(RagMonitorError):
     """The next call might cost more than is left."""
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Keep a file of replies to one run: two would each spend the budget of all.
+
+    Raises:
+        InputError: The file cannot be written, or another run has it.
+    """
+    with file_errors(path):
+        file = open(path, "ab", opener=owners_alone)  # noqa: SIM115 - closed below
+    with file:
+        try:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"{path}: another run with this output is under way; wait for its end, or choose "
+                "another output"
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        try:
+            yield
+        finally:
+            if not os.fstat(file.fileno()).st_size:
+                path.unlink(missing_ok=True)
 
 
 class _Line(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,6 +28,7 @@ from ragmonitor.goldens.golden import (
     Golden,
     GoldenKind,
     ReviewStatus,
+    changing,
     read_goldens,
     write_goldens,
 )
@@ -87,7 +88,7 @@ class Review:
                 answer.
             OSError: The file cannot be written.
         """
-        with self._lock:
+        with self._lock, changing(self.path):
             goldens = self.goldens()
             at = next((n for n, golden in enumerate(goldens) if golden.id == id_), None)
             if at is None:

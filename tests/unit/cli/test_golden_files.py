@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
 from ragmonitor.goldens import read_goldens
+from ragmonitor.goldens.reviewing import Review
 from tests.support.golden_model import GoldenModel
 from tests.support.openai_server import OpenAiServer
 
@@ -71,6 +72,37 @@ def test_questions_are_made_through_a_provider_and_gone_on_with(folder, monkeypa
         assert len(server.chats) == calls
     assert len(read_goldens("goldens.jsonl")) == 4
     assert (folder / "dropped.jsonl").exists()
+
+
+@pytest.mark.slow
+def test_what_is_reviewed_while_questions_are_made_stays(folder, monkeypatch):
+    """And a second run with the same output is refused: each would spend the whole budget."""
+    monkeypatch.setenv("RAGMONITOR_JUDGE__INPUT_USD_PER_MILLION_TOKENS", "1")
+    monkeypatch.setenv("RAGMONITOR_JUDGE__OUTPUT_USD_PER_MILLION_TOKENS", "1")
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    model, codes = GoldenModel(), []
+    with OpenAiServer() as server:
+        words = ["generate", "docs", "-o", "goldens.jsonl", "--judge", "openai/scripted", "-n", 2]
+        words += ["--budget-usd", 1, "--concurrency", 1, "--mix", "single_fact"]
+        words += ["--api-base", server.api_base]
+
+        def meanwhile(request):
+            if (folder / "goldens.jsonl").exists() and not codes:
+                (first,) = read_goldens("goldens.jsonl")
+                Review(folder / "goldens.jsonl", "ada").decide(first.id, "accepted", {})
+                again = run(*words)
+                codes.append(again.exit_code)
+                assert "under way" in again.output
+            return model(request)
+
+        server.always(meanwhile)
+        result = run(*words)
+        assert result.exit_code == 0, result.output
+    assert codes == [2]
+    assert [each.status.value for each in read_goldens("goldens.jsonl")] == [
+        "accepted",
+        "candidate",
+    ]
 
 
 @pytest.mark.parametrize(

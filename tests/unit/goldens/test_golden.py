@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import get_args
 
 import msgspec
@@ -121,3 +124,31 @@ def test_a_mined_question_is_not_asked_before_somebody_accepts_it(tmp_path):
     assert accepted.is_askable
     assert not msgspec.structs.replace(accepted, status=ReviewStatus.REJECTED).is_askable
     assert Golden(question="Open?", answer="Until six.").is_askable
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes and links of POSIX")
+def test_a_file_keeps_its_mode_and_its_place(tmp_path):
+    """Who could read it before can read it after a review; a link stays one."""
+    (tmp_path / "shared").mkdir()
+    file, link = tmp_path / "shared" / "g.jsonl", tmp_path / "g.jsonl"
+    write_goldens(file, [])
+    file.chmod(0o664)
+    link.symlink_to(file)
+    write_goldens(link, [Golden(question="How tall?", answer="330 m.")])
+    assert link.is_symlink()
+    assert file.stat().st_mode & 0o777 == 0o664
+    assert len(read_goldens(file)) == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such lock")
+def test_processes_that_add_at_once_lose_nothing(tmp_path):
+    """Each reads what the others wrote."""
+    path = tmp_path / "g.jsonl"
+    program = (
+        "import sys\nfrom ragmonitor.goldens.golden import Golden, add_goldens\n"
+        "for n in range(20):\n"
+        "    add_goldens(sys.argv[1], [Golden(question=f'{sys.argv[2]} {n}?', answer='x')])\n"
+    )
+    adding = [subprocess.Popen([sys.executable, "-c", program, str(path), name]) for name in "abc"]
+    assert [each.wait(60) for each in adding] == [0, 0, 0]
+    assert len(read_goldens(path)) == 60
