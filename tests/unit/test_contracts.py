@@ -1,6 +1,7 @@
 """The import contracts hold, and each is seen to fail on a planted violation."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -52,6 +53,18 @@ def test_every_integration_is_in_the_lists_that_take_no_pattern():
         assert {name for name in names if name.startswith("ragmonitor_")} == set(INTEGRATIONS)
     folders = {f"integrations/{path.parent.name}" for path in INTEGRATIONS.values()}
     assert set(tool["mypy"]["mypy_path"].split(":")) == folders
+
+
+def test_the_page_on_the_architecture_draws_the_layers_that_hold():
+    """The same lines in the same order, and the table of parts names each folder and file."""
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    [contract] = [each for each in tool["importlinter"]["contracts"] if each["type"] == "layers"]
+    drawn = "\n".join(line.replace(" | ", " · ") for line in contract["layers"])
+    assert f"```\n{drawn}\n```" in page
+    names = {name for line in contract["layers"] for name in line.split(" | ")}
+    parts = set(re.findall(r"`(\w+)(?:/|\.py)`", page))
+    assert names - parts == set()
 
 
 @pytest.fixture
