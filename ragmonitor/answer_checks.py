@@ -87,12 +87,12 @@ class AnswerChecks:
             await pieces.aclose()
 
     def _prepared(self, chunks: Iterable[Any], question: str) -> Interaction:
-        given: Any = chunks
+        as_passed: Any = chunks
         return sound(
             Interaction(
                 id="check",
                 query=question,
-                chunks=given,
+                chunks=as_passed,
                 answer="",
                 framework="python",
                 started_ns=0,

@@ -384,10 +384,10 @@ class Monitor:
         from ragmonitor.goldens.golden import read_goldens
         from ragmonitor.goldens.probing import Probe
 
-        given = read_goldens(goldens) if isinstance(goldens, str | Path) else goldens
+        questions = read_goldens(goldens) if isinstance(goldens, str | Path) else goldens
         probe = Probe(
             ask,
-            given,
+            questions,
             put=self.observe,
             every=every,
             per_hour=per_hour,
@@ -456,8 +456,8 @@ class Monitor:
             attributes: What else is known of it, for people.
         """
         with shielded("capture"):
-            told = {key: str(value) for key, value in attributes.items()}
-            self._back.event(str(name), told, time.time())
+            texts = {key: str(value) for key, value in attributes.items()}
+            self._back.event(str(name), texts, time.time())
 
     @staticmethod
     def current_id() -> str:
@@ -491,12 +491,12 @@ class Monitor:
         Raises:
             FeedbackError: An argument is none of these; nothing else is raised.
         """
-        told = feedback_of(interaction_id, value, comment=comment, kind=kind, at_s=time.time())
+        checked = feedback_of(interaction_id, value, comment=comment, kind=kind, at_s=time.time())
         with shielded("capture"):
             if self._closed:
                 self._back.give_up("feedback_late")
             else:
-                self._back.feedback(told)
+                self._back.feedback(checked)
 
     def refreeze_anchors(self) -> None:
         """Accept the judge as it judges now: its next verdicts on the anchors are frozen anew.

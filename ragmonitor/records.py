@@ -697,14 +697,16 @@ class Report:
         near = next((chunks[at].text for at in sentence.chunks if at < len(chunks)), "")
         words = ", ".join(dict.fromkeys(sentence.words))
         if sentence.verdict is Verdict.CONTRADICTED:
-            said = f"not so: {words}" if words else "a chunk says otherwise"
+            finding = f"not so: {words}" if words else "a chunk says otherwise"
         else:
-            said = f"not in the chunks: {words}" if words else "not in the chunks"
+            finding = f"not in the chunks: {words}" if words else "not in the chunks"
         # What a judge says in words of its own, as the field that says otherwise.
-        said = "; ".join([said, *(each for each in sentence.reasons if each not in REASONS)])
+        finding = "; ".join([finding, *(each for each in sentence.reasons if each not in REASONS)])
         if not near:
-            return said
-        return f"{said}; chunk {sentence.chunks[0] + 1}: {shorten(near, 120, placeholder=' …')!r}"
+            return finding
+        return (
+            f"{finding}; chunk {sentence.chunks[0] + 1}: {shorten(near, 120, placeholder=' …')!r}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -977,12 +979,12 @@ class AlarmSpan:
 
     def __str__(self) -> str:
         """Say it for people, with the time in UTC."""
-        told = f"since {time.strftime('%Y-%m-%d %H:%M', time.gmtime(self.since_s))} UTC, "
+        sentence = f"since {time.strftime('%Y-%m-%d %H:%M', time.gmtime(self.since_s))} UTC, "
         if self.bad is None:
-            told += f"a mean of {self.mean:.3g} over {self.scored} scored answers"
-            return told if self.before is None else f"{told}; {self.before:.3g} before"
-        told += f"{self.bad} of {self.scored} scored answers"
-        return told if self.before is None else f"{told}; {100 * self.before:.2g} % before"
+            sentence += f"a mean of {self.mean:.3g} over {self.scored} scored answers"
+            return sentence if self.before is None else f"{sentence}; {self.before:.3g} before"
+        sentence += f"{self.bad} of {self.scored} scored answers"
+        return sentence if self.before is None else f"{sentence}; {100 * self.before:.2g} % before"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1058,23 +1060,23 @@ class AlarmEvent:
                 "verdicts on the riskiest fifth are off what the built-in score predicts: the "
                 "answers, the score or the judge may be why"
             )
-        told = f"alarm {'raised' if self.raised else 'cleared'}: {self.signal}"
+        sentence = f"alarm {'raised' if self.raised else 'cleared'}: {self.signal}"
         if self.raised:
-            told += f" ({what})"
+            sentence += f" ({what})"
         if self.span is not None:
-            told += f"; {self.span}"
+            sentence += f"; {self.span}"
         if self.raised:
-            told += (
+            sentence += (
                 f"; evidence at {100 * self.evidence_s / self.threshold_s:.0f} % of the threshold"
             )
         limit = self.bound
         if self.span is not None and self.span.bad is not None:  # a rate, as those before it
             words, _, level = limit.rpartition(" ")
             limit = f"{words} {100 * float(level):.6g} %"
-        told += f"; the limit is {limit}, by {self.judge}"
+        sentence += f"; the limit is {limit}, by {self.judge}"
         if self.detail:
-            told += f". {self.detail}"
-        return told
+            sentence += f". {self.detail}"
+        return sentence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1102,18 +1104,18 @@ class AlarmCause:
         """Say it in a sentence or two, for people."""
         if self.expected_else is None or self.expected_judge is None:
             return "Judge or application is not yet known: too few verdicts since the rise."
-        told = (
+        counts = (
             f"{self.flipped} of {self.reread} old answers that were fine flipped when they were "
             f"read again; expected are {100 * self.expected_else:.1f} % if the judge has not "
             f"changed, and at least {100 * self.expected_judge:.1f} % if it explains the rise"
         )
         if self.cause == "judge":
-            return f"The judge has become stricter: {told} (error at most 5 %)."
+            return f"The judge has become stricter: {counts} (error at most 5 %)."
         if self.cause == "application":
-            return f"It is the application, not the judge: {told} (error at most 5 %)."
+            return f"It is the application, not the judge: {counts} (error at most 5 %)."
         needed = "" if self.needed is None else f" A verdict takes some {self.needed:.0f} readings"
         more = f"; {self.waiting} more can be read." if self.waiting else "; no more can be read."
-        return f"Judge or application is not yet known: {told}.{needed}{more}"
+        return f"Judge or application is not yet known: {counts}.{needed}{more}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

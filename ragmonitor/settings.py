@@ -65,9 +65,9 @@ def option(default: Any, description: str, *, change: str, unit: str = "", **lim
         limits: Of its values, as pydantic's `Field` takes them.
     """
     key = "default_factory" if callable(default) else "default"
-    given: dict[str, Any] = {key: default, **limits}
+    arguments: dict[str, Any] = {key: default, **limits}
     return Field(
-        description=description, json_schema_extra={"change": change, "unit": unit}, **given
+        description=description, json_schema_extra={"change": change, "unit": unit}, **arguments
     )
 
 
@@ -1123,14 +1123,14 @@ class Settings(Group):
         Raises:
             SettingsError: An option is unknown, missing or out of range.
         """
-        given = {name: value for name, value in options.items() if value is not None}
-        _refuse_unknown(given, _keyword)
+        named = {name: value for name, value in options.items() if value is not None}
+        _refuse_unknown(named, _keyword)
         values: dict[str, Any] = {}
-        for source in (_from_file(), _from_variables(), given):
+        for source in (_from_file(), _from_variables(), named):
             _merge(values, source)
         own = getattr(values.get("judge", {}).get("model"), "budget", None)
         if isinstance(own, Budget):
-            if "budget" in given:
+            if "budget" in named:
                 raise SettingsError("give the budget once: to the judge, or to the monitor")
             _merge(values, {"budget": own})
         return cls(**values)
@@ -1173,9 +1173,9 @@ class Option:
     def unit(self) -> str:
         """Of a number: the one that is given, or that ends its name; empty: it is none."""
         extra = self.field.json_schema_extra
-        given = str(extra["unit"]) if isinstance(extra, dict) else ""
+        stated = str(extra["unit"]) if isinstance(extra, dict) else ""
         ends = (unit for end, unit in _UNITS.items() if self.path[-1].endswith(end))
-        return given or next(ends, "")
+        return stated or next(ends, "")
 
     def value(self, settings: Settings) -> Any:
         """Return its value."""

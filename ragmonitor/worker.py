@@ -518,8 +518,10 @@ class Worker(WorksInSteps):
     def _pass_on(self, joined: JoinedFeedback) -> None:
         """Export what people said: as a score by people, and never among a judge's."""
         with contained("export"):
-            told = joined.feedback
-            joined = replace(joined, feedback=replace(told, comment=self._clean(told.comment)))
+            feedback = joined.feedback
+            joined = replace(
+                joined, feedback=replace(feedback, comment=self._clean(feedback.comment))
+            )
             for exporter in (self._traces, *self._exporters):
                 if isinstance(exporter, FeedbackListener):
                     with contained("export"):

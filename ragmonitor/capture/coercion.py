@@ -216,11 +216,11 @@ class RecordReader:
     def chunk(self, value: Any) -> Chunk | None:
         """Return a chunk; None if there is none in this."""
         is_chunk = _is_a(value, Chunk)
-        given = value.text if is_chunk else value
-        text = None if given is None else text_in(given)
+        content = value.text if is_chunk else value
+        text = None if content is None else text_in(content)
         if text is None:
             self.incomplete = True
-            note_unreadable(f"expected a chunk or a text, got {type(given).__name__}")
+            note_unreadable(f"expected a chunk or a text, got {type(content).__name__}")
             return None
         if not is_chunk:
             return Chunk(text=text)
@@ -588,8 +588,8 @@ class _Metadata:
     def _other(self, value: Any, kind: type, depth: int) -> Any:
         if issubclass(kind, Mapping):
             # In one go: the application may change it meanwhile.
-            given = list(islice(value.items(), max(0, self._nodes) + 1))
-            return self._held(value, depth, lambda: self._items(given, depth))
+            items = list(islice(value.items(), max(0, self._nodes) + 1))
+            return self._held(value, depth, lambda: self._items(items, depth))
         if issubclass(kind, list | set | frozenset):
             return self._held(value, depth, lambda: self._values(value, depth))
         if issubclass(kind, tuple):

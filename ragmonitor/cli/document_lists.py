@@ -84,8 +84,8 @@ def _tables(lists: Mapping[str, Any]) -> Iterator[tuple[str, Table]]:
 
 def _name(entry: Mapping[str, Any]) -> str:
     name, of_store = entry["document"], entry["id"]
-    told = f"{name} ({of_store})" if of_store not in {"", name} else str(name)
-    return _plain(f"NAMED {told}" if entry.get("is_discovery") else told)
+    whole_name = f"{name} ({of_store})" if of_store not in {"", name} else str(name)
+    return _plain(f"NAMED {whole_name}" if entry.get("is_discovery") else whole_name)
 
 
 def _plain(text: str) -> str:

@@ -243,8 +243,8 @@ def _learned(learned: Learned) -> Iterator[str]:
         f"{worth}."
     )
     if learned.coefficients:
-        told = "; ".join(f"{name} {value:+.2f}" for name, value in learned.coefficients.items())
-        yield f"What tells most (+: rather bad): {told}."
+        weights = "; ".join(f"{name} {value:+.2f}" for name, value in learned.coefficients.items())
+        yield f"What tells most (+: rather bad): {weights}."
 
 
 def _alarms(state: ServiceState) -> Table:

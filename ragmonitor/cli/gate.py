@@ -62,7 +62,7 @@ def run(
     timeout_s = duration_s(options.timeout, "--timeout")
     every_s = duration_s(options.every, "--every")
     read = _reader(options)
-    began, told = clock(), ""
+    began, last_shown = clock(), ""
     while True:
         reading = read()
         found = None
@@ -78,9 +78,9 @@ def run(
         waited_s = clock() - began
         if decision != "undecided" or waited_s >= timeout_s:
             break
-        if why != told and not options.json_output:
+        if why != last_shown and not options.json_output:
             say(f"waiting: {why}")
-            told = why
+            last_shown = why
         sleep(min(every_s, timeout_s - waited_s))
     _print(options, decision, found, why, waited_s)
     if decision in _ACCEPTED[: _ACCEPTED.index(options.accept or "better") + 1]:
@@ -186,14 +186,14 @@ def _of_monitors(urls: Sequence[str], options: GateOptions) -> Reading:
         if not records:
             reading.problems.append(f"{shown(url)} serves no service {options.service!r}")
         for record in records:
-            told = record.get("records", {}).get("versions")
-            if told and told["at_s"] >= newest.get(told["source"], (record, told))[1]["at_s"]:
-                newest[told["source"]] = record, told
-    for newest_record, told in newest.values():
-        if options.signal in told["higher_is_better"]:
+            state = record.get("records", {}).get("versions")
+            if state and state["at_s"] >= newest.get(state["source"], (record, state))[1]["at_s"]:
+                newest[state["source"]] = record, state
+    for newest_record, state in newest.values():
+        if options.signal in state["higher_is_better"]:
             reading.higher_is_better = True
         try:
-            arms.merge(_arms(newest_record, told, options))
+            arms.merge(_arms(newest_record, state, options))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             reading.problems.append(f"no versions that are understood: {error!r}")
     if {options.candidate, options.baseline} <= arms.get(options.by, {}).keys():

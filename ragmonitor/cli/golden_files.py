@@ -235,8 +235,8 @@ def convert_file(options: ConvertOptions) -> int:
     for problem in read.errors[:PROBLEMS_SHOWN]:
         say(f"left out: {problem}")
     if options.json_output:
-        told = {"written": len(read.goldens), "errors": read.errors}
-        print_json(told | {"formats": dict(read.formats), "lost": dict(lost)})
+        result = {"written": len(read.goldens), "errors": read.errors}
+        print_json(result | {"formats": dict(read.formats), "lost": dict(lost)})
     else:
         formats = ", ".join(read.formats) or "no record"
         say(f"{options.output}: {len(read.goldens)} questions ({formats} to {options.to})")
@@ -312,7 +312,7 @@ def mine_traffic(options: MineOptions) -> int:
     new = [golden for golden in mined.goldens if golden.id not in ids]
     with file_errors(options.output):
         add_goldens(options.output, new)
-    told = {
+    result = {
         "output": str(options.output),
         "answers": len(traffic.answers),
         "without_text": traffic.without_text,
@@ -322,7 +322,7 @@ def mine_traffic(options: MineOptions) -> int:
         "chosen": dict(mined.chosen),
         "written": len(new),
     }
-    _tell_mined(told, as_json=options.json_output)
+    _tell_mined(result, as_json=options.json_output)
     return FINE if new else SOMETHING_WRONG
 
 

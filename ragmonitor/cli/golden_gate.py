@@ -35,9 +35,9 @@ def run(options: GateOptions) -> int:
     Raises:
         InputError: A file, an address or an option is wrong.
     """
-    given = [name for name in LIVE_ONLY if getattr(options, name)]
-    if given:
-        raise InputError(f"--{given[0]} is for live versions; leave it out, or GOLDENS")
+    live_only = [name for name in LIVE_ONLY if getattr(options, name)]
+    if live_only:
+        raise InputError(f"--{live_only[0]} is for live versions; leave it out, or GOLDENS")
     goldens = chosen(read_goldens(options.goldens or ""), options.goldens or "")
     baseline = read_scored_run(options.baseline) if options.baseline else None
     if baseline is None and options.save is None:

@@ -49,9 +49,9 @@ def run(options: LearnedOptions) -> int:
 
 def _show(state: Mapping[str, Any], *, service: str, as_json: bool) -> int:
     model = LearnedScore()
-    told = state.get("model")
+    learned = state.get("model")
     try:
-        model.merge(told if isinstance(told, Mapping) else None)
+        model.merge(learned if isinstance(learned, Mapping) else None)
     except ValueError as error:
         raise InputError(f"what was learned is of another version: {error}") from error
     coefficients = dict(model.largest(_SHOWN))

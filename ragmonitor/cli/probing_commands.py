@@ -83,9 +83,9 @@ def headers_of(given: Any) -> dict[str, str]:
 
 
 def _monitor(options: ProbeOptions) -> Monitor:
-    given: dict[str, Any] = {}
+    judge: dict[str, Any] = {}
     if options.judge is not None:
-        given = {"judge": options.judge, "budget": Budget(calls_per_hour=CALLS_PER_HOUR)}
+        judge = {"judge": options.judge, "budget": Budget(calls_per_hour=CALLS_PER_HOUR)}
     return Monitor(
         options.service,
         worker="thread",
@@ -94,7 +94,7 @@ def _monitor(options: ProbeOptions) -> Monitor:
         if options.once and options.port is None
         else ServerSettings(enabled=True, port=9464 if options.port is None else options.port),
         state=options.state,
-        **given,
+        **judge,
     )
 
 

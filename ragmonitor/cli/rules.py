@@ -68,7 +68,7 @@ def _hints(options: RulesOptions) -> Iterator[str]:
 
 def command(options: RulesOptions) -> str:
     """Return the command line that gives the same rules."""
-    said = {
+    values = {
         "service": options.service,
         "false-alarm-every": options.false_alarm_every,
         "objective": options.objective,
@@ -77,7 +77,7 @@ def command(options: RulesOptions) -> str:
         "format": None if options.form == "prometheus" else options.form,
     }
     words = ["ragmonitor", "rules"]
-    for name, value in said.items():
+    for name, value in values.items():
         for word in value if isinstance(value, list) else [value] if value is not None else []:
             words += [f"--{name}", word]
     return shlex.join(words)

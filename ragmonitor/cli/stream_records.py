@@ -51,8 +51,8 @@ def inspect(options: StreamOptions) -> int:
 def _show(state: dict[str, Any], buried: list[dict[str, Any]]) -> None:
     console = new_console()
     oldest = state.pop("oldest_s")
-    said = ", ".join(f"{count:,} {name}" for name, count in state.items())
-    console.print(f"{said}; the oldest is {oldest:.0f} s old", markup=False)
+    counts = ", ".join(f"{count:,} {name}" for name, count in state.items())
+    console.print(f"{counts}; the oldest is {oldest:.0f} s old", markup=False)
     if buried:
         table = figures_table("buried", "interaction", "bytes", "reason", texts=("reason",))
         for each in buried:

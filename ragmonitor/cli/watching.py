@@ -210,7 +210,7 @@ def _screen(state: Mapping[str, Any], kept: _Kept, *, problem: str = "") -> Rend
 
 def _alarm(alarm: Mapping[str, Any]) -> str:
     """Say an alarm that is on, by the answers that raised it: the last hour may contradict it."""
-    told = f"ALARM {alarm['signal']}, raised {_time(alarm['since_s'])}"
+    sentence = f"ALARM {alarm['signal']}, raised {_time(alarm['since_s'])}"
     span = alarm["span"]
     is_rate = span is not None and span["bad"] is not None
     form = "{:.1%}" if is_rate else "{:.3g}"
@@ -218,11 +218,11 @@ def _alarm(alarm: Mapping[str, Any]) -> str:
         many = f"{span['bad']:,}" if is_rate else f"a mean of {span['mean']:.3g}"
         link = "of" if is_rate else "over"
         since = _time(span["since_s"])
-        told += f": {many} {link} {span['scored']:,} scored answers since {since}"
+        sentence += f": {many} {link} {span['scored']:,} scored answers since {since}"
         if span["before"] is not None:
-            told += f", {form.format(span['before'])} before"
+            sentence += f", {form.format(span['before'])} before"
     side = "at least" if alarm["higher_is_better"] else "at most"
-    return f"{told}; limit {side} {form.format(alarm['objective'])}"
+    return f"{sentence}; limit {side} {form.format(alarm['objective'])}"
 
 
 def _numbers(state: Mapping[str, Any]) -> RenderableType:

@@ -181,9 +181,9 @@ class Detector:
             suspicion: 0 to 1, by what was known before the next value's answer was drawn: so much
                 of the most that can be put aside may be missing.
         """
-        given = min(self.reserve, self.reserve + (suspicion - 1) * self.max_reserve)
-        if given > 0:
-            self.reserve -= self._put_in(given)
+        capital = min(self.reserve, self.reserve + (suspicion - 1) * self.max_reserve)
+        if capital > 0:
+            self.reserve -= self._put_in(capital)
 
     def _put_in(self, days: float) -> float:
         days = min(days, self._by_time - sum(self.parts))

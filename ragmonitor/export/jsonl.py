@@ -190,15 +190,18 @@ class JsonLines:
 
     def feedback(self, joined: JoinedFeedback) -> None:
         """Append what a person said, under the answer's id."""
-        context, told = self._context, joined.feedback
+        context, feedback = self._context, joined.feedback
         shown = ContentPolicy(content=context.content, key=context.hash_key or PROCESS_KEY)
-        said = {"kind": told.kind, "score": told.score, "label": told.label}
-        if told.comment and shown.shows:
-            said["comment"] = shown.text(told.comment)
-        line: dict[str, Any] = {"time": _iso(int(told.at_s * 1e9)), "id": told.interaction_id}
+        shown_feedback = {"kind": feedback.kind, "score": feedback.score, "label": feedback.label}
+        if feedback.comment and shown.shows:
+            shown_feedback["comment"] = shown.text(feedback.comment)
+        line: dict[str, Any] = {
+            "time": _iso(int(feedback.at_s * 1e9)),
+            "id": feedback.interaction_id,
+        }
         if context.service:
             line["service"] = context.service
-        self._append(line | {"feedback": said})
+        self._append(line | {"feedback": shown_feedback})
 
     def _append(self, line: dict[str, Any]) -> None:
         context = self._context

@@ -377,14 +377,14 @@ class _Deliveries:
 
     def export(self, batch: Sequence[Any]) -> Any:
         """Pass a batch on."""
-        result, said = None, ""
+        result, message = None, ""
         try:
             with _quiet.here() as lines:
                 result = self._exporter.export(batch)
-            said = lines[-1] if lines else ""
+            message = lines[-1] if lines else ""
         finally:
             if result is None or result.name != "SUCCESS":
-                self._failed(len(batch), said)
+                self._failed(len(batch), message)
             with self._lock:
                 self._waiting = max(0, self._waiting - len(batch))
         return result

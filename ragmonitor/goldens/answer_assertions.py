@@ -176,11 +176,11 @@ class AnswerAssertions:
         if isinstance(expected, Golden):
             wanted = expected.reference_chunks
         else:
-            given = [
+            references = [
                 Chunk(text=e.text, id=e.id) if isinstance(e, ReferenceChunk) else e
                 for e in expected
             ]
-            wanted = chunks_of(given)
+            wanted = chunks_of(references)
         if not wanted:
             raise NotJudgedError("there are no reference chunks to be retrieved")
         found = chunks_of(chunks)
@@ -291,15 +291,15 @@ def _interaction(answer: str, chunks: Sequence[Chunk], golden: Golden) -> Intera
 
 def _failure(what: str, report: Report, reference: str = "") -> str:
     """Return the message of an assertion: what fell short, sentence by sentence."""
-    told = report.interaction
+    interaction = report.interaction
     lines = [f"{what} (by {report.judge})"]
     lines += [f"  {line}" for line in shortcomings(report)]
-    if told.query:
-        lines.append(f"question: {told.query}")
-    lines.append(f"answer: {told.answer}")
+    if interaction.query:
+        lines.append(f"question: {interaction.query}")
+    lines.append(f"answer: {interaction.answer}")
     if reference:
         lines.append(f"reference: {reference}")
-    lines += [f"chunk {n}: {_brief(each)}" for n, each in enumerate(told.chunks, 1)]
+    lines += [f"chunk {n}: {_brief(each)}" for n, each in enumerate(interaction.chunks, 1)]
     return "\n".join(lines)
 
 

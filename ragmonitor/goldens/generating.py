@@ -278,12 +278,12 @@ class _Maker:
 
     async def _check(self) -> None:
         kind = self.planned.kind
-        said = await self._read_with_chunks()
+        second_answer = await self._read_with_chunks()
         if kind is GoldenKind.UNANSWERABLE:
-            if said != "":
-                raise _DroppedError(DropReason.ANSWERABLE, said)
-        elif not await self._is_same(said):
-            raise _DroppedError(DropReason.DIFFERENT_ANSWER, said)
+            if second_answer != "":
+                raise _DroppedError(DropReason.ANSWERABLE, second_answer)
+        elif not await self._is_same(second_answer):
+            raise _DroppedError(DropReason.DIFFERENT_ANSWER, second_answer)
         guess = await self._read_without_chunks()
         if guess and (kind is GoldenKind.UNANSWERABLE or await self._is_same(guess)):
             raise _DroppedError(DropReason.GENERAL_KNOWLEDGE, guess)

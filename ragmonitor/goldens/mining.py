@@ -228,8 +228,8 @@ def read_page(state: Mapping[str, Any], *, redact: Callable[[str], str]) -> Traf
             if entry["basis"] != "unscored":
                 answer.verdicts[str(entry["judge"])] = float(entry["badness"])
             answer.verdicts |= entry.get("second") or {}
-            for told in (entry.get("feedback") or {}).values():
-                _take_feedback(traffic, answer, told)
+            for feedback in (entry.get("feedback") or {}).values():
+                _take_feedback(traffic, answer, feedback)
             for each in entry.get("builtin") or ():
                 if each["evaluator"] == "hallucination" and "score" in each:
                     answer.verdicts.setdefault(str(state["builtin"]), float(each["score"]))

@@ -146,8 +146,8 @@ class Candidate(Part):
 
     def with_slice(self, same: Candidate) -> Candidate:
         """Return it with what is known of the slice of the same answers."""
-        told = ("explained", "explained_lower", "explained_upper")
-        new = {name: getattr(same, name) for name in told} if self.explained is None else {}
+        shares = ("explained", "explained_lower", "explained_upper")
+        new = {name: getattr(same, name) for name in shares} if self.explained is None else {}
         if same.is_discovery and not self.is_discovery:
             new |= {"is_discovery": True, "e_value": same.e_value}
         return self.model_copy(update={"since_s": self.since_s or same.since_s} | new)

@@ -189,10 +189,10 @@ class IncidentKeeper:
 
     def _settle(self, news: _News) -> None:
         """Bring the journal up to date, and tell people what has changed."""
-        told: list[tuple[Occasion, Incident]] = []
-        self.journal.update(lambda before: self._changed(before, news, told), news.now_s)
+        due: list[tuple[Occasion, Incident]] = []
+        self.journal.update(lambda before: self._changed(before, news, due), news.now_s)
         if self._notices is not None:
-            for occasion, incident in told:
+            for occasion, incident in due:
                 with contained("notify"):
                     self._notices.tell(occasion, incident)
 

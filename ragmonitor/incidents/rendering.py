@@ -210,12 +210,12 @@ def _rise(alarm: IncidentAlarm, say: Wording) -> str:
         return "" if alarm.estimate is None else say("rise_hour", rate=rate)
     known = {"scored": rise.scored, "time": moment(rise.since_s)}
     if rise.bad is None:
-        told = say("rise_mean", mean=number(rise.mean, alarm.signal), **known)
+        sentence = say("rise_mean", mean=number(rise.mean, alarm.signal), **known)
     else:
-        told = say("rise_rate", bad=rise.bad, **known)
+        sentence = say("rise_rate", bad=rise.bad, **known)
     if rise.before is None:
-        return told
-    return told + say("rise_before", before=number(rise.before, alarm.signal))
+        return sentence
+    return sentence + say("rise_before", before=number(rise.before, alarm.signal))
 
 
 def _since_change(incident: Incident, say: Wording) -> Iterator[str]:
@@ -281,11 +281,11 @@ def _goes_with(named: Candidate, say: Wording) -> str:
     if named.before is not None:
         before = say.rate(named.before, named.signal)
     kind = named.kind if named.kind in ("mix", "version") else "part"
-    told = say(f"goes_{kind}", now=now, before=before)
+    change = say(f"goes_{kind}", now=now, before=before)
     if named.explained is None:
-        return told
+        return change
     share, interval = _explains(named, say)
-    return say("goes_with", share=share, interval=interval) + say.between + told
+    return say("goes_with", share=share, interval=interval) + say.between + change
 
 
 def _detail(candidate: Candidate, say: Wording) -> str:

@@ -192,14 +192,14 @@ def _by_onnx(folder: Path, file: Path, *, kind: Kind | None, threads: int | None
     def logits(pairs: Sequence[Pair], truncation: Truncation) -> list[Logits]:
         tokenizer.enable_truncation(window, strategy=truncation)
         encoded = tokenizer.encode_batch(list(pairs))
-        given = {
+        tensors = {
             "input_ids": [each.ids for each in encoded],
             "attention_mask": [each.attention_mask for each in encoded],
             "token_type_ids": [each.type_ids for each in encoded],
         }
         feed = {
             name: numpy.asarray(values, dtype=numpy.int64)
-            for name, values in given.items()
+            for name, values in tensors.items()
             if name in wanted
         }
         rows = session.run(None, feed)[0].tolist()

@@ -189,9 +189,9 @@ def _budget(budget_usd: float | None, budget_tokens: int | None) -> Budget | Non
         raise SettingsError(
             "give one budget: --budget-usd or --budget-tokens (budget_usd, budget_tokens)"
         )
-    for name, given in (("budget-usd", budget_usd), ("budget-tokens", budget_tokens)):
-        if given is not None and not 0 < given < math.inf:
-            raise SettingsError(f"--{name} ({name.replace('-', '_')}) is above 0, not {given:g}")
+    for name, limit in (("budget-usd", budget_usd), ("budget-tokens", budget_tokens)):
+        if limit is not None and not 0 < limit < math.inf:
+            raise SettingsError(f"--{name} ({name.replace('-', '_')}) is above 0, not {limit:g}")
     if budget_usd is not None:
         return Budget(total=budget_usd, unit="usd")
     if budget_tokens is not None:

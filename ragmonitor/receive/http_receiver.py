@@ -81,8 +81,8 @@ class HttpReceiver:
         kind = headers.get("Content-Type", "")
         if not self._intake.is_authorized(headers.get("Authorization", "")):
             self._intake.count("unauthorized")
-            said = _said(401, "a bearer token is needed", kind)
-            return replace(said, headers=(("WWW-Authenticate", "Bearer"),))
+            refusal = _said(401, "a bearer token is needed", kind)
+            return replace(refusal, headers=(("WWW-Authenticate", "Bearer"),))
         if _path(target) != PATH:
             return _said(404, f"spans are sent to {PATH}, and nothing else is taken", kind)
         return None

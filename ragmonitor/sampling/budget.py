@@ -197,9 +197,9 @@ class Budget:
 
     def level(self) -> float:
         """Return what may be spent now; below 0 while estimates were too low."""
-        return self.outlook(0.0).level
+        return self.status(0.0).level
 
-    def outlook(self, cost: float) -> BudgetStatus:
+    def status(self, cost: float) -> BudgetStatus:
         """Return what may be spent now, and how fast from now on, so that it lasts.
 
         Args:
@@ -324,9 +324,9 @@ class Budget:
         assert self._file is not None  # noqa: S101 - for the type; `_shared` looked
         self._read_at = self._clock()
         try:
-            told = self._file.read()
-            if told is not None:
-                self._take_over(told)
+            saved = self._file.read()
+            if saved is not None:
+                self._take_over(saved)
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             logger.warning(
                 "ragmonitor: the budget's state in %s cannot be read (%s: %s); taken as spent",

@@ -105,13 +105,13 @@ class AdaptiveSampler:
             self._typical_cost = cost
         try:
             # By the cost of those before and not its own: alarms rest on a rate common to all.
-            outlook = self._budget.outlook(self._typical_cost)
+            status = self._budget.status(self._typical_cost)
         except OSError as error:  # what others spent cannot be seen: nothing may be spent
             record_unkept(SPENT, self._budget.place, error)
             return _uncovered(0.0)
-        bearable_per_s = outlook.pace_per_s / max(_SMALLEST, self._reading_cost)
+        bearable_per_s = status.pace_per_s / max(_SMALLEST, self._reading_cost)
         self._typical_cost += _LEARNING * (cost - self._typical_cost)
-        if outlook.level < cost:
+        if status.level < cost:
             self._note_floors(interaction, now, bearable_per_s)
             self._warn_of(cost)
             return _uncovered(self._common(bearable_per_s, now))
@@ -259,12 +259,12 @@ class AdaptiveSampler:
         if self._budget is not None:
             unit = self._budget.unit
             try:
-                outlook = self._budget.outlook(self._typical_cost or 0.0)
+                status = self._budget.status(self._typical_cost or 0.0)
                 limits = self._budget.limits()
             except OSError as error:
                 record_unkept(SPENT, self._budget.place, error)
                 return ()
-            bearable_per_s = outlook.pace_per_s / max(_SMALLEST, self._reading_cost)
+            bearable_per_s = status.pace_per_s / max(_SMALLEST, self._reading_cost)
             if self._typical_cost is not None:
                 cost = self._reading_cost
                 money.append(GaugeValue.of(names.EXPECTED_COST, cost, judge=judge, unit=unit))

@@ -147,12 +147,12 @@ class RedisLock:
     def acquire(self) -> float:
         """Wait for it; return the server's clock. Raises `StateUnavailableError`."""
         token, deadline = secrets.token_hex(8), time.monotonic() + LOCK_WAIT_S
-        while not (told := self._server.evaluate(_LOCK, [self.key], [token, int(LOCK_S * 1_000)])):
+        while not (reply := self._server.evaluate(_LOCK, [self.key], [token, int(LOCK_S * 1_000)])):
             if time.monotonic() >= deadline:
                 raise StateLockedError(errno.EAGAIN, "another process keeps its lock", self.key)
             time.sleep(LOCK_PAUSE_S)
         self._held.token = token
-        return float(told[0]) + float(told[1]) / 1e6
+        return float(reply[0]) + float(reply[1]) / 1e6
 
     def release(self) -> None:
         """Let go of it."""

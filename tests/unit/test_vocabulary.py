@@ -5,8 +5,10 @@ The names are put together here, so that this file does not hold them itself.
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -79,6 +81,53 @@ FLAT_SETTINGS = (
 )
 """Variables of settings that stand in a group now."""
 VARIABLES = tuple(joined("RAGMONITOR", "_", name) for name in FLAT_SETTINGS.split())
+REPLACED_DEFINITIONS = frozenset(
+    [
+        "Allowance",
+        "Bench",
+        "Chance",
+        "Gathering",
+        "Judging",
+        "Outlook",
+        "Purse",
+        "Room",
+        "Settled",
+        "Tab",
+        "Watch",
+        "attend",
+        "dialect",
+        "outlook",
+        "ruler",
+        "settling",
+        "speaks",
+        "strangers",
+        "tend",
+        "tolerate",
+        "warning_boost",
+    ]
+)
+"""Classes, functions, parameters and attributes that have the field's names now. Elsewhere, as in
+comments, these are ordinary words."""
+REPLACED_MODULES = frozenset(
+    [
+        "draws",
+        "embedded",
+        "evidence",
+        "foreign",
+        "given",
+        "keeping",
+        "lexical",
+        "places",
+        "ruler",
+        "settling",
+        "tally",
+        "tolerate",
+        "warning",
+    ]
+)
+MOST_AND_LEAST = (joined("s", "_most"), joined("s", "_least"))
+"""Bounds begin with `max_` or `min_`."""
+SOURCE = re.compile(r"(ragmonitor|integrations/\w+/ragmonitor_\w+)/.*\.py$")
 WORDS = (
     joined("embedded", " judge"),
     joined("embedded", " score"),
@@ -140,6 +189,30 @@ def test_a_replaced_name_is_gone(texts: dict[str, str], name: str) -> None:
     pattern = re.compile(r"(?<![\w-])" + re.escape(name) + right_edge)
     named = {path: text for path, text in texts.items() if name in text}  # which is much faster
     assert [path for path, text in named.items() if pattern.search(text)] == []
+
+
+def _defined(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+                yield name
+            case ast.AsyncFunctionDef(name=name) | ast.arg(arg=name):
+                yield name
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
+
+
+def test_a_replaced_name_is_not_defined_again(texts: dict[str, str]) -> None:
+    """In the package and the integrations; a name's leading underscores do not matter."""
+    sources = {path: text for path, text in texts.items() if SOURCE.match(path)}
+    assert sources
+    assert {
+        f"{path}: {name}"
+        for path, text in sources.items()
+        for name in _defined(ast.parse(text))
+        if name.lstrip("_") in REPLACED_DEFINITIONS or name.endswith(MOST_AND_LEAST)
+    } == set()
+    assert [path for path in sources if Path(path).stem in REPLACED_MODULES] == []
 
 
 @pytest.mark.parametrize("word", [*TOLERATED, *CHINESE])

@@ -193,9 +193,9 @@ class LangChainTranslator:
         """Return why the model stopped, in its provider's words."""
         if not isinstance(run.outputs, LLMResult):
             return ""
-        told = [each.generation_info for batch in run.outputs.generations for each in batch]
-        told += [message.response_metadata for message in _messages_of(run.outputs)]
-        return next((reason for each in told if (reason := finish_reason_of(each))), "")
+        infos = [each.generation_info for batch in run.outputs.generations for each in batch]
+        infos += [message.response_metadata for message in _messages_of(run.outputs)]
+        return next((reason for each in infos if (reason := finish_reason_of(each))), "")
 
     def labels(self, root: Run) -> dict[str, Any]:
         """Return session, user, tags and the application's own metadata."""

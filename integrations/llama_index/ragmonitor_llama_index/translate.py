@@ -223,8 +223,8 @@ def note_sources(result: Any) -> list[Any]:
 
 def note_tool_query(arguments: Mapping[str, Any]) -> str:
     """Return the first text that a tool was called with."""
-    given = (*arguments.get("args", ()), *arguments.get("kwargs", {}).values())
-    return _first_text(given or arguments.values())
+    passed = (*arguments.get("args", ()), *arguments.get("kwargs", {}).values())
+    return _first_text(passed or arguments.values())
 
 
 def note_tool_nodes(output: Any) -> Sequence[Any]:

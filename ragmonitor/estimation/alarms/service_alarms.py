@@ -90,11 +90,11 @@ class Alarms(Part):
         if min(shares, default=1.0) <= 0 or sum(shares) > 1 + 1e-9:
             raise ValueError("the streams' shares are to be above 0, and at most 1 together")
         self._every_days = false_alarm_every_days
-        given = objectives or {}
+        by_signal = objectives or {}
         self._first_slot = len(streams)
         self._configured = (*streams, *slots)
         self._given = [
-            given.get(stream.signal, stream.default_objective) for stream in self._configured
+            by_signal.get(stream.signal, stream.default_objective) for stream in self._configured
         ]
         self._now = now
         self._file = file
@@ -117,7 +117,7 @@ class Alarms(Part):
         """When a verdict with a session was applied last, in seconds since the epoch."""
         self._seen = ""
         """Which writing of the file this process knows or is ahead of."""
-        self._strangers: dict[str, Any] = {}
+        self._unconfigured: dict[str, Any] = {}
         """Streams in the file that are not configured now: kept for when they are again."""
         self._disputed: set[int] = set()
         """Streams of which it was logged that processes say different objectives."""
@@ -341,8 +341,8 @@ class Alarms(Part):
 
     def _said(self, place: int) -> float | None:
         """On the scale of badness: what the user says."""
-        given = self._given[place]
-        return 1.0 - given if given is not None and self._streams[place].higher_is_better else given
+        limit = self._given[place]
+        return 1.0 - limit if limit is not None and self._streams[place].higher_is_better else limit
 
     def _own_scale(self, place: int, objective: float | None) -> float | None:
         if objective is None:
@@ -427,14 +427,14 @@ class Alarms(Part):
             OSError: It cannot be opened.
         """
         try:
-            told = file.read()
+            saved = file.read()
         except ValueError as error:
             return error
-        if told is None or told.get("writing") == self._seen:
+        if saved is None or saved.get("writing") == self._seen:
             return None
-        streams = told.get("streams")
+        streams = saved.get("streams")
         known = dict(streams) if isinstance(streams, dict) else {}
-        self._take_over_slots(told.get("slots"))
+        self._take_over_slots(saved.get("slots"))
         for stream, monitor in self._slots_from(0):
             entry = known.pop(key_of(stream), None) if stream.signal else None
             if entry is None:
@@ -444,10 +444,10 @@ class Alarms(Part):
             except ValueError as error:
                 record_error("estimation", error)
         # A slice that has no slot any more is of no use.
-        self._strangers = {key: each for key, each in known.items() if not slice_of(key)}
-        if told.get("order") == self._order():
-            self._sessions.meet(told.get("sessions"))
-        self._seen = str(told.get("writing"))
+        self._unconfigured = {key: each for key, each in known.items() if not slice_of(key)}
+        if saved.get("order") == self._order():
+            self._sessions.meet(saved.get("sessions"))
+        self._seen = str(saved.get("writing"))
         return None
 
     def _take_over_slots(self, told: Any) -> None:
@@ -475,7 +475,7 @@ class Alarms(Part):
         return {
             "writing": writing,
             "slots": [stream.signal for stream, _ in self._slots_from(self._first_slot)],
-            "streams": {**self._strangers, **mine},
+            "streams": {**self._unconfigured, **mine},
             "order": self._order(),
             "sessions": self._sessions.dump(),
         }

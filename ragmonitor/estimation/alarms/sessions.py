@@ -119,8 +119,8 @@ class Sessions:
             room -= len(blocks)
             if room < 0:
                 break
-            told = [[place, block.total_weight, block.weighted] for place, block in blocks.items()]
-            newest.append((digest, [first_s, last_s, *told]))
+            sums = [[place, block.total_weight, block.weighted] for place, block in blocks.items()]
+            newest.append((digest, [first_s, last_s, *sums]))
         return dict(reversed(newest))
 
 

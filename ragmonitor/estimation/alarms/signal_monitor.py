@@ -122,8 +122,8 @@ class SignalMonitor:
 
     def wanted(self, now_s: float) -> float | None:
         """Return what the evidence is to be about: the objective that holds, else the learned."""
-        said = self.objectives.strictest(now_s)
-        return self.learned if said is None else said
+        strictest = self.objectives.strictest(now_s)
+        return self.learned if strictest is None else strictest
 
     def tighten(self, objective: float) -> None:
         """Go over to a stricter objective: what speaks against the looser one speaks against it.

@@ -104,10 +104,10 @@ def read_own(path: Path) -> dict[str, tuple[Anchor, Interaction]]:
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                given = msgspec.json.decode(line, type=_OwnLine)
+                line_read = msgspec.json.decode(line, type=_OwnLine)
             except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError) as error:
                 raise InputError(f"{path}, line {number}: {error}") from error
-            anchor, texts = _own_anchor(given)
+            anchor, texts = _own_anchor(line_read)
             own[anchor.id] = anchor, texts
     if len(own) > MAX_ANCHORS:
         logger.warning(

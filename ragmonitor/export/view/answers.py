@@ -192,12 +192,12 @@ class Answers:
         )
         if kept is None:
             return False
-        said: dict[str, Any] = {"score": told.score, "label": told.label}
+        shown: dict[str, Any] = {"score": told.score, "label": told.label}
         if self._content == "all" and told.comment:
-            said["comment"] = _cut(told.comment, MAX_COMMENT)
+            shown["comment"] = _cut(told.comment, MAX_COMMENT)
         known = json.loads(self._data_of(kept)).get("feedback", {})
         known.pop(told.kind, None)
-        latest = dict([*known.items(), (told.kind, said)][-MAX_KINDS:])
+        latest = dict([*known.items(), (told.kind, shown)][-MAX_KINDS:])
         self._note(kept, "feedback", latest, revision)
         return True
 

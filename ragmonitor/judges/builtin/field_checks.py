@@ -45,8 +45,8 @@ def with_fields(
         return overlap, failed
     supported = Spans(reading.supported)
     covered = {term for term in content if supported.hold(term)}
-    told = Spans([*reading.supported, *(each[:2] for each in reading.findings)])
-    kept = [check for check in failed if not told.hold(check.term)]
+    read_spans = Spans([*reading.supported, *(each[:2] for each in reading.findings)])
+    kept = [check for check in failed if not read_spans.hold(check.term)]
     kept += [
         FailedCheck("field", _term_at(content, each.start), each.conflicts, each.label)
         for each in sorted(reading.findings)

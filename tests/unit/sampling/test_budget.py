@@ -360,8 +360,8 @@ def test_the_pace_is_that_of_the_slower_limit(clock):
     budget = Budget(240.0, per_hour=4.0, clock=clock)
     clock.advance(DAY_S)
     filled_in_s = 1.0 / (3.0 / HOUR_S)
-    assert budget.outlook(0.0) == (1.0, pytest.approx(1.0 / (filled_in_s / 2)))
-    assert budget.outlook(0.5).pace_per_s == pytest.approx(0.5 / (filled_in_s / 2))
+    assert budget.status(0.0) == (1.0, pytest.approx(1.0 / (filled_in_s / 2)))
+    assert budget.status(0.5).pace_per_s == pytest.approx(0.5 / (filled_in_s / 2))
 
 
 def test_the_pace_ends_with_the_level_and_not_before(clock):
@@ -371,7 +371,7 @@ def test_the_pace_ends_with_the_level_and_not_before(clock):
     paces = []
     for left in (2.0, 1.0, 0.5, 0.1, 0.0, -1.0):
         budget.refund(0.0, budget.level() - left)
-        paces.append(budget.outlook(1.0).pace_per_s)
+        paces.append(budget.status(1.0).pace_per_s)
     per_dollar = 2 * (22 / DAY_S) / 2.0
     assert paces == pytest.approx(
         [per_dollar * left for left in (1.0, 0.25, 0.0625, 0.0025, 0.0, 0.0)]

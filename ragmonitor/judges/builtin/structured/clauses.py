@@ -147,12 +147,15 @@ def _borders(text: str) -> Iterator[int]:
 def clauses_of(text: str, content: Sequence[Term], table: FieldTable) -> list[Clause]:
     """Return the clauses of a sentence, each with the fields and rows that it speaks of."""
     borders = [0, *_borders(text), len(text)]
-    said = _by_clause(sorted([*tokens(text), *_han_tokens(text, table)], key=_start), borders)
+    tokens_of_clauses = _by_clause(
+        sorted([*tokens(text), *_han_tokens(text, table)], key=_start), borders
+    )
     terms = _by_clause(content, borders)
     clauses = [
-        _clause(text, *within, table) for within in zip(pairwise(borders), said, terms, strict=True)
+        _clause(text, *within, table)
+        for within in zip(pairwise(borders), tokens_of_clauses, terms, strict=True)
     ]
-    everywhere = frozenset(token.key for within in said for token in within)
+    everywhere = frozenset(token.key for within in tokens_of_clauses for token in within)
     named = frozenset(row for clause in clauses for row in clause.named)
     for clause in clauses:
         clause.named = clause.named or (named if len(named) <= MAX_SHARED else frozenset())

@@ -184,18 +184,18 @@ def _is_about(clause: Clause, number: Term, value: float) -> bool:
     """Return whether a number may be given for a value, as exactly as it is given."""
     if not _is_number(number.key):
         return False
-    said = float(number.key[1:])
+    stated = float(number.key[1:])
     before = clause.text[max(clause.start, number.start - 16) : number.start]
     if _ABOVE.search(before):
-        return value >= said
+        return value >= stated
     if _BELOW.search(before):
-        return value <= said
-    if said == value:
+        return value <= stated
+    if stated == value:
         return True
     if _ABOUT.search(before) or clause.text[number.end : number.end + 3].find("左右") >= 0:
-        return abs(said - value) <= 0.1 * abs(value)
+        return abs(stated - value) <= 0.1 * abs(value)
     digits = number.key[1:].replace(".", "").strip("0")
-    return len(digits) >= _MIN_DIGITS and float(f"{value:.{len(digits)}g}") == said
+    return len(digits) >= _MIN_DIGITS and float(f"{value:.{len(digits)}g}") == stated
 
 
 _MIN_DIGITS: Final = 2
