@@ -78,7 +78,7 @@ def _generated(options: GenerateOptions, run: _Generating) -> int:
         except (KeyboardInterrupt, asyncio.CancelledError):
             is_interrupted = True
     run.write()
-    run.report()
+    run.report(is_interrupted=is_interrupted)
     if is_interrupted:
         say("interrupted; the same command goes on from here")
         return INTERRUPTED
@@ -164,8 +164,8 @@ class _Generating:
             f"{len(result.goldens)} kept, {len(result.dropped)} dropped, {usage.cost_usd:.4f} USD"
         )
 
-    def report(self) -> None:
-        """Say what was made and what it cost."""
+    def report(self, *, is_interrupted: bool) -> None:
+        """Say what was made, what it cost, and why there is no more."""
         if self._options.json_output:
             print_json(self._as_json())
         if self._options.quiet or self._options.json_output:
@@ -193,7 +193,12 @@ class _Generating:
         if result.failure:
             say(f"ended early: {result.failure}; the same command goes on from here")
         elif result.is_budget_spent:
-            say("the budget is spent; the same command with a larger one goes on from here")
+            say(
+                "what is left of the budget may not cover another call; the same command with a "
+                "larger one goes on from here"
+            )
+        elif len(result.goldens) < self._options.count and not is_interrupted:
+            say("these chunks give no more such questions; give more documents, or another --mix")
 
     def _as_json(self) -> dict[str, Any]:
         result, usage, budget = self.result, self._model.usage, self._scorer.budget

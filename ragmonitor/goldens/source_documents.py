@@ -20,12 +20,12 @@ from ragmonitor.errors import InputError, MissingExtraError
 from ragmonitor.goldens.golden import ReferenceChunk
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.patterns import lazy_pattern
-from ragmonitor.records import SOURCES
+from ragmonitor.records import SOURCES, Language
 
 CHUNK_CHARACTERS: Final = 1_200
 """A chunk has at most so many, unless one sentence, table or block of code alone is longer."""
-MIN_CHUNK_CHARACTERS: Final = 80
-"""Shorter chunks hold nothing to ask about."""
+MIN_CHUNK_CHARACTERS: Final[Mapping[Language, int]] = {"en": 80, "zh": 30}
+"""Shorter chunks hold nothing to ask about; a Chinese character says as much as three letters."""
 MAX_FILE_BYTES: Final = 50_000_000
 MAX_DOCX_BYTES: Final = 20_000_000
 """Of a docx's XML once it is unpacked; some thousand pages."""
@@ -69,16 +69,23 @@ def read_documents(named: str, *, queries: Sequence[str] = ()) -> SourceChunks:
         found = SourceChunks(chunks=store_chunks(_imported(named), queries=queries, name=named))
     else:
         raise InputError(f"{named}: no such file or folder, and no module:object")
-    found.chunks = [c for c in found.chunks if len(c.text.strip()) >= MIN_CHUNK_CHARACTERS]
+    of_any_length = len(found.chunks)
+    found.chunks = [chunk for chunk in found.chunks if _says_enough(chunk.text)]
     if not found.chunks:
         why = "; ".join(found.problems[:3]) or (
-            f"nothing in {found.documents} documents is longer than {MIN_CHUNK_CHARACTERS} "
-            "characters"
-            if found.documents
+            f"each of its {of_any_length} texts is shorter than "
+            f"{MIN_CHUNK_CHARACTERS['en']} characters, or {MIN_CHUNK_CHARACTERS['zh']} in Chinese"
+            if of_any_length
             else f"expected {', '.join(sorted(READERS))}"
+            if path.exists()
+            else "nothing was found there"
         )
         raise InputError(f"{named}: nothing to ask about ({why})")
     return found
+
+
+def _says_enough(text: str) -> bool:
+    return len(text.strip()) >= MIN_CHUNK_CHARACTERS[splitter.language(text)]
 
 
 # --- files ----------------------------------------------------------------------------------------

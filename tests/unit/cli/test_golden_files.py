@@ -75,6 +75,21 @@ def test_questions_are_made_through_a_provider_and_gone_on_with(folder, monkeypa
 
 
 @pytest.mark.slow
+def test_fewer_questions_than_wanted_are_explained(folder, monkeypatch):
+    """The last line says why, and what to do."""
+    monkeypatch.setenv("RAGMONITOR_JUDGE__INPUT_USD_PER_MILLION_TOKENS", "1")
+    monkeypatch.setenv("RAGMONITOR_JUDGE__OUTPUT_USD_PER_MILLION_TOKENS", "1")
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    with OpenAiServer() as server:
+        server.always(GoldenModel())
+        words = ["generate", "docs", "-o", "goldens.jsonl", "--judge", "openai/scripted", "-n", 50]
+        words += ["--budget-usd", 1, "--mix", "single_fact", "--api-base", server.api_base]
+        result = run(*words)
+    assert result.exit_code == 1
+    assert "give more documents" in result.stderr.strip().splitlines()[-1]
+
+
+@pytest.mark.slow
 def test_what_is_reviewed_while_questions_are_made_stays(folder, monkeypatch):
     """And a second run with the same output is refused: each would spend the whole budget."""
     monkeypatch.setenv("RAGMONITOR_JUDGE__INPUT_USD_PER_MILLION_TOKENS", "1")

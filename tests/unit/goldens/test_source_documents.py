@@ -251,7 +251,7 @@ def test_a_store_is_named_by_module_and_attribute(tmp_path, monkeypatch):
     (tmp_path / "shop_of_goldens.py").write_text(f"store = [{LONG!r}]\n", "utf-8")
     monkeypatch.chdir(tmp_path)
     assert texts(read_documents("shop_of_goldens:store")) == LONG
-    assert len(LONG) >= MIN_CHUNK_CHARACTERS
+    assert len(LONG) >= MIN_CHUNK_CHARACTERS["en"]
 
 
 # --- what cannot be read --------------------------------------------------------------------------
@@ -300,3 +300,13 @@ def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "p.md")
     (tmp_path / "loop").symlink_to(tmp_path)
     assert "no regular file" in left_out(tmp_path, "p.md")
+
+
+def test_a_short_chinese_document_is_asked_about(tmp_path):
+    """A Chinese character says more than a letter; what is too short in each is said so."""
+    text = "图书馆每天早上八点开门，晚上六点关门，每位读者最多可以借阅五本书，期限为三十天。"
+    (tmp_path / "a.md").write_text(text, "utf-8")
+    assert texts(read_documents(str(tmp_path))) == text
+    (tmp_path / "a.md").write_text("A short line.", "utf-8")
+    with pytest.raises(InputError, match="each of its 1 texts is shorter than 80"):
+        read_documents(str(tmp_path))
