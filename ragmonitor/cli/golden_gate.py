@@ -60,6 +60,10 @@ def run(options: GateOptions) -> int:
         concurrency=options.concurrency,
     )
     scored = scored_run(asked)
+    if options.save is not None:  # first: a comparison that is refused loses no answer
+        with file_errors(options.save):
+            write_scored_run(options.save, scored)
+    _say_unanswered(scored)
     found = None
     if baseline is not None:
         found = compare_releases(
@@ -109,9 +113,6 @@ def _ask(options: GateOptions) -> Ask:
 
 
 def _write(options: GateOptions, scored: ScoredRun, found: ReleaseComparison | None) -> None:
-    if options.save is not None:
-        with file_errors(options.save):
-            write_scored_run(options.save, scored)
     if options.junit is not None:
         with file_errors(options.junit):
             options.junit.write_bytes(junit(scored, found))
@@ -128,6 +129,12 @@ def _write(options: GateOptions, scored: ScoredRun, found: ReleaseComparison | N
                 say(f"  {change}: {each.golden.question} ({each.before:.2f} -> {each.now:.2f})")
     elif options.save is not None:
         say(f"{len(scored.goldens)} questions scored; the baseline is {options.save}")
+
+
+def _say_unanswered(scored: ScoredRun) -> None:
+    errors = [each.error for golden in scored.goldens for each in golden.answers if each.error]
+    if errors:
+        say(f"{len(errors)} questions got no answer, such as: {errors[0]}")
 
 
 def _exit_code(options: GateOptions, scored: ScoredRun, found: ReleaseComparison | None) -> int:

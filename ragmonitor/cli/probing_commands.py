@@ -48,16 +48,17 @@ def run(options: ProbeOptions) -> int:
             timeout_s=options.timeout * (1 + options.retries),
             once=options.once,
         )
-        stopping = threading.Event()
+        stopping, told = threading.Event(), set[str]()
         before = signal.signal(signal.SIGTERM, lambda *_: stopping.set())
         try:
             while probe.is_running and not stopping.wait(0.2):
-                pass
+                _say_failures(probe.failures, told)
         except KeyboardInterrupt:
             stopping.set()
         finally:
             signal.signal(signal.SIGTERM, before)
         probe.stop()
+        _say_failures(probe.failures, told)
         monitor.flush(FLUSH_TIMEOUT_S)
         found = figures(monitor)
     if options.json_output:
@@ -65,6 +66,14 @@ def run(options: ProbeOptions) -> int:
     else:
         _say_figures(found)
     return FINE if found["asks"].get("answered") else SOMETHING_WRONG
+
+
+def _say_failures(failures: dict[str, str], told: set[str]) -> None:
+    """Say the first failure of each outcome; the counter has the others."""
+    for outcome, detail in list(failures.items()):
+        if outcome not in told:
+            told.add(outcome)
+            say(f"{outcome}: {detail}")
 
 
 def headers_of(given: Any) -> dict[str, str]:

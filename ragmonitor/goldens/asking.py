@@ -480,7 +480,7 @@ def _json_of(response: Response) -> Any:
             raise AskFailedError(AskError.NO_ANSWER, f"longer than {MAX_REPLY_BYTES} bytes")
     try:
         return json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise AskFailedError(AskError.NO_ANSWER, f"the reply is no JSON: {error}") from error
 
 

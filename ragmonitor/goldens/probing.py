@@ -83,6 +83,8 @@ class Probe:
             self.pause_s = 0.0
         self.asked = 0
         """Questions so far, answered or not."""
+        self.failures: dict[str, str] = {}
+        """What the newest failure of each outcome says."""
         self._asker = Asker(ask, timeout_s=timeout_s)
         self._put = put
         self._concurrency = concurrency
@@ -145,6 +147,8 @@ class Probe:
             with contained("probe"):
                 asked = await self._asker.put(golden)
                 self.asked += 1
+                if asked.error is not None:
+                    self.failures[asked.outcome] = asked.detail
                 self._put(asked.record())
         finally:
             slots.release()

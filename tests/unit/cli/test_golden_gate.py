@@ -159,3 +159,13 @@ def test_a_service_gets_its_header_and_the_turns_before(folder):
         assert CliRunner().invoke(app, words).exit_code == 0
         server.shutdown()
     assert got == [("Bearer x", [{"role": e["role"], "content": e["text"]} for e in turns])]
+
+
+def test_what_was_answered_is_kept_where_the_comparison_is_refused(baseline, monkeypatch):
+    """And why there was no answer is said."""
+    monkeypatch.setenv("DOWN", "1")
+    assert gate(baseline, "--save", "base.jsonl").exit_code == 1
+    result = gate(baseline, "--baseline", "base.jsonl", "--save", "new.jsonl")
+    assert result.exit_code == 2
+    assert "33 questions got no answer, such as: exception: RuntimeError: down" in result.output
+    assert len(Path("new.jsonl").read_text().splitlines()) == 34

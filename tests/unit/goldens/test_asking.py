@@ -195,6 +195,7 @@ def test_a_service_is_asked_with_the_mark_and_read_by_paths():
         ((404, {}), AskError.HTTP_STATUS, "404 Not Found"),
         ((200, {"reply": "x"}), AskError.NO_ANSWER, "'reply'"),
         ((200, b"<html>"), AskError.NO_ANSWER, "no JSON"),
+        ((200, b"[" * 200_000), AskError.NO_ANSWER, "no JSON"),
     ],
 )
 def test_a_reply_without_an_answer_says_why(reply: Any, kind: AskError, detail: str):
