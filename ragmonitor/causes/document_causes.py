@@ -127,21 +127,21 @@ class Documents(Part):
         interaction, table = answer.interaction, self._table
         kept = table.known
         keys: list[Hashable] = []
-        named: list[Mapping[str, Any] | None] = []
         shown: dict[Hashable, Document] = {}
+        is_named = True
         # Written out, as `key_of` has it: this runs for every chunk.
         for chunk in interaction.chunks:
-            metadata: Mapping[str, Any] | None = chunk.metadata
+            metadata = chunk.metadata
             key: Hashable = metadata.get(SOURCES[0]) if metadata else ""
             if type(key) is not str or not key:
                 key = chunk.source
                 if not key:
-                    key, metadata = chunk.id or hash(chunk.text), None
+                    key, is_named = chunk.id or hash(chunk.text), False
             keys.append(key)
-            named.append(metadata)
             if key not in shown:
                 shown[key] = document = kept(key) or table.new(key, chunk, self._others, at_s)
                 document.shown += 1
+        named = interaction.chunks if is_named else None
         turns = [self._found(each.chunks, named, shown, at_s) for each in interaction.retrievals]
         paired = self._others.add(rate, stake, float(is_bad), at_s)
         signed = -weight if is_bad else weight if scored else 0.0
@@ -156,7 +156,7 @@ class Documents(Part):
     def _found(
         self,
         chunks: Sequence[Chunk],
-        named: Sequence[Mapping[str, Any] | None],
+        named: Sequence[Chunk] | None,
         shown: Mapping[Hashable, Document],
         at_s: float,
     ) -> AbstractSet[Hashable]:
@@ -164,12 +164,16 @@ class Documents(Part):
 
         Args:
             chunks: What was retrieved.
-            named: Of each chunk that was shown its metadata; None: they do not name a source.
+            named: The chunks that were shown; None: not all of their metadata name a source.
             shown: The documents that were shown.
             at_s: When the answer was given.
         """
         # Mostly the chunks that were retrieved are those that were shown, and share their metadata.
-        if len(chunks) == len(named) and all(map(is_, map(_METADATA, chunks), named)):
+        if (
+            named is not None
+            and len(chunks) == len(named)
+            and all(map(is_, map(_METADATA, chunks), map(_METADATA, named)))
+        ):
             return shown.keys()
         keys = list(map(key_of, chunks))
         found = set(keys)

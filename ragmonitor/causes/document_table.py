@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from array import array
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from ragmonitor.causes.paired_evidence import Others, PairedAnswer, PairedEvidence
@@ -67,7 +66,8 @@ class Document:
     __slots__ = (
         *("name", "id", "unshown", "shown", "rated", "relevant", "judged"),
         *("rests_on", "contradicted", "weight", "rests_on_weight", "contradicted_weight"),
-        *("evidence", "last_s", "session", "taken_off", "_times", "_weights", "_next"),
+        *("evidence", "last_s", "session", "taken_off", "waiting"),
+        *("_times", "_weights", "_next"),
     )
 
     def __init__(self, name: str, of_store: str, others: Others, at_s: float) -> None:
@@ -92,6 +92,8 @@ class Document:
         """The same, each for 1 / inclusion probability."""
         self.evidence = PairedEvidence(others, at_s)
         self.last_s = at_s
+        self.waiting: list[ShownFor] = []
+        """Answers that it was shown for, to be taken in together, which takes half the time."""
         self.session = ""
         """Of the newest judged answer: one session counts once in a row."""
         self._times = array("d")
@@ -104,12 +106,12 @@ class Document:
         """Answers that it was retrieved for."""
         return self.shown + self.unshown
 
-    def add(self, answers: Sequence[ShownFor]) -> None:
-        """Take in answers that it was shown for, but for their number, which `shown` is.
+    def add_up(self) -> None:
+        """Take in the answers that wait, but for their number, which `shown` is.
 
         As evidence, answers of a session that come in a row count for one: they are alike.
         """
-        evidence = []
+        answers, self.waiting, evidence = self.waiting, [], []
         judged, rated, total, session = self.judged, self.rated, self.weight, self.session
         times, weights = self._times, self._weights
         # Written out, in local variables: this runs for every document of every answer.
@@ -197,8 +199,8 @@ class DocumentTable:
         self._policy = policy
         self._capacity = capacity
         self._documents: dict[Hashable, Document] = {}
-        self._waiting: defaultdict[Document, list[ShownFor]] = defaultdict(list)
-        """Answers that are taken in together, which takes half the time."""
+        self._waiting: list[Document] = []
+        """Documents that have answers waiting."""
         self._waiting_answers = 0
         self.known = self._documents.get
         """Returns the document of a key, or None; whoever asks counts it: `shown` or `unshown`."""
@@ -224,18 +226,21 @@ class DocumentTable:
 
     def add(self, documents: Iterable[Document], answer: ShownFor) -> None:
         """Take in an answer for the documents that it was shown, each once."""
-        waiting = self._waiting
         for document in documents:
-            waiting[document].append(answer)
+            waiting = document.waiting
+            if not waiting:
+                self._waiting.append(document)
+            waiting.append(answer)
         self._waiting_answers += 1
         if self._waiting_answers >= MAX_WAITING:
             self.add_up()
 
     def add_up(self) -> None:
-        """Give the documents the answers that wait."""
-        waiting, self._waiting, self._waiting_answers = self._waiting, defaultdict(list), 0
-        for document, answers in waiting.items():
-            document.add(answers)
+        """Let the documents take in the answers that wait."""
+        for document in self._waiting:
+            document.add_up()
+        self._waiting.clear()
+        self._waiting_answers = 0
 
     def _trim(self) -> None:
         documents = self._documents

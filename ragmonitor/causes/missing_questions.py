@@ -44,7 +44,7 @@ class MissingQuestions:
         """Begin without a question; `policy` says what may be kept of their texts."""
         self._policy = policy
         self._clusters: list[_Cluster] = []
-        self._waiting: deque[tuple[str, float, float, dict[str, Any]]] = deque(maxlen=PER_TICK)
+        self._waiting: deque[tuple[CompletedAnswer, float, float]] = deque(maxlen=PER_TICK)
         self._frequencies = array("I", bytes(4 * BUCKETS))
         self._counted = 0
         """Questions whose features `_frequencies` counts."""
@@ -55,16 +55,9 @@ class MissingQuestions:
 
     def add(self, completed: CompletedAnswer, at_s: float, weight: float) -> None:
         """Take in a question for which nothing relevant was found."""
-        interaction, target = completed.interaction, completed.target
         self.questions += weight
         self.judged += 1
-        example: dict[str, Any] = {"id": interaction.id[:MAX_QUESTION], "at_s": round(at_s, 3)}
-        if target is not None:
-            example["trace_id"] = target.trace_id
-        text = interaction.query.strip()
-        if self._policy.shows:
-            example["question"] = self._policy.text(text[:MAX_QUESTION])
-        self._waiting.append((text, at_s, weight, example))
+        self._waiting.append((completed, at_s, weight))
 
     def see(self, question: str) -> None:
         """Take note of a question of any kind."""
@@ -77,8 +70,9 @@ class MissingQuestions:
             self._count(frozenset(features(question)))
         self._others.clear()
         while self._waiting:
-            text, at_s, weight, example = self._waiting.popleft()
-            found = frozenset(features(text))
+            completed, at_s, weight = self._waiting.popleft()
+            example = self._example(completed, at_s)
+            found = frozenset(features(completed.interaction.query.strip()))
             self._count(found)
             cluster = self._cluster_of(found)
             cluster.questions += weight
@@ -86,6 +80,15 @@ class MissingQuestions:
             cluster.last_s = at_s
             if not any(_is_same(example, known) for known in cluster.examples):
                 cluster.examples.append(example)
+
+    def _example(self, completed: CompletedAnswer, at_s: float) -> dict[str, Any]:
+        interaction, target = completed.interaction, completed.target
+        example: dict[str, Any] = {"id": interaction.id[:MAX_QUESTION], "at_s": round(at_s, 3)}
+        if target is not None:
+            example["trace_id"] = target.trace_id
+        if self._policy.shows:
+            example["question"] = self._policy.text(interaction.query.strip()[:MAX_QUESTION])
+        return example
 
     def _count(self, found: frozenset[int]) -> None:
         self._counted += 1
