@@ -41,6 +41,9 @@ class CandidateCause:
     of 1/20 at most if they did not, however often one looks."""
     is_discovery: bool = False
     """It is among those that are named while the false discovery rate holds."""
+    is_compared: bool = True
+    """Enough answers of the kind were judged before the rise to tell that they got worse from that
+    there are more of them."""
     since_s: float | None = None
     """Since when, in seconds since the epoch."""
     detail: str = ""

@@ -247,7 +247,7 @@ class SliceSearch:
         for each in tested:
             inside = _samples(self._members(each))
             log = log_worse(inside[1], total[1] - inside[1], self._max_weight)
-            if len(inside[0]) >= MIN_BEFORE:
+            if _is_compared(inside[0]):
                 log = min(log, log_worse(inside[1], inside[0], self._max_weight))
             found.append(log)
         return found
@@ -285,6 +285,7 @@ class SliceSearch:
             explained_upper=None if share is None else share.upper,
             e_value=e_value,
             is_discovery=is_discovery,
+            is_compared=_is_compared(_samples(self._members(each))[0]),
             since_s=self._since_s,
             detail=f"{size:.1f} % of the answers since, {judged} of them judged.",
             detail_zh=f"占此后回答的 {size:.1f} %，其中 {judged} 条已评审。",
@@ -338,6 +339,11 @@ class SliceSearch:
 def _is_own(each: Hypothesis) -> bool:
     """Return whether a slice is by attributes of the application's."""
     return all(dimension not in RECORDED for dimension, _ in each)
+
+
+def _is_compared(before: Sample) -> bool:
+    """Return whether verdicts before the rise are enough to compare those since with."""
+    return len(before) >= MIN_BEFORE
 
 
 def _samples(rows: Iterable[_Row]) -> tuple[Sample, Sample]:

@@ -115,6 +115,7 @@ class Candidate(Part):
     # Past it a float is infinite, which JSON cannot hold.
     e_value: Annotated[float, AfterValidator(lambda e: 1.0 if math.isnan(e) else min(e, 1e300))]
     is_discovery: bool
+    is_compared: bool = True
     since_s: float | None
     detail: Detail
     detail_zh: Detail = ""
@@ -395,7 +396,8 @@ class Incident(Part):
             candidates: What may be the cause, as of now.
             now_s: The time of it.
             is_fading: Answers are well again, and thin out the figures of the rise: those that
-                are listed stay, unless another cause is shown.
+                are listed stay, unless another cause is shown. What is shown now and was not then
+                is added.
         """
         ranked = sorted(_merged(candidates), key=lambda each: each.weight, reverse=True)
         ranked = ranked[:MAX_CANDIDATES]
@@ -408,7 +410,7 @@ class Incident(Part):
         cause = self.cause
         is_same = (cause.kind, cause.name) == (kind, name)
         if (kind == "unknown" != cause.kind) or (is_fading and is_same and self.candidates):
-            ranked = list(self.candidates)
+            ranked = self._with_shown(ranked)
         elif not is_same:
             cause = NamedCause(kind=kind, name=name, named_s=now_s)
         return self.model_copy(
@@ -419,6 +421,16 @@ class Incident(Part):
                 "updated_s": now_s,
             }
         )
+
+    def _with_shown(self, now: Sequence[Candidate]) -> list[Candidate]:
+        """Return the candidates as they are listed, and those that are shown by now, too."""
+        listed = {(each.kind, each.name): each for each in self.candidates}
+        for each in now:
+            known = listed.get((each.kind, each.name))
+            if each.is_discovery and not (known and known.is_discovery):
+                listed[each.kind, each.name] = each
+        ranked = sorted(listed.values(), key=lambda each: each.is_discovery, reverse=True)
+        return ranked[:MAX_CANDIDATES]
 
     @property
     def named(self) -> Candidate | None:

@@ -124,6 +124,16 @@ _TEXTS: Final = {
         ),
         "构成还是质量：若两个版本收到的问题种类相同，则是质量变差。若分给不同的用户，请在同一路由或租户内比较。",
     ),
+    "is_uncompared": (
+        (
+            "Mix or rate: not known. Too few answers of this kind were judged before the rise. Either "
+            "they got worse or are new, or there are more of a kind that was bad before, too."
+        ),
+        (
+            "构成还是质量：尚不可知。上升之前这类回答评审得太少：可能是质量变差，可能是新出现的一类，"
+            "也可能是以前就差的那类回答变多了。"
+        ),
+    ),
     "is_rate": (
         (
             "Mix or rate: the rate. Answers of this kind got worse; it is not that there are more of "

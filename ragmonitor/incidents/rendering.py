@@ -265,7 +265,7 @@ def _cause(incident: Incident, say: Wording) -> Iterator[Block]:
         yield _p(_goes_with(named, say), _detail(named, say), between=say.between)
         if named.kind != "event":
             known = named.kind if named.kind in ("mix", "version") else "rate"
-            yield _p(say(f"is_{known}"))
+            yield _p(say(f"is_{known}" if named.is_compared else "is_uncompared"))
     others = [
         say.cause(each.kind, each.name)
         for each in incident.candidates

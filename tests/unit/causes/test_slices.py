@@ -144,6 +144,19 @@ def test_a_shift_of_the_mix_is_no_slice_that_got_worse():
     assert not [each for each in search.slices(()) if each.is_discovery]
 
 
+@pytest.mark.parametrize(("before", "is_compared"), [(100, False), (2_000, True)])
+def test_a_slice_with_few_verdicts_before_is_not_said_to_have_got_worse(before, is_compared):
+    """It is worse than the others, and may have been before: nothing tells."""
+
+    def rates(since: bool, values: dict[str, str]) -> float:
+        return 0.6 if values["route"] == "billing" and (since or not is_compared) else RATE
+
+    traffic = Traffic(before=before, now=600, billing=(0.05, 0.5), rates=rates)
+    first = next(iter(traffic.search().slices(())))
+    assert (first.name, first.is_discovery) == ("route=billing", True)
+    assert first.is_compared is is_compared
+
+
 def test_a_new_version_is_a_slice_and_no_shift_of_the_mix():
     """It was no kind of answers that was bad before: there were none of it."""
 

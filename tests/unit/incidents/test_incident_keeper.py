@@ -224,19 +224,21 @@ def test_when_it_changed_is_told_with_its_interval_and_stays():
     assert scene.incident.change is not None
 
 
+class Fading(ScriptedFinder):
+    """Dates a rise, and finds a mean after it that the test sets."""
+
+    mean = 0.4
+
+    def change(self, signal, since_s):
+        times = {"at_s": START_S - 60, "lower_s": START_S - 90, "upper_s": START_S - 30}
+        before = Estimate(mean=0.03, lower=0.01, upper=0.06, effective_n=200)
+        ends = {"lower": self.mean - 0.1, "upper": self.mean + 0.1}
+        after = Estimate(mean=self.mean, effective_n=60, **ends)
+        return ChangePoint(**times, before=before, after=after)
+
+
 def test_answers_after_the_rise_do_not_thin_out_what_is_told_of_it():
     """Rates and causes stay as they were when before and after were furthest apart."""
-
-    class Fading(ScriptedFinder):
-        mean = 0.4
-
-        def change(self, signal, since_s):
-            times = {"at_s": START_S - 60, "lower_s": START_S - 90, "upper_s": START_S - 30}
-            before = Estimate(mean=0.03, lower=0.01, upper=0.06, effective_n=200)
-            ends = {"lower": self.mean - 0.1, "upper": self.mean + 0.1}
-            after = Estimate(mean=self.mean, effective_n=60, **ends)
-            return ChangePoint(**times, before=before, after=after)
-
     finder = Fading(candidate(explained=0.98))
     scene = Scene(None, finder)
     scene.keeper.alarm(raised())
@@ -250,6 +252,21 @@ def test_answers_after_the_rise_do_not_thin_out_what_is_told_of_it():
     finder.mean, finder.found = 0.2, (candidate("prices.md"),)
     scene.pass_time(6, on("hallucination"))
     assert scene.incident.named.name == "prices.md"
+
+
+def test_what_is_shown_while_the_rise_seems_to_fade_is_told_beside_the_named_cause():
+    """Two things went wrong, and the verdicts that show the second come later."""
+    route = candidate("route=a", kind="slice", is_discovery=False, explained_lower=0.1)
+    finder = Fading(candidate(), route)
+    scene = Scene(None, finder)
+    scene.keeper.alarm(raised())
+    finder.mean = 0.39
+    finder.found = (candidate(explained=0.6), replace(route, is_discovery=True))
+    scene.pass_time(2, on("hallucination"))
+    shown = {each.name: each.explained for each in scene.incident.candidates if each.is_discovery}
+    assert shown == {"handbook.md": 0.85, "route=a": 0.85}
+    assert scene.incident.named.name == "handbook.md"
+    assert "Shown besides: slice route=a." in as_markdown(scene.incident)
 
 
 def test_what_a_document_does_not_know_of_itself_its_slice_tells():

@@ -98,6 +98,15 @@ def test_each_kind_of_cause_says_no_more_than_is_known(kind, told):
         assert ("e = 4000" in page) == (kind != "mix")
 
 
+def test_a_slice_that_is_not_compared_with_before_is_not_said_to_have_got_worse():
+    """Too little was known of it: there may be no more than more answers of a hard kind."""
+    incident = described(kind="slice", name="route=a", is_compared=False)
+    assert "Mix or rate: not known. Too few answers" in as_markdown(incident)
+    assert "构成还是质量：尚不可知。" in as_markdown(incident, "zh")
+    compared = as_markdown(described(kind="slice", name="route=a"))
+    assert "Mix or rate: the rate." in compared
+
+
 def test_what_is_shown_besides_the_named_cause_is_told():
     """Two things may have gone wrong at once."""
     found = candidate("route=a", kind="slice"), candidate(explained_lower=0.2)
