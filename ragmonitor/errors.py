@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import difflib
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -21,6 +22,29 @@ class SettingsError(RagMonitorError):
     """A setting is missing, unknown or out of range; the message says which and what to do."""
 
     quotes_no_text = True
+
+
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """Return the known name that a misspelt one is most like; empty: none is like it.
+
+    Args:
+        name: As it was written.
+        known: The names that there are.
+        cutoff: How similar the two are at least, 0 to 1, as `difflib` measures it.
+    """
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=cutoff)), "")
+
+
+def did_you_mean(name: str, known: Iterable[str], *, spelt: str = "{}") -> str:
+    """Return the end of a message that asks for the nearest known name; empty: none is near.
+
+    Args:
+        name: As it was written.
+        known: The names that there are.
+        spelt: How a name is written there, with `{}` in the name's place.
+    """
+    near = nearest(name, known)
+    return f"; did you mean {spelt.format(near)}?" if near else ""
 
 
 class MissingExtraError(RagMonitorError):

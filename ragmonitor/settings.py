@@ -6,7 +6,6 @@ Monitor's keywords, docs/settings.md and `ragmonitor doctor` follow from its mod
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import tomllib
@@ -27,7 +26,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from ragmonitor.errors import SettingsError
+from ragmonitor.errors import SettingsError, nearest
 from ragmonitor.guard import logger
 from ragmonitor.redis_client import is_redis
 
@@ -1315,9 +1314,10 @@ def _nearest(path: OptionPath, spelt: Callable[[OptionPath], str]) -> str:
         known.setdefault("_".join(each.path), each.path)
     for each in OPTIONS:
         known.setdefault(each.path[-1], each.path)
-    close = difflib.get_close_matches("_".join(path), known, n=1, cutoff=_SIMILAR)
-    close = close or difflib.get_close_matches(path[-1], known, n=1, cutoff=_SIMILAR)
-    return f"; did you mean {spelt(known[close[0]])}?" if close else ""
+    for name in ("_".join(path), path[-1]):
+        if near := nearest(name, known, cutoff=_SIMILAR):
+            return f"; did you mean {spelt(known[near])}?"
+    return ""
 
 
 def _keyword(path: OptionPath) -> str:

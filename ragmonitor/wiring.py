@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import fnmatch
 import math
 import time
@@ -22,7 +21,7 @@ from ragmonitor.causes.slice_watch import SliceWatch
 from ragmonitor.causes.slices import Slices
 from ragmonitor.causes.versions import STATE_VERSION as VERSIONS_VERSION
 from ragmonitor.causes.versions import Versions
-from ragmonitor.errors import InputError, JudgeError, SettingsError
+from ragmonitor.errors import InputError, JudgeError, SettingsError, did_you_mean
 from ragmonitor.estimation import (
     Alarms,
     Anchors,
@@ -250,8 +249,7 @@ def exporter_named(text: str) -> Exporter:
     name, _, rest = text.partition(":")
     make = EXPORTERS.get(name)
     if make is None:
-        near = difflib.get_close_matches(name, EXPORTERS, n=1)
-        hint = f"; did you mean {near[0]}:...?" if near else ""
+        hint = did_you_mean(name, EXPORTERS, spelt="{}:...")
         known = ", ".join(f"{each}:..." for each in EXPORTERS)
         raise SettingsError(f"exporters: {shown(text)!r} is no exporter; known are {known}{hint}")
     if not rest:
@@ -515,16 +513,17 @@ def paid_judge(settings: Settings, named: str) -> Judge:
         raise SettingsError(
             f"judge {shown(named)!r} costs money and has no budget; give budget=Budget(...) with "
             "usd_per_day, tokens_per_day or calls_per_day, or RAGMONITOR_BUDGET=usd_per_day=5"
-            f"{_near_judge(named)}"
+            f"{_nearest_judge(named)}"
         )
     return judge
 
 
-def _near_judge(named: str) -> str:
+def _nearest_judge(named: str) -> str:
     """Return a question whether a judge of ours was meant; empty: no name is near."""
     name, colon, _ = named.partition(":")
-    near = difflib.get_close_matches(name, JUDGES, n=1) if colon and name not in JUDGES else []
-    return f"; did you mean {near[0]}:...?" if near else ""
+    if not colon or name in JUDGES:
+        return ""
+    return did_you_mean(name, JUDGES, spelt="{}:...")
 
 
 def judge_named(settings: Settings, named: str, *, with_cache: bool = True) -> Judge:
@@ -841,14 +840,15 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
 
     # Those of a judge may be named where there is none yet.
     known = [stream.signal for stream in chosen(judge or "any", ("*",))]
-    for name, given in (
+    for name, patterns in (
         ("alarms.signals", settings.alarms.signals),
         ("objectives", tuple(settings.objectives)),
     ):
-        for pattern in given:
+        for pattern in patterns:
             if not fnmatch.filter(known, pattern):
                 raise SettingsError(
                     f"{name}: {pattern!r} is no signal; signals are {', '.join(known)}"
+                    f"{did_you_mean(pattern, known)}"
                 )
     return chosen(judge, settings.alarms.signals)
 

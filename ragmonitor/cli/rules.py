@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from collections import Counter
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ import typer
 from ragmonitor.causes.signal_names import SIGNALS
 from ragmonitor.cli.options import RulesOptions
 from ragmonitor.cli.terminal import FINE, say
-from ragmonitor.errors import SettingsError, file_errors
+from ragmonitor.errors import SettingsError, file_errors, nearest
 from ragmonitor.evaluators import table
 from ragmonitor.rules import (
     RuleOptions,
@@ -61,9 +60,9 @@ def _hints(options: RulesOptions) -> Iterator[str]:
     known = [*SIGNALS, *(each.name for each in table)]
     for text in options.objective or ():
         signal = parse_objective(text).signal
-        near = difflib.get_close_matches(signal, known, n=1, cutoff=0.8)
+        near = nearest(signal, known, cutoff=0.8)
         if near and signal not in known:
-            yield f"--objective {text}: ragmonitor has no {signal}; did you mean {near[0]}?"
+            yield f"--objective {text}: ragmonitor has no {signal}; did you mean {near}?"
 
 
 def command(options: RulesOptions) -> str:

@@ -168,8 +168,9 @@ def test_only_the_chosen_signals_have_an_alarm(monitors):
     "options", [{"objectives": {"halucination": 0.1}}, {"alarms": ("halucination",)}]
 )
 def test_a_misspelt_signal_is_an_error_and_not_ignored(monitors, options):
-    """It says which signals there are."""
-    with pytest.raises(SettingsError, match="'halucination' is no signal; signals are halluc"):
+    """It says which signals there are, and which one was meant."""
+    message = "'halucination' is no signal; signals are halluc.*; did you mean hallucination[?]"
+    with pytest.raises(SettingsError, match=message):
         monitors(good, **options)
 
 
