@@ -502,6 +502,10 @@ class Monitor:
         """Accept the judge as it judges now: its next verdicts on the anchors are frozen anew.
 
         For a judge that changed in silence; the alarm `anchors` clears with the checks that follow.
+
+        Raises:
+            StreamError: With a stream: the request could not be stored, or it is not known that it
+                was.
         """
         self._back.refreeze()
 

@@ -34,7 +34,7 @@ from ragmonitor.records import AlarmState, Cause, GaugeValue, JudgeIdentity, Rep
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.streams import Stream, stream_of
-from ragmonitor.wire import encode, encode_feedback, require_compression
+from ragmonitor.wire import encode, encode_feedback, encode_refreeze, require_compression
 from ragmonitor.wiring import builtin_judge, meters_of
 
 BATCH: Final = 64
@@ -208,12 +208,12 @@ class StreamBackHalf(WorksInSteps):
         return None
 
     def refreeze(self) -> None:
-        """Refuse: the judge is asked elsewhere.
+        """Ask whoever has the reference answers, behind what waits on the stream.
 
         Raises:
-            SettingsError: Always.
+            StreamError: The request could not be stored, or it is not known that it was.
         """
-        raise SettingsError("reference answers are kept by the worker, not by this process")
+        ask_to_refreeze(self._stream)
 
     def destination(self) -> str:
         """Say where traces go."""
@@ -379,6 +379,16 @@ class StreamBackHalf(WorksInSteps):
         self._ledger.clear()
         with contextlib.suppress(SettingsError):  # it was opened with the same before
             self._stream = self._open_stream()
+
+
+def ask_to_refreeze(stream: Stream) -> None:
+    """Put the request to freeze the reference answers anew on a stream.
+
+    Raises:
+        StreamError: It could not be stored, or it is not known that it was.
+    """
+    if not stream.put([encode_refreeze()]):
+        raise StreamError("the stream is full: the reference answers are not frozen anew")
 
 
 def stream_in(settings: Settings) -> Stream:

@@ -205,6 +205,10 @@ class StreamWorker:
                 self.back.feedback(decode_feedback(delivery.data))
                 self._done.append(delivery.id)
                 return
+            if is_kind(delivery.data, b"j"):
+                self.back.refreeze()
+                self._done.append(delivery.id)
+                return
             if is_kind(delivery.data, b"r"):  # asked for by a fleet that was here before
                 self._done.append(delivery.id)
                 return

@@ -675,6 +675,11 @@ class StreamPurgeOptions(StreamOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRefreezeOptions(StreamOptions):
+    """Accept the judge as it judges now: its reference answers are read and frozen anew."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RulesOptions:
     """Print recording and alerting rules for Prometheus, for one's own objectives.
 

@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import Any, Final
 
-from ragmonitor.back_half.stream_sender import stream_in
+from ragmonitor.back_half.stream_sender import ask_to_refreeze, stream_in
 from ragmonitor.cli.options import StreamOptions
 from ragmonitor.cli.terminal import (
     FINE,
@@ -81,6 +81,14 @@ def purge(options: StreamOptions) -> int:
     with closing(stream_in(_settings(options))) as stream:
         count = stream.purge()
     say(f"{count:,} records deleted")
+    return FINE
+
+
+def refreeze(options: StreamOptions) -> int:
+    """Have the reference answers frozen anew, and return the exit code."""
+    with closing(stream_in(_settings(options))) as stream:
+        ask_to_refreeze(stream)
+    say("the judge is asked about its reference answers, and what it says is frozen")
     return FINE
 
 

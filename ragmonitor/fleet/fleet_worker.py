@@ -288,6 +288,10 @@ class FleetWorker:
             if is_kind(delivery.data, b"f"):
                 self._pass_on(delivery)
                 continue
+            if is_kind(delivery.data, b"j"):
+                name = f"refreeze {delivery.id}"
+                self._stream.settle_answer(delivery.id, name, delivery.data, is_decided=True)
+                continue
             if is_kind(delivery.data, b"r"):
                 self._begin(delivery.id, self._check(delivery))
                 continue

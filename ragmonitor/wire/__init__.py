@@ -7,6 +7,7 @@ from ragmonitor.wire.record_bytes import (
     decode_report,
     encode,
     encode_feedback,
+    encode_refreeze,
     encode_report,
 )
 from ragmonitor.wire.settled_bytes import (
@@ -35,6 +36,7 @@ __all__ = [
     "encode_alarms",
     "encode_decided",
     "encode_feedback",
+    "encode_refreeze",
     "encode_report",
     "encode_settled",
     "is_kind",

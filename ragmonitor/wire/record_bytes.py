@@ -84,6 +84,11 @@ def decode_feedback(data: bytes) -> Feedback:
     return feedback
 
 
+def encode_refreeze() -> bytes:
+    """Return the request to freeze the reference answers anew: `is_kind` says all of it."""
+    return framed(b"j", *packed({}), compressed=False)
+
+
 def _encoded(kind: Kind, record: Interaction | Report, *, compressed: bool) -> bytes:
     flags, body = packed(record)
     if len(body) > MAX_BYTES:

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from ragmonitor import Budget, SamplingSettings
+from ragmonitor import Budget, Monitor, SamplingSettings
+from ragmonitor.back_half.stream_sender import ask_to_refreeze
 from ragmonitor.back_half.stream_worker import StreamWorker
 from ragmonitor.cli.app import app
 from ragmonitor.errors import JudgeError, StreamError
@@ -518,3 +519,57 @@ def test_a_judge_of_another_identity_reads_them_anew(server: RedisServer):
     change = drift._anchors.last_change
     assert change is not None
     assert (change.checked, change.flipped, change.to_hallucinated) == (1, 1, 1)
+
+
+def test_a_judge_that_changed_in_silence_is_accepted(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+):
+    """Asked for once, it is carried out once, also if the estimator dies before it has kept it."""
+    old, new = judged(), judged(BAD)
+    term = asked_once(server, **old)
+    work_off(server, **old)
+    take_in(term)
+    assert confirmations(server) == [0, 0, 1]
+    monkeypatch.setenv("RAGMONITOR_STREAM", server.url)
+    monkeypatch.setenv("RAGMONITOR_SERVICE", SERVICE)
+    with pytest.raises(SystemExit) as ended_by:
+        app(["stream", "refreeze"])
+    assert ended_by.value.code in {None, 0}
+    put(server, answers(1, begin=10))
+    work_off(server, **new)
+    dying = term_of(server, **new)
+    with monkeypatch.context() as patch:
+        patch.setattr(estimator_module, "TICK_S", 3_600.0)
+        while dying.step():
+            pass
+    successor = term_of(server, **new)
+    take_in(successor)
+    assert (lawful(server).checks, len(successor.state.asked)) == (2, 1)
+    work_off(server, **new)
+    take_in(successor)
+    drift = successor.estimates._judge_drift
+    assert drift is not None
+    change = drift._anchors.last_change
+    assert change is not None
+    assert (change.before, change.checked, change.flipped) == (change.after, 1, 1)
+    assert not change.drifted
+    take_in(term_of(server, **new))
+    assert (lawful(server).checks, lawful(server).uncounted) == (2, 0)
+    assert lawful(server).buried == 0
+
+
+def test_an_application_asks_a_worker_alone(server: RedisServer, monkeypatch: pytest.MonkeyPatch):
+    """The request passes through the stream, as feedback does; one that is full says so."""
+    with closing(Monitor(SERVICE, stream=server.url, server=False)) as monitor:
+        monitor.refreeze_anchors()
+    heard: list[bool] = []
+    with closing(RedisStream(server.url, SERVICE)) as records:
+        alone = StreamWorker(settings(**judged()), records, redactor=Redactor())
+        monkeypatch.setattr(alone.back, "refreeze", lambda: heard.append(True))
+        alone.run(threading.Event(), drain=True)
+    assert heard == [True]
+    state = stream(server).state()
+    assert (state.waiting, state.open, state.buried) == (0, 0, 0)
+    full = RedisStream(server.url, SERVICE, max_records=0)
+    with closing(full), pytest.raises(StreamError, match="full"):
+        ask_to_refreeze(full)

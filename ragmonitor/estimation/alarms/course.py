@@ -40,6 +40,10 @@ class Tally:
         self.bad += other.bad
         self.weight += other.weight
         self.weighted += other.weighted
+        self.fade()
+
+    def fade(self) -> None:
+        """Let all count half, beyond `MAX_BEFORE`."""
         if self.scored > MAX_BEFORE:
             self.scored *= 0.5
             self.graded *= 0.5
@@ -84,6 +88,11 @@ class Course:
         since = self.since
         if not since.scored:
             self.since_s = at_s
+            if self.level <= 0:  # most verdicts: the second part ends as it begins
+                self.level = 0.0
+                self.before.add(badness, weight)
+                self.before.fade()
+                return
         since.add(badness, weight)
         if self.level <= 0:
             self.level = 0.0

@@ -71,18 +71,27 @@ class Sessions:
         """Know of none."""
         self._sessions: OrderedDict[str, tuple[int, int, dict[int, Block]]] = OrderedDict()
         """By digest: the seconds of its first and its last verdict; its block of each stream."""
-        self._latest = ("", "")
-        """The session that was asked for last, and its digest: an answer updates many streams."""
+        self._latest: tuple[str, float, dict[int, Block]] = ("", 0.0, {})
+        """The session that was asked for last, when, and its blocks: an answer updates many
+        streams."""
         self.usual = Usual()
 
     def block(self, session: str, place: int, at_s: float) -> Block | None:
         """Return what a session has come to; None: it is taken for no session."""
         if not session or session == self.usual.constant:
             return None
-        if session != self._latest[0]:
-            text = session.encode(errors="replace")
-            self._latest = session, hashlib.blake2b(text, digest_size=6).hexdigest()
-        digest = self._latest[1]
+        if (session, at_s) != self._latest[:2]:
+            self._latest = session, at_s, self._blocks(session, at_s)
+        blocks = self._latest[2]
+        known = blocks.get(place)
+        if known is None:
+            known = blocks[place] = Block()
+        return known
+
+    def _blocks(self, session: str, at_s: float) -> dict[int, Block]:
+        """Return what a session has come to, by stream, and note that it has a verdict now."""
+        text = session.encode(errors="replace")
+        digest = hashlib.blake2b(text, digest_size=6).hexdigest()
         first_s, last_s, blocks = self._sessions.get(digest, (int(at_s), int(at_s), {}))
         if abs(at_s - last_s) >= SESSION_S or abs(at_s - first_s) >= SESSION_MOST_S:
             first_s, last_s, blocks = int(at_s), int(at_s), {}
@@ -90,7 +99,7 @@ class Sessions:
         self._sessions.move_to_end(digest)
         while len(self._sessions) > MAX_SESSIONS:
             self._sessions.popitem(last=False)
-        return blocks.setdefault(place, Block())
+        return blocks
 
     def spend(self, place: int) -> None:
         """Let open sessions update a stream no more, whose evidence begins anew."""
@@ -102,6 +111,7 @@ class Sessions:
         """Take over what sessions came to in other processes: whoever wrote last knew of all."""
         if not isinstance(told, dict):
             return
+        self._latest = ("", 0.0, {})
         for digest, entry in told.items():
             try:
                 first_s, last_s, blocks = _entries().validate_python((*entry[:2], entry[2:]))

@@ -6,10 +6,9 @@ import math
 import time
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import gt, lt
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from ragmonitor.estimation.drift.centroids import packed
 from ragmonitor.estimation.drift.embedding_queue import STAGE, Embed, EmbeddingQueue
@@ -44,8 +43,7 @@ _MAX_TOPICS: Final = 4_096
 """Interactions whose topic is remembered."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InputOutcomes:
+class InputOutcomes(NamedTuple):
     """What one interaction says of the input; unknown signals are left out."""
 
     interaction_id: str
@@ -54,8 +52,7 @@ class InputOutcomes:
     outcomes: dict[str, bool]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Input:
+class _Input(NamedTuple):
     """The input of one interaction, until it is compared."""
 
     text: str

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, NamedTuple, Self
 
 from ragmonitor.estimation.drift.centroids import (
     Centroids,
@@ -40,8 +40,7 @@ Direction = Literal["falls", "rises", ""]
 """How scores go along a list, best first: `rises` are distances; empty: nobody knows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scores:
+class Scores(NamedTuple):
     """The range and the order of the scores in a list of chunks."""
 
     high: float | None = None
@@ -57,8 +56,7 @@ class Scores:
         return self.high if direction == "falls" else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(NamedTuple):
     """One question and its retrieval, as far as a reference remembers them: no text."""
 
     point: bytes
