@@ -82,6 +82,8 @@ def chosen(goldens: list[Golden], name: str) -> list[Golden]:
     Raises:
         InputError: There is none.
     """
+    if not goldens:
+        raise InputError(f"{name} has no golden question in it")
     left = [each for each in goldens if each.is_askable]
     if not left:
         raise InputError(

@@ -24,6 +24,10 @@ except ImportError:  # Windows
 
 MINED: Final = "mined"
 """What `source` begins with where a question was taken from live traffic."""
+NO_UTF_8: Final = (
+    "it is no UTF-8; save it as CSV UTF-8 in a spreadsheet, or convert it, of GBK by: "
+    "iconv -f GB18030 -t UTF-8"
+)
 
 
 class GoldensError(InputError):
@@ -148,7 +152,9 @@ def read_goldens(path: str | os.PathLike[str]) -> list[Golden]:
     name = os.fspath(path)
     try:
         lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise GoldensError(f"{name}: {NO_UTF_8}") from error
+    except OSError as error:
         raise GoldensError(f"{name} cannot be read: {error}") from error
     found: dict[str, Golden] = {}
     for number, line in enumerate(lines, 1):

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from ragmonitor.errors import InputError, MissingExtraError
-from ragmonitor.goldens.golden import Golden, write_goldens
+from ragmonitor.goldens.golden import NO_UTF_8, Golden, write_goldens
 from ragmonitor.goldens.golden_formats import FORMATS, flattened, recognised
 from ragmonitor.offline.csv_cells import guarded, unguarded
 
@@ -52,7 +52,11 @@ def read_any(path: Path) -> GoldensRead:
                 if number == 1 and isinstance(error, InputError) and "no format" in str(error):
                     raise InputError(f"{path}: {error}") from error
                 read.errors.append(f"record {number}: {error}")
-    except (OSError, UnicodeDecodeError, csv.Error, ValueError) as error:
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: {NO_UTF_8}") from error
+    except RecursionError as error:
+        raise InputError(f"{path}: it is nested too deeply to be read") from error
+    except (OSError, csv.Error, ValueError) as error:
         raise InputError(f"{path}: {error}") from error
     return read
 

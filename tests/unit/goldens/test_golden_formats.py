@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragmonitor.errors import InputError
-from ragmonitor.goldens import Golden, GoldenKind, ReferenceChunk
+from ragmonitor.goldens import Golden, GoldenKind, ReferenceChunk, read_goldens
 from ragmonitor.goldens.golden import Turn
 from ragmonitor.goldens.golden_formats import FORMATS, recognised
 from ragmonitor.goldens.golden_tables import read_any, write_any
@@ -183,6 +183,7 @@ def test_a_conversation_in_a_cell_of_a_ragas_csv_is_read(tmp_path):
         ('{"frage": "x"}', "'frage'"),
         ("[3]", "expected objects"),
         ("{", "g.jsonl"),
+        ("[" * 100_000, "nested too deeply"),
     ],
 )
 def test_a_file_of_no_format_is_refused(tmp_path, text, told):
@@ -221,3 +222,13 @@ def test_langsmith_and_langfuse_take_what_is_written():
     item = wire.parse_obj_as(items.DatasetItem, FORMATS["langfuse"].write(golden) | server)
     assert item.expected_output == {"answer": "330 m."}
     assert item.status.value == "ACTIVE"
+
+
+@pytest.mark.parametrize("name", ["g.jsonl", "g.csv"])
+def test_a_file_in_another_encoding_says_what_to_do(tmp_path, name):
+    """Chinese spreadsheets write CSV as GBK."""
+    path = tmp_path / name
+    path.write_bytes("question,包裹最重多少?".encode("gb18030"))
+    for read in (read_any, read_goldens):
+        with pytest.raises(InputError, match="iconv -f GB18030 -t UTF-8"):
+            read(path)
