@@ -139,7 +139,10 @@ def _messages(cell: object) -> list[Record]:
         return []
     if not isinstance(found, list):
         return []
-    return found if all("content" in each and "type" in each for each in found) else []
+    is_conversation = all(
+        isinstance(each, dict) and {"content", "type"} <= each.keys() for each in found
+    )
+    return found if is_conversation else []
 
 
 def _list(value: object, separator: str | None = None) -> list[str]:

@@ -177,6 +177,17 @@ def test_a_conversation_in_a_cell_of_a_ragas_csv_is_read(tmp_path):
     assert golden.kind is GoldenKind.FOLLOW_UP
 
 
+def test_a_question_in_a_ragas_csv_that_looks_like_a_conversation_is_a_question(tmp_path):
+    """What stands in the brackets are not messages only."""
+    path = tmp_path / "g.csv"
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["user_input", "reference", "synthesizer_name"])
+        rows.writerow(["[{'content': 'a', 'type': 'human'}, 3]", "A list.", "x"])
+    (golden,) = read_any(path).goldens
+    assert golden.question == "[{'content': 'a', 'type': 'human'}, 3]"
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
