@@ -11,6 +11,7 @@ import statistics
 import time
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -988,13 +989,26 @@ def worst_of(folder: Path, mean: float, seed: int, began_s: float, hours: float)
     for number in range(int(hours * 90)):
         rate = 0.04 if number < 90 else 0.3
         service.verdicts([float(rng.random() < rate)], every_s=40.0)
-        time.sleep(0.002)
+        _meeting.wait(60)
     return sum(each.raised for each in service.events)
+
+
+_meeting: Barrier
+"""Where processes wait for each other after each verdict: they have one time."""
+
+
+def meet_at(meeting: Barrier) -> None:
+    """Begin a process."""
+    global _meeting  # noqa: PLW0603 - the pool's way to hand it over
+    _meeting = meeting
 
 
 def test_processes_of_different_objectives_do_not_keep_each_other_from_alarming(tmp_path):
     """Two forked processes on one state, 5 and 10 %; 4 to 30 % is alarmed within three hours."""
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork")) as pool:
+    forks = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(
+        2, mp_context=forks, initializer=meet_at, initargs=(forks.Barrier(2),)
+    ) as pool:
         done = [
             pool.submit(worst_of, tmp_path, mean, seed, START_S, 4.0)
             for seed, mean in enumerate((0.05, 0.1))
