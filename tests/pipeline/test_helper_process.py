@@ -751,18 +751,18 @@ def test_at_an_early_end_each_answer_is_counted_once(tmp_path, share, reply, wit
                 {reply}
             return original(self, asked)
 
-        def answer(monitor):
+        def answer(monitor, number=0):
             with monitor.interaction(query="How heavy?") as i:
                 i.retrieved(["A parcel may weigh 40 kg."])
-                i.answered("A parcel may weigh 90 kg. " * 20)
+                i.answered(" ".join(f"A parcel may weigh {{number}}{{n}} kg." for n in range(60)))
 
         monitor = Monitor("t", worker="process", server=False)
         answer(monitor)
         assert monitor.flush(60)
         process._Request._answer = answered
         process.SHORT_S = {share}
-        for _ in range(2_000):  # more than two seconds suffice for
-            answer(monitor)
+        for number in range(2_000):  # five times what two seconds suffice for
+            answer(monitor, number)
         monitor.close({within_s})
     """
     folder = tmp_path / "metrics"
@@ -782,8 +782,8 @@ def test_nothing_is_missing_and_nothing_double_where_the_end_comes_before_the_wo
     with Monitor(**QUIET, worker="process") as monitor:
         answer(monitor)
         assert monitor.flush(60)
-        for _ in range(6_000):
-            answer(monitor, "A parcel may weigh 90 kg. " * 20)
+        for number in range(6_000):  # eight times what four seconds suffice for
+            answer(monitor, " ".join(f"A parcel may weigh {number}{n} kg." for n in range(60)))
         monitor.close(4)
         captured, outcomes = sums(monitor)
     assert captured == 6_001
