@@ -93,7 +93,7 @@ class Monitor:
         stream: str | StreamSettings | None = None,
         server: bool | ServerSettings | None = None,
         notify: str | Sequence[str] | NotifySettings | None = None,
-        worker: Literal["thread", "process"] | None = None,
+        worker: Literal["thread", "process", "shared"] | None = None,
         export: ExportSettings | None = None,
         redact: Redact | None = None,
         embedding: Embed | None = None,
@@ -127,7 +127,8 @@ class Monitor:
                 `"kafka://broker:9092/topic"`.
             server: Whether /metrics is served, or more about where.
             notify: Who is told of incidents, or more about when: `["slack://A/B/C"]`.
-            worker: Where answers are scored: on a thread, or in a helper process.
+            worker: Where answers are scored: on a thread, in a helper process, or in one helper
+                process for all workers of a server.
             export: How traces are emitted.
             redact: Called with every text before a judge or an exporter sees it, after the built-in
                 redactions.

@@ -1094,13 +1094,15 @@ class Settings(Group):
     stream: StreamSettings = Field(default_factory=StreamSettings)
     server: ServerSettings = Field(default_factory=ServerSettings)
     notify: NotifySettings = Field(default_factory=NotifySettings)
-    worker: Literal["thread", "process"] = option(
+    worker: Literal["thread", "process", "shared"] = option(
         "process",
         "Where answers are scored and exported: in a helper process, to which the application only "
-        "hands records over, or on a thread of the application's own. What cannot leave the "
+        "hands records over; in one helper process for all workers of a pre-fork server "
+        "(`shared`, on Linux); or on a thread of the application's own. What cannot leave the "
         "application (a judge or a function given as an object), and where no helper can be "
         "started, is on a thread, which one line of the log says.",
-        change="`thread` where memory is tight: a helper takes some 45 MB for each process.",
+        change="`shared` for several workers: one helper of some 45 MB, one /metrics and one alarm "
+        "instead of one for each. `thread` where memory is tight.",
     )
     export: ExportSettings = Field(default_factory=ExportSettings)
     receive: ReceiveSettings = Field(default_factory=ReceiveSettings)

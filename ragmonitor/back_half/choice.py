@@ -36,12 +36,13 @@ def back_half_of(
         from ragmonitor.back_half.stream_sender import StreamBackHalf
 
         return StreamBackHalf(settings, redactor=redactor, poll=poll)
-    if settings.worker == "process":
+    if settings.worker != "thread":
         from ragmonitor.back_half.process import ProcessBackHalf
-        from ragmonitor.back_half.setup import reason_to_stay
+        from ragmonitor.back_half.setup import reason_to_stay, shared_helper_of
 
         why = reason_to_stay(settings, redact, embedding)
         if not why:
-            return ProcessBackHalf(settings, redactor=redactor, poll=poll)
+            shared = shared_helper_of(settings) if settings.worker == "shared" else None
+            return ProcessBackHalf(settings, redactor=redactor, poll=poll, shared=shared)
         logger.info("ragmonitor: working on a thread of this process: %s", why)
     return LocalBackHalf(settings, redactor=redactor, poll=poll, embedding=embedding)

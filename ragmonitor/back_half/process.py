@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from typing import Any
 
 from opentelemetry import context
@@ -29,7 +30,8 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 from ragmonitor import guard, wire
-from ragmonitor.back_half.helper_process import HELPER
+from ragmonitor.apart import within
+from ragmonitor.back_half.helper_process import HELPER, HelperProcess
 from ragmonitor.back_half.link import Link, LinkError
 from ragmonitor.back_half.local import LocalBackHalf
 from ragmonitor.back_half.setup import (
@@ -39,6 +41,7 @@ from ragmonitor.back_half.setup import (
     reason_to_stay_now,
     without_objects,
 )
+from ragmonitor.back_half.shared_helper import SharedHelper, UnsharableError
 from ragmonitor.export.processes import VARIABLE as SHARED_FOLDER
 from ragmonitor.feedback import Feedback
 from ragmonitor.forks import survive_forks
@@ -79,6 +82,8 @@ AFTER_ALL = frozenset({"flush", "close"})
 """Requests that wait until all that came before them was sent, if there is no room for it yet."""
 MAX_EVENTS = 1_000
 """Requests and events that wait to be handed over; further events are given up."""
+NOTES_S = 0.1
+"""Also at an end without time, what was refused is left to a helper that goes on."""
 FIRST_PAUSE_S = 0.5
 MAX_PAUSE_S = 60.0
 MAX_FAILED_STARTS = 3
@@ -92,9 +97,23 @@ _monitors = itertools.count()
 class _Helper:
     """A monitor's connection to the helper process."""
 
-    def __init__(self, setup: Setup, handlers: dict[str, Callable[..., object]]) -> None:
-        """Begin it, with the process if need be. Raises `OSError`."""
-        connection, self.pid = HELPER.connect()
+    def __init__(
+        self,
+        process: HelperProcess | SharedHelper,
+        reached: tuple[Connection, int],
+        setup: Setup,
+        handlers: dict[str, Callable[..., object]],
+    ) -> None:
+        """Begin it. Raises `OSError`.
+
+        Args:
+            process: The helper.
+            reached: What its `connect` has returned.
+            setup: What it works with.
+            handlers: Of its messages and requests.
+        """
+        self._process = process
+        connection, self.pid = reached
         self.is_ready = threading.Event()
         """Set once it works, or is gone."""
         self.failure = ""
@@ -151,7 +170,11 @@ class _Helper:
     def end(self, within_s: float) -> int | None:
         """Close the connection, and the process with its last; return its exit status."""
         self.link.close()
-        return HELPER.leave(self.pid, within_s)
+        return self._process.leave(self.pid, within_s)
+
+    def kill(self) -> None:
+        """End a process that does not answer, unless others may be served by it."""
+        self._process.kill(self.pid)
 
     def forget(self) -> None:
         """Close a forked child's copy of the connection."""
@@ -161,18 +184,27 @@ class _Helper:
 class ProcessBackHalf:
     """Hands interactions to a helper process, which starts with the first of them. POSIX only."""
 
-    def __init__(self, settings: Settings, *, redactor: Redactor, poll: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        redactor: Redactor,
+        poll: Callable[[], int],
+        shared: SharedHelper | None = None,
+    ) -> None:
         """Start nothing yet.
 
         Args:
             settings: The settings; `setup.reason_to_stay` is empty for them.
             redactor: As in `LocalBackHalf`, which stands in where no helper can be started.
             poll: Likewise.
+            shared: The helper of all workers; None: one of this process.
 
         Raises:
             SettingsError: The settings cannot be carried out.
         """
         self._given = settings
+        self._shared = shared
         self._number = next(_monitors)
         # Those before us, or of the process that forked us, are not ours to count.
         self._errors_before = dict(guard.errors)
@@ -386,13 +418,17 @@ class ProcessBackHalf:
         self._wakes.put(None)
         self._wait_for_none()
         if thread is not None and thread is not threading.current_thread():
-            thread.join(max(0.0, deadline - time.monotonic()) / 2)
+            least_s = 0.0 if self._shared is None else NOTES_S
+            thread.join(max(least_s, (deadline - time.monotonic()) / 2))
         if thread is None or not thread.is_alive():
             self._refuse_requests()
         self._hand_on()
         helper = self._let_go()
         if helper is not None:
-            self._refuse_what_is_open(helper, Cause.SHUTDOWN)
+            if self._shared is None or helper.is_gone:
+                self._refuse_what_is_open(helper, Cause.SHUTDOWN)
+            else:  # it goes on, and counts what it has in hand
+                self._leave_notes(helper, deadline)
             # One that is still starting would see the end of its connection only after that.
             stopping_s = STOPPING_S if self._is_up.is_set() else 0.0
             with shielded("close"):
@@ -410,7 +446,7 @@ class ProcessBackHalf:
         """Have all that waits scored, here if no helper works yet; return whether it is."""
         self._close_by, answer_by = deadline, deadline - SHORT_S * timeout_s
         self._plan_end()
-        if timeout_s >= STOPPING_S and _is_quick(self._settings):
+        if timeout_s >= STOPPING_S and _is_quick(self._settings) and self._shared is None:
             # Its start takes longer than what a process that ends so soon has to score.
             self._wait_for_none()
         self._start()
@@ -448,6 +484,24 @@ class ProcessBackHalf:
         with self._starting:
             helper, self._helper = self._helper, None
         return helper
+
+    def _leave_notes(self, helper: _Helper, deadline: float) -> None:
+        """Have a helper that goes on count what was refused at the end, beside what it has."""
+        noted = self._noted()
+        if not any(noted):
+            return
+        is_left = False
+        with suppress(LinkError):
+            left_s = min(STOPPING_S, max(NOTES_S, deadline - time.monotonic()))
+            is_left = within(left_s, lambda: helper.link.send("note", *noted))
+        if is_left and os.environ.get(SHARED_FOLDER):
+            return  # whoever reads the files reads the helper's
+        self._note_again(noted)  # its last numbers came before
+
+    def _note_again(self, noted: Sequence[Any]) -> None:
+        for notes, counted in zip(self._notes, noted, strict=True):
+            for each, n in counted.items():
+                notes.note(each, n)
 
     def _refuse_what_is_open(self, helper: _Helper, cause: Cause) -> None:
         """Count what was sent and is in no number of the helper's, which has ended or ends now."""
@@ -561,11 +615,14 @@ class ProcessBackHalf:
             number=self._number,
             restarts=self._deaths,
             errors=self._errors_before,
+            key="" if self._shared is None else self._shared.key,
             litellm=litellm_settings(),
         )
         try:
-            helper = _Helper(setup, self._handlers())
+            helper = self._connected(setup)
         except OSError as error:
+            if self._waits_for_none or self._closed:
+                return None
             record_problem("worker", f"the helper process did not start: {guard.reason(error)}")
             return None
         with self._starting:
@@ -591,7 +648,7 @@ class ProcessBackHalf:
             if self._let_go() is None:
                 return None
             if not helper.failure:
-                HELPER.kill(helper.pid)
+                helper.kill()
             status = helper.end(0.0)
             record_problem(
                 "worker",
@@ -599,6 +656,22 @@ class ProcessBackHalf:
             )
             return None
         return helper
+
+    def _connected(self, setup: Setup) -> _Helper:
+        """Return a helper that has been asked to begin. Raises `OSError`."""
+
+        def is_given_up() -> bool:
+            return self._waits_for_none or self._closed
+
+        if self._shared is not None:
+            try:
+                reached = self._shared.connect(is_given_up)
+            except UnsharableError as error:
+                logger.info("ragmonitor: this process has a helper of its own: %s", error)
+                self._shared = None
+            else:
+                return _Helper(self._shared, reached, setup, self._handlers())
+        return _Helper(HELPER, HELPER.connect(), setup, self._handlers())
 
     def _stay(self, why: str) -> None:
         """Work in this process from now on, with all that waits."""
@@ -721,7 +794,13 @@ class ProcessBackHalf:
             if helper.has_provider:
                 helper.kept[helper.sent] = data
             is_kept = helper.sent in helper.kept
-            helper.link.send("record", helper.sent, framework, status, data, is_kept)
+            try:
+                helper.link.send("record", helper.sent, framework, status, data, is_kept)
+            except LinkError:
+                if self._closed and self._shared is not None and not helper.is_gone:
+                    # Whoever closes leaves what is open to the helper, which has not got this.
+                    self._refused.note((framework, status, Cause.SHUTDOWN))
+                raise
         elif outcome == "lost":
             self._dropped.note("unreadable")
             if not is_probe(finished):
@@ -754,9 +833,7 @@ class ProcessBackHalf:
         try:
             helper.link.send("note", *noted)
         except LinkError:  # the next helper is told
-            for notes, counted in zip(self._notes, noted, strict=True):
-                for each, n in counted.items():
-                    notes.note(each, n)
+            self._note_again(noted)
             raise
 
     def _noted(self) -> tuple[Any, ...]:

@@ -10,10 +10,13 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from ragmonitor.back_half.process_identity import is_supported
+from ragmonitor.back_half.shared_helper import SharedHelper
 from ragmonitor.estimation.drift.embedding_queue import Embed
 from ragmonitor.evaluators import table
 from ragmonitor.evaluators.table import Entry
 from ragmonitor.export.content import PROCESS_KEY
+from ragmonitor.guard import logger
 from ragmonitor.protocols import Exporter
 from ragmonitor.redaction import Redact
 from ragmonitor.settings import Settings
@@ -54,6 +57,8 @@ class Setup:
     """How many helpers of this monitor died before."""
     errors: Mapping[str, int]
     """The application's own errors by stage, as they were before this monitor."""
+    key: str
+    """Monitors of several workers that have the same one are counted as one."""
     litellm: Mapping[str, object]
     """Settings of the module litellm as the application has them; empty: it has not imported it."""
 
@@ -127,3 +132,25 @@ def litellm_settings() -> dict[str, object]:
         for name, value in vars(module).items()
         if isinstance(value, _PLAIN) and not name.startswith("_") and not name.isupper()
     }
+
+
+def shared_helper_of(settings: Settings) -> SharedHelper | None:
+    """Return the way to the helper of all workers; None: this process has one of its own."""
+    why = ""
+    if not is_supported():
+        why = "workers find a common one on Linux only"
+    elif settings.content.policy == "hashed" and settings.content.hash_key is None:
+        why = "without content.hash_key each worker hashes texts with another key"
+    if why:
+        logger.info("ragmonitor: this process has a helper of its own: %s", why)
+        return None
+    own = [each for each in settings.exporters if not isinstance(each, str)]
+    plain = settings.model_copy(
+        update={
+            "exporters": tuple(each for each in settings.exporters if isinstance(each, str)),
+            "evaluators": tuple(entry.name for entry in table.select(settings.evaluators)),
+        }
+    )
+    return SharedHelper(
+        plain, [(type(each).__qualname__, HostExporter.of(each).hears) for each in own]
+    )

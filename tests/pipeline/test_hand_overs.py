@@ -318,9 +318,10 @@ def test_a_reply_does_not_overtake_what_another_thread_is_telling(monkeypatch, m
         number=0,
         restarts=0,
         errors={},
+        key="",
         litellm={},
     )
-    telling = helper._Helper(theirs, setup)
+    telling = helper._Connection(theirs, setup, helper._Work(setup, is_shared=False))
     telling.taken = taken
     begun, go, sent = threading.Event(), threading.Event(), list[str]()
 

@@ -1,4 +1,4 @@
-"""Tasks of celery: each process of a prefork pool has a helper process of its own."""
+"""Tasks of celery: each process of a prefork pool has a helper process, or all have one."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def closed(**_):
 ASK = "from application import answered; [answered.delay(n) for n in range({n})]"
 
 
-@pytest.mark.parametrize("worker", ["process", "thread"])
+@pytest.mark.parametrize("worker", ["process", "thread", "shared"])
 def test_every_task_of_a_prefork_pool_is_scored(worker: str, tmp_path: Path) -> None:
     """All are in one scrape, whichever process ran them; the pool ends, and ours with it."""
     port = free_port()
@@ -58,9 +58,10 @@ def test_every_task_of_a_prefork_pool_is_scored(worker: str, tmp_path: Path) -> 
         **os.environ,
         "RAGMONITOR_WORKER": worker,
         "RAGMONITOR_SERVER__PORT": str(port),
-        "PROMETHEUS_MULTIPROC_DIR": str(tmp_path / "metrics"),
         "PYTHONPATH": str(tmp_path),
     }
+    if worker != "shared":  # which has one count anyway
+        environment["PROMETHEUS_MULTIPROC_DIR"] = str(tmp_path / "metrics")
     with (tmp_path / "log").open("wb") as log:
         pool = subprocess.Popen(
             [

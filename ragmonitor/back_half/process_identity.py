@@ -1,0 +1,59 @@
+"""Which process is meant: an id alone is given again to another one. Linux only."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_STARTED = 19
+"""Of the fields of /proc/PID/stat after the name, counted from 0; see proc(5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """A process of this machine."""
+
+    pid: int
+    started: int
+    """Ticks of the clock from the start of the system to that of the process."""
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessIdentity | None:
+        """Return that of a process that runs; None: there is none, or it is a zombie."""
+        try:
+            # The name stands in parentheses, and may contain any of them.
+            fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2]
+        except OSError:
+            return None
+        state, *_ = values = fields.split()
+        if state in ("Z", "X"):
+            return None
+        return cls(pid, int(values[_STARTED]))
+
+    @property
+    def runs(self) -> bool:
+        """Whether it still runs."""
+        return ProcessIdentity.of(self.pid) == self
+
+
+def leader() -> ProcessIdentity | None:
+    """Return the process that started all workers of this application; None: it cannot be known.
+
+    It is the parent, if that runs the same interpreter, as the first process of a pre-fork server
+    does. Else (a shell, an init system, a parent of another user) it is this process itself.
+    """
+    parent = os.getppid()
+    with suppress(OSError):
+        if Path(f"/proc/{parent}/exe").samefile("/proc/self/exe"):
+            found = ProcessIdentity.of(parent)
+            if found is not None and os.getppid() == parent:
+                return found
+    return ProcessIdentity.of(os.getpid())
+
+
+def is_supported() -> bool:
+    """Return whether processes can be identified here."""
+    return sys.platform == "linux" and ProcessIdentity.of(os.getpid()) is not None

@@ -1,0 +1,473 @@
+"""One helper process for all workers of a server: exact sums, whoever dies, and no outliving."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragmonitor import Monitor
+from ragmonitor.back_half import shared_helper
+from ragmonitor.back_half.helper_process import HELPER
+from ragmonitor.back_half.link import Link, LinkError
+from ragmonitor.back_half.process_identity import ProcessIdentity, leader
+from ragmonitor.back_half.shared_helper import SharedHelper
+from ragmonitor.settings import Settings
+from tests.pipeline.test_helper_process import answer, is_alive, sums
+from tests.support.scripts import run_python
+from tests.support.waiting import until
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="workers find a common helper on Linux"),
+]
+
+WORKER = """
+import json, os, sys, time
+from ragmonitor import Monitor
+from tests.pipeline.test_helper_process import answer, sums
+
+monitor = Monitor("t", worker="shared", server=False, capture=json.loads(os.environ["CAPTURE"]))
+for line in sys.stdin:
+    name, *args = json.loads(line)
+    if name == "answer":
+        for _ in range(args[0]):
+            answer(monitor)
+        told = None
+    elif name == "flush":
+        told = monitor.flush(60)
+    elif name == "close":
+        told = monitor.close(60)
+    elif name == "pid":
+        told = monitor._back.helper_pid
+    elif name == "open":
+        told = len(monitor._back._helper.open)
+    elif name == "sums":
+        told = sums(monitor)
+    print(json.dumps(told), flush=True)
+"""
+"""A worker that does what it is told."""
+
+
+class Worker:
+    """A process of an application, whose parent is this one."""
+
+    def __init__(self, capture: Mapping[str, object]) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", WORKER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "CAPTURE": json.dumps(capture), "PYTEST_CURRENT_TEST": _test()},
+        )
+
+    def __call__(self, name: str, *args: object) -> Any:
+        """Have it do something; return what it says."""
+        self.begin(name, *args)
+        return self.end()
+
+    def begin(self, name: str, *args: object) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps([name, *args]) + "\n")
+        self.process.stdin.flush()
+
+    def end(self) -> Any:
+        assert self.process.stdout is not None
+        return json.loads(self.process.stdout.readline())
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def leave(self) -> None:
+        """End as a process ends that has nothing left to do."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(60)
+
+
+def _test() -> str:
+    """Return what only this test has in its environment: others share no helper with it."""
+    return os.environ["PYTEST_CURRENT_TEST"].partition(" ")[0]
+
+
+@pytest.fixture
+def workers(request: pytest.FixtureRequest) -> Iterator[list[Worker]]:
+    """Three workers with one parent."""
+    started = [Worker(getattr(request, "param", {})) for _ in range(3)]
+    yield started
+    for each in started:
+        each.process.kill()
+        each.process.wait(10)
+        for pipe in (each.process.stdin, each.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Give a folder whose name is short enough for a socket in it."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        yield Path(name)
+
+
+def outcomes(worker: Worker) -> tuple[float, Counter[str]]:
+    captured, found = worker("sums")
+    return captured, Counter(found)
+
+
+def test_workers_share_one_helper_and_its_sums(workers):
+    """Each asks the same process, and sees what all have handed over."""
+    for number, each in enumerate(workers, 1):
+        each("answer", number)
+        assert each("flush")
+    assert len({each("pid") for each in workers}) == 1
+    assert [outcomes(each) for each in workers] == [(6.0, Counter(scored=6))] * 3
+
+
+def test_the_end_of_any_worker_leaves_the_others_their_helper(workers):
+    """Also of the one that started it; what it had handed over stays in the sums."""
+    first, second, third = workers
+    first("answer", 2)
+    assert first("flush")
+    pid = first("pid")
+    second("answer", 3)
+    assert second("flush")
+    first.signal(signal.SIGKILL)
+    first.process.wait(10)
+    second.leave()
+    third("answer", 4)
+    assert third("flush")
+    assert third("pid") == pid
+    assert outcomes(third) == (9.0, Counter(scored=9))
+    third.leave()
+    until("it ends with the last", lambda: not is_alive(pid), within_s=60)
+
+
+def test_a_helper_that_dies_loses_no_count_of_any_worker(workers):
+    """Each counts what it had in hand, once; all find the one next helper."""
+    for each in workers:
+        each("answer", 1)
+        assert each("flush")
+    pid = workers[0]("pid")
+    os.kill(pid, signal.SIGSTOP)
+    for number, each in enumerate(workers, 5):
+        each("answer", number)
+        until("it is sent", lambda each=each, number=number: each("open") == number)
+    os.kill(pid, signal.SIGKILL)
+    for each in workers:
+        until("it has another", lambda each=each: each("pid") not in {None, pid})
+        each("answer", 1)
+        assert each("flush")
+    assert len({each("pid") for each in workers}) == 1
+    assert outcomes(workers[0]) == (21.0, Counter(scored=3, internal_error=18))
+
+
+def test_a_worker_that_stands_still_does_not_hold_up_the_others(workers):
+    """Neither their answers nor their flushes; it goes on where it was."""
+    still, *others = workers
+    for each in workers:
+        each("answer", 1)
+        assert each("flush")
+    still.begin("answer", 2_000)
+    still.signal(signal.SIGSTOP)
+    for each in others:
+        each("answer", 50)
+        assert each("flush")
+    still.signal(signal.SIGCONT)
+    still.end()
+    assert still("flush")
+    assert outcomes(others[0]) == (2_103.0, Counter(scored=2_103))
+
+
+def test_a_flush_waits_for_the_own_answers_only(workers):
+    """And the closing of one worker ends nothing of another's."""
+    one, other, _ = workers
+    other("answer", 1)
+    assert other("flush")
+    other.begin("answer", 1_000)
+    one("answer", 1)
+    assert one("flush")
+    assert one("close")
+    other.end()
+    assert other("flush")
+    assert outcomes(other) == (1_002.0, Counter(scored=1_002))
+
+
+@pytest.mark.parametrize("workers", [{"queue_size": 200}], indirect=True, ids=["few"])
+def test_what_a_closing_worker_had_no_time_for_is_in_the_sums_of_all(workers):
+    """Counted once: what the helper has is scored, and the rest is refused."""
+    script = """
+        from ragmonitor import Monitor
+        from tests.pipeline.test_helper_process import answer
+        monitor = Monitor("t", worker="shared", server=False, capture={"queue_size": 200})
+        answer(monitor)
+        assert monitor.flush(60)
+        for _ in range(3_000):
+            answer(monitor, "A parcel may weigh 90 kg. " * 20)
+        monitor.close(0.0)
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", "\n".join(line[8:] for line in script.splitlines())],
+        env={
+            **os.environ,
+            "CAPTURE": json.dumps({"queue_size": 200}),
+            "PYTEST_CURRENT_TEST": _test(),
+        },
+    )
+    other = workers[0]
+    other("answer", 1)
+    assert other("flush")
+    assert process.wait(60) == 0
+
+    def settled() -> bool:
+        captured, found = outcomes(other)
+        return captured == found.total() == 3_002
+
+    until("all are counted", settled)
+    assert outcomes(other)[1]["shutdown"]
+    assert outcomes(other)[1]["scored"] > 2
+
+
+ENDS = {
+    "exit": "",
+    "_exit": "os._exit(0)",
+    "SIGTERM to the group": "os.killpg(0, signal.SIGTERM)",
+    "SIGKILL": "os.kill(os.getpid(), signal.SIGKILL)",
+    "crash": "os.abort()",
+    "error": "raise ValueError",
+    "a child lives on": "os.fork() or time.sleep(600); os._exit(0)",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_the_helper_of_all_ends_with_the_application(end, folder):
+    """However its processes end, and whatever a child of theirs has copies of."""
+    script = f"""
+import os, signal, sys, time
+from ragmonitor import Monitor
+from ragmonitor.back_half import shared_helper
+from tests.pipeline.test_helper_process import answer
+shared_helper.GRACE_S = 2.0  # the parent, which runs the same interpreter, lives on
+monitor = Monitor("t", worker="shared", server=False)
+answer(monitor)
+assert monitor.flush(60)
+print(monitor._back.helper_pid, flush=True)
+{ENDS[end]}
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env={**os.environ, "TMPDIR": str(folder), "PYTEST_CURRENT_TEST": _test()},
+    )
+    assert process.stdout is not None
+    try:
+        pid = int(process.stdout.readline())
+        process.wait(60)
+        until("it is gone", lambda: not is_alive(pid))
+    finally:
+        process.stdout.close()
+        _kill_group(process.pid)
+    assert not [*(folder / f"ragmonitor-helpers-{os.geteuid()}").iterdir()]
+
+
+def _kill_group(group: int) -> None:
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def test_what_a_killed_helper_leaves_behind_is_removed(folder, monkeypatch):
+    """Its socket leads nowhere, and the next takes its place; a dead application's folder goes."""
+    monkeypatch.setattr(shared_helper.tempfile, "tempdir", str(folder))
+    users = folder / f"ragmonitor-helpers-{os.geteuid()}"
+    dead = users / "1-1-0"
+    dead.mkdir(0o700, parents=True)
+    users.chmod(0o700)
+    (dead / "socket").touch()
+    with Monitor("t", worker="shared", server=False) as monitor:
+        answer(monitor)
+        assert monitor.flush(60)
+        pid = monitor._back.helper_pid
+        assert not dead.exists()
+        (kept,) = users.iterdir()
+        os.kill(pid, signal.SIGKILL)
+        until("there is another", lambda: monitor._back.helper_pid not in {None, pid})
+        answer(monitor)
+        assert monitor.flush(60)
+        assert [*users.iterdir()] == [kept]
+
+
+@pytest.mark.parametrize("spoil", ["mode", "name"])
+def test_without_a_private_folder_a_process_has_a_helper_of_its_own(
+    folder, monkeypatch, caplog, spoil
+):
+    """One line of the log says why."""
+    where = folder / ("x" * 90 if spoil == "name" else "")
+    monkeypatch.setattr(shared_helper.tempfile, "tempdir", str(where))
+    if spoil == "mode":
+        (folder / f"ragmonitor-helpers-{os.geteuid()}").mkdir(0o755)
+    with (
+        caplog.at_level(logging.INFO, "ragmonitor"),
+        Monitor("t", worker="shared", server=False) as monitor,
+    ):
+        answer(monitor)
+        assert monitor.flush(60)
+        assert monitor._back.helper_pid == HELPER.pid is not None
+        assert sums(monitor) == (1.0, Counter(scored=1))
+    assert sum("a helper of its own" in each.getMessage() for each in caplog.records) == 1
+
+
+def test_hashes_with_a_key_of_each_process_are_not_mixed(caplog):
+    """Without a common key the same text would have as many hashes as there are workers."""
+    with (
+        caplog.at_level(logging.INFO, "ragmonitor"),
+        Monitor("t", worker="shared", server=False, content="hashed") as monitor,
+    ):
+        answer(monitor)
+        assert monitor.flush(60)
+        assert monitor._back.helper_pid == HELPER.pid is not None
+    assert "without content.hash_key" in caplog.text
+
+
+@pytest.mark.usefixtures("no_helper_starts")
+def test_where_no_common_helper_starts_a_thread_works(caplog):
+    """It is tried a few times, and not again and again."""
+    with (
+        caplog.at_level(logging.INFO, "ragmonitor"),
+        Monitor("t", worker="shared", server=False) as monitor,
+    ):
+        answer(monitor)
+        until("it is so", lambda: monitor._back._local is not None)
+        assert monitor.flush(60)
+        assert sums(monitor) == (1.0, Counter(scored=1))
+    assert sum("did not start" in each.getMessage() for each in caplog.records) >= 1
+
+
+def test_reports_go_back_to_the_worker_whose_answer_it_is(tmp_path):
+    """To its exporters and its tracer provider; the newest is its own, too."""
+    script = """
+        import os, sys
+        from opentelemetry import trace
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+        from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+        from ragmonitor import Monitor
+        from ragmonitor.testing import ListExporter
+        from tests.pipeline.test_helper_process import answer
+
+        spans, reports = InMemorySpanExporter(), ListExporter()
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(spans))
+        trace.set_tracer_provider(provider)
+        monitor = Monitor("t", worker="shared", server=False, exporters=[reports])
+        children = []
+        for number in range(2):
+            child = os.fork()
+            if not child:
+                children = []
+                break
+            children.append(child)
+        name = f"{number} kg, says {os.getpid()}."
+        for _ in range(5):
+            answer(monitor, name)
+        assert monitor.flush(60)
+        assert {each.interaction.answer for each in reports.reports} == {name}, reports.reports
+        assert len(reports.reports) == 5
+        assert monitor.last().interaction.answer == name
+        texts = [str(dict(each.attributes or {})) for each in spans.get_finished_spans()]
+        assert sum(name in each for each in texts) >= 5
+        assert not [each for each in texts if " kg, says " in each and name not in each]
+        if children:
+            assert [os.waitpid(each, 0)[1] for each in children] == [0, 0]
+            print("good")
+        else:
+            monitor.close(10)
+            os._exit(0)
+    """
+    root = str(Path(__file__).parents[2])
+    assert run_python(script, tmp_path, PYTHONPATH=root).split() == ["good"]
+
+
+def test_monitors_with_other_settings_are_counted_apart():
+    """In the same helper: two services have an address together, as in one process."""
+    with (
+        Monitor("a", worker="shared", server=False) as first,
+        Monitor("b", worker="shared", server=False) as second,
+    ):
+        for monitor, n in ((first, 2), (second, 3)):
+            for _ in range(n):
+                answer(monitor)
+            assert monitor.flush(60)
+        assert first._back.helper_pid == second._back.helper_pid
+        assert sums(first) == (2.0, Counter(scored=2))
+        assert sums(second) == (3.0, Counter(scored=3))
+
+
+def test_settings_have_the_same_hash_in_each_process_and_secrets_count(tmp_path):
+    """Also where sets are in another order; other settings and another environment have another."""
+    script = """
+        from ragmonitor.back_half.setup import shared_helper_of
+        from ragmonitor.settings import Settings
+        given = Settings.load(service="x", redaction=("secrets",), alarms=("hallucination",))
+        print(shared_helper_of(given).key)
+    """
+    found = {run_python(script, tmp_path, PYTHONHASHSEED=str(seed)) for seed in range(3)}
+    assert len(found) == 1
+    keys = {
+        SharedHelper(Settings.load(service="x", content={"hash_key": key}), ()).key
+        for key in ("one " * 8, "two " * 8)
+    }
+    assert len(keys) == 2
+
+
+def test_a_process_is_told_from_another_one_with_its_id():
+    """By when it started; a shell is no parent of workers."""
+    own = ProcessIdentity.of(os.getpid())
+    assert own is not None
+    assert own.runs
+    assert not ProcessIdentity(own.pid, own.started + 1).runs
+    assert ProcessIdentity.of(1 << 22) is None
+    assert leader() in {own, ProcessIdentity.of(os.getppid())}
+    said = subprocess.run(
+        ["/bin/sh", "-c", f"{sys.executable} -c '{LEADER}'; true"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout.split() == ["True"]
+
+
+LEADER = (
+    "import os; from ragmonitor.back_half.process_identity import leader; "
+    "print(leader().pid == os.getpid())"
+)
+
+
+def test_what_is_buffered_for_a_process_that_does_not_read_is_bounded():
+    """Whoever sends waits for nothing, and is told that there is no room; later there is."""
+    import multiprocessing
+
+    ours, theirs = multiprocessing.Pipe()
+    link = Link(ours, {}, buffer_bytes=4 << 20)
+    with pytest.raises(LinkError, match="does not read"):
+        [link.send("told", b"x" * (1 << 20)) for _ in range(100)]
+    reader = threading.Thread(target=theirs.recv_bytes)
+    reader.start()
+    reader.join(60)
+    until("there is room", lambda: link.send("told", b"x" * 1_000) is None)
+    link.close()
+    theirs.close()
