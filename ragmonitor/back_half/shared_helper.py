@@ -165,7 +165,7 @@ class SharedHelper:
         except (ConnectionError, TimeoutError, BlockingIOError):
             one.close()
             return None
-        except BaseException:
+        except BaseException:  # raised on; only the descriptor must not be left open
             one.close()
             raise
         connection = Connection(one.detach())
@@ -231,7 +231,7 @@ def _locked(file: Path) -> int | None:
             return lock
     except (BlockingIOError, FileNotFoundError):
         pass
-    except BaseException:
+    except BaseException:  # raised on; a lock that is left open would be held for good
         os.close(lock)
         raise
     os.close(lock)
