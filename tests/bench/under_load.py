@@ -1,6 +1,7 @@
 """What users of a loaded application feel: streams on one event loop, and a closed loop.
 
     python tests/bench/under_load.py [--rounds 3] [--seconds 6] [--rate 20] [--framework langchain]
+    python tests/bench/under_load.py --causes      # what streams feel of each part of being watched
 
 Streams: 20 answers a second begin on one event loop (`--rate`); each has 100 pieces, 10 ms apart.
 Measured is how long a stream takes, and how late each piece comes after the one before it.
@@ -14,6 +15,10 @@ whose spans go by OTLP to a server that throws them away; the peers that are ins
 go to an exporter that drops them in the process. The processes take turns in an order shuffled anew
 each round; printed is what is added to the application alone, with the range over rounds. All
 share the machine's cores, the server included.
+
+`--causes` measures streams only, and beside what they feel of ragmonitor in a process: of a handler
+that does nothing; of capture alone (nothing is read before the end); and of no watcher at all,
+while a process that has nothing to do with the application works as long as a helper does.
 """
 
 from __future__ import annotations
@@ -34,13 +39,18 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from applications import CHUNKS, FRAMEWORKS, PIECES, QUERY, langchain_chain, llama_engine
+from variants import Dropping, Gate, Nothing, Peer
 
 RATE = 20.0
 PIECE_S = 0.01
 ALONE = "alone"
 THREAD, PROCESS = "ragmonitor, thread", "ragmonitor, process"
 VARIANTS = (ALONE, THREAD, PROCESS, "OpenInference", "OpenLLMetry")
+IDLE, CAPTURED, BESIDE = "a handler that does nothing", "capture alone", "alone, beside other work"
+CAUSES = (ALONE, BESIDE, IDLE, CAPTURED, PROCESS, "OpenLLMetry")
 DRAIN_S = 120.0
+WORK_S = 0.004
+"""What a helper takes for an answer that it finds asleep (`by_thread.py`)."""
 
 Ask = Callable[[], AsyncIterator[object]]
 
@@ -160,15 +170,21 @@ async def streamed(ask: Ask, seconds: float, rate: float) -> tuple[list[float], 
 # --- watchers ------------------------------------------------------------------------------------
 
 
-def watched(variant: str, framework: str) -> Any:
+def watched(variant: str, framework: str, gate: Gate) -> Any:
     """Have the application watched; return ragmonitor's monitor, if it is that."""
-    if variant == ALONE:
+    if variant in (ALONE, BESIDE):
         return None
-    if variant in (THREAD, PROCESS):
+    if variant == IDLE:
+        Nothing(framework).on()
+        return None
+    if variant in (THREAD, PROCESS, CAPTURED):
         from ragmonitor import Monitor
 
         monitor = Monitor(
-            "bench", server=False, worker="process" if variant == PROCESS else "thread"
+            "bench",
+            server=False,
+            worker="process" if variant == PROCESS else "thread",
+            exporters=[gate] if variant == CAPTURED else [],
         )
         if framework == "langchain":
             from ragmonitor_langchain import instrument
@@ -179,7 +195,6 @@ def watched(variant: str, framework: str) -> Any:
     from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
-    from variants import Dropping, Peer
 
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(Dropping()))
@@ -205,7 +220,21 @@ def counts(monitor: Any) -> tuple[float, float]:
     return scored, dropped
 
 
-def measure(variant: str, framework: str, seconds: float, rate: float) -> Measured:
+def work(every_s: float) -> None:
+    """Work and sleep by turns, as a helper does; in a process of its own, until it is ended."""
+    os.nice(5)
+    due = time.perf_counter()
+    while True:
+        end = time.thread_time() + WORK_S
+        while time.thread_time() < end:
+            sum(range(1000))
+        due += every_s
+        time.sleep(max(0.0, due - time.perf_counter()))
+
+
+def measure(
+    variant: str, framework: str, *, seconds: float, rate: float, closed_loop: bool
+) -> Measured:
     """Measure one watcher; in a process of its own."""
     ask = langchain_stream() if framework == "langchain" else llama_stream()
     invoke = (
@@ -213,13 +242,36 @@ def measure(variant: str, framework: str, seconds: float, rate: float) -> Measur
         if framework == "langchain"
         else llama_engine(streaming=False).query
     )
-    monitor = watched(variant, framework)
+    gate = Gate()
+    monitor = watched(variant, framework, gate)
+    beside = multiprocessing.get_context("spawn").Process(
+        target=work, args=(1 / rate,), daemon=True
+    )
+    if variant == BESIDE:
+        beside.start()
     asyncio.run(streamed(ask, 1.0, rate))  # warms up
     gc.collect()
     gc.freeze()
+    if variant == CAPTURED:
+        gate.shut()
+        invoke(QUERY)
+        gate.wait_until_held()
     streams, gaps = asyncio.run(streamed(ask, seconds, rate))
+    gate.let_go()
+    if beside.is_alive():
+        beside.terminate()
     if monitor is not None:
         monitor.flush(DRAIN_S)
+    if not closed_loop:
+        if monitor is not None:
+            monitor.close(DRAIN_S)
+        return Measured(
+            streams_ms=streams,
+            gaps_ms=gaps,
+            per_second=0.0,
+            scored_per_second=0.0,
+            dropped_per_second=0.0,
+        )
     before = counts(monitor)
     began = time.perf_counter()
     n = 0
@@ -240,10 +292,10 @@ def measure(variant: str, framework: str, seconds: float, rate: float) -> Measur
     )
 
 
-def child(pipe: Any, variant: str, framework: str, seconds: float, rate: float) -> None:
+def child(pipe: Any, variant: str, framework: str, how: dict[str, Any]) -> None:
     """Measure, and send what was found."""
     warnings.simplefilter("ignore")  # what a peer has to say at each request
-    pipe.send(measure(variant, framework, seconds, rate))
+    pipe.send(measure(variant, framework, **how))
 
 
 class _Sink(BaseHTTPRequestHandler):
@@ -263,20 +315,21 @@ def main() -> None:
     options.add_argument("--seconds", type=float, default=6.0)
     options.add_argument("--rate", type=float, default=RATE)
     options.add_argument("--framework", choices=FRAMEWORKS, action="append")
+    options.add_argument("--causes", action="store_true")
     chosen = options.parse_args()
+    names = CAUSES if chosen.causes else VARIANTS
+    how = {"seconds": chosen.seconds, "rate": chosen.rate, "closed_loop": not chosen.causes}
     sink = ThreadingHTTPServer(("127.0.0.1", 0), _Sink)
     threading.Thread(target=sink.serve_forever, daemon=True).start()
     os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = f"http://127.0.0.1:{sink.server_port}"
     rng = random.Random(1)
     for framework in chosen.framework or FRAMEWORKS:
-        found: dict[str, list[Measured]] = {name: [] for name in VARIANTS}
+        found: dict[str, list[Measured]] = {name: [] for name in names}
         for _ in range(chosen.rounds):
-            for name in rng.sample(VARIANTS, len(VARIANTS)):
+            for name in rng.sample(names, len(names)):
                 ours, theirs = multiprocessing.Pipe()
                 context = multiprocessing.get_context("spawn")
-                process = context.Process(
-                    target=child, args=(theirs, name, framework, chosen.seconds, chosen.rate)
-                )
+                process = context.Process(target=child, args=(theirs, name, framework, how))
                 process.start()
                 theirs.close()
                 found[name].append(ours.recv())
@@ -303,6 +356,8 @@ def _print(framework: str, found: dict[str, list[Measured]], rate: float) -> Non
             *(shown(lambda m, q=q: at(m.gaps_ms, q), name) for q in (0.5, 0.9, 0.99)),
         ]
         print(f"| {name} | {' | '.join(cells)} |")
+    if CAPTURED in found:
+        return
     print(f"\n### {framework}: a closed loop, answers a second\n")
     print("| watcher | answers | of alone | scored meanwhile | dropped and counted |")
     print("|---|---|---|---|---|")
