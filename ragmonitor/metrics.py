@@ -48,6 +48,8 @@ class Metric:
     buckets: tuple[float, ...]
     derived: bool
     """Computed at each scrape from sums; there is no instrument."""
+    transient: bool
+    """A gauge that is removed once nobody yields it any more."""
 
     @property
     def series(self) -> str:
@@ -79,6 +81,7 @@ def _row(
     merge: Merge = "livemostrecent",
     buckets: tuple[float, ...] = (),
     derived: bool = False,
+    transient: bool = False,
 ) -> str:
     """Add a row, with its labels separated by spaces, and return the metric's name.
 
@@ -95,6 +98,7 @@ def _row(
         merge=merge,
         buckets=buckets,
         derived=derived,
+        transient=transient,
     )
     return name
 
@@ -107,7 +111,7 @@ _amounts = partial(_row, "Time and money", kind="histogram")
 _spending = partial(_row, "Sampling and money")
 _judging = partial(_row, "The judge")
 _versions = partial(_row, "Versions and events")
-_goldens = partial(_row, "Golden questions")
+_goldens = partial(_row, "Golden questions", transient=True)
 _inputs = partial(_row, "What comes in")
 _people = partial(_row, "What people say")
 _operation = partial(_row, "Operation")
@@ -230,7 +234,9 @@ ANSWER_COST_USD: Final = _amounts(
     "model",
     buckets=COST_BUCKETS,
 )
-_good_cost = partial(_row, "Time and money", labels="judge window model", unit="US dollars")
+_good_cost = partial(
+    _row, "Time and money", labels="judge window model", unit="US dollars", transient=True
+)
 COST_PER_GOOD_ANSWER: Final = _good_cost(
     "ragmonitor_cost_per_good_answer_usd",
     "Cost of all answers of the window / answers that claim something, all of it supported; by the "
@@ -413,22 +419,19 @@ SLICE_ALARMS: Final = _alarms(
     "ragmonitor_slice_alarms",
     "Slices of the traffic that have an alarm of their own.",
 )
-_SLICE: Final = "slice judge"
-SLICE_ALARM_ACTIVE: Final = _alarms(
+_slice_alarms = partial(_alarms, labels="slice judge", transient=True)
+SLICE_ALARM_ACTIVE: Final = _slice_alarms(
     "ragmonitor_slice_alarm_active",
     "Whether a slice's alarm on hallucination is raised and not cleared: 0 or 1. Here and below: "
     "only slices with evidence, a hundredth of the threshold or more.",
-    _SLICE,
 )
-SLICE_ALARM_EVIDENCE_SECONDS: Final = _alarms(
+SLICE_ALARM_EVIDENCE_SECONDS: Final = _slice_alarms(
     "ragmonitor_slice_alarm_evidence_seconds",
     "As ragmonitor_alarm_evidence_seconds, of a slice.",
-    _SLICE,
 )
-SLICE_ALARM_OBJECTIVE: Final = _alarms(
+SLICE_ALARM_OBJECTIVE: Final = _slice_alarms(
     "ragmonitor_slice_alarm_objective",
     "The limit of the slice's mean: that of the service, or what was learned of the slice.",
-    _SLICE,
 )
 EARLY_WARNING_EVIDENCE_SECONDS: Final = _alarms(
     "ragmonitor_early_warning_evidence_seconds",
@@ -635,19 +638,17 @@ VERSION_FIRST_SEEN: Final = _versions(
     "by version",
     merge="livemin",
 )
-_PAIR: Final = "by candidate baseline signal judge"
-VERSION_DIFFERENCE: Final = _versions(
+_differences = partial(_versions, labels="by candidate baseline signal judge", transient=True)
+VERSION_DIFFERENCE: Final = _differences(
     "ragmonitor_version_difference",
     "Mean of the newest version less that of its baseline.",
-    _PAIR,
 )
-VERSION_DIFFERENCE_LOWER: Final = _versions(
+VERSION_DIFFERENCE_LOWER: Final = _differences(
     "ragmonitor_version_difference_lower",
     "The lower end of the difference's 95 % confidence sequence, which holds whenever it is read.",
-    _PAIR,
 )
-VERSION_DIFFERENCE_UPPER: Final = _versions(
-    "ragmonitor_version_difference_upper", "The upper end of it.", _PAIR
+VERSION_DIFFERENCE_UPPER: Final = _differences(
+    "ragmonitor_version_difference_upper", "The upper end of it."
 )
 
 
@@ -701,6 +702,7 @@ GOLDEN_ASKS: Final = _goldens(
     "Golden questions asked, by outcome: answered, or why there is no answer.",
     "outcome",
     kind="counter",
+    transient=False,
 )
 GOLDEN_FAULTS: Final = _goldens(
     "ragmonitor_golden_faults",
@@ -722,6 +724,7 @@ PROBE_INTERACTIONS: Final = _goldens(
     "ragmonitor_probe_interactions",
     "Interactions of the application that golden questions caused; they are no traffic.",
     kind="counter",
+    transient=False,
 )
 
 EVENT_TIMESTAMP: Final = _versions(

@@ -57,21 +57,6 @@ _HEXADECIMAL = lazy_pattern("[0-9a-fA-F]{1,32}")
 _EQUAL_WITHIN = 1e-9
 _SERIES = guard.shielded("metrics")
 """Around each series, so that one that cannot be shown does not take the others along."""
-_PASSING = frozenset(
-    name
-    for name, metric in metrics.TABLE.items()
-    if metric.kind == "gauge"
-    and name.startswith(
-        (
-            "ragmonitor_version_difference",
-            "ragmonitor_golden_",
-            "ragmonitor_cost_per",
-            "ragmonitor_slice_alarm_",
-        )
-    )
-)
-"""Gauges of what passes: a comparison of two versions, golden questions that were asked lately,
-what a good answer costs, slices with evidence."""
 _BREAKER_LEVELS = {"closed": 0, "half_open": 1, "open": 2}
 _TOTALS = {
     "answers": metrics.ANSWERS,
@@ -173,7 +158,8 @@ class PrometheusExporter:
         self._checked: Counter[str] = Counter()
         self._plain: dict[tuple[str, tuple[str, ...]], float] = {}
         """Counters that come as plain numbers, as they were last shown."""
-        self._passing: set[tuple[str, tuple[str, ...]]] = set()
+        self._transient: set[tuple[str, tuple[str, ...]]] = set()
+        """Gauges that are removed once they are not shown anew."""
         self._identities: dict[str, tuple[str, str]] = {}
         self._labels = Labels()
         self._instruments = Instruments(
@@ -308,27 +294,28 @@ class PrometheusExporter:
 
     def _show_gauges(self, gauges: Iterable[GaugeValue]) -> None:
         """Show plain gauges, until they are shown anew; of a counter the increase is counted."""
-        passing: set[tuple[str, tuple[str, ...]]] = set()
+        shown: set[tuple[str, tuple[str, ...]]] = set()
         for gauge in gauges:
             with _SERIES:
                 labels = tuple(value for _, value in gauge.labels)
                 key = gauge.name, labels
-                if metrics.TABLE[gauge.name].kind == "counter":
+                metric = metrics.TABLE[gauge.name]
+                if metric.kind == "counter":
                     before = self._plain.get(key, 0.0)
                     self._plain[key] = gauge.value
                     more = gauge.value - (before if before <= gauge.value else 0.0)
                     self._instruments.counter(gauge.name, *labels).inc(more)
                     continue
                 self._instruments.gauge(gauge.name, *labels).set(gauge.value)
-                if gauge.name in _PASSING:
-                    passing.add(key)
-        for name, labels in self._passing - passing:
+                if metric.transient:
+                    shown.add(key)
+        for name, labels in self._transient - shown:
             # What is not compared or asked any more has no number.
             if self._folder is None:
                 self._instruments.remove(name, *labels)
             else:
                 self._instruments.gauge(name, *labels).set(math.nan)
-        self._passing = passing
+        self._transient = shown
 
     def alarm(self, event: AlarmEvent) -> None:
         """Count an alarm that was raised."""
