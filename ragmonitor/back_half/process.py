@@ -270,12 +270,6 @@ class ProcessBackHalf:
 
     # --- the application's side -----------------------------------------------------------------
 
-    @property
-    def helper_pid(self) -> int | None:
-        """Process id of the helper; None: there is none at the moment."""
-        helper = self._helper
-        return None if helper is None else helper.pid
-
     def put(self, finished: Finished) -> None:
         """Take an interaction, or count it as `queue_full`."""
         if self._local is not None:

@@ -97,12 +97,6 @@ class EveryAnswerReader:
         self._batch_s = 0.0
 
     @property
-    def helper_pid(self) -> int | None:
-        """Process id of the helper; None: there is none at the moment."""
-        helper = self._helper
-        return None if helper is None else helper.pid
-
-    @property
     def max_waiting(self) -> int:
         """Answers that may wait for their turn, by how long the last batch took."""
         turns = MAX_WAIT_S / max(self._batch_s, MAX_WAIT_S / 1_000)

@@ -217,11 +217,6 @@ def support_of(model: str, api_base: str | None) -> ModelSupport:
     return _found.setdefault((model, api_base), ModelSupport())
 
 
-def forget_support() -> None:
-    """Forget what models support: another server may answer at an address."""
-    _found.clear()
-
-
 @dataclass(slots=True, kw_only=True, weakref_slot=True)
 class Provider:
     """Calls one model; safe to use from several tasks and loops."""

@@ -32,7 +32,7 @@ def wsgi(environ, start_response):
     with monitor.interaction(query="How heavy may a parcel be?") as i:
         i.retrieved(["A parcel may weigh 40 kg."])
         i.answered("A parcel may weigh 40 kg.")
-    body = f"{os.getpid()} {monitor._back.helper_pid or 0}".encode()
+    body = f"{os.getpid()} {getattr(monitor._back._helper, 'pid', 0)}".encode()
     start_response("200 OK", [("Content-Length", str(len(body)))])
     return [body]
 """

@@ -44,6 +44,7 @@ from ragmonitor.records import AlarmEvent, Cause, Chunk, Interaction
 from ragmonitor.settings import Settings
 from ragmonitor.testing import ListExporter
 from ragmonitor_langchain import RagMonitorHandler
+from tests.support.helper_pids import helper_pid
 from tests.support.prometheus_server import free_port
 from tests.support.scrape import outcomes, total
 from tests.support.scripts import run_python
@@ -375,7 +376,7 @@ def test_monitors_whose_helper_dies_share_the_next_one():
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
         back = (first._back, second._back)
-        until("both have another", lambda: all(b.helper_pid not in {None, pid} for b in back))
+        until("both have another", lambda: all(helper_pid(b) not in {None, pid} for b in back))
         successor = HELPER.pid
         for each in (first, second):
             answer(each)
@@ -437,7 +438,7 @@ def test_an_end_before_the_helper_works_waits_for_none(monkeypatch, tmp_path, ca
         answer(monitor)
     monitor.event("reindexed")
     monitor.feedback(monitor.current_id(), value=True)
-    until("it is started", lambda: monitor._back.helper_pid)
+    until("it is started", lambda: helper_pid(monitor._back))
     assert monitor.close(600)
     assert sums(monitor) == (3.0, Counter(scored=3))
     assert not total(monitor.registry, "ragmonitor_dropped_total")
@@ -452,7 +453,7 @@ def test_a_judge_is_not_imported_for_an_end_before_the_helper_works(monkeypatch)
     budget = Budget(calls_per_day=10)
     monitor = Monitor(**QUIET, worker="process", judge="openai/m", budget=budget)
     answer(monitor)
-    until("it is started", lambda: monitor._back.helper_pid)
+    until("it is started", lambda: helper_pid(monitor._back))
     thread = monitor._back._thread
     assert not monitor.close(0.2)
     thread.join(60)

@@ -10,9 +10,9 @@ from ragmonitor import Budget, Cause, ExportSettings, JudgeSettings, Monitor, Sc
 from ragmonitor.evaluators import table
 from ragmonitor.guard import errors
 from ragmonitor.judges import LlmJudge
-from ragmonitor.judges.provider import forget_support
 from ragmonitor.records import JudgeIdentity
 from ragmonitor.testing import ListExporter, ScriptedJudge
+from tests.support.judge_caches import forget_support
 from tests.support.openai_server import OpenAiServer, Reply, refused, truthful
 from tests.support.scrape import outcomes, total
 from tests.support.settings import merged

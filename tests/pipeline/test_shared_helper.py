@@ -25,6 +25,7 @@ from ragmonitor.back_half.process_identity import ProcessIdentity, leader
 from ragmonitor.back_half.shared_helper import SharedHelper
 from ragmonitor.settings import Settings
 from tests.pipeline.test_helper_process import answer, is_alive, sums
+from tests.support.helper_pids import helper_pid
 from tests.support.scripts import run_python
 from tests.support.waiting import until
 
@@ -37,6 +38,7 @@ WORKER = """
 import json, os, sys, time
 from ragmonitor import Monitor
 from tests.pipeline.test_helper_process import answer, sums
+from tests.support.helper_pids import helper_pid
 
 monitor = Monitor("t", worker="shared", server=False, capture=json.loads(os.environ["CAPTURE"]))
 for line in sys.stdin:
@@ -50,7 +52,7 @@ for line in sys.stdin:
     elif name == "close":
         told = monitor.close(60)
     elif name == "pid":
-        told = monitor._back.helper_pid
+        told = helper_pid(monitor._back)
     elif name == "open":
         told = len(monitor._back._helper.open)
     elif name == "sums":
@@ -258,11 +260,12 @@ import os, signal, sys, time
 from ragmonitor import Monitor
 from ragmonitor.back_half import shared_helper
 from tests.pipeline.test_helper_process import answer
+from tests.support.helper_pids import helper_pid
 shared_helper.GRACE_S = 2.0  # the parent, which runs the same interpreter, lives on
 monitor = Monitor("t", worker="shared", server=False)
 answer(monitor)
 assert monitor.flush(60)
-print(monitor._back.helper_pid, flush=True)
+print(helper_pid(monitor._back), flush=True)
 {ENDS[end]}
 """
     process = subprocess.Popen(
@@ -301,11 +304,11 @@ def test_what_a_killed_helper_leaves_behind_is_removed(folder, monkeypatch):
     with Monitor("t", worker="shared", server=False) as monitor:
         answer(monitor)
         assert monitor.flush(60)
-        pid = monitor._back.helper_pid
+        pid = helper_pid(monitor._back)
         assert not dead.exists()
         (kept,) = users.iterdir()
         os.kill(pid, signal.SIGKILL)
-        until("there is another", lambda: monitor._back.helper_pid not in {None, pid})
+        until("there is another", lambda: helper_pid(monitor._back) not in {None, pid})
         answer(monitor)
         assert monitor.flush(60)
         assert [*users.iterdir()] == [kept]
@@ -326,7 +329,7 @@ def test_without_a_private_folder_a_process_has_a_helper_of_its_own(
     ):
         answer(monitor)
         assert monitor.flush(60)
-        assert monitor._back.helper_pid == HELPER.pid is not None
+        assert helper_pid(monitor._back) == HELPER.pid is not None
         assert sums(monitor) == (1.0, Counter(scored=1))
     assert sum("a helper of its own" in each.getMessage() for each in caplog.records) == 1
 
@@ -339,7 +342,7 @@ def test_hashes_with_a_key_of_each_process_are_not_mixed(caplog):
     ):
         answer(monitor)
         assert monitor.flush(60)
-        assert monitor._back.helper_pid == HELPER.pid is not None
+        assert helper_pid(monitor._back) == HELPER.pid is not None
     assert "without content.hash_key" in caplog.text
 
 
@@ -412,7 +415,7 @@ def test_monitors_with_other_settings_are_counted_apart():
             for _ in range(n):
                 answer(monitor)
             assert monitor.flush(60)
-        assert first._back.helper_pid == second._back.helper_pid
+        assert helper_pid(first._back) == helper_pid(second._back)
         assert sums(first) == (2.0, Counter(scored=2))
         assert sums(second) == (3.0, Counter(scored=3))
 

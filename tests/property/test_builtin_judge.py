@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmonitor.judges.builtin import BuiltinJudge, assess, passage_index
-from ragmonitor.judges.builtin.passage_index import clear_kept, kept_reading, read_chunk
+from ragmonitor.judges.builtin.passage_index import kept_reading, read_chunk
 from ragmonitor.judges.builtin.speech_act_phrases import REFUSALS
 from ragmonitor.judges.builtin.speech_acts import may_refuse
 from ragmonitor.judges.builtin.text_terms import (
@@ -22,6 +22,7 @@ from ragmonitor.judges.builtin.text_terms import (
 )
 from ragmonitor.judges.sentences import split
 from ragmonitor.records import Chunk, Interaction, Verdict
+from tests.support.judge_caches import clear_kept
 
 VOCABULARY = """
     the a tower river Berlin Paris 1889 330 metres km 3.5 million not never five twenty-five April

@@ -90,13 +90,6 @@ def _is_small(chunk: str) -> bool:
 
 kept_reading = lru_cache(maxsize=MAX_KEPT_CHUNKS)(read_chunk)
 """Returns what `read_chunk` returns, or has returned."""
-_CLEARED: Final = [kept_reading.cache_clear]
-
-
-def clear_kept() -> None:
-    """Forget what is kept of chunks and passages, so that the next answer is read from nothing."""
-    for clear in _CLEARED:
-        clear()
 
 
 @dataclass(slots=True)
@@ -267,7 +260,6 @@ class PassageIndex:
 def _kept(read: Callable[[str], _Value]) -> Callable[[str], _Value]:
     """Keep what is read of short passages: as with chunks, the same few are asked for again."""
     kept = lru_cache(maxsize=MAX_KEPT_PASSAGES)(read)
-    _CLEARED.append(kept.cache_clear)
 
     @wraps(read)
     def kept_or_read(text: str) -> _Value:

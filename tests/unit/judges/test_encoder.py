@@ -13,6 +13,7 @@ from ragmonitor.errors import JudgeError, MissingExtraError
 from ragmonitor.judges.encoder import EncoderJudge, _labels
 from ragmonitor.records import Cause, Verdict
 from ragmonitor.testing import ListExporter
+from tests.support.helper_pids import helper_pid
 from tests.support.stories import interaction
 
 VOCABULARY = (
@@ -337,7 +338,7 @@ def test_a_monitor_has_it_read_every_answer_apart_and_so_has_a_forked_child(toke
         (report,) = reports.reports
         assert report.judge.name == f"builtin:{tokens}"
         assert [s.words for s in report.assessment.sentences] == [(), ("purple",)]
-        helper = monitor._back.worker._reader.helper_pid
+        helper = helper_pid(monitor._back.worker._reader)
         child = os.fork()
         if child == 0:
             code = 1
@@ -346,7 +347,7 @@ def test_a_monitor_has_it_read_every_answer_apart_and_so_has_a_forked_child(toke
                 monitor.observe(told(ANSWER))
                 is_flushed = monitor.flush(120)
                 names = [each.judge.name for each in reports.reports]
-                is_apart = monitor._back.worker._reader.helper_pid not in {None, helper}
+                is_apart = helper_pid(monitor._back.worker._reader) not in {None, helper}
                 code = 0 if is_flushed and is_apart and names == [report.judge.name] else 2
                 monitor.close(5)
             finally:

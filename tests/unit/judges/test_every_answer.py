@@ -13,6 +13,7 @@ from ragmonitor.errors import JudgeError, MissingExtraError
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.judges.every_answer import MAX_STARTS, EveryAnswerReader
 from ragmonitor.records import Cause
+from tests.support.helper_pids import helper_pid
 from tests.support.stories import interaction
 
 ANSWERS = [interaction(answer=f"The tower is {n} m tall.", id=str(n)) for n in range(3)]
@@ -84,9 +85,9 @@ async def causes(reader, *answers):
 async def test_a_batch_is_read_in_a_helper_under_its_own_name(reader):
     """The answers in their order; the name says who reads, and that it reads all of them."""
     made = reader()
-    assert made.helper_pid is None
+    assert helper_pid(made) is None
     found = await read(made, *ANSWERS)
-    assert made.helper_pid not in {None, os.getpid()}
+    assert helper_pid(made) not in {None, os.getpid()}
     assert {f.judge.name for f in found} == {"builtin:tiny"}
     expected = [BuiltinJudge().read(each).sentences for each in ANSWERS]
     assert [f.sentences for f in found] == expected
@@ -96,7 +97,7 @@ async def test_what_cannot_be_sent_is_read_on_a_thread(reader):
     """An object with a lock, say."""
     made = reader(Here())
     assert await causes(made, "It is tall.", "late") == [None, Cause.JUDGE_TIMEOUT]
-    assert made.helper_pid is None
+    assert helper_pid(made) is None
 
 
 async def test_a_batch_that_takes_too_long_is_left_alone(reader):
@@ -131,7 +132,7 @@ async def test_a_model_that_cannot_be_loaded_is_said_once(reader, caplog):
     (record,) = caplog.records
     assert "pip install 'ragmonitor[encoder]'" in record.getMessage()
     assert "judge.builtin" in record.getMessage()
-    assert made.helper_pid is None
+    assert helper_pid(made) is None
 
 
 async def test_a_helper_that_dies_has_a_successor(reader):
@@ -149,9 +150,9 @@ async def test_an_answer_that_it_fails_on_costs_its_batch_alone(reader):
     """The helper lives on."""
     made = reader()
     assert await causes(made, "raise", "It is tall.") == [Cause.JUDGE_ERROR] * 2
-    pid = made.helper_pid
+    pid = helper_pid(made)
     assert await causes(made, "It is tall.") == [None]
-    assert made.helper_pid == pid
+    assert helper_pid(made) == pid
 
 
 async def test_answers_that_would_wait_too_long_are_counted_by_how_long_a_batch_takes(reader):
@@ -177,16 +178,16 @@ def test_a_forked_child_has_a_helper_of_its_own(reader):
     """As gunicorn forks with the application preloaded; the parent's goes on."""
     made = reader()
     asyncio.run(read(made, *ANSWERS))
-    pid = made.helper_pid
+    pid = helper_pid(made)
     child = os.fork()
     if child == 0:
         code = 1
         try:
             found = asyncio.run(causes(made, "It is tall."))
-            code = 0 if found == [None] and made.helper_pid not in {None, pid} else 2
+            code = 0 if found == [None] and helper_pid(made) not in {None, pid} else 2
             made.stop()
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert asyncio.run(causes(made, "It is tall.")) == [None]
-    assert made.helper_pid == pid
+    assert helper_pid(made) == pid

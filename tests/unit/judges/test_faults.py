@@ -8,7 +8,7 @@ import pytest
 
 from ragmonitor.errors import JudgeError
 from ragmonitor.judges.llm import LlmJudge
-from ragmonitor.judges.provider import forget_support
+from tests.support.judge_caches import forget_support
 from tests.support.openai_server import (
     OpenAiServer,
     dripping,

@@ -14,9 +14,9 @@ from ragmonitor.errors import JudgeError
 from ragmonitor.judges import FunctionJudge, LlmJudge
 from ragmonitor.judges.bounded_replies import MAX_REPLY_BYTES
 from ragmonitor.judges.litellm_embedding import LitellmEmbedding
-from ragmonitor.judges.provider import forget_support
 from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.records import Cause
+from tests.support.judge_caches import forget_support
 from tests.support.openai_server import OpenAiServer, Reply, refused, truthful
 from tests.support.stories import interaction
 

@@ -21,9 +21,9 @@ from ragmonitor.errors import JudgeError
 from ragmonitor.judges.builtin import BuiltinJudge
 from ragmonitor.judges.judge_prompts import SYSTEM, Section, compose, write_prompt
 from ragmonitor.judges.llm import LlmJudge
-from ragmonitor.judges.provider import forget_support
 from ragmonitor.judges.sentences import language, split
 from ragmonitor.records import Cause, Chunk, Interaction, Verdict
+from tests.support.judge_caches import forget_support
 from tests.support.openai_server import OpenAiServer, read_prompt, truthful
 
 LINES = Path(__file__).with_name("injections.jsonl").read_text("utf-8").split("\n")

@@ -27,6 +27,7 @@ from ragmonitor.judges.sentences import language, split
 from ragmonitor.records import Cause, Chunk, Interaction
 from tests.support.counting import counted
 from tests.support.hostile_texts import SHAPES, WRITERS, Texts, texts
+from tests.support.judge_caches import clear_kept
 from tests.support.timing import grows_at_most
 
 SMALL, BIG = 300, 1_200
@@ -81,7 +82,7 @@ def work(texts: Texts, *, with_reference: bool = False) -> int:
     """Return how many lines are run to read texts."""
     query, chunks, answer = texts
     judge = BuiltinJudge(Limits(max_cpu_s=1e9))  # counting is slow
-    passage_index.clear_kept()
+    clear_kept()
     with counted("judges") as count:
         judge.read(interaction(query, chunks, answer, answer if with_reference else ""))
     return count[0]

@@ -14,10 +14,10 @@ from ragmonitor.judges import llm
 from ragmonitor.judges.cache import AssessmentCache
 from ragmonitor.judges.judge_prompts import SCHEMA, SYSTEM, strict_messages, write_prompt
 from ragmonitor.judges.llm import MAX_CALLS, TOKENS_PER_CALL, LlmJudge
-from ragmonitor.judges.provider import forget_support
 from ragmonitor.protocols import Judge
 from ragmonitor.records import Cause, Chunk, Interaction, Verdict
 from ragmonitor.testing import ManualClock
+from tests.support.judge_caches import forget_support
 from tests.support.openai_server import (
     OpenAiServer,
     Reply,

@@ -8,6 +8,7 @@ import pytest
 from ragmonitor.judges.builtin import assess, passage_index
 from ragmonitor.judges.builtin.structured import formats
 from ragmonitor.records import SentenceVerdict, Verdict
+from tests.support.judge_caches import clear_kept
 from tests.support.scripts import ROOT
 from tests.support.structured import Case, assessed, cases, is_flagged, names_field
 
@@ -187,9 +188,9 @@ def test_answers_without_structured_chunks_are_read_as_before(monkeypatch: pytes
     assert len(rows) > 0.98 * len(every)  # they are prose indeed
     after = read()
     monkeypatch.setattr(passage_index, "structured", lambda chunk: None)
-    passage_index.clear_kept()
+    clear_kept()
     assert read() == after
-    passage_index.clear_kept()
+    clear_kept()
 
 
 def test_what_prose_says_is_not_held_against_a_table():
