@@ -8,7 +8,6 @@ import os
 import pickle
 import signal
 import socket
-import struct
 import threading
 import time
 from collections import Counter, deque
@@ -27,9 +26,9 @@ from ragmonitor import guard, imports, wire
 from ragmonitor.apart import EXECUTOR
 from ragmonitor.back_half.link import Link, LinkError
 from ragmonitor.back_half.local import LocalBackHalf
-from ragmonitor.back_half.process_identity import ProcessIdentity
+from ragmonitor.back_half.process_identity import ProcessIdentity, peer_of
 from ragmonitor.back_half.setup import HostExporter, Setup
-from ragmonitor.back_half.shared_helper import remove
+from ragmonitor.back_half.shared_helper import keep_fresh, remove
 from ragmonitor.errors import RagMonitorError
 from ragmonitor.export import NewestReports, OtelExporter
 from ragmonitor.feedback import JoinedFeedback
@@ -181,7 +180,8 @@ class _Work:
             ],
             is_apart=True,
         )
-        self.back.meters.number(setup.number)
+        if not is_shared:  # else those of other processes have numbers of their own
+            self.back.meters.number(setup.number)
 
     def lose(self, reason: str, n: int) -> None:
         """Count what did not arrive."""
@@ -624,14 +624,16 @@ def main_of_all(
         with socket.socket(fileno=listener) as listening:
             os.set_inheritable(lock, False)
             listening.set_inheritable(False)
-            _serve_all(listening, parent, grace_s)
+            _serve_all(listening, parent, grace_s, partial(keep_fresh, Path(folder), lock))
     finally:
-        remove(Path(folder))
+        remove(Path(folder), lock)
         os.close(lock)
         os._exit(0)
 
 
-def _serve_all(listening: socket.socket, parent: ProcessIdentity, grace_s: float) -> None:
+def _serve_all(
+    listening: socket.socket, parent: ProcessIdentity, grace_s: float, look: Callable[[], None]
+) -> None:
     """Serve workers until none is left."""
     common = _Common(grace_s)
     listening.settimeout(LOOK_S)
@@ -639,6 +641,7 @@ def _serve_all(listening: socket.socket, parent: ProcessIdentity, grace_s: float
     while True:
         with contained("worker"):
             _accept(listening, common)
+        look()
         if common.lives():
             last_s = time.monotonic()
         elif time.monotonic() - last_s > grace_s or not parent.runs:
@@ -671,9 +674,7 @@ class _Common:
     def accept(self, accepted: socket.socket) -> None:
         """Serve one more monitor, unless it is another user's."""
         accepted.settimeout(None)
-        form = "3i"
-        found = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(form))
-        pid, user, _ = struct.unpack(form, found)
+        pid, user = peer_of(accepted)
         worker = ProcessIdentity.of(pid)
         with accepted:
             if worker is not None and user == os.geteuid():

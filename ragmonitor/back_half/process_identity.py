@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import struct
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
@@ -43,15 +45,37 @@ def leader() -> ProcessIdentity | None:
     """Return the process that started all workers of this application; None: it cannot be known.
 
     It is the parent, if that runs the same interpreter, as the first process of a pre-fork server
-    does. Else (a shell, an init system, a parent of another user) it is this process itself.
+    does. Else (a shell, an init system) it is this process itself.
     """
     parent = os.getppid()
-    with suppress(OSError):
-        if Path(f"/proc/{parent}/exe").samefile("/proc/self/exe"):
-            found = ProcessIdentity.of(parent)
-            if found is not None and os.getppid() == parent:
-                return found
+    if _runs_the_same(parent):
+        found = ProcessIdentity.of(parent)
+        if found is not None and os.getppid() == parent:
+            return found
     return ProcessIdentity.of(os.getpid())
+
+
+def _runs_the_same(parent: int) -> bool:
+    """Return whether a process runs the interpreter that this one runs."""
+    try:
+        return Path(f"/proc/{parent}/exe").samefile("/proc/self/exe")
+    except PermissionError:
+        # Of another user, as the first process of a server is whose workers give up root: its
+        # children have its command line.
+        with suppress(OSError):
+            lines = {Path(f"/proc/{each}/cmdline").read_bytes() for each in (parent, "self")}
+            return len(lines) == 1
+    except OSError:  # it has ended
+        pass
+    return False
+
+
+def peer_of(one: socket.socket) -> tuple[int, int]:
+    """Return the process id and the user of the other end of a Unix socket."""
+    form = "3i"
+    found = one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(form))
+    pid, user, _ = struct.unpack(form, found)
+    return pid, user
 
 
 def is_supported() -> bool:

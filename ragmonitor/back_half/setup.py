@@ -26,6 +26,11 @@ _OPTIONAL = ("alarm", "snapshot", "feedback")
 """The methods of `AlarmListener`, `SnapshotListener` and `FeedbackListener`."""
 _OBJECTS = ("custom_provider_map", "custom_prompt_dict")
 """Of litellm: what an application puts there works in its own process only."""
+_GREENLETS = (
+    ("gevent.monkey", "is_module_patched", "threading"),
+    ("eventlet.patcher", "is_monkey_patched", "thread"),
+)
+"""Where and how to ask whether threads were replaced, and not only a module was imported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +120,13 @@ def _is_ours(entry: Entry) -> bool:
 
 def reason_to_stay_now() -> str:
     """Return why the work has to stay, as the application is when the helper is to start."""
+    for name, asked, module in _GREENLETS:
+        is_patched = getattr(sys.modules.get(name), asked, None)
+        if is_patched is not None and is_patched(module):
+            return (
+                f"{name.partition('.')[0]} has replaced threads and sockets, with which no helper "
+                "process can be served; workers with threads (gthread) have one"
+            )
     litellm = sys.modules.get("litellm")
     for name in _OBJECTS:
         if getattr(litellm, name, None):

@@ -7,6 +7,7 @@ Whoever holds the lock in it is the helper, or starts it; the kernel releases it
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import pickle
@@ -17,8 +18,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +27,7 @@ from typing import Any, Final
 from pydantic import BaseModel, SecretBytes, SecretStr
 
 from ragmonitor.back_half.helper_process import NICENESS
-from ragmonitor.back_half.process_identity import ProcessIdentity, leader
+from ragmonitor.back_half.process_identity import ProcessIdentity, leader, peer_of
 from ragmonitor.export.content import package_version
 from ragmonitor.forks import survive_forks, without_forks
 from ragmonitor.guard import shielded
@@ -41,6 +42,10 @@ ANSWER_S: Final = 60.0
 BACKLOG: Final = 128
 MAX_PATH_BYTES: Final = 107
 """Of the name of a Unix socket; the system's own limit."""
+FRESH_S: Final = 3_600.0
+"""Programs that tidy up folders for temporary files remove what is some days old."""
+_NO_ROOM: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Of this process, for now."""
 _LOOK_S = 0.05
 
 # As in `helper_process`; the first process ends at once, so that the helper is nobody's child: no
@@ -74,7 +79,9 @@ class SharedHelper:
         self.key = _hash((settings, more))
         """Of the settings."""
         environment = dict(os.environ)
-        path, folder = tuple(sys.path), os.fspath(Path.cwd())
+        path, folder = tuple(sys.path), ""
+        with suppress(FileNotFoundError):  # an older release's, which was removed
+            folder = os.fspath(Path.cwd())
         self._place = _hash((package_version(), sys.executable, path, folder, environment))
         self._lock = threading.Lock()
         self._leader: ProcessIdentity | None = None
@@ -94,8 +101,8 @@ class SharedHelper:
         """
         until = time.monotonic() + ANSWER_S
         while not is_given_up() and time.monotonic() < until:
-            folder, parent = self._folder()
             with suppress(FileNotFoundError):  # the one before has just taken its folder away
+                folder, parent = self._folder()
                 is_ours = self._start_if_none(folder, parent)
                 reached = self._reach(folder / SOCKET, is_given_up, until)
                 if reached is not None:
@@ -106,27 +113,28 @@ class SharedHelper:
         raise OSError("the helper process of all workers does not answer")
 
     def _folder(self) -> tuple[Path, ProcessIdentity]:
-        """Return the folder that all look into. Raises `UnsharableError`."""
+        """Return the folder that all look into. Raises `UnsharableError`, `FileNotFoundError`."""
         # A child that is forked later looks where its parent did.
         self._leader = parent = self._leader or leader()
         if parent is None:
             raise UnsharableError("/proc does not say who started this process")
-        users = Path(tempfile.gettempdir()) / f"ragmonitor-helpers-{os.geteuid()}"
+        with _or_unsharable():
+            users = Path(tempfile.gettempdir()) / f"ragmonitor-helpers-{os.geteuid()}"
+            _make_private(users)
         folder = users / f"{parent.pid}-{parent.started}-{self._place}"
         if len(os.fsencode(folder / SOCKET)) > MAX_PATH_BYTES:
             raise UnsharableError("the folder for temporary files has too long a name for a socket")
-        try:
-            for each in (users, folder):
-                each.mkdir(0o700, exist_ok=True)
-                _check_private(each)
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise UnsharableError(f"there is no private folder for a socket: {error}") from error
+        with _or_unsharable(FileNotFoundError):
+            _make_private(folder)
         return folder, parent
 
     def _start_if_none(self, folder: Path, parent: ProcessIdentity) -> bool:
-        """Start a helper, unless one lives or is being started. Raises `OSError`.
+        """Start a helper, unless one lives or is being started.
+
+        Raises:
+            UnsharableError: There is no place for its files.
+            FileNotFoundError: The folder is gone.
+            OSError: It cannot be started.
 
         Returns:
             Whether one was started.
@@ -134,14 +142,16 @@ class SharedHelper:
         with self._lock:
             try:
                 with without_forks():
-                    lock = _locked(folder / LOCK)
+                    with _or_unsharable(FileNotFoundError):
+                        lock = _locked(folder / LOCK)
                     if lock is None:
                         return False
                     try:
                         with socket.socket(socket.AF_UNIX) as listener:
                             self._held = lock, listener.fileno()
-                            (folder / SOCKET).unlink(missing_ok=True)
-                            listener.bind(os.fspath(folder / SOCKET))
+                            with _or_unsharable(FileNotFoundError):
+                                (folder / SOCKET).unlink(missing_ok=True)
+                                listener.bind(os.fspath(folder / SOCKET))
                             listener.listen(BACKLOG)
                             process = _launched(lock, listener.fileno(), folder, parent)
                     finally:
@@ -162,6 +172,8 @@ class SharedHelper:
             one.settimeout(1.0)
             one.connect(os.fspath(name))
             one.settimeout(None)
+            if peer_of(one)[1] != os.geteuid():
+                raise UnsharableError("another user listens in the folder for temporary files")
         except (ConnectionError, TimeoutError, BlockingIOError):
             one.close()
             return None
@@ -202,16 +214,17 @@ def _launched(
     lock: int, listener: int, folder: Path, parent: ProcessIdentity
 ) -> subprocess.Popen[bytes]:
     """Start the process; it has read its standard input when this returns, or is gone."""
-    process = subprocess.Popen(  # noqa: S603 - ourselves
-        [
-            *(sys.executable, "-I", "-c"),
-            _BOOTSTRAP.format(niceness=NICENESS, lock=lock, listener=listener),
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        pass_fds=(lock, listener),
-    )
+    script = _BOOTSTRAP.format(niceness=NICENESS, lock=lock, listener=listener)
+    try:
+        process = subprocess.Popen(  # noqa: S603 - ourselves
+            [sys.executable, "-I", "-c", script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(lock, listener),
+        )
+    except FileNotFoundError as error:  # which here is no folder that was taken away
+        raise OSError(f"the interpreter is gone: {error}") from error
     told = pickle.dumps((sys.path, (os.fspath(folder), parent, GRACE_S)))
     assert process.stdin is not None  # noqa: S101 - it is a pipe
     with suppress(OSError), process.stdin as pipe:
@@ -238,8 +251,22 @@ def _locked(file: Path) -> int | None:
     return None
 
 
-def _check_private(folder: Path) -> None:
-    """Raise `PermissionError` unless a folder is this user's, and nobody else may enter it."""
+@contextmanager
+def _or_unsharable(*others: type[OSError]) -> Iterator[None]:
+    """Have a file system that does not allow it mean that no helper is shared here."""
+    try:
+        yield
+    except others:
+        raise
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise
+        raise UnsharableError(f"there is no private folder for a socket: {error}") from error
+
+
+def _make_private(folder: Path) -> None:
+    """Make a folder if there is none; raise `OSError` unless it is this user's alone."""
+    folder.mkdir(0o700, exist_ok=True)
     found = folder.lstat()
     is_private = found.st_uid == os.geteuid() and not found.st_mode & 0o077
     if not stat.S_ISDIR(found.st_mode) or not is_private:
@@ -258,17 +285,26 @@ def remove_stale(users: Path) -> None:
                 lock = _locked(folder / LOCK)
                 if lock is not None:
                     try:
-                        remove(folder)
+                        remove(folder, lock)
                     finally:
                         os.close(lock)
 
 
-def remove(folder: Path) -> None:
-    """Remove a folder; its lock is held, and goes last."""
+def remove(folder: Path, lock: int) -> None:
+    """Remove a folder whose lock is held, and goes last; not that of another process."""
     with suppress(OSError):
-        (folder / SOCKET).unlink(missing_ok=True)
-        (folder / LOCK).unlink(missing_ok=True)
-        folder.rmdir()
+        if os.path.samestat(os.fstat(lock), (folder / LOCK).lstat()):
+            (folder / SOCKET).unlink(missing_ok=True)
+            (folder / LOCK).unlink()
+            folder.rmdir()
+
+
+def keep_fresh(folder: Path, lock: int) -> None:
+    """Give what a helper needs the time of now if it is old: whoever tidies up looks at that."""
+    with suppress(OSError):
+        if abs(time.time() - os.fstat(lock).st_mtime) > FRESH_S:
+            for each in (lock, folder / SOCKET, folder, folder.parent):
+                os.utime(each)
 
 
 def _hash(parts: object) -> str:

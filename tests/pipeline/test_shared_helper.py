@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,10 +24,12 @@ from ragmonitor.back_half import shared_helper
 from ragmonitor.back_half.helper_process import HELPER
 from ragmonitor.back_half.link import Link, LinkError
 from ragmonitor.back_half.process_identity import ProcessIdentity, leader
-from ragmonitor.back_half.shared_helper import SharedHelper
+from ragmonitor.back_half.shared_helper import SharedHelper, UnsharableError
 from ragmonitor.settings import Settings
 from tests.pipeline.test_helper_process import answer, is_alive, sums
 from tests.support.helper_pids import helper_pid
+from tests.support.prometheus_server import free_port
+from tests.support.scrape import scrape
 from tests.support.scripts import run_python
 from tests.support.waiting import until
 
@@ -314,15 +318,25 @@ def test_what_a_killed_helper_leaves_behind_is_removed(folder, monkeypatch):
         assert [*users.iterdir()] == [kept]
 
 
-@pytest.mark.parametrize("spoil", ["mode", "name"])
+@pytest.mark.parametrize("spoil", ["mode", "link", "name", "gone", "lock", "socket"])
 def test_without_a_private_folder_a_process_has_a_helper_of_its_own(
     folder, monkeypatch, caplog, spoil
 ):
     """One line of the log says why."""
-    where = folder / ("x" * 90 if spoil == "name" else "")
+    where = folder / {"name": "x" * 90, "gone": "gone"}.get(spoil, "")
+    if spoil == "name":
+        where.mkdir()
     monkeypatch.setattr(shared_helper.tempfile, "tempdir", str(where))
+    users = folder / f"ragmonitor-helpers-{os.geteuid()}"
     if spoil == "mode":
-        (folder / f"ragmonitor-helpers-{os.geteuid()}").mkdir(0o755)
+        users.mkdir(0o755)
+    elif spoil == "link":
+        (folder / "other").mkdir(0o700)
+        users.symlink_to(folder / "other")
+    elif spoil in ("lock", "socket"):  # what cannot be made is a folder already
+        shared = Monitor("t", worker="shared", server=False)._back._shared
+        assert shared is not None
+        (shared._folder()[0] / spoil).mkdir()
     with (
         caplog.at_level(logging.INFO, "ragmonitor"),
         Monitor("t", worker="shared", server=False) as monitor,
@@ -332,6 +346,91 @@ def test_without_a_private_folder_a_process_has_a_helper_of_its_own(
         assert helper_pid(monitor._back) == HELPER.pid is not None
         assert sums(monitor) == (1.0, Counter(scored=1))
     assert sum("a helper of its own" in each.getMessage() for each in caplog.records) == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_a_socket_of_another_user_is_not_talked_to(folder, monkeypatch):
+    """Where others may rename folders they can put one there, whatever was checked before."""
+    monkeypatch.setattr(shared_helper.tempfile, "tempdir", str(folder))
+    shared = SharedHelper(Settings.load(service="x"), ())
+    place, _ = shared._folder()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place / "socket"))
+        os.seteuid(65_534)
+        try:
+            listener.listen()
+        finally:
+            os.seteuid(0)
+        lock = shared_helper._locked(place / "lock")
+        assert lock is not None
+        with os.fdopen(lock), pytest.raises(UnsharableError, match="another user"):
+            shared.connect(lambda: False)
+
+
+def test_an_interpreter_that_is_gone_is_no_reason_to_wait(folder, monkeypatch):
+    """It was replaced by another release's, say: the error names it, at once."""
+    monkeypatch.setattr(shared_helper.tempfile, "tempdir", str(folder))
+    monkeypatch.setattr(shared_helper.sys, "executable", str(folder / "python3"))
+    tries = iter([False] * 5)
+    with pytest.raises(OSError, match="the interpreter is gone"):
+        SharedHelper(Settings.load(service="x"), ()).connect(lambda: next(tries))
+
+
+def test_an_application_whose_working_folder_was_removed_starts(tmp_path):
+    """A release's folder is removed while its workers are still replaced."""
+    script = """
+        import os, shutil
+        from ragmonitor import Monitor
+        from tests.pipeline.test_helper_process import answer
+        os.mkdir("release")
+        os.chdir("release")
+        os.rmdir("../release")
+        with Monitor("t", worker="shared", server=False) as monitor:
+            answer(monitor)
+            assert monitor.flush(60)
+            print(monitor._back._local is None)
+    """
+    root = str(Path(__file__).parents[2])
+    assert run_python(script, tmp_path, PYTHONPATH=root).split() == ["True"]
+
+
+def test_settings_that_changed_are_served_in_the_place_of_those_before():
+    """Workers that are replaced after a reload share their helper with the last of the old ones."""
+    port = free_port()
+    server, url = {"port": port}, f"http://127.0.0.1:{port}/metrics"
+
+    def served() -> float:
+        return sum(each.value for each in scrape(url)["ragmonitor_interactions_total"])
+
+    with Monitor("t", worker="shared", server=server) as old:
+        answer(old)
+        assert old.flush(60)
+        until("it is served", lambda: served() == 1)
+        with Monitor("t", worker="shared", server=server, capture={"queue_size": 77}) as new:
+            for _ in range(3):
+                answer(new)
+            assert new.flush(60)
+            assert helper_pid(new._back) == helper_pid(old._back)
+            until("it has taken the place", lambda: served() == 3)
+
+
+def test_files_that_others_have_tidied_away_are_not_those_of_the_next_helper(folder, monkeypatch):
+    """A helper keeps its files young; and at its end it removes none that is another's."""
+    monkeypatch.setattr(shared_helper.tempfile, "tempdir", str(folder))
+    with Monitor("t", worker="shared", server=False) as monitor:
+        answer(monitor)
+        assert monitor.flush(60)
+        (place,) = (folder / f"ragmonitor-helpers-{os.geteuid()}").iterdir()
+        old = place / "socket", place, place / "lock"
+        for each in old:
+            os.utime(each, (0, 0))
+        until("they are young", lambda: all(each.stat().st_mtime for each in old))
+        for name in ("lock", "socket"):
+            (place / name).unlink()
+            (place / name).touch()
+        pid = helper_pid(monitor._back)
+    until("it has ended", lambda: not is_alive(pid))
+    assert sorted(each.name for each in place.iterdir()) == ["lock", "socket"]
 
 
 def test_hashes_with_a_key_of_each_process_are_not_mixed(caplog):
@@ -474,3 +573,24 @@ def test_what_is_buffered_for_a_process_that_does_not_read_is_bounded():
     until("there is room", lambda: link.send("told", b"x" * 1_000) is None)
     link.close()
     theirs.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [("gevent.monkey", "is_module_patched"), ("eventlet.patcher", "is_monkey_patched")],
+)
+@pytest.mark.parametrize("worker", ["process", "shared"])
+def test_where_threads_are_greenlets_the_work_stays_and_the_log_says_why(
+    monkeypatch, caplog, worker, name, asked
+):
+    """A helper that cannot be talked to is not started, and no answer waits for it."""
+    monkeypatch.setitem(sys.modules, name, SimpleNamespace(**{asked: lambda _: True}))
+    with (
+        caplog.at_level(logging.INFO, "ragmonitor"),
+        Monitor("t", worker=worker, server=False) as monitor,
+    ):
+        answer(monitor)
+        assert monitor.flush(60)
+        assert helper_pid(monitor._back) is None
+        assert sums(monitor) == (1.0, Counter(scored=1))
+    assert f"{name.partition('.')[0]} has replaced threads" in caplog.text

@@ -50,13 +50,14 @@ from urllib.request import urlopen
 from prometheus_client import CollectorRegistry
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from ragmonitor.back_half.shared_helper import GRACE_S
 from tests.reliability.faulty_endpoints import NETWORK_FAULTS, Endpoints
 from tests.support.waiting import until
 
 ROOT: Final = Path(__file__).parents[2]
 HERE: Final = Path(__file__).parent
 MODES: Final = ("sync", "async", "fork", "gunicorn preload", "uvicorn workers", "celery prefork")
-WORKERS: Final = ("thread", "process")
+WORKERS: Final = ("thread", "process", "shared")
 FAULTS: Final[dict[str, tuple[str, ...]]] = {
     "otlp": NETWORK_FAULTS,
     "judge": NETWORK_FAULTS,
@@ -312,7 +313,7 @@ class Application:
         sender.conf.broker_transport_options = {
             "data_folder_in": str(written),
             "data_folder_out": str(written),
-            "control_folder": str(self.folder / "control"),
+            "control_folder": str(written),
         }
         for number in range(n):
             sender.send_task("chaos.answer", args=[number])
@@ -344,7 +345,9 @@ class Application:
         if handled.exists():
             self.cell.teardown_s = began + took - float(handled.read_text())
         with contextlib.suppress(AssertionError):
-            until("its processes have ended", lambda: not self._session(), within_s=20)
+            # A helper of all workers waits for another one while their parent lives.
+            grace_s = GRACE_S if self.cell.worker == "shared" else 0.0
+            until("its processes have ended", lambda: not self._session(), within_s=20 + grace_s)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self._log.close()

@@ -1,7 +1,7 @@
 """An application that is never restarted, and whose endpoints fail in turns.
 
     python -m tests.reliability.soak [--hours 1 | --interactions 1000000] [--rate 50]
-        [--worker thread --worker process]
+        [--worker thread --worker process --worker shared]
 
 Questions go through the real LangChain and the real LlamaIndex, whose models alone are scripted:
 asked, awaited, streamed; one in twenty of the streams is dropped half-read, one is never read, and
@@ -41,10 +41,11 @@ from typing import Any, Final
 from urllib.request import urlopen
 
 from tests.reliability.faulty_endpoints import NETWORK_FAULTS, Endpoints
+from tests.support.helper_pids import helper_pid
 from tests.support.waiting import until
 
 ROOT: Final = Path(__file__).parents[2]
-WORKERS: Final = ("thread", "process")
+WORKERS: Final = ("thread", "process", "shared")
 TOLERANCE: Final = {"memory": 0.05, "threads": 0.10, "descriptors": 0.10}
 """What each may grow by from the second fifth to the end, as a share of what it was."""
 SLACK: Final = {"memory": 8.0, "threads": 2.0, "descriptors": 4.0}
@@ -90,11 +91,11 @@ def proc(pid: int | str) -> tuple[float, int, int]:
     )
 
 
-def children() -> list[int]:
-    """Return the processes that this one has started."""
-    found: list[int] = []
+def children(monitor: Any) -> set[int]:
+    """Return the processes that this one has started, and its helper, which may be nobody's."""
+    found: set[int] = {helper_pid(monitor._back)} - {None}
     for task in Path("/proc/self/task").iterdir():
-        found += map(int, (task / "children").read_text().split())
+        found.update(map(int, (task / "children").read_text().split()))
     return found
 
 
@@ -102,7 +103,7 @@ def noted(monitor: Any, began: float, interactions: int) -> Note:
     """Return what the application is like now."""
     memory, threads, descriptors = proc("self")
     helper_memory = 0.0
-    for child in children():
+    for child in children(monitor):
         try:
             more = proc(child)
         except OSError:  # it has just ended
@@ -392,7 +393,7 @@ def main(given: Sequence[str] | None = None) -> int:
         "--interactions", type=int, default=10**9, help="after how many to stop; default: none"
     )
     parser.add_argument("--rate", type=float, default=50.0, help="at most, a second; default: 50")
-    parser.add_argument("--worker", choices=WORKERS, action="append", help="default: both")
+    parser.add_argument("--worker", choices=WORKERS, action="append", help="default: all")
     parser.add_argument("--application", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args(given)
     if chosen.application:

@@ -62,6 +62,10 @@ def test_every_task_of_a_prefork_pool_is_scored(worker: str, tmp_path: Path) -> 
     }
     if worker != "shared":  # which has one count anyway
         environment["PROMETHEUS_MULTIPROC_DIR"] = str(tmp_path / "metrics")
+    # Before the pool is there: it reads what this broker has written by half, and ends.
+    subprocess.run(
+        [sys.executable, "-c", ASK.format(n=TASKS)], cwd=tmp_path, env=environment, check=True
+    )
     with (tmp_path / "log").open("wb") as log:
         pool = subprocess.Popen(
             [
@@ -75,9 +79,6 @@ def test_every_task_of_a_prefork_pool_is_scored(worker: str, tmp_path: Path) -> 
             start_new_session=True,
         )
     try:
-        subprocess.run(
-            [sys.executable, "-c", ASK.format(n=TASKS)], cwd=tmp_path, env=environment, check=True
-        )
 
         def settled() -> bool:
             samples = scrape(f"http://127.0.0.1:{port}/metrics")

@@ -46,7 +46,7 @@ def answered(path):
     with monitor.interaction(query="How heavy may a parcel be?") as i:
         i.retrieved(["A parcel may weigh 40 kg."])
         i.answered("A parcel may weigh 90 kg." if "wrong" in path else "A parcel may weigh 40 kg.")
-    return json.dumps([os.getpid(), monitor._back._helper.pid]).encode()
+    return json.dumps([os.getpid(), getattr(monitor._back._helper, "pid", None)]).encode()
 
 def wsgi(environ, start_response):
     body = answered(environ["PATH_INFO"])
