@@ -27,6 +27,10 @@ LOCK_S: Final = 5.0
 """A process that died alone with the state keeps others from it for so long."""
 LOCK_WAIT_S: Final = 1.0
 LOCK_PAUSE_S: Final = 0.002
+PATIENCE_S: Final = 0.1
+"""Who has waited for so long has a turn: nobody who waited for less takes the lock before."""
+TURN_S: Final = 0.5
+"""The turn of a process that asks no more, since it died or gave up, ends after so long."""
 TIMEOUT_S: Final = 1.0
 """Of one command."""
 DOWN_S: Final = 5.0
@@ -35,13 +39,27 @@ _STAGE: Final = "state"
 
 # Also on a server that is full: what was spent is to be known.
 _ALLOW_OOM: Final = "#!lua flags=allow-oom\n"
-# KEYS: lock. ARGV: token, milliseconds. All processes go by the server's clock.
+# KEYS: lock, whose turn it is. ARGV: token, milliseconds of the lock and of a turn, and waited so
+# far, from which on one has a turn. All processes go by the server's clock.
 _LOCK: Final = (
     _ALLOW_OOM
     + """
 local now = redis.call('TIME')
-if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return now end
-return {}
+local turn = redis.call('GET', KEYS[2])
+local has_turn = turn and string.match(turn, ' (.*)') == ARGV[1]
+if has_turn then
+  redis.call('PEXPIRE', KEYS[2], ARGV[3])
+elseif tonumber(ARGV[4]) >= tonumber(ARGV[5]) then
+  local since = now[1] * 1000 + math.floor(now[2] / 1000) - ARGV[4]
+  if not turn or since < tonumber(string.match(turn, '^%d+')) then
+    redis.call('SET', KEYS[2], string.format('%d %s', since, ARGV[1]), 'PX', ARGV[3])
+    has_turn = true
+  end
+end
+if turn and not has_turn then return {} end
+if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return {} end
+if has_turn then redis.call('DEL', KEYS[2]) end
+return now
 """
 )
 # KEYS: lock. ARGV: token.
@@ -146,9 +164,15 @@ class RedisLock:
 
     def acquire(self) -> float:
         """Wait for it; return the server's clock. Raises `StateUnavailableError`."""
-        token, deadline = secrets.token_hex(8), time.monotonic() + LOCK_WAIT_S
-        while not (reply := self._server.evaluate(_LOCK, [self.key], [token, int(LOCK_S * 1_000)])):
-            if time.monotonic() >= deadline:
+        token, began, waited_s = secrets.token_hex(8), time.monotonic(), 0.0
+        keys = [self.key, f"{self.key}:turn"]
+        while True:
+            spans_s = (LOCK_S, TURN_S, waited_s, PATIENCE_S)
+            milliseconds = [int(span_s * 1_000) for span_s in spans_s]
+            if reply := self._server.evaluate(_LOCK, keys, [token, *milliseconds]):
+                break
+            waited_s = time.monotonic() - began
+            if waited_s >= LOCK_WAIT_S:
                 raise StateLockedError(errno.EAGAIN, "another process keeps its lock", self.key)
             time.sleep(LOCK_PAUSE_S)
         self._held.token = token

@@ -16,6 +16,7 @@ from ragmonitor.state.kept_state import StateLockedError
 from ragmonitor.state.redis_state import RedisServer, RedisState, server_at
 from tests.support.prometheus_server import free_port
 from tests.support.redis_server import running_redis
+from tests.support.waiting import until
 
 PASSWORD = "correct-horse"
 
@@ -187,6 +188,56 @@ def test_who_keeps_it_is_not_waited_for_long(redis, service, monkeypatch):
         with redis.client() as client:
             left_ms = client.pttl(f"ragmonitor:{{{service}}}:state:thing:lock")
     assert 0 < left_ms <= redis_state.LOCK_S * 1_000
+
+
+def test_who_has_waited_is_before_who_comes_again(redis, service, monkeypatch):
+    """A process that lets go of a lock and takes it at once would keep all others from it."""
+    monkeypatch.setattr(redis_state, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(redis_state, "LOCK_PAUSE_S", 0.2)  # it looks rarely
+    busy, patient = (
+        state_of_service(SecretStr(redis.url), "thing", service, version=3) for _ in range(2)
+    )
+
+    def wait():
+        with patient.alone():
+            patient.write({"by": "who waited"})
+
+    key = f"ragmonitor:{{{service}}}:state:thing:lock:turn"
+    with ThreadPoolExecutor(1) as pool, redis.client() as client:
+        with busy.alone():
+            waits = pool.submit(wait)
+            until("it has a turn", lambda: client.exists(key))
+        with busy.alone():
+            assert busy.read() == {"version": 3, "by": "who waited"}
+        waits.result()
+        assert not client.exists(key)
+
+
+def test_who_has_waited_longest_is_next(redis, service):
+    """Also where it asks later than who waits for less; a turn that nobody asks for ends."""
+    server = server_at(redis.url)
+    keys = [f"ragmonitor:{{{service}}}:lock", f"ragmonitor:{{{service}}}:lock:turn"]
+
+    def takes(token, waited_ms):
+        return bool(
+            server.evaluate(redis_state._LOCK, keys, [token, 60_000, 60_000, waited_ms, 100])
+        )
+
+    with redis.client() as client:
+        client.set(keys[0], "a process that died")
+        assert not takes("short", 200)
+        assert not takes("long", 10_000)
+        client.delete(keys[0])
+        assert not takes("new", 0)
+        assert not takes("short", 300)
+        assert takes("long", 10_100)
+        client.delete(keys[0])
+        assert takes("new", 0), "who waits says so again at once"
+        assert not takes("short", 400)
+        client.delete(keys[0])
+        client.pexpire(keys[1], 1)
+        until("its turn has ended", lambda: not client.exists(keys[1]))
+        assert takes("new", 0)
 
 
 @pytest.mark.parametrize(
