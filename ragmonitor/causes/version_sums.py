@@ -29,8 +29,9 @@ class Row(NamedTuple):
     outcomes: _Vector
     """All pseudo-outcomes of the value, as `estimation.sums` has them, and then all of being
     scored, which are 0 for a cost that is not known."""
-    judged: _Vector
-    """1 for what a verdict says applies, and for what is measured; else 0."""
+    judged: _Vector | None
+    """1 for what a verdict says applies, and for what is measured; else 0. None: as scored, since
+    a judge scores every answer."""
     drawn: float
     """1 / inclusion probability; 0: no verdict."""
     missing: tuple[str, ...] = ()
@@ -68,16 +69,17 @@ class VersionSums:
             yield from self._of_one(by, value, rows[0], counts)
             return
         ordered = [row if row.signals == self._signals else self._ordered(row) for row in rows]
-        judged = map(sum, zip(*[row.judged for row in ordered], strict=True))
         columns = list(zip(*[row.outcomes for row in ordered], strict=True))
-        squares = self._squares(by, value, ordered, columns)
         signals = (*AMOUNTS, *self._signals)
-        y, d = columns[: len(signals)], columns[len(signals) :]
-        for signal, n, *of_signal in zip(signals, judged, y, d, squares, strict=True):
+        sums = list(map(sum, columns))
+        y, d = sums[: len(signals)], sums[len(signals) :]
+        of_judged = [row.judged for row in ordered if row.judged is not None]
+        judged = list(map(sum, zip(*of_judged, strict=True))) if of_judged else d
+        squares = self._squares(by, value, ordered, columns)
+        for signal, n, *of_signal, products in zip(signals, judged, y, d, squares, strict=True):
             answers, uncovered, drawn, missing = counts.get(signal) or (n, 0.0, n, 0.0)
             if answers or uncovered:
-                y_sum, d_sum = sum(of_signal[0]), sum(of_signal[1])
-                yield signal, [answers, uncovered, n, drawn, missing, y_sum, d_sum, *of_signal[2]]
+                yield signal, [answers, uncovered, n, drawn, missing, *of_signal, *products]
 
     def _of_one(
         self, by: str, value: str, row: Row, counts: Mapping[str, Sequence[float]]
@@ -86,20 +88,16 @@ class VersionSums:
         if row.signals != self._signals:
             row = self._ordered(row)
         outcomes = row.outcomes
-        known = self._remember((by, value, row.session), outcomes) if row.session else None
+        twice = self._remember((by, value, row.session), outcomes) if row.session else outcomes
         signals = (*AMOUNTS, *self._signals)
         k = len(signals)
         for at, signal in enumerate(signals):
-            n, y, d = row.judged[at], outcomes[at], outcomes[k + at]
+            y, d, y_twice, d_twice = outcomes[at], outcomes[k + at], twice[at], twice[k + at]
+            n = d if row.judged is None else row.judged[at]
             answers, uncovered, drawn, missing = counts.get(signal) or (n, 0.0, n, 0.0)
             if answers or uncovered:
-                yy, yd, dd = y * y, y * d, d * d
-                if known is not None:
-                    y_known, d_known = known[at], known[k + at]
-                    yy += 2 * (y_known * y)
-                    yd += y_known * d + d_known * y
-                    dd += 2 * (d_known * d)
-                yield signal, [answers, uncovered, n, drawn, missing, y, d, yy, yd, dd]
+                products = y * y_twice, (y * d_twice + y_twice * d) / 2, d * d_twice
+                yield signal, [answers, uncovered, n, drawn, missing, y, d, *products]
 
     def _counts(self, rows: Sequence[Row]) -> dict[str, list[float]]:
         """Return of each signal its answers, those not covered, and weights: drawn, missing."""
@@ -136,62 +134,54 @@ class VersionSums:
             self._orders[row.signals] = order
         k = len(row.outcomes) // 2
         values, scored = (*row.outcomes[:k], 0.0), (*row.outcomes[k:], 0.0)
-        judged = (*row.judged, 0.0)
+        judged = None if row.judged is None else (*row.judged, 0.0)
         return row._replace(
             outcomes=[each[at] for each in (values, scored) for at in order],
-            judged=[judged[at] for at in order],
+            judged=judged and [judged[at] for at in order],
         )
 
     def _squares(
         self, by: str, value: str, rows: Sequence[Row], columns: Sequence[_Column]
     ) -> Iterator[tuple[float, float, float]]:
-        """Yield of each signal what is added to the squares of its sessions' sums.
+        """Yield of each signal what is added to the products of its sessions' sums.
 
-        A session's sum b that grows by s adds s (s + 2 b) to its square.
+        A session's sums y and d that were b and c and have become y and d add to yy, yd and dd
+        (y - b) (y + b), ((y - b) (d + c) + (d - c) (y + b)) / 2, and (d - c) (d + c).
         """
-        of_sessions: dict[str, _Vector] = {}
-        alone = []
-        for row in rows:
-            session = row.session
-            if not session:
-                alone.append(row.outcomes)
-            elif session in of_sessions:
-                of_sessions[session] = list(map(add, of_sessions[session], row.outcomes))
-            else:
-                of_sessions[session] = row.outcomes
-        if len(alone) + len(of_sessions) < len(rows):
-            columns = list(zip(*alone, *of_sessions.values(), strict=True))
-        before, grown = [], []
-        for session, outcomes in of_sessions.items():
-            known = self._remember((by, value, session), outcomes)
-            if known is not None:
-                before.append(known)
-                grown.append(outcomes)
+        grown: dict[str | int, _Vector] = {}
+        """By session; an answer without one is alone."""
+        for at, row in enumerate(rows):
+            session = row.session or at
+            known = grown.get(session)
+            grown[session] = row.outcomes if known is None else list(map(add, known, row.outcomes))
+        if len(grown) < len(rows):
+            columns = list(zip(*grown.values(), strict=True))
+        twice = [
+            self._remember((by, value, session), added) if isinstance(session, str) else added
+            for session, added in grown.items()
+        ]
+        columns_twice = list(zip(*twice, strict=True))
         k = len(columns) // 2
-        known_columns, new = list(zip(*before, strict=True)), list(zip(*grown, strict=True))
-        for at, (y, d) in enumerate(zip(columns[:k], columns[k:], strict=True)):
-            yy, yd, dd = _dot(y, y), _dot(y, d), _dot(d, d)
-            if new:
-                by_, bd, sy, sd = known_columns[at], known_columns[k + at], new[at], new[k + at]
-                yy += 2 * _dot(by_, sy)
-                yd += _dot(by_, sd) + _dot(bd, sy)
-                dd += 2 * _dot(bd, sd)
-            yield yy, yd, dd
+        for y, d, y_twice, d_twice in zip(
+            columns[:k], columns[k:], columns_twice[:k], columns_twice[k:], strict=True
+        ):
+            yd = (_dot(y, d_twice) + _dot(y_twice, d)) / 2
+            yield _dot(y, y_twice), yd, _dot(d, d_twice)
 
-    def _remember(self, key: tuple[str, str, str], added: _Vector) -> _Vector | None:
-        """Add to what a session has come to, and return what it was; None: it is new."""
+    def _remember(self, key: tuple[str, str, str], added: _Vector) -> _Vector:
+        """Add to what a session has come to, and return what it was and what it is, added up."""
         sessions = self._sessions
         known = sessions.pop(key, None)
         if known is None:
             sessions[key] = added
             if len(sessions) > MAX_SESSIONS:
                 sessions.popitem(last=False)
-            return None
+            return added
         if len(known) < len(added):  # signals were met since then
             k, lacking = len(known) // 2, (0.0,) * ((len(added) - len(known)) // 2)
             known = (*known[:k], *lacking, *known[k:], *lacking)
-        sessions[key] = list(map(add, known, added))
-        return known
+        sessions[key] = now = list(map(add, known, added))
+        return list(map(add, known, now))
 
 
 def _dot(left: _Column, right: _Column) -> float:

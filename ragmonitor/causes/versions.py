@@ -31,6 +31,7 @@ from ragmonitor.records import (
     Example,
     GaugeValue,
     Interaction,
+    Report,
 )
 from ragmonitor.state import State
 
@@ -43,7 +44,7 @@ EXCHANGE_S: Final = 10.0
 OVER_S: Final = 1_800.0
 """A version that was found worse and has been silent for so long is an alarm no more."""
 NEW_S: Final = 86_400.0
-MAX_WAITING: Final = 64
+MAX_WAITING: Final = 256
 """Answers that are added up at once."""
 MAX_COUNTED: Final = 200
 """Series of counters, by attribute, value and signal; each has a handful of sums."""
@@ -195,10 +196,11 @@ class Versions(Part):
         """Return what an answer adds to the sums of its versions."""
         interaction, completed = answer.interaction, answer.completed
         drawn, is_covered, missing = 0.0, True, _NONE
+        judged: Sequence[float] | None = None
         if self._judge is None:
             is_read = completed.builtin.judge.name == self._reader
             drawn = 1.0
-            signals, values, scored, judged, missing = _read(answer.builtin if is_read else ())
+            signals, values, scored, missing = _read(answer.builtin if is_read else ())
         elif answer.judged is not None:
             drawn = answer.weight
             signals, values, scored, judged, missing = _sampled(
@@ -219,7 +221,7 @@ class Versions(Part):
             interaction.session_id,
             signals,
             (interaction.latency_s, cost_usd or 0.0, *values, 1.0, is_priced, *scored),
-            (1.0, is_priced, *judged),
+            None if judged is None else (1.0, is_priced, *judged),
             drawn,
             missing,
             is_covered,
@@ -237,10 +239,11 @@ class Versions(Part):
 
     def _example(self, answer: Answer) -> Example | None:
         """Return a bad answer as an example; None: it is not bad."""
-        verdict = answer.hallucination
-        report = answer.completed.judged
+        report: Report | None
         if self._judge is None:
             verdict, report = answer.builtin[0][1], answer.completed.builtin
+        else:
+            verdict, report = answer.hallucination, answer.completed.judged
         if verdict is None or not verdict.value or report is None:
             return None
         return Example(
@@ -493,28 +496,26 @@ def _estimate(mean: Mean) -> Estimate:
 
 
 _NONE: Final[tuple[str, ...]] = ()
-_Outcomes = tuple[
-    tuple[str, ...], Sequence[float], Sequence[float], Sequence[float], tuple[str, ...]
-]
-"""The second to last fields of a `Row` that are of signals."""
+_Values = tuple[tuple[str, ...], Sequence[float], Sequence[float], tuple[str, ...]]
+"""Signals, pseudo-outcomes of their values and of being scored, and those without a verdict."""
 
 
-def _read(found: Outcomes) -> _Outcomes:
+def _read(found: Outcomes) -> _Values:
     """Return what a judge that reads every answer says."""
     if not found:
-        return (), (), (), (), ()
+        return (), (), (), ()
     signals, outcomes = zip(*found, strict=True)
     missing = _NONE
     if not all(outcomes):
         missing = tuple([signal for signal, outcome in found if outcome is None])
         outcomes = tuple([outcome or NOT_APPLICABLE for outcome in outcomes])
     applies, values = zip(*outcomes, strict=True)
-    return signals, values, applies, applies, missing
+    return signals, values, applies, missing
 
 
 def _sampled(
     found: Outcomes, expected: Mapping[str, tuple[float, float]], weight: float
-) -> _Outcomes:
+) -> tuple[tuple[str, ...], Sequence[float], Sequence[float], Sequence[float], tuple[str, ...]]:
     """Return the pseudo-outcomes of a drawn answer, as `estimation.sums` has them."""
     values, scored, judged, missing = [], [], [], []
     for signal, verdict in found:
