@@ -8,7 +8,6 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from operator import attrgetter, is_
 from typing import Any, Final
 
 from ragmonitor import metrics
@@ -20,7 +19,7 @@ from ragmonitor.causes.document_table import (
     Document,
     DocumentTable,
     add_verdict,
-    key_of,
+    keys_of,
     moments_from,
 )
 from ragmonitor.causes.missing_questions import MissingQuestions
@@ -34,7 +33,7 @@ from ragmonitor.evaluators.diagnosis import RELEVANT_FROM
 from ragmonitor.export.content import ContentPolicy
 from ragmonitor.export.service_state import estimate_record
 from ragmonitor.protocols import Clock
-from ragmonitor.records import SOURCES, Assessment, Chunk, Example, GaugeValue, Verdict
+from ragmonitor.records import Assessment, Chunk, Example, GaugeValue, Verdict
 
 EXPLAINED_SIGNALS: Final = (HALLUCINATION, "faithfulness")
 """Alarms that rest on the verdicts that are counted here."""
@@ -53,7 +52,6 @@ _MAX_BAD: Final = 40
 _SUPPORTED: Final = Verdict.SUPPORTED
 """An attribute of an enumeration takes as long to read as ten of this."""
 _CONTRADICTED: Final = Verdict.CONTRADICTED
-_METADATA: Final = attrgetter("metadata")
 _SLOT_S: Final = 30.0
 _SLOTS: Final = 5_760
 """Two days."""
@@ -124,26 +122,15 @@ class Documents(Part):
         self._answers += 1
         at_s, known = answer.at_s, self._known(answer)
         rate, stake, weight, scored, is_bad, assessment = known
-        interaction, table = answer.interaction, self._table
-        kept = table.known
-        keys: list[Hashable] = []
+        interaction, table, others = answer.interaction, self._table, self._others
+        kept, keys = table.known, keys_of(interaction.chunks)
         shown: dict[Hashable, Document] = {}
-        is_named = True
-        # Written out, as `key_of` has it: this runs for every chunk.
-        for chunk in interaction.chunks:
-            metadata = chunk.metadata
-            key: Hashable = metadata.get(SOURCES[0]) if metadata else ""
-            if type(key) is not str or not key:
-                key = chunk.source
-                if not key:
-                    key, is_named = chunk.id or hash(chunk.text), False
-            keys.append(key)
+        for key, chunk in zip(keys, interaction.chunks, strict=True):
             if key not in shown:
-                shown[key] = document = kept(key) or table.new(key, chunk, self._others, at_s)
+                shown[key] = document = kept(key) or table.new(key, chunk, others, at_s)
                 document.shown += 1
-        named = interaction.chunks if is_named else None
-        turns = [self._found(each.chunks, named, shown, at_s) for each in interaction.retrievals]
-        paired = self._others.add(rate, stake, float(is_bad), at_s)
+        turns = [self._found(each.chunks, keys, shown, at_s) for each in interaction.retrievals]
+        paired = others.add(rate, stake, float(is_bad), at_s)
         signed = -weight if is_bad else weight if scored else 0.0
         is_rated = bool(assessment and assessment.chunk_relevance)
         session = interaction.session_id if stake else ""
@@ -156,7 +143,7 @@ class Documents(Part):
     def _found(
         self,
         chunks: Sequence[Chunk],
-        named: Sequence[Chunk] | None,
+        keys_shown: Sequence[Hashable],
         shown: Mapping[Hashable, Document],
         at_s: float,
     ) -> AbstractSet[Hashable]:
@@ -164,18 +151,13 @@ class Documents(Part):
 
         Args:
             chunks: What was retrieved.
-            named: The chunks that were shown; None: not all of their metadata name a source.
-            shown: The documents that were shown.
+            keys_shown: Of each chunk that was shown.
+            shown: The documents that were shown, by key.
             at_s: When the answer was given.
         """
-        # Mostly the chunks that were retrieved are those that were shown, and share their metadata.
-        if (
-            named is not None
-            and len(chunks) == len(named)
-            and all(map(is_, map(_METADATA, chunks), map(_METADATA, named)))
-        ):
+        keys = keys_of(chunks)
+        if keys == keys_shown:  # mostly what was retrieved is what was shown
             return shown.keys()
-        keys = list(map(key_of, chunks))
         found = set(keys)
         if found != shown.keys():
             for key, chunk in dict(zip(keys, chunks, strict=True)).items():
@@ -217,8 +199,7 @@ class Documents(Part):
         if is_scored:
             self._slot(at_s, weight, bad)
         ratings = (assessment and assessment.chunk_relevance) or ()
-        rated = zip(keys, ratings, strict=False)
-        relevant = {key for key, rating in rated if rating >= RELEVANT_FROM}
+        relevant = {key for key, rating in zip(keys, ratings) if rating >= RELEVANT_FROM}  # noqa: B905 - fewer ratings
         for key in relevant:
             shown[key].relevant += 1
         for at, found in enumerate(turns):

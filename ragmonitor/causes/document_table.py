@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import math
 from array import array
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ragmonitor.causes.paired_evidence import Others, PairedAnswer, PairedEvidence
 from ragmonitor.export.content import ContentPolicy
-from ragmonitor.records import Chunk, Moments
+from ragmonitor.records import SOURCES, Chunk, Moments
 
 CAPACITY: Final = 2_000
 """Documents that are kept for certain; twice as many are, until the rarer ones give way."""
@@ -27,6 +27,18 @@ def key_of(chunk: Chunk) -> Hashable:
     The source comes first: frameworks give every chunk of a document an id of its own.
     """
     return chunk.source or chunk.id or hash(chunk.text)
+
+
+def keys_of(chunks: Sequence[Chunk]) -> list[Hashable]:
+    """Return the same for each chunk."""
+    keys: list[Hashable] = []
+    name = SOURCES[0]
+    # Mostly the first name under which a source is looked for is there; this runs for every chunk.
+    for chunk in chunks:
+        metadata = chunk.metadata
+        key = metadata.get(name) if metadata else None
+        keys.append(key if key and type(key) is str else key_of(chunk))
+    return keys
 
 
 def name_of(chunk: Chunk, policy: ContentPolicy) -> str:
