@@ -39,12 +39,12 @@ pytestmark = [
 ]
 
 WORKER = """
-import json, os, sys, time
+import json, sys
 from ragmonitor import Monitor
 from tests.pipeline.test_helper_process import answer, sums
 from tests.support.helper_pids import helper_pid
 
-monitor = Monitor("t", worker="shared", server=False, capture=json.loads(os.environ["CAPTURE"]))
+monitor = Monitor("t", worker="shared", **{"server": False, **json.loads(sys.argv[1])})
 for line in sys.stdin:
     name, *args = json.loads(line)
     if name == "answer":
@@ -69,13 +69,13 @@ for line in sys.stdin:
 class Worker:
     """A process of an application, whose parent is this one."""
 
-    def __init__(self, capture: Mapping[str, object]) -> None:
+    def __init__(self, settings: Mapping[str, object]) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", WORKER],
+            [sys.executable, "-c", WORKER, json.dumps(settings)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "CAPTURE": json.dumps(capture), "PYTEST_CURRENT_TEST": _test()},
+            env={**os.environ, "PYTEST_CURRENT_TEST": _test()},
         )
 
     def __call__(self, name: str, *args: object) -> Any:
@@ -101,6 +101,14 @@ class Worker:
         self.process.stdin.close()
         self.process.wait(60)
 
+    def kill(self) -> None:
+        """End it in any case, and close its pipes."""
+        self.process.kill()
+        self.process.wait(10)
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
 
 def _test() -> str:
     """Return what only this test has in its environment: others share no helper with it."""
@@ -113,11 +121,7 @@ def workers(request: pytest.FixtureRequest) -> Iterator[list[Worker]]:
     started = [Worker(getattr(request, "param", {})) for _ in range(3)]
     yield started
     for each in started:
-        each.process.kill()
-        each.process.wait(10)
-        for pipe in (each.process.stdin, each.process.stdout):
-            if pipe is not None:
-                pipe.close()
+        each.kill()
 
 
 @pytest.fixture
@@ -210,7 +214,7 @@ def test_a_flush_waits_for_the_own_answers_only(workers):
     assert outcomes(other) == (1_002.0, Counter(scored=1_002))
 
 
-@pytest.mark.parametrize("workers", [{"queue_size": 200}], indirect=True, ids=["few"])
+@pytest.mark.parametrize("workers", [{"capture": {"queue_size": 200}}], indirect=True, ids=["few"])
 def test_what_a_closing_worker_had_no_time_for_is_in_the_sums_of_all(workers):
     """Counted once: what the helper has is scored, and the rest is refused."""
     script = """
@@ -225,11 +229,7 @@ def test_what_a_closing_worker_had_no_time_for_is_in_the_sums_of_all(workers):
     """
     process = subprocess.Popen(
         [sys.executable, "-c", "\n".join(line[8:] for line in script.splitlines())],
-        env={
-            **os.environ,
-            "CAPTURE": json.dumps({"queue_size": 200}),
-            "PYTEST_CURRENT_TEST": _test(),
-        },
+        env={**os.environ, "PYTEST_CURRENT_TEST": _test()},
     )
     other = workers[0]
     other("answer", 1)
@@ -397,21 +397,22 @@ def test_an_application_whose_working_folder_was_removed_starts(tmp_path):
 def test_settings_that_changed_are_served_in_the_place_of_those_before():
     """Workers that are replaced after a reload share their helper with the last of the old ones."""
     port = free_port()
-    server, url = {"port": port}, f"http://127.0.0.1:{port}/metrics"
+    given = {"server": {"port": port}}, {"server": {"port": port}, "capture": {"queue_size": 77}}
+    workers = [Worker(each) for each in given]
 
     def served() -> float:
-        return sum(each.value for each in scrape(url)["ragmonitor_interactions_total"])
+        samples = scrape(f"http://127.0.0.1:{port}/metrics")
+        return sum(each.value for each in samples["ragmonitor_interactions_total"])
 
-    with Monitor("t", worker="shared", server=server) as old:
-        answer(old)
-        assert old.flush(60)
-        until("it is served", lambda: served() == 1)
-        with Monitor("t", worker="shared", server=server, capture={"queue_size": 77}) as new:
-            for _ in range(3):
-                answer(new)
-            assert new.flush(60)
-            assert helper_pid(new._back) == helper_pid(old._back)
-            until("it has taken the place", lambda: served() == 3)
+    try:
+        for n, each in enumerate(workers, 1):
+            each("answer", n)
+            assert each("flush")
+            until("it is served", lambda n=n: served() == n)
+        assert len({each("pid") for each in workers}) == 1
+    finally:
+        for each in workers:
+            each.kill()
 
 
 def test_files_that_others_have_tidied_away_are_not_those_of_the_next_helper(folder, monkeypatch):

@@ -93,7 +93,8 @@ def proc(pid: int | str) -> tuple[float, int, int]:
 
 def children(monitor: Any) -> set[int]:
     """Return the processes that this one has started, and its helper, which may be nobody's."""
-    found: set[int] = {helper_pid(monitor._back)} - {None}
+    helper = getattr(monitor._back, "_helper", None)
+    found = set() if helper is None else {helper.pid}
     for task in Path("/proc/self/task").iterdir():
         found.update(map(int, (task / "children").read_text().split()))
     return found
