@@ -608,7 +608,7 @@ def main(told: Connection) -> None:
 
 
 def main_of_all(
-    lock: int, listener: int, folder: str, parent: ProcessIdentity, grace_s: float
+    lock: int, listener: int, folder: str, parent: tuple[int, int], grace_s: float
 ) -> None:
     """Be the helper process of all workers of an application, from its start to its end.
 
@@ -616,7 +616,7 @@ def main_of_all(
         lock: Held for as long as this process lives: no other is started meanwhile.
         listener: Connections of monitors come this way.
         folder: Where the lock and the socket are; it is removed at the end.
-        parent: The process that started the workers.
+        parent: The process that started the workers, as the fields of `ProcessIdentity`.
         grace_s: Without a connection it ends after so long, or once `parent` has ended.
     """
     _begin()
@@ -624,7 +624,8 @@ def main_of_all(
         with socket.socket(fileno=listener) as listening:
             os.set_inheritable(lock, False)
             listening.set_inheritable(False)
-            _serve_all(listening, parent, grace_s, partial(keep_fresh, Path(folder), lock))
+            look = partial(keep_fresh, Path(folder), lock)
+            _serve_all(listening, ProcessIdentity(*parent), grace_s, look)
     finally:
         remove(Path(folder), lock)
         os.close(lock)

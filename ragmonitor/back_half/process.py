@@ -661,7 +661,7 @@ class ProcessBackHalf:
             try:
                 reached = self._shared.connect(is_given_up)
             except UnsharableError as error:
-                logger.info("ragmonitor: this process has a helper of its own: %s", error)
+                logger.warning("ragmonitor: this process has a helper of its own: %s", error)
                 self._shared = None
             else:
                 return _Helper(self._shared, reached, setup, self._handlers())
@@ -669,7 +669,9 @@ class ProcessBackHalf:
 
     def _stay(self, why: str) -> None:
         """Work in this process from now on, with all that waits."""
-        logger.info("ragmonitor: working on a thread of this process: %s", why)
+        was_asked = self._shared is not None and not self._waits_for_none
+        log = logger.warning if was_asked else logger.info
+        log("ragmonitor: working on a thread of this process: %s", why)
 
         def poll() -> int:
             # Also what is noted here by those who looked before we moved.

@@ -154,7 +154,7 @@ def shared_helper_of(settings: Settings) -> SharedHelper | None:
     elif settings.content.policy == "hashed" and settings.content.hash_key is None:
         why = "without content.hash_key each worker hashes texts with another key"
     if why:
-        logger.info("ragmonitor: this process has a helper of its own: %s", why)
+        logger.warning("ragmonitor: this process has a helper of its own: %s", why)
         return None
     own = [each for each in settings.exporters if not isinstance(each, str)]
     plain = settings.model_copy(

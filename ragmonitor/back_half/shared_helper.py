@@ -225,7 +225,8 @@ def _launched(
         )
     except FileNotFoundError as error:  # which here is no folder that was taken away
         raise OSError(f"the interpreter is gone: {error}") from error
-    told = pickle.dumps((sys.path, (os.fspath(folder), parent, GRACE_S)))
+    # Nothing that is imported while it is read: the path that it is imported from comes with it.
+    told = pickle.dumps((sys.path, (os.fspath(folder), (parent.pid, parent.started), GRACE_S)))
     assert process.stdin is not None  # noqa: S101 - it is a pipe
     with suppress(OSError), process.stdin as pipe:
         pipe.write(told)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -394,6 +395,24 @@ def test_an_application_whose_working_folder_was_removed_starts(tmp_path):
     assert run_python(script, tmp_path, PYTHONPATH=root).split() == ["True"]
 
 
+def test_the_helper_runs_the_ragmonitor_of_its_application(tmp_path):
+    """Also where another one is installed, or none: the application may have its own path."""
+    package = Path(shared_helper.__file__).parents[1]
+    shutil.copytree(package, tmp_path / "ragmonitor")
+    with (tmp_path / "ragmonitor" / "back_half" / "helper.py").open("a") as file:
+        file.write(f"\nPath({str(tmp_path / 'ran')!r}).touch()\n")
+    script = """
+        from ragmonitor import Monitor
+        with Monitor("t", worker="shared", server=False) as monitor:
+            with monitor.interaction(query="How heavy may a parcel be?") as i:
+                i.retrieved(["A parcel may weigh 40 kg."])
+                i.answered("A parcel may weigh 40 kg.")
+            print(monitor.flush(60) and monitor._back._local is None)
+    """
+    assert run_python(script, tmp_path, PYTHONPATH=str(tmp_path)).split() == ["True"]
+    assert (tmp_path / "ran").exists()
+
+
 def test_settings_that_changed_are_served_in_the_place_of_those_before():
     """Workers that are replaced after a reload share their helper with the last of the old ones."""
     port = free_port()
@@ -552,6 +571,23 @@ def test_a_process_is_told_from_another_one_with_its_id():
         check=True,
     )
     assert said.stdout.split() == ["True"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_workers_that_give_up_root_have_the_process_that_keeps_it_as_their_leader(tmp_path):
+    """As those of `gunicorn --user`: what another user's process runs cannot be read."""
+    script = """
+        import os
+        from ragmonitor.back_half.process_identity import leader
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+        else:
+            os.setuid(65_534)
+            print(leader().pid == os.getppid(), flush=True)
+            os._exit(0)
+    """
+    assert run_python(script, tmp_path).split() == ["True"]
 
 
 LEADER = (

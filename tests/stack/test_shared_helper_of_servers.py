@@ -214,6 +214,18 @@ def test_a_killed_helper_is_replaced_by_one_for_all(tmp_path):
         assert other != helper
 
 
+@pytest.mark.parametrize("more", ["", "--preload"])
+def test_workers_of_gevent_score_on_a_thread_and_say_why(tmp_path, more):
+    """No greenlet may wait for a helper process; all is scored, and the log names what to do."""
+    command = f"gunicorn {more} --worker-class gevent --workers 1 --bind 127.0.0.1:{{port}}"
+    with serving(tmp_path, f"{command} application:wsgi") as served:
+        served.ask_many(40)
+        until("all are there", lambda: served.counted() == (served.asked, served.asked))
+        text = (tmp_path / "log").read_text()
+        assert text.count("gevent has replaced threads") == 1
+        assert "did not start" not in text
+
+
 def test_there_is_one_alarm_for_all_workers(tmp_path):
     """It is raised once, and told to one of them."""
     with serving(tmp_path, SERVERS["gunicorn"]) as served:
