@@ -41,7 +41,6 @@ from typing import Any, Final
 from urllib.request import urlopen
 
 from tests.reliability.faulty_endpoints import NETWORK_FAULTS, Endpoints
-from tests.support.helper_pids import helper_pid
 from tests.support.waiting import until
 
 ROOT: Final = Path(__file__).parents[2]
