@@ -321,6 +321,7 @@ def incidents_of(
         policy=ContentPolicy(
             content=settings.content.policy, key=settings.content.key or PROCESS_KEY
         ),
+        leave_out=settings.causes.leave_out,
     )
 
 

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from itertools import islice
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -243,8 +245,18 @@ class BadAnswer(Part):
         badness: float,
         policy: ContentPolicy,
         trace_id: str = "",
+        leave_out: Sequence[str] = (),
     ) -> Self:
-        """Return what is kept of an answer under a content policy."""
+        """Return what is kept of an answer.
+
+        Args:
+            interaction: The answer.
+            assessment: What the judge says of it.
+            badness: How bad it is, 0 to 1.
+            policy: How texts are kept.
+            trace_id: Of its trace; empty: none was emitted.
+            leave_out: Patterns of names of attributes that are not kept: `user*`.
+        """
         sentences = assessment.sentences if assessment is not None else None
         findings = assessment.counted_findings if assessment is not None else ()
         return cls(
@@ -255,7 +267,14 @@ class BadAnswer(Part):
             question=_text(interaction.query, policy),
             attributes={
                 name: str(value)
-                for name, value in list(interaction.attributes.items())[:MAX_ATTRIBUTES]
+                for name, value in islice(
+                    (
+                        (name, value)
+                        for name, value in interaction.attributes.items()
+                        if not any(fnmatchcase(name, each) for each in leave_out)
+                    ),
+                    MAX_ATTRIBUTES,
+                )
             },
             sentences=tuple(
                 _sentence(interaction.chunks, each, (sentences or findings).index(each), policy)

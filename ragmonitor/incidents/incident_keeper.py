@@ -90,6 +90,7 @@ class IncidentKeeper:
         finders: Sequence[CauseFinder] = (),
         summarise: Summarise,
         policy: ContentPolicy,
+        leave_out: Sequence[str] = (),
         is_judged: bool = True,
         notices: Notices | None = None,
         still_on_s: float = math.inf,
@@ -104,6 +105,7 @@ class IncidentKeeper:
             finders: Look for causes while an incident is open.
             summarise: From a window's sums to its mean and interval.
             policy: How texts of answers are kept.
+            leave_out: Patterns of names of attributes that no incident holds.
             is_judged: A judge scores a sample; else the built-in judge's verdicts count.
             notices: Tells people; None: nobody is told.
             still_on_s: After how long they are told again that it is on; infinite: never.
@@ -116,6 +118,7 @@ class IncidentKeeper:
         """May be set before the first alarm."""
         self._summarise = summarise
         self._policy = policy
+        self._leave_out = tuple(leave_out)
         self._role = "sampled" if is_judged else "builtin"
         self._notices = notices
         self._still_on_s = still_on_s
@@ -293,6 +296,7 @@ class IncidentKeeper:
             example.assessment,
             badness=example.badness,
             policy=self._policy,
+            leave_out=self._leave_out,
             trace_id="" if example.target is None else example.target.trace_id,
         )
 
@@ -308,6 +312,7 @@ class IncidentKeeper:
             assessment,
             badness=len(findings) / max(1, len(claims)),
             policy=self._policy,
+            leave_out=self._leave_out,
             trace_id="" if found.target is None else found.target.trace_id,
         )
         self._suspects[id_] = quoted

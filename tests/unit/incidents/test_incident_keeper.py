@@ -144,6 +144,20 @@ def test_a_document_or_version_is_named_rather_than_the_slice_of_its_answers(kin
     assert [each.name for each in scene.incident.candidates] == [name]
 
 
+def test_a_private_attribute_is_in_no_incident():
+    """Of alarms, examples and reports alike; the others are."""
+    private = replace(
+        example(1).interaction, attributes={"user_email": "ada@x.org", "route": "/returns"}
+    )
+    bad = replace(example(1), interaction=private)
+    scene = Scene(None, ScriptedFinder(candidate(examples=(bad,))), leave_out=("user*",))
+    scene.keeper.export(replace(report(2), interaction=replace(private, id="i-2")))
+    scene.keeper.alarm(replace(raised(), examples=(bad,)))
+    assert len(scene.incident.answers) == 2
+    assert "ada@x.org" not in scene.incident.model_dump_json()
+    assert "/returns" in scene.incident.model_dump_json()
+
+
 def test_the_slice_of_one_documents_answers_is_told_as_the_document():
     """There may be no evidence on the document yet; a pair of slices is none."""
     found = (
