@@ -13,6 +13,7 @@ from typing import Any, Final
 from ragmonitor import metrics
 from ragmonitor.causes.candidates import LISTED_FROM, CandidateCause
 from ragmonitor.causes.conflicting_chunks import ConflictingChunks, Read
+from ragmonitor.causes.decomposition import MIN_BEFORE
 from ragmonitor.causes.discoveries import discovered
 from ragmonitor.causes.document_table import (
     CAPACITY,
@@ -444,6 +445,7 @@ class Documents(Part):
             explained_upper=share[2] if share else None,
             e_value=e_value,
             is_discovery=is_discovery,
+            is_compared=before_sums[0] >= MIN_BEFORE,
             detail=_detail(document),
             detail_zh=_detail_zh(document),
             examples=self._examples(document, since_s),

@@ -34,6 +34,7 @@ _TEXTS: Final = {
         "Evidence had been rising since {time}; that is when it began, as far as is known.",
         "证据自 {time} 起上升；就目前所知，问题始于此时。",
     ),
+    "rising": ("Evidence had been rising since {time}.", "证据自 {time} 起上升。"),
     "changed": (
         "By its verdicts the signal got worse between {lower} and {upper} (95 %), most probably at {time}.",
         "据评审结果，信号在 {lower} 至 {upper} 之间变差（95 %），最可能在 {time}。",
@@ -134,6 +135,16 @@ _TEXTS: Final = {
             "也可能是以前就差的那类回答变多了。"
         ),
     ),
+    "is_either": (
+        (
+            "Mix or rate: not known. The intervals of its rate before the rise and now overlap, so it "
+            "is not shown that its answers got worse. There may be more of them instead."
+        ),
+        (
+            "构成还是质量：尚不可知。上升之前与现在的比率区间有重叠，未能查明相关回答变差；"
+            "也可能只是这类回答变多了。"
+        ),
+    ),
     "is_rate": (
         (
             "Mix or rate: the rate. Answers of this kind got worse; it is not that there are more of "
@@ -154,11 +165,11 @@ _TEXTS: Final = {
     ),
     "check_application": (
         (
-            "It is the application, not the judge: {flipped} of {reread} old answers that were fine "
+            "It is the application, or what it is asked, not the judge: {flipped} of {reread} old answers that were fine "
             "flipped when they were judged again (wrong for at most 1 alarm in 20)."
         ),
         (
-            "原因在应用，不在评审：重新评审的 {reread} 条原先合格的旧回答中有 {flipped} 条被改判"
+            "原因在应用或其收到的问题，不在评审：重新评审的 {reread} 条原先合格的旧回答中有 {flipped} 条被改判"
             "（误判不超过二十分之一）。"
         ),
     ),
@@ -235,13 +246,20 @@ _TEXTS: Final = {
     "other_language": ("中文", "English"),
     "next_document": (
         (
-            "Was {name} edited, replaced or indexed again around {time}? Read its passages below "
-            "against the source. Would the answers be right without it?"
+            "Was {name} edited, replaced or indexed again around {time}? If so, restore the earlier "
+            "edition, or take it out of the index until it is right."
         ),
         (
-            "{name} 在 {time} 前后是否被修改、替换或重新索引？请对照来源阅读下面的段落。"
-            "没有它，回答会正确吗？"
+            "{name} 在 {time} 前后是否被修改、替换或重新索引？若是，请恢复先前的版本，"
+            "或在改正之前将其移出索引。"
         ),
+    ),
+    "next_passages": (
+        (
+            "Read what the answers below say against its passages and its source: is the document "
+            "wrong, or the answers? Would they be right without it?"
+        ),
+        "请将下面的回答与该文档的段落及其来源对照：是文档有误，还是回答有误？没有它，回答会正确吗？",
     ),
     "next_version": (
         (
@@ -253,9 +271,9 @@ _TEXTS: Final = {
     "next_slice": (
         (
             "What is particular to {name}: its prompt, model, index or users? What was changed there "
-            "around {time}?"
+            "around {time}, and can it be undone?"
         ),
-        "{name} 有何特别：提示词、模型、索引还是用户？{time} 前后那里改了什么？",
+        "{name} 有何特别：提示词、模型、索引还是用户？{time} 前后那里改了什么，能否撤销？",
     ),
     "next_mix": (
         (

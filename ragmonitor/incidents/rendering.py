@@ -177,8 +177,8 @@ def _times(incident: Incident, say: Wording) -> Iterator[str]:
     else:
         span = say.span(incident.closed_s - incident.opened_s)
         yield say("closed", time=time, end=moment(incident.closed_s), span=span)
-    yield say("since", time=moment(incident.since_s))
     change = incident.change
+    yield say("since" if change is None else "rising", time=moment(incident.since_s))
     if change is not None:
         ends = {"lower": moment(change.lower_s), "upper": moment(change.upper_s)}
         yield say("changed", time=moment(change.at_s), **ends)
@@ -264,8 +264,7 @@ def _cause(incident: Incident, say: Wording) -> Iterator[Block]:
     if named is not None:
         yield _p(_goes_with(named, say), _detail(named, say), between=say.between)
         if named.kind != "event":
-            known = named.kind if named.kind in ("mix", "version") else "rate"
-            yield _p(say(f"is_{known}" if named.is_compared else "is_uncompared"))
+            yield _p(say(_mix_or_rate(named)))
     others = [
         say.cause(each.kind, each.name)
         for each in incident.candidates
@@ -273,6 +272,17 @@ def _cause(incident: Incident, say: Wording) -> Iterator[Block]:
     ]
     if others:
         yield _p(say("cause_others", names=say.comma.join(others)))
+
+
+def _mix_or_rate(named: Candidate) -> str:
+    """Return the text that says whether its answers got worse or there are more of them."""
+    if named.kind in ("mix", "version"):
+        return f"is_{named.kind}"
+    if not named.is_compared or named.now is None or named.before is None:
+        return "is_uncompared"
+    # Evidence of a slice is that it got worse; of a document, that it is worse than the others.
+    overlaps = named.now.lower <= named.before.upper and named.before.lower <= named.now.upper
+    return "is_either" if named.kind == "document" and overlaps else "is_rate"
 
 
 def _goes_with(named: Candidate, say: Wording) -> str:
@@ -344,6 +354,8 @@ def _questions(incident: Incident, say: Wording) -> Iterator[str]:
         yield say("next_input")
     else:
         yield say(f"next_{incident.cause.kind}", **names)
+        if incident.cause.kind == "document" and incident.content == "all":
+            yield say("next_passages")
         if incident.check is not None and incident.check.cause == "unknown":
             yield say("next_check")
     if not incident.is_open:

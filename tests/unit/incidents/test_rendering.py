@@ -11,12 +11,15 @@ from hypothesis import strategies as st
 
 from ragmonitor.causes.signal_names import number, signal_name
 from ragmonitor.incidents import as_html, as_markdown
-from ragmonitor.incidents.incident_texts import _TEXTS, percent
+from ragmonitor.incidents.incident import Change
+from ragmonitor.incidents.incident_texts import _TEXTS, Wording, percent
 from ragmonitor.incidents.rendering import Links, headline
+from ragmonitor.records import Estimate
 from tests.support.incidents import (
     CHUNK,
     QUESTION,
     SENTENCE,
+    START_S,
     TRACE,
     Scene,
     ScriptedFinder,
@@ -105,6 +108,40 @@ def test_a_slice_that_is_not_compared_with_before_is_not_said_to_have_got_worse(
     assert "构成还是质量：尚不可知。" in as_markdown(incident, "zh")
     compared = as_markdown(described(kind="slice", name="route=a"))
     assert "Mix or rate: the rate." in compared
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, "is_rate"),
+        ({"is_compared": False}, "is_uncompared"),
+        ({"before": None}, "is_uncompared"),
+        ({"before": Estimate(mean=0.7, lower=0.6, upper=0.8, effective_n=80)}, "is_either"),
+    ],
+)
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_document_is_said_to_have_got_worse_only_if_it_is_shown(changes, told, language):
+    """It is named for being worse than the others: it may always have been, and be shown more."""
+    text = as_markdown(described(**changes), language)
+    say = Wording(language)
+    for key in ("is_rate", "is_uncompared", "is_either"):
+        assert (say(key) in text) is (key == told), key
+
+
+def test_no_passage_is_to_be_read_where_texts_are_withheld():
+    """The document's name stands there, its passages do not."""
+    told = described()
+    asked = Wording("en")("next_passages")
+    assert asked in as_markdown(told)
+    assert asked not in as_markdown(told.model_copy(update={"content": "none"}))
+
+
+def test_two_beginnings_are_not_told():
+    """Where verdicts date the change, the rise of the evidence is not called its beginning."""
+    told = described()
+    assert "that is when it began" in as_markdown(told)
+    changed = Change(at_s=START_S, lower_s=START_S - 9, upper_s=START_S + 9)
+    assert "that is when it began" not in as_markdown(told.model_copy(update={"change": changed}))
 
 
 def test_what_is_shown_besides_the_named_cause_is_told():
