@@ -261,7 +261,9 @@ class Watched:
                 stdout=subprocess.PIPE,
                 stderr=log,
             )
-            threads = [threading.Thread(target=self._fail, args=(servers,))]
+            threads = []
+            if chosen.faults:
+                threads.append(threading.Thread(target=self._fail, args=(servers,)))
             assert process.stdout is not None
             for line in process.stdout:
                 said = json.loads(line)
@@ -394,6 +396,12 @@ def main(given: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--rate", type=float, default=50.0, help="at most, a second; default: 50")
     parser.add_argument("--worker", choices=WORKERS, action="append", help="default: all")
+    parser.add_argument(
+        "--no-faults",
+        dest="faults",
+        action="store_false",
+        help="let no endpoint fail: what grows then is no queue for one that fails",
+    )
     parser.add_argument("--application", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args(given)
     if chosen.application:
