@@ -90,6 +90,7 @@ check: $(STAMP)  ## Format, lint, strict types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy $(SOURCES)
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin $(SOURCES)
 	$(BIN)/lint-imports
 
 bench: $(STAMP)  ## Measure: request path, memory, event loop, load, built-in judge, records as bytes, learning, causes (ARGS=data folder)

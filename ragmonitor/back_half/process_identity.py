@@ -72,6 +72,8 @@ def _runs_the_same(parent: int) -> bool:
 
 def peer_of(one: socket.socket) -> tuple[int, int]:
     """Return the process id and the user of the other end of a Unix socket."""
+    if sys.platform != "linux":
+        raise OSError("the other end of a socket is told on Linux only")
     form = "3i"
     found = one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(form))
     pid, user, _ = struct.unpack(form, found)
