@@ -47,7 +47,6 @@ from ragmonitor.estimation.answer_cost import AnswerCost
 from ragmonitor.estimation.detector import DAY_S
 from ragmonitor.estimation.drift import STATE_VERSION as DRIFT_VERSION
 from ragmonitor.estimation.drift import InputDrift
-from ragmonitor.estimation.drift.embedding_queue import Embed
 from ragmonitor.estimation.feedback_store import MAX_ANSWERS, FeedbackStore
 from ragmonitor.estimation.feedback_store import STATE_VERSION as FEEDBACK_VERSION
 from ragmonitor.estimation.golden_questions import STATE_VERSION as GOLDENS_VERSION
@@ -172,26 +171,24 @@ def traces_of(
     )
 
 
-def redactor_of(settings: Settings, redact: Redact | None) -> Redactor:
+def redactor_of(settings: Settings) -> Redactor:
     """Return what every text passes before a judge or an exporter sees it.
 
     Raises:
+        SettingsError: There is no such redaction.
         MissingExtraError: A redaction needs what is not installed.
     """
-    options = settings.redaction
-    personal = PersonalData(options.personal_entities, options.personal_models)
-    return Redactor(options.kinds, redact, personal=personal)
+    content = settings.content
+    personal = PersonalData(content.personal_entities, content.personal_models)
+    return Redactor(content.redaction, personal=personal)
 
 
-def restrict_logs(settings: Settings, redact: Redact | None) -> None:
+def restrict_logs(settings: Settings) -> None:
     """Keep out of our log what may not leave by any other way."""
-    if (
-        settings.content.policy != "all"
-        or redact is not None
-        or "personal" in settings.redaction.kinds
-    ):
+    redaction = settings.content.redaction
+    if settings.content.policy != "all" or any(each != "secrets" for each in redaction):
         withhold_messages()
-    if "secrets" in settings.redaction.kinds:
+    if "secrets" in redaction:
         clean_messages(without_secrets)
 
 
@@ -300,28 +297,28 @@ def incidents_of(
         SettingsError: An address of theirs is none.
     """
     file = _kept(settings, "incidents", INCIDENTS_VERSION)
-    urls = [url.get_secret_value() for url in settings.notify.urls]
+    urls = [url.get_secret_value() for url in settings.alarms.notify]
     notifier = None
     if urls:
         notifier = Notifier(
             urls,
             lost=lost,
             page_url=settings.server.page_url,
-            texts=settings.notify.texts and settings.content.policy == "all",
-            language=settings.notify.language,
+            texts=settings.alarms.notify_texts and settings.content.policy == "all",
+            language=settings.alarms.notify_language,
         )
     return IncidentKeeper(
         Journal(file),
         is_judged=judging is not None,
         notices=notifier,
-        still_on_s=settings.notify.still_on_hours * 3_600.0,
+        still_on_s=settings.alarms.notify_still_on_hours * 3_600.0,
         service=settings.service,
         service_version=settings.service_version,
         summarise=summarise,
         policy=ContentPolicy(
             content=settings.content.policy, key=settings.content.key or PROCESS_KEY
         ),
-        leave_out=settings.causes.leave_out,
+        leave_out=settings.estimation.leave_out,
     )
 
 
@@ -584,22 +581,19 @@ def budget_of(settings: Settings, place: Path | SecretStr | None) -> Budget | No
         raise SettingsError(f"state: {place} cannot be written: {error}") from error
 
 
-def estimates_of(
-    settings: Settings, reader: Judge, judging: JudgeConfig | None, embedding: Embed | None
-) -> Statistics:
+def estimates_of(settings: Settings, reader: Judge, judging: JudgeConfig | None) -> Statistics:
     """Return what is estimated of the answers, and the alarms that rest on it.
 
     Args:
         settings: The settings.
         reader: The judge of every answer.
         judging: The judges of a share of them.
-        embedding: From questions to vectors.
     """
     file = partial(_kept, settings)
     judge = None if judging is None else judging.judge.identity
     name = None if judge is None else judge.name
     every_days = settings.alarms.false_alarm_every_days
-    drift = _input_drift(settings, embedding)
+    drift = _input_drift(settings)
     means = WindowedMeans(
         builtin=reader.identity.name,
         judge=name,
@@ -675,7 +669,8 @@ def _alarms(settings: Settings, builtin: str, judge: str | None) -> Alarms:
     )
 
 
-def _input_drift(settings: Settings, embedding: Embed | None) -> InputDrift:
+def _input_drift(settings: Settings) -> InputDrift:
+    embedding = settings.estimation.embedding
     return InputDrift(
         size=settings.estimation.drift_reference_size,
         embed=embedding,
@@ -721,7 +716,7 @@ def slices_of(
         higher_is_better=alarms.higher_is_better,
         topic=drift.topic,
         # A source counts as a text, as it does where documents are named.
-        leave_out=(*settings.causes.leave_out, *(() if shows_texts else ("source",))),
+        leave_out=(*settings.estimation.leave_out, *(() if shows_texts else ("source",))),
         suspect=suspect,
         watch=watch,
     )

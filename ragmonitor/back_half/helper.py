@@ -170,7 +170,7 @@ class _Work:
         self.queue = _Queue(self)
         self.back = LocalBackHalf(
             setup.settings,
-            redactor=redactor_of(setup.settings, None),
+            redactor=redactor_of(setup.settings),
             poll=self._poll,
             queue=self.queue,
             traces=_Traces(self, traces_of(setup.settings, self.lose)),
@@ -759,7 +759,7 @@ def _session(connection: Connection, work_of: Callable[[Setup], _Work]) -> None:
     """Serve one monitor, until its connection ends."""
     with suppress(EOFError, OSError, LinkError):
         setup: Setup = pickle.loads(connection.recv_bytes())  # noqa: S301 - our application's
-        restrict_logs(setup.settings, None)
+        restrict_logs(setup.settings)
         _begin_count(setup.host, setup.errors)
         _take_over(setup.litellm)
         try:

@@ -964,7 +964,7 @@ def _check(settings: Settings) -> None:
     state_of_service(settings.state, "any", settings.service, version=0)
     plain = settings.model_copy(update={"state": None})
     judging = judging_of(plain)
-    estimates_of(plain, reader_of(plain) or builtin_judge(plain), judging, None)
+    estimates_of(plain, reader_of(plain) or builtin_judge(plain), judging)
     incidents_of(plain, judging, _ignore)
     exporters_of(plain, _ignore)
 

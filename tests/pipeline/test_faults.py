@@ -185,10 +185,18 @@ FAULTS: dict[str, Callable[[], dict[str, Any]]] = {
     "evaluator panics": lambda: {"evaluators": ("faithfulness", "panics")} | judged(SOUND),
     "evaluator gives a text": lambda: {"evaluators": ("faithfulness", "texts")} | judged(SOUND),
     "evaluator gives no number": lambda: {"evaluators": ("faithfulness", "nan")} | judged(SOUND),
-    "redaction raises": lambda: {"redact": lambda _: _raise(ValueError("no"))} | judged(SOUND),
-    "redaction panics": lambda: {"redact": lambda _: _raise(PanicException())} | judged(SOUND),
-    "redaction gives no text": lambda: {"redact": lambda _: None} | judged(SOUND),
-    "embedding panics": lambda: {"embedding": lambda _: _raise(PanicException())} | judged(SOUND),
+    "redaction raises": lambda: (
+        {"content": {"redaction": ("secrets", lambda _: _raise(ValueError("no")))}} | judged(SOUND)
+    ),
+    "redaction panics": lambda: (
+        {"content": {"redaction": ("secrets", lambda _: _raise(PanicException()))}} | judged(SOUND)
+    ),
+    "redaction gives no text": lambda: (
+        {"content": {"redaction": ("secrets", lambda _: None)}} | judged(SOUND)
+    ),
+    "embedding panics": lambda: (
+        {"estimation": {"embedding": lambda _: _raise(PanicException())}} | judged(SOUND)
+    ),
 }
 
 

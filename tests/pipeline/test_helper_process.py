@@ -585,10 +585,13 @@ def test_a_fork_while_the_helper_is_started_does_not_hold_it_up(tmp_path):
     ("options", "why"),
     [
         ({"judge": BuiltinJudge()}, "judge was given as an object"),
-        ({"redact": str.upper}, "redact is a function"),
-        ({"embedding": lambda texts: [[1.0] for _ in texts]}, "embedding is a function"),
+        ({"content": {"redaction": (str.upper,)}}, "content.redaction holds a function"),
+        (
+            {"estimation": {"embedding": lambda texts: [[1.0] for _ in texts]}},
+            "estimation.embedding is a function",
+        ),
     ],
-    ids=["judge", "redact", "embedding"],
+    ids=["judge", "redaction", "embedding"],
 )
 def test_objects_that_score_stay_where_they_are(options, why, caplog):
     """What cannot travel keeps the work on a thread, which one line in the log says."""
@@ -621,7 +624,7 @@ class Renamed:
 def test_an_application_that_embeds_python_is_not_started_again(monkeypatch, executable):
     """It would be named where an interpreter is looked for, and begin anew as a whole."""
     monkeypatch.setattr(sys, "executable", executable)
-    assert "no interpreter" in reason_to_stay(Settings.load(service="x"), None, None)
+    assert "no interpreter" in reason_to_stay(Settings.load(service="x"))
 
 
 def test_a_helper_process_is_the_default(monkeypatch):
@@ -637,7 +640,7 @@ def test_a_helper_process_is_the_default(monkeypatch):
 def test_a_plain_monitor_need_not_stay():
     """Settings that are texts and numbers can travel."""
     settings = Settings.load(service="x", judge="openai/gpt-4o-mini", budget={"usd_per_day": 1})
-    assert reason_to_stay(settings, None, None) == ""
+    assert reason_to_stay(settings) == ""
 
 
 @pytest.mark.slow

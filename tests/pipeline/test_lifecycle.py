@@ -110,7 +110,7 @@ class Pipeline:
             judge=ScriptedJudge(judged),
             sample=0.5,
             server=False,
-            redact=redact,
+            content={"redaction": (redact,)},
             exporters=[FailingExporter(fails)],
         )
         worker = self.monitor._back.worker
@@ -311,7 +311,7 @@ def test_close_keeps_its_time_with_a_reading_in_hand():
     try:
         for options in (
             {"judge": Hanging("h"), "sample": 1.0, "exporters": [HangingExporter()]},
-            {"redact": lambda text: free.wait(60) and text},
+            {"content": {"redaction": (lambda text: free.wait(60) and text,)}},
         ):
             monitor = Monitor(service="test", server=False, **options)
             monitor.observe(observed(1))
