@@ -19,8 +19,6 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry import context
-
 from ragmonitor.apart import run, within
 from ragmonitor.capabilities import CapableJudge
 from ragmonitor.capture.probe_mark import is_probe
@@ -67,6 +65,7 @@ from ragmonitor.records import (
     Snapshot,
     SpanReference,
 )
+from ragmonitor.supervised import SupervisedThread
 
 if TYPE_CHECKING:
     from ragmonitor.export.prometheus import PrometheusExporter
@@ -80,11 +79,6 @@ KEEP_S = 0.5
 """A verdict is kept on disk after so long at most: a process may die at any moment."""
 TICK_S = 2.0
 """Gauges are refreshed, abandoned runs given up and the endpoint's port retried this often."""
-FIRST_RESTART_PAUSE_S = 0.5
-"""Pause after the thread's work ended by an error; doubles with each that follows at once."""
-MAX_RESTART_PAUSE_S = 60.0
-START_AGAIN_S = 1.0
-"""The system that had no thread for us is asked again after this one."""
 CANCEL_S = 1.0
 """A cancelled reading, or the closing of a judge's connections, may take this long."""
 HURRY_SHARE = 0.4
@@ -165,17 +159,13 @@ class Worker(WorksInSteps):
 
     def _prepare_thread(self) -> None:
         """Begin without a thread: at first, and again in a forked child."""
-        self._starting = threading.RLock()
+        self._thread = SupervisedThread(self._work, failed=self._restart)
         self._step = threading.Lock()
         """Held while shared state changes; a fork waits for it (see `WorksInSteps`)."""
-        self._thread: threading.Thread | None = None
-        self._ending = threading.Event()
         self.has_closed = threading.Event()
         """Set once every stage is closed, which may be later than `close` could wait."""
         self._submitted: set[Coroutine[Any, Any, bool]] = set()
         """What others than the thread have put on its loop."""
-        self._not_before = 0.0
-        """When the system may be asked for a thread again, in seconds of `time.monotonic`."""
         self._prepare_loop()
 
     def _prepare_loop(self) -> None:
@@ -203,7 +193,7 @@ class Worker(WorksInSteps):
 
     def wake(self) -> None:
         """Start the thread if there is none, or wake it if it sleeps."""
-        if self._thread is None:
+        if not self._thread.is_started:
             self._start()
         elif self._idle:
             self._idle = False
@@ -223,19 +213,8 @@ class Worker(WorksInSteps):
                 loop.call_soon_threadsafe(waker.set)
 
     def _start(self) -> None:
-        # Reentrant: an interaction may end in a generator's finalizer, and garbage may be collected
-        # at any allocation, those of this method included.
-        with self._starting:
-            if self._thread is not None or self._closed or time.monotonic() < self._not_before:
-                return
-            thread = threading.Thread(target=self._run, name="ragmonitor", daemon=True)
-            self._thread = thread
-            try:
-                thread.start()
-            except RuntimeError as error:  # the system has none, for now
-                self._thread = None
-                self._not_before = time.monotonic() + START_AGAIN_S
-                record_error("worker", error)
+        if not self._closed:  # also in a child that was forked after the end
+            self._thread.start()
 
     def flush(self, timeout_s: float, *, is_settled: Callable[[], bool] | None = None) -> bool:
         """Wait until everything handed over so far is judged and exported; return whether it is.
@@ -244,7 +223,7 @@ class Worker(WorksInSteps):
             timeout_s: How long.
             is_settled: Whether what is waited for is judged; None: that is everything.
         """
-        if self._thread is None:
+        if not self._thread.is_started:
             if not len(self._queue) or self._closed:
                 return True
             self._start()
@@ -268,14 +247,11 @@ class Worker(WorksInSteps):
         deadline = time.monotonic() + timeout_s
         self._hurry_after(HURRY_SHARE * timeout_s)
         flushed = self.flush(timeout_s - min(MAX_STOP_S, STOP_SHARE * timeout_s))
-        with self._starting:
-            self._closed = True
-            thread, self._thread = self._thread, None
-        self._ending.set()
-        if thread is not None and thread is not threading.current_thread():
-            self._signal()
-            thread.join(max(0.0, deadline - time.monotonic()) / 2)
-        with self._between_steps(thread, deadline):
+        self._closed = True
+        self._thread.close()
+        self._signal()
+        self._thread.join((deadline - time.monotonic()) / 2)
+        with self._between_steps(deadline):
             # Interactions for which the time did not suffice are counted, if not scored.
             self.ledger.close_all(Cause.SHUTDOWN)
             self.refuse_late()
@@ -286,11 +262,10 @@ class Worker(WorksInSteps):
         return flushed
 
     @contextlib.contextmanager
-    def _between_steps(self, thread: threading.Thread | None, deadline: float) -> Iterator[None]:
+    def _between_steps(self, deadline: float) -> Iterator[None]:
         """Have the thread that still works make no step: what it reports is counted by then."""
         wait_s = min(MAX_STOP_S, deadline - time.monotonic()) / 2
-        is_other = thread is not None and thread is not threading.current_thread()
-        has_step = is_other and self._step.acquire(timeout=max(0.0, wait_s))
+        has_step = not self._thread.is_current and self._step.acquire(timeout=max(0.0, wait_s))
         try:
             yield
         finally:
@@ -318,7 +293,7 @@ class Worker(WorksInSteps):
 
     def _submit(self, work: Coroutine[Any, Any, bool], deadline: float) -> Future[bool] | None:
         while (loop := self._loop) is None or self._waker is None:
-            if self._thread is None or time.monotonic() > deadline:
+            if not self._thread.is_started or time.monotonic() > deadline:
                 work.close()
                 return None
             time.sleep(0.001)  # the thread has been started and is on its way
@@ -331,35 +306,18 @@ class Worker(WorksInSteps):
 
     # --- the thread -----------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        # On our own thread only: calls of judges and exporters must not be traced as traffic.
-        context.attach(context.set_value("suppress_instrumentation", True))
+    def _work(self) -> bool:
         if not self._is_apart:
             work_in_slices()
-        pause_s = FIRST_RESTART_PAUSE_S
         try:
-            while not self._closed:
-                began = time.monotonic()
-                with contained("worker"):
-                    run(self._main())
-                self._loop = self._waker = None
-                begun = [task.get_coro() for task in self._begun]
-                for work in (*self._submitted, *begun):
-                    # It came when the loop had ended, or had not begun when an error ended it.
-                    if inspect.iscoroutine(work) and _has_not_begun(work):
-                        work.close()
-                if self._closed:
-                    return
-                # Only an error ends it before.
-                self._restart()
-                if time.monotonic() - began > MAX_RESTART_PAUSE_S:
-                    pause_s = FIRST_RESTART_PAUSE_S
-                self._ending.wait(pause_s)
-                pause_s = min(2 * pause_s, MAX_RESTART_PAUSE_S)
+            run(self._main())
         finally:
-            with self._starting:
-                if self._thread is threading.current_thread():
-                    self._thread = None  # whatever ended it: the next interaction starts another
+            self._loop = self._waker = None
+            for work in (*self._submitted, *(task.get_coro() for task in self._begun)):
+                # It came when the loop had ended, or had not begun when an error ended it.
+                if inspect.iscoroutine(work) and _has_not_begun(work):
+                    work.close()
+        return False
 
     def _restart(self) -> None:
         with contained("worker"):

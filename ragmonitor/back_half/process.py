@@ -58,6 +58,7 @@ from ragmonitor.records import (
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import ServerSettings, Settings
 from ragmonitor.state import state_of_service
+from ragmonitor.supervised import SupervisedThread
 from ragmonitor.wiring import (
     builtin_judge,
     configure,
@@ -238,8 +239,9 @@ class ProcessBackHalf:
 
     def _prepare(self) -> None:
         """Begin without a helper: at first, and in a forked child."""
-        self._starting = threading.RLock()
-        self._thread: threading.Thread | None = None
+        self._thread = SupervisedThread(self._work)
+        self._changing = threading.RLock()
+        """Held while the helper, or what works here in its place, is taken or put."""
         self._helper: _Helper | None = None
         self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._outbox: queue.SimpleQueue[_Request] = queue.SimpleQueue()
@@ -285,7 +287,7 @@ class ProcessBackHalf:
         """Start the thread if there is none, or wake it if it sleeps."""
         if self._local is not None:
             self._local.wake()
-        elif self._thread is None:
+        elif not self._thread.is_started:
             self._start()
         elif self._idle:
             self._idle = False
@@ -342,7 +344,7 @@ class ProcessBackHalf:
         if self._outbox.qsize() >= MAX_EVENTS or self._closed:
             self._dropped.note(f"{name}_full")
             return False
-        if self._thread is None:
+        if not self._thread.is_started:
             self._start()
         request = _Request(name, args, deadline=time.monotonic() + EVENT_S)
 
@@ -377,8 +379,8 @@ class ProcessBackHalf:
         """Wait until everything taken so far is judged and exported; return whether it is."""
         if self._local is not None:
             return self._local.flush(timeout_s)
-        if self._thread is None:
-            if not len(self._queue) or self._closed:
+        if not self._thread.is_started:
+            if self._local is None and (not len(self._queue) or self._closed):
                 return True
             self._start()
         deadline = time.monotonic() + timeout_s
@@ -399,22 +401,19 @@ class ProcessBackHalf:
             return self._local.close(timeout_s)
         deadline = time.monotonic() + timeout_s
         is_closed = True
-        if self._thread is not None or len(self._queue):
+        if self._thread.is_started or len(self._queue):
             is_closed = self._end_helper(timeout_s, deadline)
         if self._local is not None:
             return self._local.close(deadline - time.monotonic())
-        with self._starting:
+        with self._changing:
             self._closed = self._local is None
-            if self._closed:
-                thread, self._thread = self._thread, None
         if self._local is not None:  # since a moment ago
             return self._local.close(deadline - time.monotonic())
+        self._thread.close()
         self._wakes.put(None)
         self._wait_for_none()
-        if thread is not None and thread is not threading.current_thread():
-            least_s = 0.0 if self._shared is None else NOTES_S
-            thread.join(max(least_s, (deadline - time.monotonic()) / 2))
-        if thread is None or not thread.is_alive():
+        least_s = 0.0 if self._shared is None else NOTES_S
+        if self._thread.join(max(least_s, (deadline - time.monotonic()) / 2)):
             self._refuse_requests()
         self._hand_on()
         helper = self._let_go()
@@ -475,7 +474,7 @@ class ProcessBackHalf:
 
     def _let_go(self) -> _Helper | None:
         """Return the helper, once: whoever gets it counts what it had in hand, and ends it."""
-        with self._starting:
+        with self._changing:
             helper, self._helper = self._helper, None
         return helper
 
@@ -504,7 +503,7 @@ class ProcessBackHalf:
 
     def _ask(self, timeout_s: float, name: str, *args: object) -> Any:
         """Return the helper's reply, once it has all that was taken so far; None: there is none."""
-        if self._thread is None:
+        if not self._thread.is_started:
             return None
         request = _Request(name, args, deadline=time.monotonic() + timeout_s)
         self._put_out(request)
@@ -513,7 +512,7 @@ class ProcessBackHalf:
         return None
 
     def _families(self) -> list[Metric]:
-        if self._local is None and self._thread is not None and not self._closed:
+        if self._local is None and self._thread.is_started and not self._closed:
             asked: list[Metric] | None = self._ask(SCRAPE_S, "families")
             if asked is not None:
                 return self._families_here(asked, ())
@@ -525,7 +524,7 @@ class ProcessBackHalf:
 
     def _families_here(self, families: list[Metric], noted: Sequence[Any]) -> list[Metric]:
         """Return the families, with what was counted in this process while there was no helper."""
-        with self._starting:
+        with self._changing:
             if any(noted) and self._late is None:
                 quiet = {"server": ServerSettings(enabled=False), "state": None, "exporters": ()}
                 plain = self._settings.model_copy(update=quiet)
@@ -542,27 +541,15 @@ class ProcessBackHalf:
     # --- the thread -----------------------------------------------------------------------------
 
     def _start(self) -> None:
-        with self._starting:
-            if self._thread is not None or self._closed:
-                return
-            thread = threading.Thread(target=self._run, name="ragmonitor", daemon=True)
-            self._thread = thread
-            try:
-                thread.start()
-            except RuntimeError as error:  # the system has none, for now
-                self._thread = None
-                guard.record_error("worker", error)
+        if not self._closed:  # also in a child that was forked after the end
+            self._thread.start()
 
-    def _run(self) -> None:
-        context.attach(context.set_value("suppress_instrumentation", True))
-        while not self._closed and self._local is None and self._is_current():
-            with contained("worker"):
-                self._work()
+    def _work(self) -> bool:
+        """Work until one helper has ended; return False: no further one is to be started."""
+        self._work_with_helper()
+        return not self._closed and self._local is None
 
-    def _is_current(self) -> bool:
-        return self._thread is threading.current_thread()
-
-    def _work(self) -> None:
+    def _work_with_helper(self) -> None:
         """Bring one helper up, and serve it to its end or ours."""
         why = reason_to_stay_now()
         if self._waits_for_none:
@@ -619,7 +606,7 @@ class ProcessBackHalf:
                 return None
             record_problem("worker", f"the helper process did not start: {guard.reason(error)}")
             return None
-        with self._starting:
+        with self._changing:
             is_late = self._closed
             self._helper = None if is_late else helper
         if is_late:  # whoever closes has looked for a helper before
@@ -683,10 +670,11 @@ class ProcessBackHalf:
             given = given.model_copy(update={"server": ServerSettings(enabled=False)})
         local = LocalBackHalf(given, redactor=self._redactor, poll=poll)
         self.registry = local.registry
-        with self._starting:
+        with self._changing:
             if self._closed:  # whoever closes has waited long enough, and counts what waits
                 return
             self._local = local
+        self._thread.close()
         local.worker.ledger.take_over(*self._noted())
         self._hand_on()
         local.wake()

@@ -298,14 +298,16 @@ def main() -> None:
     provider.add_span_processor(BatchSpanProcessor(Dropping()))
     trace.set_tracer_provider(provider)
     profile = cProfile.Profile(time.thread_time)
-    work = Worker._run
+    work = Worker._work
 
-    def profiled(worker: Worker) -> None:
+    def profiled(worker: Worker) -> bool:
         profile.enable()
-        work(worker)
-        profile.disable()
+        try:
+            return work(worker)
+        finally:
+            profile.disable()
 
-    Worker._run = profiled  # type: ignore[method-assign]
+    Worker._work = profiled  # type: ignore[method-assign]
     with Monitor(service="bench", server=False, worker="thread") as monitor:
         for _ in range(answers):
             with monitor.interaction(query=QUERY) as interaction:

@@ -128,10 +128,9 @@ def test_a_helper_that_is_connected_after_the_end_is_let_go(monkeypatch):
         answer(second)
         assert begun.wait(60)
         thread = process_of(second)._thread
-        assert thread is not None
         assert not second.close(0.1)
         ended.set()
-        thread.join(60)
+        assert thread.join(60)
         assert HELPER._users == 1
     assert HELPER.pid is None
     assert sums(second) == (1.0, Counter(shutdown=1))
@@ -161,11 +160,9 @@ def test_what_a_helper_had_in_hand_that_dies_at_the_end_is_counted_once(monkeypa
     until("it has them", lambda: back._helper is not None and len(back._helper.open) == 3)
     os.kill(alone.pid, signal.SIGKILL)
     assert begun.wait(60)
-    thread = back._thread
-    assert thread is not None
     assert not monitor.close(0.1)
     closed.set()
-    thread.join(60)
+    assert back._thread.join(60)
     assert sums(monitor) == (3.0, Counter(shutdown=3))
 
 
@@ -253,9 +250,7 @@ def test_what_is_handed_over_while_the_work_moves_to_a_thread_is_scored(monkeypa
 
         def move() -> None:
             back._start()
-            thread = back._thread
-            assert thread is not None
-            thread.join(60)
+            assert back._thread.join(60)
             assert back._local is not None
 
         put_after(monkeypatch, move)

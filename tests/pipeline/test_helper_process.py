@@ -416,7 +416,7 @@ def test_a_monitor_that_closes_before_it_is_served_leaves_the_others_their_helpe
         monkeypatch.setattr(_Helper, "end", closed)
         assert second.close(60)
         monkeypatch.undo()
-        thread.join(60)
+        assert thread.join(60)
         assert (HELPER.pid, is_alive(pid)) == (pid, True)
         answer(first)
         assert first.flush(60)
@@ -456,8 +456,7 @@ def test_a_judge_is_not_imported_for_an_end_before_the_helper_works(monkeypatch)
     until("it is started", lambda: helper_pid(monitor._back))
     thread = monitor._back._thread
     assert not monitor.close(0.2)
-    thread.join(60)
-    assert not thread.is_alive()
+    assert thread.join(60)
     assert sums(monitor) == (1.0, Counter(shutdown=1))
     assert HELPER.pid is None
 

@@ -45,7 +45,7 @@ def observed(number, **changes):
 
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch):
-    monkeypatch.setattr("ragmonitor.worker.FIRST_RESTART_PAUSE_S", 0.01)
+    monkeypatch.setattr("ragmonitor.supervised.FIRST_PAUSE_S", 0.01)
 
 
 class Fails:
@@ -222,7 +222,7 @@ def test_a_system_without_threads_is_asked_again(monkeypatch):
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    monkeypatch.setattr("ragmonitor.worker.START_AGAIN_S", 0.0)
+    monkeypatch.setattr("ragmonitor.supervised.START_AGAIN_S", 0.0)
     monitor = Monitor(service="test", server=False)
     monitor.observe(observed(1))
     assert not monitor.flush(0.2)
