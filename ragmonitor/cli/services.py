@@ -8,7 +8,7 @@ import signal
 import threading
 from typing import Final
 
-from ragmonitor.cli.options import EstimatorOptions, ReceiveOptions, WorkerOptions
+from ragmonitor.cli.service_options import EstimatorOptions, ReceiveOptions, WorkerOptions
 from ragmonitor.cli.terminal import FINE, say
 from ragmonitor.settings import Settings
 from ragmonitor.wiring import redactor_of, restrict_logs
