@@ -20,9 +20,10 @@ import pytest
 
 from ragmonitor import Monitor
 from ragmonitor.back_half import helper
+from ragmonitor.back_half.helper_connection import HelperRequest
 from ragmonitor.back_half.helper_process import HELPER, HelperProcess
 from ragmonitor.back_half.link import Link, LinkError
-from ragmonitor.back_half.process import ProcessBackHalf, _Request
+from ragmonitor.back_half.process import ProcessBackHalf
 from ragmonitor.back_half.setup import Setup, without_objects
 from ragmonitor.back_half.stream_sender import StreamBackHalf
 from ragmonitor.capture import Record
@@ -256,7 +257,7 @@ def test_what_is_handed_over_while_the_work_moves_to_a_thread_is_scored(monkeypa
         put_after(monkeypatch, move)
         answer(monitor)
         back._dropped.note("abandoned")
-        request = _Request("flush", (60.0,), deadline=math.inf)
+        request = HelperRequest("flush", (60.0,), deadline=math.inf)
         back._put_out(request)
         assert isinstance(request.future.exception(0), LinkError)
         assert monitor.flush(60)
@@ -316,7 +317,7 @@ def test_a_reply_does_not_overtake_what_another_thread_is_telling(monkeypatch, m
         key="",
         litellm={},
     )
-    telling = helper._Connection(theirs, setup, helper._Work(setup, is_shared=False))
+    telling = helper.MonitorConnection(theirs, setup, helper.ServedBackHalf(setup, is_shared=False))
     telling.taken = taken
     begun, go, sent = threading.Event(), threading.Event(), list[str]()
 

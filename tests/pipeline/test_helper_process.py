@@ -34,9 +34,10 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from ragmonitor import Budget, CaptureSettings, ExportSettings, Monitor, Report, Scored
 from ragmonitor.back_half import helper_process
+from ragmonitor.back_half.helper_connection import HelperConnection
 from ragmonitor.back_half.helper_process import HELPER, HelperProcess
 from ragmonitor.back_half.link import Link
-from ragmonitor.back_half.process import ProcessBackHalf, _Helper
+from ragmonitor.back_half.process import ProcessBackHalf
 from ragmonitor.back_half.setup import reason_to_stay
 from ragmonitor.capture import Record
 from ragmonitor.judges import BuiltinJudge
@@ -302,13 +303,13 @@ SECRET = "sk-proj-" + "Ab3dE6gH9" * 5
 )
 def test_both_places_give_the_applications_provider_the_same_spans(text, kept, monkeypatch):
     """A record that a redaction has changed is sent back; any other is emitted as it was sent."""
-    emitted, emit = [], _Helper._emit_kept
+    emitted, emit = [], HelperConnection._emit_kept
 
     def counted(helper, number, reports):
         emitted.append(number)
         return emit(helper, number, reports)
 
-    monkeypatch.setattr(_Helper, "_emit_kept", counted)
+    monkeypatch.setattr(HelperConnection, "_emit_kept", counted)
     found = {}
     for worker in ("thread", "process"):
         spans = InMemorySpanExporter()
@@ -392,7 +393,7 @@ def test_a_monitor_that_closes_before_it_is_served_leaves_the_others_their_helpe
 ):
     """The end of its connection is no failed start, and no reason to kill what others use."""
     begun, ended = threading.Event(), threading.Event()
-    serve, end = _Helper.serve, _Helper.end
+    serve, end = HelperConnection.serve, HelperConnection.end
 
     def late(helper, gone):
         begun.set()
@@ -408,12 +409,12 @@ def test_a_monitor_that_closes_before_it_is_served_leaves_the_others_their_helpe
         answer(first)
         assert first.flush(60)
         pid = HELPER.pid
-        monkeypatch.setattr(_Helper, "serve", late)
+        monkeypatch.setattr(HelperConnection, "serve", late)
         second = Monitor(**QUIET, worker="process")
         answer(second)
         assert begun.wait(60)
         thread = second._back._thread
-        monkeypatch.setattr(_Helper, "end", closed)
+        monkeypatch.setattr(HelperConnection, "end", closed)
         assert second.close(60)
         monkeypatch.undo()
         assert thread.join(60)
@@ -747,7 +748,7 @@ def test_at_an_early_end_each_answer_is_counted_once(tmp_path, share, reply, wit
         from ragmonitor import Monitor
         from ragmonitor.back_half import process
 
-        original = process._Request._answer
+        original = process.HelperRequest._answer
 
         def answered(self, asked):
             if self.name == "close":
@@ -762,7 +763,7 @@ def test_at_an_early_end_each_answer_is_counted_once(tmp_path, share, reply, wit
         monitor = Monitor("t", worker="process", server=False)
         answer(monitor)
         assert monitor.flush(60)
-        process._Request._answer = answered
+        process.HelperRequest._answer = answered
         process.SHORT_S = {share}
         for number in range(2_000):  # five times what two seconds suffice for
             answer(monitor, number)
