@@ -116,8 +116,10 @@ class Pipeline:
         worker = self.monitor._back.worker
         second = SecondJudge(judge=as_judge(ScriptedJudge(judged, name="second")), rate=0.5)
         worker._runner.config = replace(worker._runner.config, second=second)
-        failing(worker._traces, fails, emit="emit", export="late", flush="flush")
-        failing(worker._meters, fails, answered="answered", worked="worked", refresh="refresh")
+        failing(worker._exports.traces, fails, emit="emit", export="late", flush="flush")
+        failing(
+            worker._exports.meters, fails, answered="answered", worked="worked", refresh="refresh"
+        )
         failing(worker._estimates, fails, predict="predict", add="estimate", tick="tick", due="due")
         failing(worker._runner.config.sampler, fails, draw="draw", refund="refund")
 
@@ -328,7 +330,7 @@ def test_what_is_being_counted_when_the_time_is_over_is_in_the_sums(monkeypatch)
     reached, free = threading.Event(), threading.Event()
     monitor = Monitor(service="test", server=False, exporters=[ListExporter()], worker="thread")
     worker = monitor._back.worker
-    count = worker._meters.export
+    count = worker._exports.meters.export
 
     def counting(report):
         reached.set()
@@ -353,7 +355,7 @@ def test_what_is_being_counted_when_the_time_is_over_is_in_the_sums(monkeypatch)
         def __exit__(self, *_):
             self.lock.release()
 
-    monkeypatch.setattr(worker._meters, "export", counting)
+    monkeypatch.setattr(worker._exports.meters, "export", counting)
     monkeypatch.setattr(worker, "_step", Step())
     monitor.observe(observed(1))
     assert reached.wait(10)
