@@ -33,13 +33,10 @@ from ragmonitor.settings import (
     AlarmSettings,
     Budget,
     CaptureSettings,
-    CauseSettings,
     ContentSettings,
     EstimationSettings,
     ExportSettings,
     JudgeSettings,
-    NotifySettings,
-    RedactionSettings,
     SamplingSettings,
     ServerSettings,
     Settings,
@@ -51,11 +48,9 @@ if TYPE_CHECKING:
 
     from ragmonitor.answer_checks import GuardedPiece
     from ragmonitor.capture.otel_spans import InteractionSpanProcessor
-    from ragmonitor.estimation.drift.embedding_queue import Embed
     from ragmonitor.goldens.asking import Ask
     from ragmonitor.goldens.golden import Golden
     from ragmonitor.goldens.probing import Probe
-    from ragmonitor.redaction import Redact
 
 EXIT_TIMEOUT_S = 5.0
 ANNOUNCED_AT = 3
@@ -85,18 +80,13 @@ class Monitor:
         exporters: str | Sequence[str | Exporter] | None = None,
         state: str | Path | None = None,
         content: Literal["all", "hashed", "none"] | ContentSettings | None = None,
-        redaction: str | Sequence[str] | RedactionSettings | None = None,
+        stream: str | StreamSettings | None = None,
+        worker: Literal["thread", "process", "shared"] | None = None,
+        server: bool | ServerSettings | None = None,
         capture: CaptureSettings | None = None,
         alarms: str | Sequence[str] | AlarmSettings | None = None,
         estimation: EstimationSettings | None = None,
-        causes: CauseSettings | None = None,
-        stream: str | StreamSettings | None = None,
-        server: bool | ServerSettings | None = None,
-        notify: str | Sequence[str] | NotifySettings | None = None,
-        worker: Literal["thread", "process", "shared"] | None = None,
         export: ExportSettings | None = None,
-        redact: Redact | None = None,
-        embedding: Embed | None = None,
         settings: Settings | None = None,
         **unknown: Never,
     ) -> None:
@@ -117,23 +107,17 @@ class Monitor:
                 `"jsonl:scores.jsonl"`, or exporters of your own.
             state: A folder, or the address of a Redis server, for what outlives restarts and is
                 shared.
-            content: Which texts may leave: `"all"`, `"hashed"` or `"none"`.
-            redaction: What is replaced in texts: `("secrets", "personal")`.
-            capture: What counts as an interaction.
-            alarms: Signals that may raise an alarm, or more about alarms.
-            estimation: What is estimated beside the means.
-            causes: Where a rise is looked for.
+            content: Which texts may leave (`"all"`, `"hashed"` or `"none"`), or also what is
+                replaced in them.
             stream: Where answers are put to be scored elsewhere: `"redis://127.0.0.1:6379/0"`,
                 `"kafka://broker:9092/topic"`.
-            server: Whether /metrics is served, or more about where.
-            notify: Who is told of incidents, or more about when: `["slack://A/B/C"]`.
             worker: Where answers are scored: on a thread, in a helper process, or in one helper
                 process for all workers of a server.
+            server: Whether /metrics is served, or more about where.
+            capture: What counts as an interaction.
+            alarms: Signals that may raise an alarm, or more about alarms and who is told.
+            estimation: What is estimated beside the means.
             export: How traces are emitted.
-            redact: Called with every text before a judge or an exporter sees it, after the built-in
-                redactions.
-            embedding: From questions to vectors, one each, to tell new kinds of questions by; may
-                wait for a network. None: what is written alike, without one.
             settings: Instead of all options, variables and the file.
             unknown: Refused, with the name that was meant.
 
@@ -154,21 +138,15 @@ class Monitor:
         elif any(value is not None for value in options.values()):
             raise SettingsError("give either settings or options, not both")
         self.settings = settings
-        restrict_logs(settings, redact)
-        self._redactor = redactor_of(settings, redact)
+        restrict_logs(settings)
+        self._redactor = redactor_of(settings)
         self._recorders: dict[str, Recorder] = {}
         self._recorders_lock = threading.Lock()
         self._spans: InteractionSpanProcessor | None = None
         self._refreshes = 0
         self._closed = False
         self._probes: list[Probe] = []
-        self._back = back_half_of(
-            settings,
-            redactor=self._redactor,
-            redact=redact,
-            embedding=embedding,
-            poll=self._poll,
-        )
+        self._back = back_half_of(settings, redactor=self._redactor, poll=self._poll)
         self._answer_checks = AnswerChecks(
             limits=Limits(max_characters=settings.judge.builtin_max_characters),
             min_severity=Severity(settings.estimation.min_severity),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
@@ -513,7 +513,7 @@ class SamplingSettings(Group):
 
 
 class ContentSettings(Group):
-    """Which texts may leave in traces and files. Judges see them either way."""
+    """What is replaced in texts, and which of them may leave in traces and files."""
 
     place = "content"
     short = "policy"
@@ -521,7 +521,7 @@ class ContentSettings(Group):
     policy: Literal["all", "hashed", "none"] = option(
         "all",
         "Whether questions, prompts, chunks and answers stand in traces and files: as they are, as "
-        "keyed hashes, or not at all.",
+        "keyed hashes, or not at all. Judges see them either way.",
         change="When traces or files may be seen by people who must not read the texts.",
     )
     hash_key: SecretStr | None = option(
@@ -531,23 +531,11 @@ class ContentSettings(Group):
         change="To find equal texts over several processes.",
         min_length=16,
     )
-
-    @property
-    def key(self) -> bytes | None:
-        """`hash_key` as bytes."""
-        return None if self.hash_key is None else self.hash_key.get_secret_value().encode()
-
-
-class RedactionSettings(Group):
-    """What is replaced in every text before judges and exporters see it."""
-
-    place = "redaction"
-    short = "kinds"
-
-    kinds: Names = option(
+    redaction: Parts = option(
         ("secrets",),
-        "'secrets' (keys, tokens, passwords), 'personal' (by Microsoft Presidio); 'none' for "
-        "nothing.",
+        "What is replaced in every text before judges and exporters see it: 'secrets' (keys, "
+        "tokens, passwords), 'personal' (by Microsoft Presidio), or in Python functions from a "
+        "text to a text, which come last; 'none' for nothing.",
         change="Add 'personal' where texts hold names and addresses.",
     )
     personal_entities: Names = option(
@@ -571,6 +559,11 @@ class RedactionSettings(Group):
         "for Chinese. Empty: the best that is installed for each.",
         change="For a model of your own, or a smaller one.",
     )
+
+    @property
+    def key(self) -> bytes | None:
+        """`hash_key` as bytes."""
+        return None if self.hash_key is None else self.hash_key.get_secret_value().encode()
 
 
 class CaptureSettings(Group):
@@ -624,8 +617,12 @@ class CaptureSettings(Group):
     )
 
 
+def _at_spaces(value: Any) -> Any:
+    return tuple(value.split()) if isinstance(value, str) else value
+
+
 class AlarmSettings(Group):
-    """Which signals may raise an alarm, and how often by mistake."""
+    """Which signals may raise an alarm, how often by mistake, and who is told."""
 
     place = "alarms"
     short = "signals"
@@ -664,6 +661,29 @@ class AlarmSettings(Group):
         "have that of the objective, or what was learned of them where that is more.",
         change="For a slice that is known to be worse and stays so.",
     )
+    notify: Annotated[tuple[SecretStr, ...], BeforeValidator(_at_spaces)] = option(
+        (),
+        "Who is told of incidents: addresses of Slack, Feishu/Lark, DingTalk, WeCom, Teams, e-mail "
+        "or any webhook, as the library apprise writes them ('slack://A/B/C'), in a text separated "
+        "by spaces; told when an alarm is raised, its cause is named, it is still on, and it is "
+        "cleared. Needs the extra `notify`.",
+        change="For teams without Alertmanager.",
+    )
+    notify_still_on_hours: float = option(
+        4.0,
+        "Hours after which they are told again that an alarm is still on.",
+        change="Raise it for fewer reminders.",
+        gt=0,
+        le=1_000,
+    )
+    notify_texts: bool = option(
+        False,
+        "Whether a notice quotes the worst sentence of an answer, if `content` is 'all'.",
+        change="When everybody in the channel may read answers.",
+    )
+    notify_language: Literal["en", "zh"] = option(
+        "en", "Language of the notices.", change="`zh` for Chinese."
+    )
 
 
 class EstimationSettings(Group):
@@ -677,6 +697,12 @@ class EstimationSettings(Group):
         "'model', 'latency_s' (bands of the time to the last token), or attributes of interactions "
         "(route, version, ...); 'none' for nothing.",
         change="To compare tenants, routes or versions.",
+    )
+    leave_out: Names = option(
+        ("user*", "*email*", "*phone*"),
+        "Names of attributes whose values are not looked at as slices of the traffic, and so are "
+        "in no alarm and no report of a cause; patterns as of file names. 'none' for nothing.",
+        change="Where an attribute is private, or means nothing to whoever is on call.",
     )
     compare_by: Names = option(
         ("service_version",),
@@ -706,6 +732,12 @@ class EstimationSettings(Group):
         ge=100,
         le=100_000,
     )
+    embedding: Callable[[Sequence[str]], Sequence[Sequence[float]]] | None = option(
+        None,
+        "In Python a function from questions to vectors, one each, by which new kinds of questions "
+        "are told; it may wait for a network. None: by the words of the questions.",
+        change="When your questions differ in meaning rather than in words.",
+    )
     learn_from_verdicts: bool = option(
         True,
         "Predict the judge's verdicts from all that the built-in judge finds in an answer, as "
@@ -716,19 +748,6 @@ class EstimationSettings(Group):
         None,
         "A CSV of people's verdicts (docs/statistics.md), which correct the judged rate.",
         change="When people have labelled answers with `ragmonitor labels`.",
-    )
-
-
-class CauseSettings(Group):
-    """Where a rise is looked for."""
-
-    place = "causes"
-
-    leave_out: Names = option(
-        ("user*", "*email*", "*phone*"),
-        "Names of attributes whose values are not looked at as slices of the traffic, and so are "
-        "in no alarm and no report of a cause; patterns as of file names. 'none' for nothing.",
-        change="Where an attribute is private, or means nothing to whoever is on call.",
     )
 
 
@@ -961,40 +980,6 @@ class ServerSettings(Group):
         return self
 
 
-def _at_spaces(value: Any) -> Any:
-    return tuple(value.split()) if isinstance(value, str) else value
-
-
-class NotifySettings(Group):
-    """Who is told of incidents; needs the extra `notify`."""
-
-    place = "notify"
-    short = "urls"
-
-    urls: Annotated[tuple[SecretStr, ...], BeforeValidator(_at_spaces)] = option(
-        (),
-        "Addresses of Slack, Feishu/Lark, DingTalk, WeCom, Teams, e-mail or any webhook, as the "
-        "library apprise writes them ('slack://A/B/C'), in a text separated by spaces; told when "
-        "an alarm is raised, its cause is named, it is still on, and it is cleared.",
-        change="For teams without Alertmanager.",
-    )
-    still_on_hours: float = option(
-        4.0,
-        "Hours after which they are told again that it is still on.",
-        change="Raise it for fewer reminders.",
-        gt=0,
-        le=1_000,
-    )
-    texts: bool = option(
-        False,
-        "Whether a notice quotes the worst sentence of an answer, if `content` is 'all'.",
-        change="When everybody in the channel may read answers.",
-    )
-    language: Literal["en", "zh"] = option(
-        "en", "Language of the notices.", change="`zh` for Chinese."
-    )
-
-
 class ExportSettings(Group):
     """How traces are emitted."""
 
@@ -1086,14 +1071,7 @@ class Settings(Group):
         change="In production.",
     )
     content: ContentSettings = Field(default_factory=ContentSettings)
-    redaction: RedactionSettings = Field(default_factory=RedactionSettings)
-    capture: CaptureSettings = Field(default_factory=CaptureSettings)
-    alarms: AlarmSettings = Field(default_factory=AlarmSettings)
-    estimation: EstimationSettings = Field(default_factory=EstimationSettings)
-    causes: CauseSettings = Field(default_factory=CauseSettings)
     stream: StreamSettings = Field(default_factory=StreamSettings)
-    server: ServerSettings = Field(default_factory=ServerSettings)
-    notify: NotifySettings = Field(default_factory=NotifySettings)
     worker: Literal["thread", "process", "shared"] = option(
         "process",
         "Where answers are scored and exported: in a helper process, to which the application only "
@@ -1104,6 +1082,11 @@ class Settings(Group):
         change="`shared` for several workers: one helper of some 45 MB, one /metrics and one alarm "
         "instead of one for each. `thread` where memory is tight.",
     )
+    server: ServerSettings = Field(default_factory=ServerSettings)
+    # What is changed later, if ever.
+    capture: CaptureSettings = Field(default_factory=CaptureSettings)
+    alarms: AlarmSettings = Field(default_factory=AlarmSettings)
+    estimation: EstimationSettings = Field(default_factory=EstimationSettings)
     export: ExportSettings = Field(default_factory=ExportSettings)
     receive: ReceiveSettings = Field(default_factory=ReceiveSettings)
 
@@ -1294,9 +1277,10 @@ def _is_option(path: OptionPath) -> bool:
 
 
 def _paths(values: Mapping[str, Any]) -> Iterator[OptionPath]:
-    """Yield where the values stand: in groups, else at the top."""
+    """Yield where the values stand: in groups, also in such as there are none, else at the top."""
     for name, value in values.items():
-        if name in GROUPS and isinstance(value, Mapping):
+        is_group = name in GROUPS or name not in Settings.model_fields
+        if is_group and isinstance(value, Mapping):
             yield from ((name, str(inner)) for inner in value)
         else:
             yield (name,)
@@ -1316,8 +1300,12 @@ def _nearest(path: OptionPath, spelt: Callable[[OptionPath], str]) -> str:
         known.setdefault("_".join(each.path), each.path)
     for each in OPTIONS:
         known.setdefault(each.path[-1], each.path)
-    for name in ("_".join(path), path[-1]):
-        if near := nearest(name, known, cutoff=_SIMILAR):
+    names = ["_".join(path), path[-1]]
+    if path[0] not in GROUPS:
+        names.append(path[0])
+    same = [name for name in names if name in known]
+    for near in (*same, *(nearest(name, known, cutoff=_SIMILAR) for name in names)):
+        if near:
             return f"; did you mean {spelt(known[near])}?"
     return ""
 

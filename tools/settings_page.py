@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -71,6 +71,8 @@ def _type(annotation: Any) -> str:
     if annotation is Any:
         return "text or object"
     origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Callable:
+        return "function"
     if origin is Literal:
         return " or ".join(f"`{each}`" for each in arguments)
     if origin in (Union, types.UnionType):

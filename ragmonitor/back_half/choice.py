@@ -6,27 +6,17 @@ from collections.abc import Callable
 
 from ragmonitor.back_half.local import LocalBackHalf
 from ragmonitor.back_half.seam import BackHalf
-from ragmonitor.estimation.drift.embedding_queue import Embed
 from ragmonitor.guard import logger
-from ragmonitor.redaction import Redact, Redactor
+from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 
 
-def back_half_of(
-    settings: Settings,
-    *,
-    redactor: Redactor,
-    redact: Redact | None,
-    embedding: Embed | None,
-    poll: Callable[[], int],
-) -> BackHalf:
+def back_half_of(settings: Settings, *, redactor: Redactor, poll: Callable[[], int]) -> BackHalf:
     """Return what works behind the request path, as the settings `stream` and `worker` say.
 
     Args:
         settings: The settings.
         redactor: What every text passes before a judge or an exporter sees it.
-        redact: The application's own part of it.
-        embedding: As in `Monitor`.
         poll: Called now and then; gives up abandoned runs and returns how many are open.
 
     Raises:
@@ -40,9 +30,9 @@ def back_half_of(
         from ragmonitor.back_half.process import ProcessBackHalf
         from ragmonitor.back_half.setup import reason_to_stay, shared_helper_of
 
-        why = reason_to_stay(settings, redact, embedding)
+        why = reason_to_stay(settings)
         if not why:
             shared = shared_helper_of(settings) if settings.worker == "shared" else None
             return ProcessBackHalf(settings, redactor=redactor, poll=poll, shared=shared)
         logger.info("ragmonitor: working on a thread of this process: %s", why)
-    return LocalBackHalf(settings, redactor=redactor, poll=poll, embedding=embedding)
+    return LocalBackHalf(settings, redactor=redactor, poll=poll)

@@ -10,7 +10,6 @@ from ragmonitor.capture import sound
 from ragmonitor.causes import CauseFinder
 from ragmonitor.causes.events import Events
 from ragmonitor.estimation import PeoplesFeedback
-from ragmonitor.estimation.drift.embedding_queue import Embed
 from ragmonitor.evaluators import table
 from ragmonitor.export import NewestReports
 from ragmonitor.feedback import Feedback
@@ -44,7 +43,6 @@ class LocalBackHalf:
         *,
         redactor: Redactor,
         poll: Callable[[], int],
-        embedding: Embed | None = None,
         queue: MemoryQueue | None = None,
         traces: TraceExporter | None = None,
         exporters: Sequence[Exporter] = (),
@@ -57,7 +55,6 @@ class LocalBackHalf:
             settings: The settings.
             redactor: What every text passes before a judge or an exporter sees it.
             poll: Called now and then; gives up abandoned runs and returns how many are open.
-            embedding: As in `Monitor`.
             queue: Where interactions wait; None: one of its own.
             traces: Emits traces; None: as the settings say.
             exporters: Further ones, beside those of the settings.
@@ -80,7 +77,7 @@ class LocalBackHalf:
         """What people scrape."""
         self.traces = traces_of(settings, self._lose) if traces is None else traces
         """Emits each interaction's trace."""
-        self.estimates = estimates_of(settings, reader or builtin, judging, embedding)
+        self.estimates = estimates_of(settings, reader or builtin, judging)
         """The windowed means and the alarms."""
         incidents.finders = [each for each in self.estimates.parts if isinstance(each, CauseFinder)]
         self.worker = Worker(

@@ -11,28 +11,23 @@ import itertools
 import logging
 import math
 import os
-import pickle
 import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, InvalidStateError
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import replace
-from multiprocessing.connection import Connection
 from typing import Any
 
-from opentelemetry import context
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
-from prometheus_client.samples import Sample
 
 from ragmonitor import guard, wire
 from ragmonitor.apart import within
-from ragmonitor.back_half.helper_process import HELPER, HelperProcess
-from ragmonitor.back_half.link import Link, LinkError
+from ragmonitor.back_half.helper_connection import HelperConnection, HelperRequest
+from ragmonitor.back_half.helper_process import HELPER
+from ragmonitor.back_half.link import LinkError
 from ragmonitor.back_half.local import LocalBackHalf
 from ragmonitor.back_half.setup import (
     HostExporter,
@@ -42,6 +37,7 @@ from ragmonitor.back_half.setup import (
     without_objects,
 )
 from ragmonitor.back_half.shared_helper import SharedHelper, UnsharableError
+from ragmonitor.back_half.summed_series import HelperScrape, with_counters
 from ragmonitor.export.processes import VARIABLE as SHARED_FOLDER
 from ragmonitor.feedback import Feedback
 from ragmonitor.forks import survive_forks
@@ -49,15 +45,11 @@ from ragmonitor.guard import contained, logger, record_problem, shielded
 from ragmonitor.ledger import is_probe
 from ragmonitor.protocols import Exporter, Finished
 from ragmonitor.queues import MemoryQueue, Notes
-from ragmonitor.records import (
-    AlarmState,
-    Cause,
-    Report,
-    Status,
-)
+from ragmonitor.records import AlarmState, Cause, Report, Status
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import ServerSettings, Settings
 from ragmonitor.state import state_of_service
+from ragmonitor.supervised import SupervisedThread
 from ragmonitor.wiring import (
     builtin_judge,
     configure,
@@ -92,93 +84,6 @@ SHORT_S = 0.3
 """Of the time for closing, kept for the helper's end; and as much goes to what is sent before."""
 
 _monitors = itertools.count()
-
-
-class _Helper:
-    """A monitor's connection to the helper process."""
-
-    def __init__(
-        self,
-        process: HelperProcess | SharedHelper,
-        reached: tuple[Connection, int],
-        setup: Setup,
-        handlers: dict[str, Callable[..., object]],
-    ) -> None:
-        """Begin it. Raises `OSError`.
-
-        Args:
-            process: The helper.
-            reached: What its `connect` has returned.
-            setup: What it works with.
-            handlers: Of its messages and requests.
-        """
-        self._process = process
-        connection, self.pid = reached
-        self.is_ready = threading.Event()
-        """Set once it works, or is gone."""
-        self.failure = ""
-        """Why it cannot work."""
-        self.is_gone = False
-        self.sent = self.taken = 0
-        """Records sent to it, and taken by its worker: the first of them, in their order."""
-        self.open: dict[int, tuple[str, Status]] = {}
-        """Of the records of which something is owed, by number from 1: framework and status."""
-        self.kept: dict[int, bytes] = {}
-        """Of those that are to be emitted here, by number: it need not send them back."""
-        self.has_provider: bool | None = None
-        """Whether it knows that the application has a tracer provider."""
-        own: dict[str, Callable[..., object]] = {
-            "ready": self.is_ready.set,
-            "failed": self._failed,
-            "progress": self._progress,
-            "emit_kept": self._emit_kept,
-        }
-        self._emit = handlers["emit"]
-        self.link = Link(connection, own | handlers, apart=frozenset({"flush_exporter"}))
-        try:
-            connection.send_bytes(pickle.dumps(setup))
-        except BaseException:  # raised again: the connection counts as one of the process's
-            self.end(0.0)
-            raise
-
-    def serve(self, gone: Callable[[], None]) -> None:
-        """Read what it sends, until it is gone."""
-        context.attach(context.set_value("suppress_instrumentation", True))
-        self.link.serve()
-        self.is_gone = True
-        self.is_ready.set()
-        gone()
-
-    def _failed(self, why: str) -> None:
-        self.failure = why
-        self.is_ready.set()
-
-    def _progress(self, taken: int, closed: Iterable[int]) -> None:
-        self.taken = max(self.taken, taken)  # two threads there may tell of it at once
-        for number in closed:
-            self.open.pop(number, None)
-            self.kept.pop(number, None)
-
-    def _emit_kept(self, number: int, reports: Sequence[Report]) -> object:
-        """Emit a record that was kept; the reports come without it."""
-        data = self.kept.pop(number, None)
-        if data is None:  # whoever closes has counted it in this moment
-            return None
-        record = wire.decode(data)
-        return self._emit(record, [replace(each, interaction=record) for each in reports])
-
-    def end(self, within_s: float) -> int | None:
-        """Close the connection, and the process with its last; return its exit status."""
-        self.link.close()
-        return self._process.leave(self.pid, within_s)
-
-    def kill(self) -> None:
-        """End a process that does not answer, unless others may be served by it."""
-        self._process.kill(self.pid)
-
-    def forget(self) -> None:
-        """Close a forked child's copy of the connection."""
-        self.link.forget()
 
 
 class ProcessBackHalf:
@@ -220,7 +125,7 @@ class ProcessBackHalf:
         self._traces = traces_of(self._settings)
         self.registry = CollectorRegistry()
         """Every series, to be mounted in an application's own metrics endpoint."""
-        self.registry.register(_Scrape(self._families))
+        self.registry.register(HelperScrape(self._families))
         self._at_end: tuple[list[Metric], Report | None] = [], None
         """After the end: every series, and the newest report."""
         self._late: LocalBackHalf | None = None
@@ -238,14 +143,15 @@ class ProcessBackHalf:
 
     def _prepare(self) -> None:
         """Begin without a helper: at first, and in a forked child."""
-        self._starting = threading.RLock()
-        self._thread: threading.Thread | None = None
-        self._helper: _Helper | None = None
+        self._thread = SupervisedThread(self._work)
+        self._changing = threading.RLock()
+        """Held while the helper, or what works here in its place, is taken or put."""
+        self._helper: HelperConnection | None = None
         self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._outbox: queue.SimpleQueue[_Request] = queue.SimpleQueue()
+        self._outbox: queue.SimpleQueue[HelperRequest] = queue.SimpleQueue()
         self._taken = 0
         """Interactions that the thread has taken from the queue, ever."""
-        self._due: deque[tuple[int, _Request]] = deque()
+        self._due: deque[tuple[int, HelperRequest]] = deque()
         """Requests that the thread has taken, each with what must have left the queue before."""
         self._idle = False
         self._deaths = self._failed_starts = 0
@@ -285,7 +191,7 @@ class ProcessBackHalf:
         """Start the thread if there is none, or wake it if it sleeps."""
         if self._local is not None:
             self._local.wake()
-        elif self._thread is None:
+        elif not self._thread.is_started:
             self._start()
         elif self._idle:
             self._idle = False
@@ -342,9 +248,9 @@ class ProcessBackHalf:
         if self._outbox.qsize() >= MAX_EVENTS or self._closed:
             self._dropped.note(f"{name}_full")
             return False
-        if self._thread is None:
+        if not self._thread.is_started:
             self._start()
-        request = _Request(name, args, deadline=time.monotonic() + EVENT_S)
+        request = HelperRequest(name, args, deadline=time.monotonic() + EVENT_S)
 
         def count(future: Future[Any]) -> None:
             if future.exception() is not None:
@@ -354,7 +260,7 @@ class ProcessBackHalf:
         self._put_out(request)
         return True
 
-    def _put_out(self, request: _Request) -> None:
+    def _put_out(self, request: HelperRequest) -> None:
         """Have a request sent in its turn; at once refused where nobody sends any more."""
         self._outbox.put(request)
         if self._local is not None or self._closed:
@@ -377,8 +283,8 @@ class ProcessBackHalf:
         """Wait until everything taken so far is judged and exported; return whether it is."""
         if self._local is not None:
             return self._local.flush(timeout_s)
-        if self._thread is None:
-            if not len(self._queue) or self._closed:
+        if not self._thread.is_started:
+            if self._local is None and (not len(self._queue) or self._closed):
                 return True
             self._start()
         deadline = time.monotonic() + timeout_s
@@ -399,22 +305,19 @@ class ProcessBackHalf:
             return self._local.close(timeout_s)
         deadline = time.monotonic() + timeout_s
         is_closed = True
-        if self._thread is not None or len(self._queue):
+        if self._thread.is_started or len(self._queue):
             is_closed = self._end_helper(timeout_s, deadline)
         if self._local is not None:
             return self._local.close(deadline - time.monotonic())
-        with self._starting:
+        with self._changing:
             self._closed = self._local is None
-            if self._closed:
-                thread, self._thread = self._thread, None
         if self._local is not None:  # since a moment ago
             return self._local.close(deadline - time.monotonic())
+        self._thread.close()
         self._wakes.put(None)
         self._wait_for_none()
-        if thread is not None and thread is not threading.current_thread():
-            least_s = 0.0 if self._shared is None else NOTES_S
-            thread.join(max(least_s, (deadline - time.monotonic()) / 2))
-        if thread is None or not thread.is_alive():
+        least_s = 0.0 if self._shared is None else NOTES_S
+        if self._thread.join(max(least_s, (deadline - time.monotonic()) / 2)):
             self._refuse_requests()
         self._hand_on()
         helper = self._let_go()
@@ -473,13 +376,13 @@ class ProcessBackHalf:
             else:
                 self.refuse(left[0], Cause.SHUTDOWN)
 
-    def _let_go(self) -> _Helper | None:
+    def _let_go(self) -> HelperConnection | None:
         """Return the helper, once: whoever gets it counts what it had in hand, and ends it."""
-        with self._starting:
+        with self._changing:
             helper, self._helper = self._helper, None
         return helper
 
-    def _leave_notes(self, helper: _Helper, deadline: float) -> None:
+    def _leave_notes(self, helper: HelperConnection, deadline: float) -> None:
         """Have a helper that goes on count what was refused at the end, beside what it has."""
         noted = self._noted()
         if not any(noted):
@@ -497,23 +400,23 @@ class ProcessBackHalf:
             for each, n in counted.items():
                 notes.note(each, n)
 
-    def _refuse_what_is_open(self, helper: _Helper, cause: Cause) -> None:
+    def _refuse_what_is_open(self, helper: HelperConnection, cause: Cause) -> None:
         """Count what was sent and is in no number of the helper's, which has ended or ends now."""
         for framework, status in tuple(helper.open.values()):  # replies may still come in
             self._refused.note((framework, status, cause))
 
     def _ask(self, timeout_s: float, name: str, *args: object) -> Any:
         """Return the helper's reply, once it has all that was taken so far; None: there is none."""
-        if self._thread is None:
+        if not self._thread.is_started:
             return None
-        request = _Request(name, args, deadline=time.monotonic() + timeout_s)
+        request = HelperRequest(name, args, deadline=time.monotonic() + timeout_s)
         self._put_out(request)
         with suppress(LinkError, TimeoutError):
             return request.future.result(max(0.0, timeout_s))
         return None
 
     def _families(self) -> list[Metric]:
-        if self._local is None and self._thread is not None and not self._closed:
+        if self._local is None and self._thread.is_started and not self._closed:
             asked: list[Metric] | None = self._ask(SCRAPE_S, "families")
             if asked is not None:
                 return self._families_here(asked, ())
@@ -525,7 +428,7 @@ class ProcessBackHalf:
 
     def _families_here(self, families: list[Metric], noted: Sequence[Any]) -> list[Metric]:
         """Return the families, with what was counted in this process while there was no helper."""
-        with self._starting:
+        with self._changing:
             if any(noted) and self._late is None:
                 quiet = {"server": ServerSettings(enabled=False), "state": None, "exporters": ()}
                 plain = self._settings.model_copy(update=quiet)
@@ -542,27 +445,15 @@ class ProcessBackHalf:
     # --- the thread -----------------------------------------------------------------------------
 
     def _start(self) -> None:
-        with self._starting:
-            if self._thread is not None or self._closed:
-                return
-            thread = threading.Thread(target=self._run, name="ragmonitor", daemon=True)
-            self._thread = thread
-            try:
-                thread.start()
-            except RuntimeError as error:  # the system has none, for now
-                self._thread = None
-                guard.record_error("worker", error)
+        if not self._closed:  # also in a child that was forked after the end
+            self._thread.start()
 
-    def _run(self) -> None:
-        context.attach(context.set_value("suppress_instrumentation", True))
-        while not self._closed and self._local is None and self._is_current():
-            with contained("worker"):
-                self._work()
+    def _work(self) -> bool:
+        """Work until one helper has ended; return False: no further one is to be started."""
+        self._work_with_helper()
+        return not self._closed and self._local is None
 
-    def _is_current(self) -> bool:
-        return self._thread is threading.current_thread()
-
-    def _work(self) -> None:
+    def _work_with_helper(self) -> None:
         """Bring one helper up, and serve it to its end or ours."""
         why = reason_to_stay_now()
         if self._waits_for_none:
@@ -600,7 +491,7 @@ class ProcessBackHalf:
                 return
             time.sleep(min(0.05, left_s))
 
-    def _brought_up(self) -> _Helper | None:
+    def _brought_up(self) -> HelperConnection | None:
         """Return a helper that is ready; None: it did not get so far."""
         setup = Setup(
             settings=self._settings,
@@ -619,7 +510,7 @@ class ProcessBackHalf:
                 return None
             record_problem("worker", f"the helper process did not start: {guard.reason(error)}")
             return None
-        with self._starting:
+        with self._changing:
             is_late = self._closed
             self._helper = None if is_late else helper
         if is_late:  # whoever closes has looked for a helper before
@@ -651,7 +542,7 @@ class ProcessBackHalf:
             return None
         return helper
 
-    def _connected(self, setup: Setup) -> _Helper:
+    def _connected(self, setup: Setup) -> HelperConnection:
         """Return a helper that has been asked to begin. Raises `OSError`."""
 
         def is_given_up() -> bool:
@@ -664,8 +555,8 @@ class ProcessBackHalf:
                 logger.warning("ragmonitor: this process has a helper of its own: %s", error)
                 self._shared = None
             else:
-                return _Helper(self._shared, reached, setup, self._handlers())
-        return _Helper(HELPER, HELPER.connect(), setup, self._handlers())
+                return HelperConnection(self._shared, reached, setup, self._handlers())
+        return HelperConnection(HELPER, HELPER.connect(), setup, self._handlers())
 
     def _stay(self, why: str) -> None:
         """Work in this process from now on, with all that waits."""
@@ -683,10 +574,11 @@ class ProcessBackHalf:
             given = given.model_copy(update={"server": ServerSettings(enabled=False)})
         local = LocalBackHalf(given, redactor=self._redactor, poll=poll)
         self.registry = local.registry
-        with self._starting:
+        with self._changing:
             if self._closed:  # whoever closes has waited long enough, and counts what waits
                 return
             self._local = local
+        self._thread.close()
         local.worker.ledger.take_over(*self._noted())
         self._hand_on()
         local.wake()
@@ -699,7 +591,7 @@ class ProcessBackHalf:
             request.refuse(self._local)
         self._due.clear()
 
-    def _bury(self, helper: _Helper) -> None:
+    def _bury(self, helper: HelperConnection) -> None:
         """Note what died with a helper, unless whoever closes does."""
         if self._let_go() is None:
             return
@@ -715,7 +607,7 @@ class ProcessBackHalf:
 
     # --- one helper -----------------------------------------------------------------------------
 
-    def _serve(self, helper: _Helper) -> None:
+    def _serve(self, helper: HelperConnection) -> None:
         """Send what there is, then wait for more. Raises `LinkError`."""
         self._take_requests()
         for _ in range(max(1, len(self._queue))):
@@ -745,7 +637,7 @@ class ProcessBackHalf:
             request = self._outbox.get()
             self._due.append((self._taken + len(self._queue), request))
 
-    def _send_requests(self, helper: _Helper) -> None:
+    def _send_requests(self, helper: HelperConnection) -> None:
         """Send the requests whose time has come. Raises `LinkError`."""
         if self._due:
             self._note(helper)
@@ -764,7 +656,7 @@ class ProcessBackHalf:
     def _room(self) -> int:
         return self._settings.capture.queue_size
 
-    def _send_one(self, helper: _Helper) -> bool:
+    def _send_one(self, helper: HelperConnection) -> bool:
         """Send the next interaction; return False: none waits, or there is no room for it."""
         if helper.sent - helper.taken >= self._room:
             return False
@@ -803,13 +695,13 @@ class ProcessBackHalf:
                 self._refused.note((framework, status, Cause.INTERNAL_ERROR))
         return True
 
-    def _tell_provider(self, helper: _Helper) -> None:
+    def _tell_provider(self, helper: HelperConnection) -> None:
         has_provider = self._traces.is_applications
         if has_provider != helper.has_provider:
             helper.has_provider = has_provider
             helper.link.send("provider", has_provider)
 
-    def _tick(self, helper: _Helper) -> None:
+    def _tick(self, helper: HelperConnection) -> None:
         self._ticked_s = time.monotonic()
         open_runs = 0
         with contained("capture"):
@@ -819,7 +711,7 @@ class ProcessBackHalf:
         helper.link.send("tick", open_runs, len(self._queue), dict(guard.errors), level)
         self._note(helper)
 
-    def _note(self, helper: _Helper) -> None:
+    def _note(self, helper: HelperConnection) -> None:
         """Send what was noted; what it may not count any more is counted here."""
         if self._is_ending or self._closed:
             return
@@ -883,78 +775,6 @@ class ProcessBackHalf:
         self._prepare()
 
 
-class _Request:
-    """A request that waits until everything before it was sent."""
-
-    def __init__(self, name: str, args: tuple[object, ...], *, deadline: float) -> None:
-        self.future: Future[Any] = Future()
-        self.name, self.deadline = name, deadline
-        self._args = args
-        self._is_refused = threading.Lock()
-
-    def refuse(self, local: LocalBackHalf | None) -> None:
-        """Have it fail, if it has not yet: nobody sends it; what works here is told events."""
-        if local is not None and self.name in ("event", "feedback"):
-            if self._is_refused.acquire(blocking=False):
-                self.future.set_result(getattr(local, self.name)(*self._args))
-            return
-        with suppress(InvalidStateError):
-            self.future.set_exception(LinkError("there is no helper process"))
-
-    def send(self, link: Link) -> None:
-        """Send it, unless it is too late."""
-        if time.monotonic() > self.deadline:
-            self.future.set_exception(LinkError("too late"))
-            return
-        try:
-            asked = link.request(self.name, *self._args)
-        except LinkError as error:
-            self.future.set_exception(error)
-            raise
-        asked.add_done_callback(self._answer)
-
-    def _answer(self, asked: Future[Any]) -> None:
-        error = asked.exception()
-        if error is None:
-            self.future.set_result(asked.result())
-        else:
-            self.future.set_exception(error)
-
-
-class _Scrape(Collector):
-    """Asks the helper for its series at each scrape."""
-
-    def __init__(self, families: Callable[[], list[Metric]]) -> None:
-        self._collect = families
-
-    def describe(self) -> list[Metric]:
-        """Return nothing: a registry would ask for the series when it is set up."""
-        return []
-
-    def collect(self) -> list[Metric]:
-        """Return every series as of now."""
-        return self._collect()
-
-
-def with_counters(families: Sequence[Metric], more: Iterable[Metric]) -> list[Metric]:
-    """Return the families, with the counters of `more` added to theirs."""
-    counted: dict[str, dict[tuple[str, frozenset[tuple[str, str]]], Sample]] = {}
-    result = {family.name: family for family in families}
-    for family in (each for each in (*families, *more) if each.type == "counter"):
-        samples = counted.setdefault(family.name, {})
-        for sample in family.samples:
-            key = sample.name, frozenset(sample.labels.items())
-            before = samples.get(key)
-            if before is None:
-                samples[key] = sample
-            elif sample.name.endswith("_total"):
-                samples[key] = before._replace(value=before.value + sample.value)
-        summed = Metric(family.name, family.documentation, family.type, family.unit)
-        summed.samples = list(samples.values())
-        result[family.name] = summed
-    return list(result.values())
-
-
 def _check(settings: Settings) -> None:
     """Find out here what the helper could not do.
 
@@ -964,7 +784,7 @@ def _check(settings: Settings) -> None:
     state_of_service(settings.state, "any", settings.service, version=0)
     plain = settings.model_copy(update={"state": None})
     judging = judging_of(plain)
-    estimates_of(plain, reader_of(plain) or builtin_judge(plain), judging, None)
+    estimates_of(plain, reader_of(plain) or builtin_judge(plain), judging)
     incidents_of(plain, judging, _ignore)
     exporters_of(plain, _ignore)
 

@@ -12,13 +12,11 @@ from pydantic import SecretStr
 
 from ragmonitor.back_half.process_identity import is_supported
 from ragmonitor.back_half.shared_helper import SharedHelper
-from ragmonitor.estimation.drift.embedding_queue import Embed
 from ragmonitor.evaluators import table
 from ragmonitor.evaluators.table import Entry
 from ragmonitor.export.content import PROCESS_KEY
 from ragmonitor.guard import logger
 from ragmonitor.protocols import Exporter
-from ragmonitor.redaction import Redact
 from ragmonitor.settings import Settings
 
 _PLAIN = (str, bool, int, float, type(None))
@@ -81,7 +79,7 @@ def without_objects(settings: Settings) -> Settings:
     return settings.model_copy(update=changed)
 
 
-def reason_to_stay(settings: Settings, redact: Redact | None, embedding: Embed | None) -> str:
+def reason_to_stay(settings: Settings) -> str:
     """Return why the work has to stay in the application's process; empty: it need not.
 
     Objects that score or change texts may hold anything, so they run where they were made.
@@ -94,13 +92,13 @@ def reason_to_stay(settings: Settings, redact: Redact | None, embedding: Embed |
         "judge": settings.judge.model,
         "judge.builtin": settings.judge.builtin,
     }
-    for name, given in objects.items():
-        if given is not None and not isinstance(given, str):
+    for name, value in objects.items():
+        if value is not None and not isinstance(value, str):
             return f"{name} was given as an object"
-    if redact is not None:
-        return "redact is a function of the application's"
-    if embedding is not None:
-        return "embedding is a function of the application's"
+    if any(map(callable, settings.content.redaction)):
+        return "content.redaction holds a function of the application's"
+    if settings.estimation.embedding is not None:
+        return "estimation.embedding is a function of the application's"
     own = [entry.name for entry in table.select(settings.evaluators) if not _is_ours(entry)]
     if own:
         return f"the evaluator {own[0]} is a function of the application's"

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from opentelemetry import context
 from prometheus_client import CollectorRegistry
 
 from ragmonitor.capture import sound
@@ -21,7 +20,6 @@ from ragmonitor.forks import WorksInSteps, survive_forks
 from ragmonitor.guard import (
     contained,
     errors,
-    record_error,
     record_outage,
     record_problem,
     shielded,
@@ -34,6 +32,7 @@ from ragmonitor.records import AlarmState, Cause, GaugeValue, JudgeIdentity, Rep
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.streams import Stream, stream_of
+from ragmonitor.supervised import SupervisedThread
 from ragmonitor.wire import encode, encode_feedback, encode_refreeze, require_compression
 from ragmonitor.wiring import builtin_judge, meters_of
 
@@ -113,11 +112,10 @@ class StreamBackHalf(WorksInSteps):
 
     def _prepare(self) -> None:
         """Begin without a thread: at first, and again in a forked child."""
-        self._starting = threading.RLock()
+        self._thread = SupervisedThread(self._work)
         self._step = threading.Lock()
         """Held while shared state changes; a fork waits for it."""
-        self._thread: threading.Thread | None = None
-        self._ending = threading.Event()
+        self._losing = threading.Lock()
         self._in_hand = 0
         self._sending: Sequence[tuple[Finished | Feedback, bytes]] = ()
         self._is_down = False
@@ -164,17 +162,8 @@ class StreamBackHalf(WorksInSteps):
 
     def wake(self) -> None:
         """Start the thread if there is none."""
-        if self._thread is not None:
-            return
-        with self._starting:
-            if self._thread is None and not self._closed:
-                thread = threading.Thread(target=self._run, name="ragmonitor", daemon=True)
-                self._thread = thread
-                try:
-                    thread.start()
-                except RuntimeError as error:  # the system has none, for now
-                    self._thread = None
-                    record_error("stream", error)
+        if not self._thread.is_started:
+            self._thread.start()
 
     def refuse(self, finished: Finished, cause: Cause) -> None:
         """Note an interaction that is not taken."""
@@ -239,10 +228,8 @@ class StreamBackHalf(WorksInSteps):
         deadline = time.monotonic() + timeout_s
         flushed = self.flush((1 - STOP_SHARE) * timeout_s)
         self._closed = True
-        self._ending.set()
-        thread, self._thread = self._thread, None
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(max(0.0, deadline - time.monotonic()))
+        self._thread.close()
+        self._thread.join(deadline - time.monotonic())
         self._lose_sending()  # the thread still waits for the server
         self._lose_left()
         with shielded("count"):
@@ -255,7 +242,7 @@ class StreamBackHalf(WorksInSteps):
 
     def _lose_sending(self) -> None:
         """Count what is being sent and will not be; once, whoever comes first."""
-        with self._starting:
+        with self._losing:
             batch, self._sending = self._sending, ()
         for record, _ in batch:
             self._lose(record, self._cause)
@@ -272,18 +259,11 @@ class StreamBackHalf(WorksInSteps):
 
     # --- the thread -----------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        context.attach(context.set_value("suppress_instrumentation", True))
-        try:
-            while not self._closed:
-                with contained("worker"):
-                    self._refresh()
-                    if not self._work_off():
-                        self._ending.wait(PAUSE_S)
-        finally:
-            with self._starting:
-                if self._thread is threading.current_thread():
-                    self._thread = None  # whatever ended it: the next interaction starts another
+    def _work(self) -> bool:
+        self._refresh()
+        if not self._work_off():
+            self._thread.ending.wait(PAUSE_S)
+        return not self._closed
 
     def _refresh(self) -> None:
         if time.monotonic() - self._refreshed_s < REFRESH_S:
@@ -361,7 +341,7 @@ class StreamBackHalf(WorksInSteps):
                     self._lose_sending()
                     return
                 self._refresh()
-                self._ending.wait(RETRY_S)
+                self._thread.ending.wait(RETRY_S)
                 continue
             self._is_down = False
             self._sending = ()

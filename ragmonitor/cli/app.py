@@ -24,31 +24,35 @@ from ragmonitor.cli.golden_options import (
     MineOptions,
     ReviewOptions,
 )
-from ragmonitor.cli.options import (
-    DemoOptions,
-    DoctorOptions,
+from ragmonitor.cli.monitor_options import (
     DocumentsOptions,
-    EstimatorOptions,
     ExplainOptions,
-    GateOptions,
     IncidentExportOptions,
     IncidentListOptions,
     IncidentShowOptions,
     LearnedOptions,
     McpOptions,
+    TailOptions,
+    TopOptions,
+)
+from ragmonitor.cli.options import (
+    DemoOptions,
+    DoctorOptions,
+    GateOptions,
     ProbeOptions,
     RateOptions,
-    ReceiveOptions,
     ReplayOptions,
     RulesOptions,
     SampleOptions,
     ScoreOptions,
+)
+from ragmonitor.cli.service_options import (
+    EstimatorOptions,
+    ReceiveOptions,
     StreamInspectOptions,
     StreamPurgeOptions,
     StreamRefreezeOptions,
     StreamReplayOptions,
-    TailOptions,
-    TopOptions,
     WorkerOptions,
 )
 from ragmonitor.cli.terminal import EXIT_CODES, SOMETHING_WRONG, USAGE, say

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragmonitor.addresses import shown
 from ragmonitor.cli.monitor_client import Page
-from ragmonitor.cli.options import DocumentsOptions
+from ragmonitor.cli.monitor_options import DocumentsOptions
 from ragmonitor.cli.terminal import FINE, figures_table, new_console, print_json
 from ragmonitor.errors import InputError
 

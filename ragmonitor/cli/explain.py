@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ragmonitor import metrics as names
 from ragmonitor.addresses import shown
 from ragmonitor.cli.monitor_client import address, fetched
+from ragmonitor.cli.monitor_options import ExplainOptions
 from ragmonitor.cli.monitor_state import Learned, PlanningRow, Sampling, ServiceState
-from ragmonitor.cli.options import ExplainOptions
 from ragmonitor.cli.terminal import FINE, figures_table, new_console, print_json
 from ragmonitor.errors import InputError
 from ragmonitor.estimation.alarms import LEARNED_FROM

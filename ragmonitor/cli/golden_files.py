@@ -343,7 +343,7 @@ def _traffic(options: MineOptions | ExportOptions) -> Traffic:
         SettingsError: The time or a slice is none.
     """
     settings = Settings.load()
-    redact = redactor_of(settings, None).text
+    redact = redactor_of(settings).text
     since_s = time.time() - duration_s(options.since, "--since") if options.since else 0.0
     source = options.source or _reports_of(settings)
     path = Path(source)

@@ -9,12 +9,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from ragmonitor.cli.options import (
-    ApiBaseOption,
-    JsonOption,
-    QuietOption,
-    TokenOption,
-)
+from ragmonitor.cli.monitor_options import TokenOption
+from ragmonitor.cli.options import ApiBaseOption, JsonOption, QuietOption
 
 SourceArgument = Annotated[
     str,

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from ragmonitor.addresses import shown
 from ragmonitor.cli.monitor_client import Page
-from ragmonitor.cli.options import (
+from ragmonitor.cli.monitor_options import (
     IncidentExportOptions,
     IncidentListOptions,
     IncidentShowOptions,

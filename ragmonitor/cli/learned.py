@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ragmonitor.cli.options import LearnedOptions
+from ragmonitor.cli.monitor_options import LearnedOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
 from ragmonitor.errors import InputError
 from ragmonitor.estimation.learned_score import LearnedScore

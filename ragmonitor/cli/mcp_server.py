@@ -16,8 +16,8 @@ from ragmonitor import __version__
 from ragmonitor.addresses import shown
 from ragmonitor.cli.masking import Masker
 from ragmonitor.cli.monitor_client import STATE, Page, address, fetched
+from ragmonitor.cli.monitor_options import McpOptions
 from ragmonitor.cli.monitor_state import ServiceState
-from ragmonitor.cli.options import McpOptions
 from ragmonitor.cli.terminal import FINE, say
 from ragmonitor.errors import InputError, MissingExtraError, RagMonitorError
 from ragmonitor.export.content import finite

@@ -347,7 +347,7 @@ class Scoring:
             record["budget"] = {
                 "total": budget.capacity,
                 "unit": budget.unit,
-                "is_spent": self.scorer.is_budget_spent,
+                "is_spent": self.scorer.run_budget.is_spent,
             }
         if self.options.file_out is not None:
             print_json(record)
@@ -398,7 +398,7 @@ class Scoring:
 def cost_text(scorer: Scorer, budget: Budget) -> str:
     """Return what the judge cost, for people."""
     return f"judge: {_usage_text(scorer)}; budget {budget.capacity:g} {budget.unit}" + (
-        ", spent" if scorer.is_budget_spent else ""
+        ", spent" if scorer.run_budget.is_spent else ""
     )
 
 

@@ -8,7 +8,7 @@ import signal
 import threading
 from typing import Final
 
-from ragmonitor.cli.options import EstimatorOptions, ReceiveOptions, WorkerOptions
+from ragmonitor.cli.service_options import EstimatorOptions, ReceiveOptions, WorkerOptions
 from ragmonitor.cli.terminal import FINE, say
 from ragmonitor.settings import Settings
 from ragmonitor.wiring import redactor_of, restrict_logs
@@ -27,7 +27,7 @@ def work(options: WorkerOptions) -> int:
     """
     settings = Settings.load(stream=options.stream, service=options.service)
     stop = _begun(settings)
-    redactor = redactor_of(settings, None)
+    redactor = redactor_of(settings)
     worker: StreamWorker | FleetWorker
     if options.fleet:
         from ragmonitor.fleet.fleet_stream import fleet_stream_in
@@ -86,7 +86,7 @@ def receive(options: ReceiveOptions) -> int:
         server={"ui": True} if options.ui else None,
     )
     stop = _begun(settings)
-    receiver = Receiver(settings, redactor=redactor_of(settings, None))
+    receiver = Receiver(settings, redactor=redactor_of(settings))
     receiver.listen()
     for listener in receiver.listeners:
         say(f"taking spans of {settings.service!r}: {listener.protocol} at {listener.url}")
@@ -99,7 +99,7 @@ def _begun(settings: Settings) -> threading.Event:
     """Let our logs be read, and return what is set by Ctrl-C and SIGTERM."""
     logging.basicConfig(format="%(message)s")
     logging.getLogger("ragmonitor").setLevel(logging.INFO)
-    restrict_logs(settings, None)
+    restrict_logs(settings)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from ragmonitor.back_half.stream_sender import ask_to_refreeze, stream_in
-from ragmonitor.cli.options import StreamOptions
+from ragmonitor.cli.service_options import StreamOptions
 from ragmonitor.cli.terminal import (
     FINE,
     SOMETHING_WRONG,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ragmonitor.cli.monitor_client import Page
-from ragmonitor.cli.options import TailOptions, TopOptions
+from ragmonitor.cli.monitor_options import TailOptions, TopOptions
 from ragmonitor.cli.terminal import FINE, figures_table, new_console, print_json, say
 from ragmonitor.errors import InputError
 

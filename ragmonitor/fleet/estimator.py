@@ -258,7 +258,7 @@ class Term:
         if self._judging is not None:
             # It draws nothing: what it is told, the workers are told.
             self._judging.sampler.suspect = self._suspect  # type: ignore[method-assign]
-        self._statistics = estimates_of(settings, reader or builtin, self._judging, None)
+        self._statistics = estimates_of(settings, reader or builtin, self._judging)
         self.estimates = self._statistics
         """The statistics: those of a single process."""
         incidents.finders = [

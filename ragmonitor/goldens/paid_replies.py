@@ -23,7 +23,7 @@ from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.goldens.golden_prompts import Task, prompts_version
 from ragmonitor.protocols import Asker
 from ragmonitor.records import Assessment, Interaction, JudgeUsage
-from ragmonitor.sampling import Budget, spent_in
+from ragmonitor.sampling import Budget, RunBudget, spent_in
 
 try:
     import fcntl
@@ -139,15 +139,13 @@ class PaidModel:
             concurrency: Calls in flight.
         """
         self._judge = judge
-        self._budget = budget
+        self._run_budget = RunBudget(budget)
         self._replies = replies
         self._slots = asyncio.Semaphore(concurrency)
-        self._in_flight = 0
-        self._returned = asyncio.Event()
         self.paid_calls = 0
         """Of this run."""
-        spent = 0.0 if budget is None else spent_in(budget.unit, replies.usage)
-        self._is_empty = budget is not None and not budget.reserve(spent)
+        if budget is not None and not budget.reserve(spent_in(budget.unit, replies.usage)):
+            self._run_budget.is_spent = True
 
     @property
     def name(self) -> str:
@@ -179,27 +177,10 @@ class PaidModel:
         if kept is not None:
             return kept
         async with self._slots:
-            reserved = await self._reserve(shown)
-            try:
-                return await self._call(asker, task, key, reserved)
-            finally:
-                self._in_flight -= 1
-                self._returned.set()
-
-    async def _reserve(self, shown: Interaction) -> float:
-        if self._is_empty:
-            raise BudgetSpentError("the budget is spent")
-        cost = self._judge.expected_cost(shown)
-        while self._budget is not None and not self._budget.reserve(cost):
-            # What is in flight was reserved by upper estimates; some of it may come back.
-            if not self._in_flight:
-                self._is_empty = True
-            if self._is_empty:
+            cost = self._judge.expected_cost(shown)
+            if not await self._run_budget.reserve(cost):
                 raise BudgetSpentError("the budget is spent")
-            self._returned.clear()
-            await self._returned.wait()
-        self._in_flight += 1
-        return cost
+            return await self._call(asker, task, key, cost)
 
     async def _call(
         self, asker: Asker, task: Task, key: str, reserved: float
@@ -211,8 +192,7 @@ class PaidModel:
             return reply
         finally:
             usage = asker.usage
-            if self._budget is not None:
-                self._budget.refund(reserved, spent_in(self._budget.unit, usage))
+            self._run_budget.refund(reserved, usage)
             if usage.calls:
                 self._keep(key, reply, usage)
 

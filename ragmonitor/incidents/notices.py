@@ -221,7 +221,7 @@ def _plugin(url: str, n: int) -> Plugin:
             plugin = None
     if plugin is None:
         raise SettingsError(
-            f"notify.urls: number {n} is no address of a service that apprise knows, such as "
+            f"alarms.notify: number {n} is no address of a service that apprise knows, such as "
             "slack://TOKEN_A/TOKEN_B/TOKEN_C; docs/incidents.md has examples"
         )
     return plugin

@@ -31,7 +31,7 @@ from ragmonitor.records import (
     Severity,
     Verdict,
 )
-from ragmonitor.sampling import Budget, spent_in
+from ragmonitor.sampling import Budget, RunBudget
 
 LINES_PER_CALL: Final = 4
 """Lines held for each call that may be in flight, so that one slow reply stops no others."""
@@ -139,8 +139,7 @@ class Scorer:
         self._min_severity = min_severity
         self._role: JudgeRole = "builtin" if self.judge.is_builtin else "sampled"
         self.budget = budget
-        self.is_budget_spent = False
-        """For good: to go on with the cheaper answers alone would bias every mean."""
+        self.run_budget = RunBudget(budget)
         self.usage = JudgeUsage()
         """Spent so far."""
         self.failed_readings = 0
@@ -265,31 +264,24 @@ class Scorer:
             return self._unread(interaction, cause)
         if self.judge.is_builtin and self._pool is None:  # on this loop, a few milliseconds
             return self._counted(await self.read(interaction))
-        cost = 0.0
-        if self.budget is not None:
-            try:
-                # A question more is not dearer than a reading: it shows the judge no more.
-                questions = sum(entry.asks for entry in self._entries_for(interaction))
-                cost = self.judge.expected_cost(interaction) * (1 + questions)
-                is_paid = await self._reserve(self.budget, cost)
-            except Exception as error:  # noqa: BLE001 - a judge that cannot tell its cost
-                return self._unpriced(interaction, error)
-            if not is_paid:
-                return self._unread(interaction, Cause.OVER_BUDGET)
+        try:
+            cost = self._cost_of(interaction)
+            is_paid = await self.run_budget.reserve(cost)
+        except Exception as error:  # noqa: BLE001 - a judge that cannot tell its cost
+            return self._unpriced(interaction, error)
+        if not is_paid:
+            return self._unread(interaction, Cause.OVER_BUDGET)
         task = asyncio.create_task(self._ask(interaction, cost))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
         return task
 
-    async def _reserve(self, budget: Budget, cost: float) -> bool:
-        if self.is_budget_spent:
-            return False
-        if not budget.reserve(cost):
-            # What is under way was reserved with an upper estimate; some of it may come back.
-            if self._under_way:
-                await asyncio.wait(self._under_way)
-            self.is_budget_spent = not budget.reserve(cost)
-        return not self.is_budget_spent
+    def _cost_of(self, interaction: Interaction) -> float:
+        if self.budget is None:
+            return 0.0
+        # A question more is not dearer than a reading: it shows the judge no more.
+        questions = sum(entry.asks for entry in self._entries_for(interaction))
+        return self.judge.expected_cost(interaction) * (1 + questions)
 
     def _unpriced(self, interaction: Interaction, error: Exception) -> Report:
         self.failed_readings += 1
@@ -300,18 +292,16 @@ class Scorer:
         return self._unread(interaction, Cause.JUDGE_ERROR, detail)
 
     async def _ask(self, interaction: Interaction, cost: float) -> Report | None:
-        async with self._slots:
-            if self.stopping.is_set():
-                if self.budget is not None:
-                    self.budget.refund(cost, 0.0)
-                return None
-            reading = await self.read(interaction)
-        usage = reading.report.usage
-        if self.budget is not None:
-            is_known = usage is not None and reading.is_usage_known
-            spent = spent_in(self.budget.unit, usage) if usage is not None and is_known else cost
-            self.budget.refund(cost, spent)
-        return self._counted(reading)
+        usage: JudgeUsage | None = None
+        try:
+            async with self._slots:
+                if self.stopping.is_set():
+                    return None
+                reading = await self.read(interaction)
+            usage = reading.report.usage if reading.is_usage_known else None
+            return self._counted(reading)
+        finally:
+            self.run_budget.refund(cost, usage)
 
     async def read(self, interaction: Interaction) -> Reading:
         """Return what the judge found, whatever it costs; a process of the pool calls this too.

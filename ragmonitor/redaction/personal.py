@@ -100,7 +100,9 @@ class PersonalData:
                 f"personal_entities: unknown {', '.join(unknown)}; known: {', '.join(ENTITIES)}"
             )
         if find_spec("presidio_analyzer") is None or find_spec("presidio_anonymizer") is None:
-            raise MissingExtraError("Microsoft Presidio, for redaction='personal',", "presidio")
+            raise MissingExtraError(
+                "Microsoft Presidio, for content.redaction 'personal',", "presidio"
+            )
         for model in self._models:
             if not _is_installed(model):
                 raise SettingsError(

@@ -40,7 +40,7 @@ class RedactionError(RagMonitorError):
 
 
 class Redactor:
-    """Rewrites records: secrets first, then personal data, then the application's hook.
+    """Rewrites records: secrets first, then personal data, then the application's functions.
 
     A secret that one text gives away (`api_key=...`) is replaced in the others too: an answer that
     quotes it would leak it otherwise, and would be judged against a chunk in which it is gone.
@@ -48,36 +48,36 @@ class Redactor:
 
     def __init__(
         self,
-        names: Sequence[str] = ("secrets",),
-        hook: Redact | None = None,
+        redactions: Sequence[str | Redact] = ("secrets",),
         *,
         personal: PersonalData | None = None,
     ) -> None:
         """Check what is asked for.
 
         Args:
-            names: Of the built-in redactions.
-            hook: The application's own, called with every text.
-            personal: How personal data are found, if `names` has `personal`.
+            redactions: Names of the built-in ones, and functions of the application's, which are
+                called with every text.
+            personal: How personal data are found, if `redactions` has `personal`.
 
         Raises:
             SettingsError: There is no such redaction, or a model for it is not installed.
             MissingExtraError: What it needs is not installed.
         """
-        unknown = [name for name in names if name not in BUILT_IN]
+        own = [each for each in redactions if not isinstance(each, str)]
+        unknown = [name for name in redactions if isinstance(name, str) and name not in BUILT_IN]
+        unknown += [repr(each) for each in own if not callable(each)]
         if unknown:
             raise SettingsError(
-                f"redaction: unknown {', '.join(unknown)}; known: {', '.join(BUILT_IN)}"
+                f"content.redaction: unknown {', '.join(unknown)}; known: {', '.join(BUILT_IN)}"
             )
-        self._secrets = "secrets" in names
+        self._secrets = "secrets" in redactions
         self._steps: list[Redact] = []
-        if "personal" in names:
+        if "personal" in redactions:
             if personal is None:
                 raise SettingsError("redaction: `personal` needs personal=PersonalData(entities)")
             personal.check()
             self._steps.append(personal)
-        if hook is not None:
-            self._steps.append(hook)
+        self._steps += own
 
     def __call__(self, interaction: Interaction) -> Interaction:
         """Return the record with every text rewritten.

@@ -3,6 +3,15 @@
 from ragmonitor.sampling.budget import Budget, budget_state, spent_in
 from ragmonitor.sampling.consistent_draws import uniform_of
 from ragmonitor.sampling.floors import Floors
+from ragmonitor.sampling.run_budget import RunBudget
 from ragmonitor.sampling.sampler import AdaptiveSampler
 
-__all__ = ["AdaptiveSampler", "Budget", "Floors", "budget_state", "spent_in", "uniform_of"]
+__all__ = [
+    "AdaptiveSampler",
+    "Budget",
+    "Floors",
+    "RunBudget",
+    "budget_state",
+    "spent_in",
+    "uniform_of",
+]

@@ -52,7 +52,7 @@ from ragmonitor.records import (
     Usage,
 )
 from ragmonitor.testing import ScriptedJudge
-from ragmonitor.worker import TICK_S, Worker
+from ragmonitor.worker.worker_thread import TICK_S, Worker
 
 BUILTIN = BuiltinJudge()
 JUDGE = JudgeIdentity(name="scripted", version="1", kind="CODE")
@@ -62,10 +62,10 @@ PER_S = (0.5, 5.0, 50.0)
 STAGES = {
     "reading by the built-in judge": ("judging.py", "read_now"),
     "spans": ("otel.py", "emit"),
-    "record and redaction": ("worker.py", "_captured"),
-    "statistics": ("worker.py", "_settle"),
-    "what is kept every two seconds": ("worker.py", "_tick"),
-    "all": ("worker.py", "_run"),
+    "record and redaction": ("answer_handling.py", "_captured"),
+    "statistics": ("answer_handling.py", "_settle"),
+    "what is kept every two seconds": ("worker_thread.py", "_tick"),
+    "all": ("worker_thread.py", "_work"),
 }
 
 
@@ -298,14 +298,16 @@ def main() -> None:
     provider.add_span_processor(BatchSpanProcessor(Dropping()))
     trace.set_tracer_provider(provider)
     profile = cProfile.Profile(time.thread_time)
-    work = Worker._run
+    work = Worker._work
 
-    def profiled(worker: Worker) -> None:
+    def profiled(worker: Worker) -> bool:
         profile.enable()
-        work(worker)
-        profile.disable()
+        try:
+            return work(worker)
+        finally:
+            profile.disable()
 
-    Worker._run = profiled  # type: ignore[method-assign]
+    Worker._work = profiled  # type: ignore[method-assign]
     with Monitor(service="bench", server=False, worker="thread") as monitor:
         for _ in range(answers):
             with monitor.interaction(query=QUERY) as interaction:

@@ -30,7 +30,6 @@ from integrations.langchain.tests.conftest import Notes, lcel
 from integrations.llama_index.tests.scripted import ListRetriever, query_engine
 from ragmonitor import (
     Cause,
-    EstimationSettings,
     JsonLines,
     JudgeError,
     Langfuse,
@@ -166,12 +165,11 @@ def everything(servers, monkeypatch, tmp_path, caplog, capfd) -> Everything:
 def watched(everything, monkeypatch):
     """Return what makes a monitor with every exporter there is."""
 
-    def make(content: str, **options: Any) -> Monitor:
+    def make(policy: str, **options: Any) -> Monitor:
         monkeypatch.setattr("ragmonitor.guard._logged", set())
         monkeypatch.setattr("ragmonitor.guard._quoting.withheld", False)
         return Monitor(
             service="shop",
-            content=content,
             server=ServerSettings(ui=True, port=0),
             exporters=[
                 JsonLines(everything.folder / "r.jsonl"),
@@ -180,8 +178,15 @@ def watched(everything, monkeypatch):
                 *options.pop("exporters", ()),
             ],
             state=everything.folder / "state",
-            estimation=EstimationSettings(group_by=("language", "topic"), drift_reference_size=100),
-            **merged({"sample": 1.0, "judge": {"repeat_rate": 1.0}}, options),
+            **merged(
+                {
+                    "content": {"policy": policy},
+                    "sample": 1.0,
+                    "judge": {"repeat_rate": 1.0},
+                    "estimation": {"group_by": ("language", "topic"), "drift_reference_size": 100},
+                },
+                options,
+            ),
         )
 
     return make
@@ -341,10 +346,14 @@ SCENES: dict[str, Any] = {
         "judge": {"model": FunctionJudge(lambda _: _raise(SystemExit(text("message"))), name="f")},
         "budget": {"calls_per_day": 10**6},
     },
-    "embedding": lambda: {"embedding": fail},
-    "embedding panics": lambda: {"embedding": lambda _: _raise(Panic(text("message")))},
-    "redaction": lambda: {"redact": fail},
-    "redaction panics": lambda: {"redact": lambda _: _raise(Panic(text("message")))},
+    "embedding": lambda: {"estimation": {"embedding": fail}},
+    "embedding panics": lambda: {
+        "estimation": {"embedding": lambda _: _raise(Panic(text("message")))}
+    },
+    "redaction": lambda: {"content": {"redaction": ("secrets", fail)}},
+    "redaction panics": lambda: {
+        "content": {"redaction": ("secrets", lambda _: _raise(Panic(text("message"))))}
+    },
     "exporters": lambda: {
         "exporters": [
             Failing(method, error)

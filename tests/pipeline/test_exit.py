@@ -77,8 +77,8 @@ HANGS = {
     "executor": "judge=Resolving(None), sample=1.0",
     "stubborn": "judge=Stubborn(None), sample=1.0",
     "blocking": "judge=Blocking(None), sample=1.0",
-    "redaction": "redact=lambda text: time.sleep(40)",
-    "embedding": "embedding=embedding",
+    "redaction": "content={'redaction': (lambda text: time.sleep(40),)}",
+    "embedding": "estimation={'embedding': embedding}",
 }
 
 

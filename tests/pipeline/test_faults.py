@@ -185,10 +185,18 @@ FAULTS: dict[str, Callable[[], dict[str, Any]]] = {
     "evaluator panics": lambda: {"evaluators": ("faithfulness", "panics")} | judged(SOUND),
     "evaluator gives a text": lambda: {"evaluators": ("faithfulness", "texts")} | judged(SOUND),
     "evaluator gives no number": lambda: {"evaluators": ("faithfulness", "nan")} | judged(SOUND),
-    "redaction raises": lambda: {"redact": lambda _: _raise(ValueError("no"))} | judged(SOUND),
-    "redaction panics": lambda: {"redact": lambda _: _raise(PanicException())} | judged(SOUND),
-    "redaction gives no text": lambda: {"redact": lambda _: None} | judged(SOUND),
-    "embedding panics": lambda: {"embedding": lambda _: _raise(PanicException())} | judged(SOUND),
+    "redaction raises": lambda: (
+        {"content": {"redaction": ("secrets", lambda _: _raise(ValueError("no")))}} | judged(SOUND)
+    ),
+    "redaction panics": lambda: (
+        {"content": {"redaction": ("secrets", lambda _: _raise(PanicException()))}} | judged(SOUND)
+    ),
+    "redaction gives no text": lambda: (
+        {"content": {"redaction": ("secrets", lambda _: None)}} | judged(SOUND)
+    ),
+    "embedding panics": lambda: (
+        {"estimation": {"embedding": lambda _: _raise(PanicException())}} | judged(SOUND)
+    ),
 }
 
 
@@ -227,7 +235,7 @@ def reconciles(monitor: Monitor, captured: int) -> None:
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_application_does_not_notice(fault, unmonitored, monkeypatch):
     """The same results and errors as without; the law of counts holds; the end is prompt."""
-    monkeypatch.setattr("ragmonitor.worker.FIRST_RESTART_PAUSE_S", 0.01)
+    monkeypatch.setattr("ragmonitor.supervised.FIRST_PAUSE_S", 0.01)
     options = merged({"sample": 1.0, "judge": {"repeat_rate": 0.0}}, FAULTS[fault]())
     monitor = Monitor("t", server=False, export=ExportSettings(traces=False), **options)
     with instrumented(monitor):

@@ -78,7 +78,7 @@ def test_a_thumb_finds_its_answer(worker, tmp_path):
         server=False,
         worker=worker,
         exporters=[listening, JsonLines(path)],
-        redaction="secrets",
+        content={"redaction": "secrets"},
         state=tmp_path / "state",
     ) as monitor:
         identity = answered(monitor)

@@ -104,7 +104,7 @@ with monitor.interaction(query="Why?") as i:
     i.answered("It is blue.")
 while not Slow.is_asked:
     time.sleep(0.01)
-(task,) = monitor._back.worker._judgements
+(task,) = monitor._back.worker._handler.judgements
 if os.fork() == 0:
     task.get_coro().close()  # as the collector does, sooner or later
     print("closed", flush=True)

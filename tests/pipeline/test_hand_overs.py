@@ -20,9 +20,10 @@ import pytest
 
 from ragmonitor import Monitor
 from ragmonitor.back_half import helper
+from ragmonitor.back_half.helper_connection import HelperRequest
 from ragmonitor.back_half.helper_process import HELPER, HelperProcess
 from ragmonitor.back_half.link import Link, LinkError
-from ragmonitor.back_half.process import ProcessBackHalf, _Request
+from ragmonitor.back_half.process import ProcessBackHalf
 from ragmonitor.back_half.setup import Setup, without_objects
 from ragmonitor.back_half.stream_sender import StreamBackHalf
 from ragmonitor.capture import Record
@@ -128,10 +129,9 @@ def test_a_helper_that_is_connected_after_the_end_is_let_go(monkeypatch):
         answer(second)
         assert begun.wait(60)
         thread = process_of(second)._thread
-        assert thread is not None
         assert not second.close(0.1)
         ended.set()
-        thread.join(60)
+        assert thread.join(60)
         assert HELPER._users == 1
     assert HELPER.pid is None
     assert sums(second) == (1.0, Counter(shutdown=1))
@@ -161,11 +161,9 @@ def test_what_a_helper_had_in_hand_that_dies_at_the_end_is_counted_once(monkeypa
     until("it has them", lambda: back._helper is not None and len(back._helper.open) == 3)
     os.kill(alone.pid, signal.SIGKILL)
     assert begun.wait(60)
-    thread = back._thread
-    assert thread is not None
     assert not monitor.close(0.1)
     closed.set()
-    thread.join(60)
+    assert back._thread.join(60)
     assert sums(monitor) == (3.0, Counter(shutdown=3))
 
 
@@ -253,15 +251,13 @@ def test_what_is_handed_over_while_the_work_moves_to_a_thread_is_scored(monkeypa
 
         def move() -> None:
             back._start()
-            thread = back._thread
-            assert thread is not None
-            thread.join(60)
+            assert back._thread.join(60)
             assert back._local is not None
 
         put_after(monkeypatch, move)
         answer(monitor)
         back._dropped.note("abandoned")
-        request = _Request("flush", (60.0,), deadline=math.inf)
+        request = HelperRequest("flush", (60.0,), deadline=math.inf)
         back._put_out(request)
         assert isinstance(request.future.exception(0), LinkError)
         assert monitor.flush(60)
@@ -321,7 +317,7 @@ def test_a_reply_does_not_overtake_what_another_thread_is_telling(monkeypatch, m
         key="",
         litellm={},
     )
-    telling = helper._Connection(theirs, setup, helper._Work(setup, is_shared=False))
+    telling = helper.MonitorConnection(theirs, setup, helper.ServedBackHalf(setup, is_shared=False))
     telling.taken = taken
     begun, go, sent = threading.Event(), threading.Event(), list[str]()
 

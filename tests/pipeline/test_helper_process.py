@@ -34,9 +34,10 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from ragmonitor import Budget, CaptureSettings, ExportSettings, Monitor, Report, Scored
 from ragmonitor.back_half import helper_process
+from ragmonitor.back_half.helper_connection import HelperConnection
 from ragmonitor.back_half.helper_process import HELPER, HelperProcess
 from ragmonitor.back_half.link import Link
-from ragmonitor.back_half.process import ProcessBackHalf, _Helper
+from ragmonitor.back_half.process import ProcessBackHalf
 from ragmonitor.back_half.setup import reason_to_stay
 from ragmonitor.capture import Record
 from ragmonitor.judges import BuiltinJudge
@@ -302,13 +303,13 @@ SECRET = "sk-proj-" + "Ab3dE6gH9" * 5
 )
 def test_both_places_give_the_applications_provider_the_same_spans(text, kept, monkeypatch):
     """A record that a redaction has changed is sent back; any other is emitted as it was sent."""
-    emitted, emit = [], _Helper._emit_kept
+    emitted, emit = [], HelperConnection._emit_kept
 
     def counted(helper, number, reports):
         emitted.append(number)
         return emit(helper, number, reports)
 
-    monkeypatch.setattr(_Helper, "_emit_kept", counted)
+    monkeypatch.setattr(HelperConnection, "_emit_kept", counted)
     found = {}
     for worker in ("thread", "process"):
         spans = InMemorySpanExporter()
@@ -392,7 +393,7 @@ def test_a_monitor_that_closes_before_it_is_served_leaves_the_others_their_helpe
 ):
     """The end of its connection is no failed start, and no reason to kill what others use."""
     begun, ended = threading.Event(), threading.Event()
-    serve, end = _Helper.serve, _Helper.end
+    serve, end = HelperConnection.serve, HelperConnection.end
 
     def late(helper, gone):
         begun.set()
@@ -408,15 +409,15 @@ def test_a_monitor_that_closes_before_it_is_served_leaves_the_others_their_helpe
         answer(first)
         assert first.flush(60)
         pid = HELPER.pid
-        monkeypatch.setattr(_Helper, "serve", late)
+        monkeypatch.setattr(HelperConnection, "serve", late)
         second = Monitor(**QUIET, worker="process")
         answer(second)
         assert begun.wait(60)
         thread = second._back._thread
-        monkeypatch.setattr(_Helper, "end", closed)
+        monkeypatch.setattr(HelperConnection, "end", closed)
         assert second.close(60)
         monkeypatch.undo()
-        thread.join(60)
+        assert thread.join(60)
         assert (HELPER.pid, is_alive(pid)) == (pid, True)
         answer(first)
         assert first.flush(60)
@@ -456,8 +457,7 @@ def test_a_judge_is_not_imported_for_an_end_before_the_helper_works(monkeypatch)
     until("it is started", lambda: helper_pid(monitor._back))
     thread = monitor._back._thread
     assert not monitor.close(0.2)
-    thread.join(60)
-    assert not thread.is_alive()
+    assert thread.join(60)
     assert sums(monitor) == (1.0, Counter(shutdown=1))
     assert HELPER.pid is None
 
@@ -585,10 +585,13 @@ def test_a_fork_while_the_helper_is_started_does_not_hold_it_up(tmp_path):
     ("options", "why"),
     [
         ({"judge": BuiltinJudge()}, "judge was given as an object"),
-        ({"redact": str.upper}, "redact is a function"),
-        ({"embedding": lambda texts: [[1.0] for _ in texts]}, "embedding is a function"),
+        ({"content": {"redaction": (str.upper,)}}, "content.redaction holds a function"),
+        (
+            {"estimation": {"embedding": lambda texts: [[1.0] for _ in texts]}},
+            "estimation.embedding is a function",
+        ),
     ],
-    ids=["judge", "redact", "embedding"],
+    ids=["judge", "redaction", "embedding"],
 )
 def test_objects_that_score_stay_where_they_are(options, why, caplog):
     """What cannot travel keeps the work on a thread, which one line in the log says."""
@@ -621,7 +624,7 @@ class Renamed:
 def test_an_application_that_embeds_python_is_not_started_again(monkeypatch, executable):
     """It would be named where an interpreter is looked for, and begin anew as a whole."""
     monkeypatch.setattr(sys, "executable", executable)
-    assert "no interpreter" in reason_to_stay(Settings.load(service="x"), None, None)
+    assert "no interpreter" in reason_to_stay(Settings.load(service="x"))
 
 
 def test_a_helper_process_is_the_default(monkeypatch):
@@ -637,7 +640,7 @@ def test_a_helper_process_is_the_default(monkeypatch):
 def test_a_plain_monitor_need_not_stay():
     """Settings that are texts and numbers can travel."""
     settings = Settings.load(service="x", judge="openai/gpt-4o-mini", budget={"usd_per_day": 1})
-    assert reason_to_stay(settings, None, None) == ""
+    assert reason_to_stay(settings) == ""
 
 
 @pytest.mark.slow
@@ -745,7 +748,7 @@ def test_at_an_early_end_each_answer_is_counted_once(tmp_path, share, reply, wit
         from ragmonitor import Monitor
         from ragmonitor.back_half import process
 
-        original = process._Request._answer
+        original = process.HelperRequest._answer
 
         def answered(self, asked):
             if self.name == "close":
@@ -760,7 +763,7 @@ def test_at_an_early_end_each_answer_is_counted_once(tmp_path, share, reply, wit
         monitor = Monitor("t", worker="process", server=False)
         answer(monitor)
         assert monitor.flush(60)
-        process._Request._answer = answered
+        process.HelperRequest._answer = answered
         process.SHORT_S = {share}
         for number in range(2_000):  # five times what two seconds suffice for
             answer(monitor, number)

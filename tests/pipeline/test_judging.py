@@ -372,13 +372,13 @@ def test_the_judge_s_own_calls_are_not_traffic(servers, reports, monitors):
 def test_a_judge_s_settings_reach_it(monkeypatch):
     """One address for the first judge alone, its own for each other."""
     from ragmonitor.settings import Settings
-    from ragmonitor.wiring import llm_judge
+    from ragmonitor.wiring import judge_named
 
     settings = Settings.load(
         judge=JudgeSettings(model="openai/a", api_base="http://h/v1"),
         budget=Budget(tokens_per_hour=100_000),
     )
-    made = [llm_judge(settings, name) for name in ("openai/a", "openai/b", "m@http://i/v1")]
+    made = [judge_named(settings, name) for name in ("openai/a", "openai/b", "m@http://i/v1")]
     assert all(isinstance(judge, LlmJudge) for judge in made)
     assert [judge._completer.api_base for judge in made] == ["http://h/v1", None, "http://i/v1"]
     assert made[2].identity.name == "m"

@@ -45,7 +45,7 @@ def observed(number, **changes):
 
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch):
-    monkeypatch.setattr("ragmonitor.worker.FIRST_RESTART_PAUSE_S", 0.01)
+    monkeypatch.setattr("ragmonitor.supervised.FIRST_PAUSE_S", 0.01)
 
 
 class Fails:
@@ -110,14 +110,16 @@ class Pipeline:
             judge=ScriptedJudge(judged),
             sample=0.5,
             server=False,
-            redact=redact,
+            content={"redaction": (redact,)},
             exporters=[FailingExporter(fails)],
         )
         worker = self.monitor._back.worker
         second = SecondJudge(judge=as_judge(ScriptedJudge(judged, name="second")), rate=0.5)
         worker._runner.config = replace(worker._runner.config, second=second)
-        failing(worker._traces, fails, emit="emit", export="late", flush="flush")
-        failing(worker._meters, fails, answered="answered", worked="worked", refresh="refresh")
+        failing(worker._exports.traces, fails, emit="emit", export="late", flush="flush")
+        failing(
+            worker._exports.meters, fails, answered="answered", worked="worked", refresh="refresh"
+        )
         failing(worker._estimates, fails, predict="predict", add="estimate", tick="tick", due="due")
         failing(worker._runner.config.sampler, fails, draw="draw", refund="refund")
 
@@ -222,7 +224,7 @@ def test_a_system_without_threads_is_asked_again(monkeypatch):
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    monkeypatch.setattr("ragmonitor.worker.START_AGAIN_S", 0.0)
+    monkeypatch.setattr("ragmonitor.supervised.START_AGAIN_S", 0.0)
     monitor = Monitor(service="test", server=False)
     monitor.observe(observed(1))
     assert not monitor.flush(0.2)
@@ -311,7 +313,7 @@ def test_close_keeps_its_time_with_a_reading_in_hand():
     try:
         for options in (
             {"judge": Hanging("h"), "sample": 1.0, "exporters": [HangingExporter()]},
-            {"redact": lambda text: free.wait(60) and text},
+            {"content": {"redaction": (lambda text: free.wait(60) and text,)}},
         ):
             monitor = Monitor(service="test", server=False, **options)
             monitor.observe(observed(1))
@@ -328,7 +330,7 @@ def test_what_is_being_counted_when_the_time_is_over_is_in_the_sums(monkeypatch)
     reached, free = threading.Event(), threading.Event()
     monitor = Monitor(service="test", server=False, exporters=[ListExporter()], worker="thread")
     worker = monitor._back.worker
-    count = worker._meters.export
+    count = worker._exports.meters.export
 
     def counting(report):
         reached.set()
@@ -353,7 +355,7 @@ def test_what_is_being_counted_when_the_time_is_over_is_in_the_sums(monkeypatch)
         def __exit__(self, *_):
             self.lock.release()
 
-    monkeypatch.setattr(worker._meters, "export", counting)
+    monkeypatch.setattr(worker._exports.meters, "export", counting)
     monkeypatch.setattr(worker, "_step", Step())
     monitor.observe(observed(1))
     assert reached.wait(10)

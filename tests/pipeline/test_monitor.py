@@ -12,6 +12,7 @@ from ragmonitor import (
     Budget,
     CaptureSettings,
     Cause,
+    ContentSettings,
     ExportSettings,
     JudgeError,
     JudgeSettings,
@@ -257,7 +258,9 @@ def test_what_close_has_no_time_for_is_counted():
         free.wait(30)
         return text
 
-    monitor = Monitor(service="test", server=ServerSettings(port=0), redact=hang)
+    monitor = Monitor(
+        service="test", server=ServerSettings(port=0), content=ContentSettings(redaction=(hang,))
+    )
     try:
         for number in range(5):
             monitor.observe(observed(number))
@@ -285,7 +288,7 @@ def test_refusals_do_not_pile_up_while_the_worker_hangs():
         service="test",
         server=ServerSettings(port=0),
         capture=CaptureSettings(queue_size=1),
-        redact=hang,
+        content=ContentSettings(redaction=(hang,)),
     ) as monitor:
         monitor.observe(interaction())
         assert hanging.wait(10)
@@ -327,7 +330,7 @@ def test_redaction_comes_before_judge_and_exporters(reports):
         sample=1.0,
         server=ServerSettings(port=0),
         exporters=[reports],
-        redact=lambda text: text.replace("Eiffel", "[name]"),
+        content=ContentSettings(redaction=(lambda text: text.replace("Eiffel", "[name]"),)),
     ) as monitor:
         monitor.observe(interaction())
         assert monitor.flush(60)

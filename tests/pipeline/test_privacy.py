@@ -131,19 +131,19 @@ def test_a_redaction_that_is_not_installed_is_told_at_once(monkeypatch):
     """At the construction, where somebody looks."""
     monkeypatch.setattr("ragmonitor.redaction.personal.find_spec", lambda _name: None)
     with pytest.raises(MissingExtraError, match=r"ragmonitor\[presidio\]"):
-        monitor(redaction=("secrets", "personal"))
+        monitor(content={"redaction": ("secrets", "personal")})
 
 
 def test_a_redaction_that_does_not_exist_is_told_at_once():
     """A misspelt one would redact nothing."""
     with pytest.raises(SettingsError, match="secret"):
-        monitor(redaction=("secret",))
+        monitor(content={"redaction": ("secret",)})
 
 
 def test_redaction_can_be_switched_off():
-    """`redaction=()`: texts are as they were."""
+    """`content.redaction` is empty: texts are as they were."""
     reports = ListExporter()
-    with monitor(redaction=(), exporters=[reports]) as made:
+    with monitor(content={"redaction": ()}, exporters=[reports]) as made:
         made.observe(interaction(answer=f"Use {KEY}."))
         assert made.flush(60)
     assert reports.reports[0].interaction.answer == f"Use {KEY}."

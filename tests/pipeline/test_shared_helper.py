@@ -544,7 +544,7 @@ def test_settings_have_the_same_hash_in_each_process_and_secrets_count(tmp_path)
     script = """
         from ragmonitor.back_half.setup import shared_helper_of
         from ragmonitor.settings import Settings
-        given = Settings.load(service="x", redaction=("secrets",), alarms=("hallucination",))
+        given = Settings.load(service="x", evaluators=("refusal",), alarms=("hallucination",))
         print(shared_helper_of(given).key)
     """
     found = {run_python(script, tmp_path, PYTHONHASHSEED=str(seed)) for seed in range(3)}

@@ -49,7 +49,7 @@ def test_a_thread_that_is_behind_does_not_pause(pauses):
 
 def test_a_worker_with_too_much_waiting_does_not_pause(pauses, monkeypatch):
     """It is said anew whenever an answer is taken."""
-    monkeypatch.setattr("ragmonitor.worker.BEHIND_FROM", -1)
+    monkeypatch.setattr("ragmonitor.worker.worker_thread.BEHIND_FROM", -1)
     with Monitor(service="test", server=False, worker="thread") as monitor:
         for number in range(2):
             pauses.clear()

@@ -115,8 +115,8 @@ PARTS = {
     "flush": lambda: {"exporters": [Failing("flush")]},
     "close": lambda: {"exporters": [Failing("close")]},
     "snapshot": lambda: {"exporters": [Failing("snapshot")]},
-    "redact": lambda: {"redact": fail},
-    "embedding": lambda: {"embedding": fail},
+    "redact": lambda: {"content": {"redaction": ("secrets", fail)}},
+    "embedding": lambda: {"estimation": {"embedding": fail}},
 }
 
 
@@ -169,7 +169,9 @@ TOLD = {
 @pytest.mark.parametrize("part", PARTS)
 def test_no_failing_part_quotes_a_text(everything, content, part):
     """Message, notes, causes and groups stay out of logs, spans, events, files and posts."""
-    with Monitor(service="test", content=content, **PARTS[part]()) as made:
+    options = PARTS[part]()
+    options["content"] = {"policy": content} | options.get("content", {})
+    with Monitor(service="test", **options) as made:
         made.observe(interaction(**TOLD))
         made.observe(interaction(**{**TOLD, "id": "2" * 32}, status="error"))
         assert made.flush(60) == (part != "flush")  # in each place of work
@@ -281,8 +283,8 @@ def test_what_an_evaluator_says_is_redacted(everything, registered):
 
 def test_with_a_hook_no_message_is_logged(caplog):
     """The application's own redaction is not for our log, on any thread; so nothing is quoted."""
-    options = judge_that(fail)
-    with Monitor(service="test", server=False, redact=str.upper, **options) as made:
+    options = judge_that(fail) | {"content": {"redaction": ("secrets", str.upper)}}
+    with Monitor(service="test", server=False, **options) as made:
         made.observe(interaction(**TOLD))
         assert made.flush(60)
     assert "error in stage judge" in caplog.text

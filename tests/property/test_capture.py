@@ -181,7 +181,7 @@ def exporter():
 @pytest.fixture(scope="module")
 def monitor(exporter):
     with Monitor(
-        service="odd", exporters=[exporter], server=False, redaction=("secrets",)
+        service="odd", exporters=[exporter], server=False, content={"redaction": ("secrets",)}
     ) as monitor:
         yield monitor
 

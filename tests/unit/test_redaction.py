@@ -55,7 +55,7 @@ def test_what_is_known_to_be_right_is_redacted_too():
     """The reference answer and its chunks go to the judge and into files as the others do."""
     chunk = Chunk(text=f"Jane has {KEY}", metadata={"note": "Jane"})
     told = interaction(reference=f"Jane uses {KEY}", reference_chunks=(chunk,))
-    found = Redactor(hook=lambda text: text.replace("Jane", "***"))(told)
+    found = Redactor(("secrets", lambda text: text.replace("Jane", "***")))(told)
     assert found.reference == "*** uses [redacted:api_key]"
     (redacted,) = found.reference_chunks
     assert redacted.text == "*** has [redacted:api_key]"
@@ -70,13 +70,15 @@ def test_a_hook_that_fails_lets_no_reference_through():
 
     chunk = Chunk(text="Jane", metadata={"note": "Jane"})
     told = interaction(reference="Jane", reference_chunks=(chunk,))
-    found = Redactor(hook=broken)(told)
+    found = Redactor(("secrets", broken))(told)
     assert (found.reference, found.reference_chunks) == ("", (Chunk(text="", metadata={}),))
 
 
 def test_every_text_passes_the_hook():
     """The application's own redaction runs in addition, over metadata too."""
-    found = Redactor(hook=lambda text: text.replace("Jane", "***"))(everywhere(f"Jane has {KEY}"))
+    found = Redactor(("secrets", lambda text: text.replace("Jane", "***")))(
+        everywhere(f"Jane has {KEY}")
+    )
     assert "Jane" not in repr(asdict(found))
     assert KEY not in repr(asdict(found))
     assert found.answer == "*** has [redacted:api_key]"
@@ -85,7 +87,7 @@ def test_every_text_passes_the_hook():
 def test_labels_of_the_application_do_not_pass_the_hook():
     """Tenant and route are what people filter by; a hook for texts would break them."""
     told = interaction(attributes={"tenant": "Jane"}, tags=("Jane",), user_id="Jane")
-    found = Redactor(hook=lambda text: text.replace("Jane", "***"))(told)
+    found = Redactor(("secrets", lambda text: text.replace("Jane", "***")))(told)
     assert (found.attributes, found.tags, found.user_id) == ({"tenant": "Jane"}, ("Jane",), "Jane")
 
 
@@ -170,11 +172,11 @@ def test_a_hook_that_fails_lets_nothing_through(broken):
         if broken == "raises":
             raise ValueError(f"cannot handle {text}")
 
-    found = Redactor(hook=hook)(everywhere("Jane", attributes={"note": "Jane"}))
+    found = Redactor(("secrets", hook))(everywhere("Jane", attributes={"note": "Jane"}))
     assert "Jane" not in repr(asdict(found))
     assert (found.query, found.answer, found.capture_incomplete) == ("", "", True)
     assert found.error == "ValueError"
-    assert Redactor(hook=hook).text("Jane") == ""
+    assert Redactor(("secrets", hook)).text("Jane") == ""
 
 
 def test_a_hook_that_fails_does_not_quote_the_text_in_the_log(caplog):
@@ -183,7 +185,7 @@ def test_a_hook_that_fails_does_not_quote_the_text_in_the_log(caplog):
     def hook(text):
         raise KeyError(text)
 
-    Redactor(hook=hook)(interaction(query="Jane's question"))
+    Redactor(("secrets", hook))(interaction(query="Jane's question"))
     assert "KeyError in a redaction" in caplog.text
     assert "Jane" not in caplog.text
 

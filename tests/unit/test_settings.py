@@ -4,6 +4,7 @@ import inspect
 import logging
 
 import pytest
+from pydantic import SecretStr
 
 import ragmonitor
 from ragmonitor import Budget, CaptureSettings, JudgeSettings, SamplingSettings, ServerSettings
@@ -79,7 +80,7 @@ def test_the_short_form_of_a_group_stands_beside_its_options(monkeypatch):
     ("options", "expected"),
     [
         ({"content": "hashed"}, ("content", "policy", "hashed")),
-        ({"redaction": "secrets,personal"}, ("redaction", "kinds", ("secrets", "personal"))),
+        ({"stream": "redis://h/0"}, ("stream", "url", SecretStr("redis://h/0"))),
         ({"alarms": ("refusal",)}, ("alarms", "signals", ("refusal",))),
         ({"server": False}, ("server", "enabled", False)),
         ({"sample": 0.5}, ("sample", "rate", 0.5)),
@@ -228,6 +229,10 @@ def test_scores_on_traces_need_traces():
         ({"queue_size": 3}, r"capture=CaptureSettings\(queue_size=...\)"),
         ({"server_port": 3}, r"server=ServerSettings\(port=...\)"),
         ({"exporter": "jsonl:x"}, "exporters"),
+        ({"redact": str.upper}, r"content=ContentSettings\(redaction=...\)"),
+        ({"embedding": len}, r"estimation=EstimationSettings\(embedding=...\)"),
+        ({"notify": "slack://A"}, r"alarms=AlarmSettings\(notify=...\)"),
+        ({"causes": {"leave_out": "user"}}, r"estimation=EstimationSettings\(leave_out=...\)"),
     ],
 )
 def test_a_misspelt_keyword_is_an_error(options, meant):
@@ -287,6 +292,11 @@ def test_a_wrong_file_is_an_error(written, text, message):
         ("RAGMONITOR_JUDGE__TIMEUOT_S", "RAGMONITOR_JUDGE__TIMEOUT_S"),
         ("RAGMONITOR_JUDGE_TIMEOUT_S", "RAGMONITOR_JUDGE__TIMEOUT_S"),
         ("RAGMONITOR_SERVER_PORT", "RAGMONITOR_SERVER__PORT"),
+        ("RAGMONITOR_NOTIFY", "RAGMONITOR_ALARMS__NOTIFY"),
+        ("RAGMONITOR_NOTIFY__TEXTS", "RAGMONITOR_ALARMS__NOTIFY_TEXTS"),
+        ("RAGMONITOR_NOTIFY__URLS", "RAGMONITOR_ALARMS__NOTIFY"),
+        ("RAGMONITOR_REDACTION__KINDS", "RAGMONITOR_CONTENT__REDACTION"),
+        ("RAGMONITOR_CAUSES__LEAVE_OUT", "RAGMONITOR_ESTIMATION__LEAVE_OUT"),
     ],
 )
 def test_a_misspelt_variable_is_an_error(monkeypatch, variable, meant):
@@ -344,11 +354,11 @@ def test_a_list_in_a_variable_is_comma_separated(monkeypatch):
 
 
 def test_monitor_s_keywords_are_the_settings():
-    """By name and in order, before what only code can give; a monitor receives no spans."""
+    """By name and in order, before the whole of them; a monitor receives no spans."""
     keywords = [*inspect.signature(ragmonitor.Monitor.__init__).parameters][1:]
     fields = [name for name in Settings.model_fields if name != "receive"]
     assert keywords[: len(fields)] == fields
-    assert keywords[len(fields) :] == ["redact", "embedding", "settings", "unknown"]
+    assert keywords[len(fields) :] == ["settings", "unknown"]
 
 
 def test_every_option_says_what_it_is_and_when_to_change_it():
@@ -362,11 +372,11 @@ def test_every_option_says_what_it_is_and_when_to_change_it():
 
 def test_redaction_is_switched_off_by_a_word_in_a_variable(monkeypatch):
     """A variable that is empty counts as not set."""
-    assert Settings.load().redaction.kinds == ("secrets",)
-    monkeypatch.setenv("RAGMONITOR_REDACTION", "none")
-    assert Settings.load().redaction.kinds == ()
-    monkeypatch.setenv("RAGMONITOR_REDACTION", "")
-    assert Settings.load().redaction.kinds == ("secrets",)
+    assert Settings.load().content.redaction == ("secrets",)
+    monkeypatch.setenv("RAGMONITOR_CONTENT__REDACTION", "none")
+    assert Settings.load().content.redaction == ()
+    monkeypatch.setenv("RAGMONITOR_CONTENT__REDACTION", "")
+    assert Settings.load().content.redaction == ("secrets",)
 
 
 def test_the_key_of_hashes_is_not_printed():

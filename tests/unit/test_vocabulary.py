@@ -68,6 +68,9 @@ PYTHON = tuple(
         ("Flip", "Rate"),
         ("Embedded", "Judge"),
         ("Fore", "ignSpan"),
+        ("Cause", "Settings"),
+        ("Notify", "Settings"),
+        ("Redaction", "Settings"),
     )
 )
 FLAT_SETTINGS = (
@@ -77,7 +80,8 @@ FLAT_SETTINGS = (
     "JUDGE_ALWAYS JUDGE_API_BASE JUDGE_CACHE_SIZE JUDGE_CONCURRENCY JUDGE_FALLBACKS "
     "JUDGE_FLOOR_BY JUDGE_RATE JUDGE_REPEAT_RATE JUDGE_TIMEOUT_S JUDGE_WAIT_S "
     "LANGFUSE_URL LINK_TRACES PHOENIX_URL PHOENIX_API_KEY PROMETHEUS_HOST PROMETHEUS_PORT "
-    "QUEUE_SIZE ROOT_NAMES SECOND_JUDGE STATE_DIR TOLERATE TRACES UI UI_TOKEN UI_TRACE_URL"
+    "QUEUE_SIZE ROOT_NAMES SECOND_JUDGE STATE_DIR TOLERATE TRACES UI UI_TOKEN UI_TRACE_URL "
+    "CAUSES__LEAVE_OUT NOTIFY REDACTION"
 )
 """Variables of settings that stand in a group now."""
 VARIABLES = tuple(joined("RAGMONITOR", "_", name) for name in FLAT_SETTINGS.split())

@@ -55,7 +55,7 @@ ABOUT_THE_PROJECT = (
     "Which conventions do the spans follow?",
     "What stands on the root span?",
     "How do scores go out that come later?",
-    "What does redact do with every text?",
+    "What does a function in content.redaction get?",
     "What does over_budget mean as a cause?",
     "What counts as a refusal?",
     "How do I register an evaluator of my own?",

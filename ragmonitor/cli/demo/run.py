@@ -29,7 +29,8 @@ from ragmonitor.cli.demo.traffic import Asker, SpoilableModel
 from ragmonitor.cli.destinations import destination, is_free
 from ragmonitor.cli.drivers import FRAMEWORKS, Application, Driver, installed
 from ragmonitor.cli.incident_reports import incidents_of
-from ragmonitor.cli.options import DemoOptions, IncidentSource
+from ragmonitor.cli.monitor_options import IncidentSource
+from ragmonitor.cli.options import DemoOptions
 from ragmonitor.cli.terminal import (
     FINE,
     SOMETHING_WRONG,

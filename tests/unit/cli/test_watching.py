@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from ragmonitor import Monitor, ServerSettings
 from ragmonitor.cli import watching
 from ragmonitor.cli.app import app
-from ragmonitor.cli.options import TailOptions
+from ragmonitor.cli.monitor_options import TailOptions
 from ragmonitor.errors import InputError
 
 runner = CliRunner()

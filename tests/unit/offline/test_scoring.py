@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import replace
 
 import pytest
@@ -44,7 +45,7 @@ class PricedJudge:
     def expected_cost(self, interaction):
         if interaction.id == "long":
             raise JudgeError("priced", "too long", cause=Cause.EVIDENCE_TOO_LONG, retryable=False)
-        return 10.0
+        return math.nan if interaction.id == "unknown" else 10.0
 
     async def assess(self, interaction):
         self.asked.append(interaction.id)
@@ -120,8 +121,8 @@ async def test_a_record_that_cannot_be_read_at_any_price_costs_only_itself():
     """Evidence beyond all calls, say."""
     judge = PricedJudge()
     scorer = Scorer(judge, FAITHFULNESS, budget=Budget(total=100, unit="tokens"))
-    outcomes = await all_of(scorer, [line(1), line("long"), line(3)])
-    assert causes(outcomes) == ["scored", "evidence_too_long", "scored"]
+    outcomes = await all_of(scorer, [line(1), line("long"), line("unknown"), line(4)])
+    assert causes(outcomes) == ["scored", "evidence_too_long", "judge_error", "scored"]
 
 
 async def test_a_budget_is_settled_with_what_was_spent():

@@ -14,7 +14,7 @@ from ragmonitor.redaction import PersonalData, secrets_in, without_secrets
 from ragmonitor.redaction.identity_numbers import FORMATS as NUMBERS
 from ragmonitor.redaction.identity_numbers import is_cn_id_card, numbers_in
 from ragmonitor.redaction.key_formats import BEGINS, FORMATS, FORMATTED, MIN_RUN
-from ragmonitor.settings import RedactionSettings
+from ragmonitor.settings import ContentSettings
 from tests.support.timing import grows_at_most
 from tests.unit.redaction.formats import PERSONAL, SECRETS, Format
 
@@ -30,7 +30,7 @@ real_texts = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def personal():
     """Return what finds by pattern, in no need of a model of spaCy's."""
-    entities = RedactionSettings().personal_entities
+    entities = ContentSettings().personal_entities
     return PersonalData(tuple(each for each in entities if each != "PERSON"))
 
 

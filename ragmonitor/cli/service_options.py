@@ -1,0 +1,135 @@
+"""The options of the services of a fleet, and of commands on their stream."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from ragmonitor.cli.options import JsonOption, ServiceOption
+
+StreamOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Address of the stream, redis://host:6379/0 or kafka://broker:9092/topic; by default "
+        "as the settings say. One with a password belongs into RAGMONITOR_STREAM: others on this "
+        "machine can see arguments."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """Score what applications put on a stream: `Monitor(stream=...)`.
+
+    One worker for each service: it keeps the statistics, the budget and the alarms, serves
+    /metrics and the page, and emits traces, as the settings say. Records are settled once they are
+    counted. A record that three workers died of is buried. Ctrl-C or SIGTERM ends it in order.
+
+    With --fleet as many as are started: each reads and judges, and `ragmonitor estimator` keeps the
+    numbers.
+    """
+
+    stream: StreamOption = None
+    service: ServiceOption = None
+    fleet: Annotated[
+        bool,
+        typer.Option(
+            "--fleet",
+            help="Be one of several workers: read and judge, and leave the numbers to "
+            "`ragmonitor estimator`.",
+        ),
+    ] = False
+    drain: Annotated[
+        bool, typer.Option("--drain", help="End when nothing is left on the stream.")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimatorOptions:
+    """Keep the numbers of a service whose answers several workers score: `worker --fleet`.
+
+    It keeps the statistics and the alarms, serves /metrics and the page, and exports reports. Start
+    a second one to stand by: it takes over within 10 s, with the same evidence and counts.
+    """
+
+    stream: StreamOption = None
+    service: ServiceOption = None
+    drain: Annotated[
+        bool, typer.Option("--drain", help="End when all that was put on the stream is counted.")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiveOptions:
+    """Score applications in any language: take the spans that they send by OTLP.
+
+    Spans in the conventions of OpenInference, OpenLLMetry and OpenTelemetry's GenAI become
+    interactions; their scores go out as linked spans, to /metrics and to the page, as the settings
+    say. Ctrl-C or SIGTERM ends it in order. docs/receive.md says how applications are set up.
+    """
+
+    service: ServiceOption = None
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            help="A litellm model, which needs a budget, or 'encoder:MODEL'; by default as the "
+            "settings say."
+        ),
+    ] = None
+    budget: Annotated[str | None, typer.Option(help="What the judge may spend: usd_per_day=5.")] = (
+        None
+    )
+    stream: Annotated[
+        str | None,
+        typer.Option(
+            help="Put the interactions there instead, for `ragmonitor worker` to score: "
+            "redis://host:6379/0 or kafka://broker:9092/topic."
+        ),
+    ] = None
+    host: Annotated[
+        str | None,
+        typer.Option(help="Address to listen on for spans; beyond loopback with a token only."),
+    ] = None
+    http_port: Annotated[
+        int | None, typer.Option(help="For OTLP over HTTP: 4318; 0 for any free one.")
+    ] = None
+    grpc_port: Annotated[
+        int | None, typer.Option(help="For OTLP over gRPC: 4317; 0 for any free one.")
+    ] = None
+    kafka: Annotated[
+        str | None,
+        typer.Option(
+            help="Read spans off this topic, too: kafka://broker:9092/otlp_spans; better as "
+            "RAGMONITOR_RECEIVE__KAFKA, if it has a password."
+        ),
+    ] = None
+    ui: Annotated[bool, typer.Option("--ui", help="Serve the page beside /metrics.")] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions:
+    """Which stream a command asks."""
+
+    stream: StreamOption = None
+    service: ServiceOption = None
+    json_output: JsonOption = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamInspectOptions(StreamOptions):
+    """Show how much waits, and the oldest hundred buried records: why, and their size; no texts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamReplayOptions(StreamOptions):
+    """Put all buried records back on the stream, to be scored after what waits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamPurgeOptions(StreamOptions):
+    """Delete all buried records."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRefreezeOptions(StreamOptions):
+    """Accept the judge as it judges now: its reference answers are read and frozen anew."""

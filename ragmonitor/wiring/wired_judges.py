@@ -1,0 +1,312 @@
+"""From settings to judges: who scores every answer, who scores a share, and what it may cost."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from ragmonitor.addresses import shown
+from ragmonitor.capabilities import CapableJudge, as_judge
+from ragmonitor.errors import JudgeError, SettingsError, did_you_mean
+from ragmonitor.evaluators import table
+from ragmonitor.golden_reading import BUDGET_SHARE, GoldenBudget, GoldenReader
+from ragmonitor.judges import JUDGES, AssessmentCache, BuiltinJudge, EncoderJudge, LlmJudge
+from ragmonitor.judges.builtin import Limits
+from ragmonitor.judges.every_answer import EveryAnswerReader
+from ragmonitor.judging import JUDGE_GRACE_S, JudgeConfig, RepeatJudge, SecondJudge
+from ragmonitor.protocols import (
+    Judge,
+)
+from ragmonitor.records import Interaction, Severity, is_builtin
+from ragmonitor.redaction import Redact
+from ragmonitor.sampling import AdaptiveSampler, Budget, Floors, budget_state, spent_in
+from ragmonitor.settings import Settings
+
+
+def builtin_judge(settings: Settings) -> CapableJudge:
+    """Return the judge that reads every answer."""
+    limits = Limits(max_characters=settings.judge.builtin_max_characters)
+    return as_judge(BuiltinJudge(limits))
+
+
+def encoder_of(settings: Settings) -> EncoderJudge | None:
+    """Return the encoder that the setting `judge.builtin` names; None: it names none."""
+    named = settings.judge.builtin
+    if not isinstance(named, str):
+        return None
+    return EncoderJudge(named.partition(":")[2], threads=settings.judge.builtin_threads)
+
+
+def reader_of(settings: Settings) -> EveryAnswerReader | None:
+    """Return what reads every answer in batches; None: the built-in rules read each at once."""
+    judge = encoder_of(settings) or settings.judge.builtin
+    if judge is None:
+        return None
+    return EveryAnswerReader(
+        judge, batch=settings.judge.builtin_batch, timeout_s=settings.judge.builtin_timeout_s
+    )
+
+
+def judging_of(settings: Settings, *, budget: Budget | None = None) -> JudgeConfig | None:
+    """Return the judges that read a share of the answers, with their sampler; None: none does.
+
+    Args:
+        settings: The settings.
+        budget: What they may spend; None: one as the settings have it.
+
+    Raises:
+        SettingsError: A judge is to stand in or to read a second time, and there is no first; one
+            costs money and has no budget; or the budget's state cannot be kept.
+    """
+    if settings.judge.model is None:
+        if settings.judge.fallbacks or settings.judge.second:
+            raise SettingsError(
+                "judge.fallbacks and judge.second need a first judge; set judge.model"
+            )
+        return None
+    named = settings.judge.name
+    judge = _within_budget(
+        settings.judge.model if named is None else paid_judge(settings, named), settings
+    )
+    _check_names(judge, settings)
+    fallbacks = tuple(
+        _within_budget(paid_judge(settings, each), settings) for each in settings.judge.fallbacks
+    )
+    second = (
+        SecondJudge(
+            judge=_within_budget(paid_judge(settings, settings.judge.second), settings),
+            rate=settings.judge.second_rate,
+        )
+        if settings.judge.second
+        else None
+    )
+    # What it has kept of earlier readings would agree with them.
+    repeat = RepeatJudge(judge=judge.uncached(), rate=settings.judge.repeat_rate)
+    return JudgeConfig(
+        judge=judge,
+        fallbacks=fallbacks,
+        second=second,
+        repeat=repeat,
+        sampler=AdaptiveSampler(
+            settings.sample.rate,
+            clock=time.monotonic,
+            budget=budget or budget_of(settings, settings.state),
+            expected_cost=_expected_cost(
+                (judge, *fallbacks),
+                second,
+                repeat,
+                asking=table.select(settings.evaluators).asking,
+            ),
+            by_session=settings.sample.by == "session",
+            always=settings.sample.always,
+            floors=Floors(
+                settings.sample.floor_by or "",
+                settings.sample.floor_per_hour,
+                suspect_per_hour=settings.sample.suspect_per_hour,
+            ),
+        ),
+        concurrency=settings.judge.concurrency,
+        max_pending=settings.judge.max_pending,
+        reading_timeout_s=settings.judge.reading_timeout_s or 2 * settings.judge.timeout_s,
+        wait_s=settings.export.judge_wait_s,
+        min_severity=Severity(settings.estimation.min_severity),
+        spent=partial(spent_in, settings.budget.unit),
+    )
+
+
+def golden_reader(
+    settings: Settings,
+    builtin: CapableJudge,
+    judging: JudgeConfig | None,
+    clean: Redact,
+    *,
+    place: SecretStr | None = None,
+) -> GoldenReader:
+    """Return what has answers to golden questions judged.
+
+    By the judge of a share of the traffic, where there is one; else by the built-in one.
+
+    Args:
+        settings: The settings.
+        builtin: The built-in judge.
+        judging: The judges of a share of the answers.
+        clean: Redacts one text.
+        place: Where the workers of a fleet share what is spent; None: it is this process's own.
+    """
+    judge, timeout_s = builtin, None
+    if judging is not None:
+        judge = judging.judge if judging.repeat is None else judging.repeat.judge
+        timeout_s = judging.reading_timeout_s + JUDGE_GRACE_S
+    return GoldenReader(
+        judge,
+        clean=clean,
+        timeout_s=timeout_s,
+        min_severity=Severity(settings.estimation.min_severity),
+        budget=_golden_budget(settings, judging, place),
+    )
+
+
+def _golden_budget(
+    settings: Settings, judging: JudgeConfig | None, place: SecretStr | None
+) -> GoldenBudget | None:
+    """Return what golden questions may spend of the judges' budget; None: there is none."""
+    if judging is None or not settings.budget.is_given:
+        return None
+    per_day, per_hour = (
+        None if limit is None else limit * BUDGET_SHARE for limit in settings.budget.limits
+    )
+    unit = settings.budget.unit
+    file = budget_state(place, service=settings.service, unit=unit, of="golden")
+    return GoldenBudget(
+        sampler=judging.sampler,
+        share=Budget(per_day, per_hour=per_hour, unit=unit, file=file),
+        spent=judging.spent,
+    )
+
+
+def _within_budget(judge: Judge, settings: Settings) -> CapableJudge:
+    """Return the judge, saying what it costs in the unit of the budget.
+
+    Raises:
+        SettingsError: It cannot: the budget would not hold, or nothing would ever be read.
+    """
+    try:
+        return as_judge(judge).within_budget(
+            settings.budget.unit if settings.budget.is_given else None
+        )
+    except SettingsError as error:
+        raise SettingsError(
+            f"{error}; or give the monitor a budget in calls instead: budget.calls_per_day or "
+            "budget.calls_per_hour"
+        ) from error
+
+
+def _check_names(judge: Judge, settings: Settings) -> None:
+    """Check that no two judges would share their series.
+
+    Raises:
+        SettingsError: A judge that was given as an object has the name of another one.
+    """
+    name = judge.identity.name
+    others = (*settings.judge.fallbacks, settings.judge.second or "")
+    if is_builtin(name):
+        raise SettingsError(
+            f"judge: {name!r} is a name of the built-in judge, which reads every answer already; "
+            "their scores would be one series; give the judge's identity another name"
+        )
+    if name in (other.partition("@http")[0] for other in others):
+        raise SettingsError(
+            f"judge: {name!r} is also named among judge.fallbacks and judge.second; their scores "
+            "would be one series; give the judge another name"
+        )
+
+
+def paid_judge(settings: Settings, named: str) -> Judge:
+    """Return the judge that a text names, if the budget of the settings can pay for it.
+
+    Raises:
+        SettingsError: It costs something, and there is no budget.
+    """
+    judge = judge_named(settings, named)
+    if not settings.budget.is_given and as_judge(judge).budget_unit is not None:
+        raise SettingsError(
+            f"judge {shown(named)!r} costs money and has no budget; give budget=Budget(...) with "
+            "usd_per_day, tokens_per_day or calls_per_day, or RAGMONITOR_BUDGET=usd_per_day=5"
+            f"{_nearest_judge(named)}"
+        )
+    return judge
+
+
+def _nearest_judge(named: str) -> str:
+    """Return a question whether a judge of ours was meant; empty: no name is near."""
+    name, colon, _ = named.partition(":")
+    if not colon or name in JUDGES:
+        return ""
+    return did_you_mean(name, JUDGES, spelt="{}:...")
+
+
+def judge_named(settings: Settings, named: str, *, with_cache: bool = True) -> Judge:
+    """Return the judge that a text names: `encoder:model` of `JUDGES`, else a model of litellm."""
+    name, _, rest = named.partition(":")
+    make = JUDGES.get(name)
+    if make is None or not rest:
+        return _llm_judge(settings, named, with_cache=with_cache)
+    return make(rest)
+
+
+def _llm_judge(settings: Settings, named: str, *, with_cache: bool = True) -> LlmJudge:
+    """Return the judge of that name: `model`, or `model@http://address` on another server."""
+    model, at, address = named.partition("@http")
+    size = settings.judge.cache_size if with_cache else 0
+    return LlmJudge(
+        model,
+        # The first judge's server knows the first judge's model.
+        api_base=f"http{address}"
+        if at
+        else settings.judge.api_base
+        if named == settings.judge.model
+        else None,
+        timeout_s=settings.judge.timeout_s,
+        reading_timeout_s=settings.judge.reading_timeout_s,
+        input_usd_per_million_tokens=settings.judge.input_usd_per_million_tokens,
+        output_usd_per_million_tokens=settings.judge.output_usd_per_million_tokens,
+        budget_unit=settings.budget.unit,
+        reply_format=settings.judge.reply_format,
+        tokens_per_call=settings.judge.tokens_per_call,
+        max_calls=settings.judge.max_calls,
+        cache=AssessmentCache(size=size) if size else None,
+    )
+
+
+def budget_of(settings: Settings, place: Path | SecretStr | None) -> Budget | None:
+    """Return what all judges may spend together; None: there is no limit.
+
+    What a process has reserved is taken out at once, for every process, so that nothing is spent
+    twice; what one had reserved when it died counts as spent.
+
+    Args:
+        settings: The settings.
+        place: Where processes share it, as the setting `state`; None: it is this process's own.
+
+    Raises:
+        SettingsError: The place cannot be used.
+    """
+    if not settings.budget.is_given:
+        return None
+    per_day, per_hour = settings.budget.limits
+    unit = settings.budget.unit
+    file = budget_state(place, service=settings.service, unit=unit)
+    try:
+        return Budget(per_day, per_hour=per_hour, unit=unit, file=file, clock=time.monotonic)
+    except OSError as error:
+        raise SettingsError(f"state: {place} cannot be written: {error}") from error
+
+
+def _expected_cost(
+    judges: Sequence[CapableJudge],
+    second: SecondJudge | None,
+    repeat: RepeatJudge,
+    *,
+    asking: int,
+) -> Callable[[Interaction], float]:
+    """Return what one reading costs at most: of each judge that may be asked, in turn."""
+
+    def cost(interaction: Interaction) -> float:
+        first, *others = judges
+        total = first.expected_cost(interaction)
+        others += [
+            each.judge for each in (second, repeat) if each is not None and each.reads(interaction)
+        ]
+        for judge in others:
+            # One that could not read it at any cost will not spend any.
+            with contextlib.suppress(JudgeError):
+                total += judge.expected_cost(interaction)
+        # What an evaluator asks is shown no more than a reading is.
+        return total * (1 + asking)
+
+    return cost

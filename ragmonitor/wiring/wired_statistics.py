@@ -1,0 +1,363 @@
+"""From settings to statistics: what is estimated of the answers, and the alarms that rest on it."""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from ragmonitor.causes.document_causes import Documents
+from ragmonitor.causes.events import STATE_VERSION as EVENTS_VERSION
+from ragmonitor.causes.events import Events
+from ragmonitor.causes.slice_watch import SliceWatch
+from ragmonitor.causes.slices import Slices
+from ragmonitor.causes.versions import STATE_VERSION as VERSIONS_VERSION
+from ragmonitor.causes.versions import Versions
+from ragmonitor.errors import InputError, SettingsError, did_you_mean
+from ragmonitor.estimation import (
+    Alarms,
+    Anchors,
+    EarlyWarning,
+    GoldenQuestions,
+    HumanLabels,
+    JudgeDrift,
+    Part,
+    PeoplesFeedback,
+    Predictions,
+    Residuals,
+    SelfDisagreement,
+    Statistics,
+    WindowedMeans,
+    streams,
+)
+from ragmonitor.estimation.alarm_streams import MAX_IMPORTANCE_WEIGHT, SLOTS, slice_slots
+from ragmonitor.estimation.alarms import STATE_VERSION as ALARMS_VERSION
+from ragmonitor.estimation.alarms import Stream
+from ragmonitor.estimation.anchors import VERSION as ANCHORS_VERSION
+from ragmonitor.estimation.answer_cost import AnswerCost
+from ragmonitor.estimation.detector import DAY_S
+from ragmonitor.estimation.drift import STATE_VERSION as DRIFT_VERSION
+from ragmonitor.estimation.drift import InputDrift
+from ragmonitor.estimation.feedback_store import MAX_ANSWERS, FeedbackStore
+from ragmonitor.estimation.feedback_store import STATE_VERSION as FEEDBACK_VERSION
+from ragmonitor.estimation.golden_questions import STATE_VERSION as GOLDENS_VERSION
+from ragmonitor.estimation.predictions import STATE_VERSION as PREDICTIONS_VERSION
+from ragmonitor.estimation.predictions import state_name
+from ragmonitor.estimation.signals import FROM_ASSESSMENT, HALLUCINATION
+from ragmonitor.evaluators import table
+from ragmonitor.export.content import PROCESS_KEY, ContentPolicy
+from ragmonitor.judges import BuiltinJudge
+from ragmonitor.judges.builtin import Limits
+from ragmonitor.judging import JudgeConfig
+from ragmonitor.prices import Prices
+from ragmonitor.protocols import (
+    Judge,
+)
+from ragmonitor.records import Interaction, JudgeIdentity, Report, Severity
+from ragmonitor.settings import Settings
+from ragmonitor.state import State, StateFile, rows_of_service, state_of_service
+
+
+def estimates_of(settings: Settings, reader: Judge, judging: JudgeConfig | None) -> Statistics:
+    """Return what is estimated of the answers, and the alarms that rest on it.
+
+    Args:
+        settings: The settings.
+        reader: The judge of every answer.
+        judging: The judges of a share of them.
+    """
+    file = partial(_kept, settings)
+    judge = None if judging is None else judging.judge.identity
+    name = None if judge is None else judge.name
+    every_days = settings.alarms.false_alarm_every_days
+    drift = _input_drift(settings)
+    means = WindowedMeans(
+        builtin=reader.identity.name,
+        judge=name,
+        clock=time.monotonic,
+        group_by=settings.estimation.group_by,
+        topic=drift.topic,
+    )
+    alarms = _alarms(settings, reader.identity.name, name)
+    # A new statistic is one more part: of every answer here, of a judge's verdicts below.
+    parts: list[Part] = [
+        drift,
+        _slices(settings, reader, judging, drift=drift, alarms=alarms),
+        _documents(settings, judge),
+        _versions(settings, reader.identity.name, name),
+        _events(settings, is_judged=judge is not None),
+        _feedback_of_people(settings),
+        _answer_cost(settings, reader.identity.name, name),
+    ]
+    goldens = _goldens(settings, name or reader.identity.name)
+    if judge is None:
+        return Statistics(parts, means=means, alarms=alarms, goldens=goldens)
+    parts += [Residuals(clock=time.monotonic), SelfDisagreement(clock=time.monotonic)]
+    predictions = Predictions(
+        judge=judge.name,
+        file=file(
+            state_name(reader.identity, settings.estimation.min_severity), PREDICTIONS_VERSION
+        ),
+        reader=reader.identity.name,
+        learns=settings.estimation.learn_from_verdicts,
+    )
+    if settings.estimation.human_labels is not None:
+        labels = HumanLabels(
+            settings.estimation.human_labels,
+            # Labelled answers are read at once, which is too quick for an encoder.
+            read=_builtin_reader(settings) if settings.judge.builtin is None else None,
+            learn=predictions.learn_labels,
+        )
+        parts.append(labels)
+    return Statistics(
+        parts,
+        means=means,
+        alarms=alarms,
+        predictions=predictions,
+        early_warning=EarlyWarning(factor=settings.sample.early_warning_boost),
+        judge_drift=JudgeDrift(
+            _anchors(settings, file("anchors", ANCHORS_VERSION)),
+            judge=judge.name,
+            threshold_s=every_days * DAY_S,
+            now=time.time,
+        ),
+        goldens=goldens,
+    )
+
+
+def _goldens(settings: Settings, judge: str) -> GoldenQuestions:
+    """Return what keeps the scores of golden questions, which this judge gives."""
+    return GoldenQuestions(
+        judge=judge,
+        false_alarm_every_days=settings.alarms.false_alarm_every_days,
+        shows_texts=settings.content.policy == "all",
+        file=_kept(settings, "goldens", GOLDENS_VERSION),
+        alarms_file=_kept(settings, "golden-alarms", ALARMS_VERSION),
+    )
+
+
+def _alarms(settings: Settings, builtin: str, judge: str | None) -> Alarms:
+    return Alarms(
+        _streams(settings, builtin, judge),
+        false_alarm_every_days=settings.alarms.false_alarm_every_days,
+        objectives=settings.objectives,
+        slots=_slice_slots(settings, builtin, judge),
+        file=_kept(settings, "alarms", ALARMS_VERSION),
+    )
+
+
+def _input_drift(settings: Settings) -> InputDrift:
+    embedding = settings.estimation.embedding
+    return InputDrift(
+        size=settings.estimation.drift_reference_size,
+        embed=embedding,
+        embedding=getattr(embedding, "__qualname__", "") or type(embedding).__name__,
+        state=_kept(settings, "drift", DRIFT_VERSION),
+    )
+
+
+def _slices(
+    settings: Settings,
+    reader: Judge,
+    judging: JudgeConfig | None,
+    *,
+    drift: InputDrift,
+    alarms: Alarms,
+) -> Slices:
+    """Return what finds the slices of the traffic that got worse, and feeds their alarms.
+
+    Args:
+        settings: The settings.
+        reader: The judge of every answer.
+        judging: The judges of a share of the answers.
+        drift: Knows the topics of questions.
+        alarms: Know which signals are better the higher they are, and have slots for slices.
+
+    Raises:
+        SettingsError: `alarms.slice_limits` holds what is no limit.
+    """
+    suspect = None if judging is None else judging.sampler.suspect
+    watch = None
+    if alarms.slots:
+        watch = SliceWatch(
+            alarms,
+            patterns=settings.alarms.slices,
+            limits=dict(map(_slice_limit, settings.alarms.slice_limits)),
+            suspect=suspect,
+        )
+    shows_texts = settings.content.policy == "all"
+    return Slices(
+        reader=reader.identity.name,
+        is_sampled=judging is not None,
+        max_importance_weight=1.0 if judging is None else MAX_IMPORTANCE_WEIGHT,
+        higher_is_better=alarms.higher_is_better,
+        topic=drift.topic,
+        # A source counts as a text, as it does where documents are named.
+        leave_out=(*settings.estimation.leave_out, *(() if shows_texts else ("source",))),
+        suspect=suspect,
+        watch=watch,
+    )
+
+
+def _slice_limit(text: str) -> tuple[str, float]:
+    name, _, limit = text.rpartition(":")
+    try:
+        found = float(limit)
+    except ValueError:
+        found = math.nan
+    if "=" not in name or not 0 < found < 1:
+        raise SettingsError(
+            f"alarms.slice_limits: {text!r} is no limit; write attribute=value:rate, such as "
+            "route=billing:0.12"
+        )
+    return name, found
+
+
+def _documents(settings: Settings, judge: JudgeIdentity | None) -> Documents:
+    """Return what finds the documents that go with bad answers.
+
+    Args:
+        settings: The settings.
+        judge: The judge that scores a sample; None: the built-in judge scores every answer.
+    """
+    return Documents(
+        is_sampled=judge is not None,
+        read=BuiltinJudge(Limits(max_characters=settings.judge.builtin_max_characters)).read,
+        policy=ContentPolicy(
+            content=settings.content.policy, key=settings.content.key or PROCESS_KEY
+        ),
+    )
+
+
+def _kept(settings: Settings, what: str, version: int) -> State | None:
+    """Return where one thing of a service is kept; None: nothing outlives the process."""
+    return state_of_service(settings.state, what, settings.service, version=version)
+
+
+def _versions(settings: Settings, reader: str, judge: str | None) -> Versions:
+    """Return what compares versions, by the judge of every answer or by that of a sample."""
+    return Versions(
+        settings.estimation.compare_by,
+        version=settings.service_version,
+        reader=reader,
+        judge=judge,
+        higher_is_better=_higher_is_better(settings),
+        threshold_s=settings.alarms.false_alarm_every_days * DAY_S,
+        cost_usd=Prices(settings.estimation.prices).cost_usd,
+        file=_kept(settings, "versions", VERSIONS_VERSION),
+    )
+
+
+def _answer_cost(settings: Settings, reader: str, judge: str | None) -> AnswerCost:
+    """Return what estimates the cost per good answer, by the judge that quality is measured by."""
+    cost_usd = Prices(settings.estimation.prices).cost_usd
+    return AnswerCost(cost_usd, reader=reader, judge=judge, clock=time.monotonic)
+
+
+def _events(settings: Settings, *, is_judged: bool) -> Events:
+    """Return what keeps what happened to the application, and when each signal changed."""
+    return Events(
+        version=settings.service_version,
+        is_judged=is_judged,
+        higher_is_better=_higher_is_better(settings),
+        file=_kept(settings, "events", EVENTS_VERSION),
+    )
+
+
+def _feedback_of_people(settings: Settings) -> PeoplesFeedback:
+    """Return what joins people's feedback with the answers that it is about."""
+    file = _kept(settings, "feedback", FEEDBACK_VERSION)
+    path = file.path.with_suffix(".sqlite") if isinstance(file, StateFile) else None
+    shared = rows_of_service(settings.state, "answers", settings.service, max_rows=MAX_ANSWERS)
+    return PeoplesFeedback(FeedbackStore(path, shared=shared))
+
+
+def _higher_is_better(settings: Settings) -> Callable[[str], bool]:
+    """Return whether a signal is the better the higher it is: an evaluator's score mostly is."""
+    entries = table.select(settings.evaluators)
+    higher = {entry.name for entry in entries if not entry.lower_is_better} - {*FROM_ASSESSMENT}
+    return higher.__contains__
+
+
+def _builtin_reader(settings: Settings) -> Callable[[Interaction], Report]:
+    """Return what has the built-in judge read an answer, in this process and without evaluators."""
+    judge = BuiltinJudge(Limits(max_characters=settings.judge.builtin_max_characters))
+
+    def read(interaction: Interaction) -> Report:
+        assessment = judge.read(interaction)
+        return Report(
+            interaction=interaction, judge=judge.identity, evaluations=(), assessment=assessment
+        )
+
+    return read
+
+
+def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[Stream]:
+    """Return what may raise an alarm.
+
+    Raises:
+        SettingsError: `alarms.signals` or `objectives` names what is no signal.
+    """
+    entries = table.select(settings.evaluators)
+
+    def chosen(judge: str | None, patterns: Sequence[str]) -> Sequence[Stream]:
+        return streams(
+            evaluators=[entry.name for entry in entries],
+            lower_is_better=[entry.name for entry in entries if entry.lower_is_better],
+            builtin=builtin,
+            judge=judge,
+            patterns=patterns,
+            min_severity=Severity(settings.estimation.min_severity),
+            slices_share=_slices_share(settings),
+        )
+
+    # Those of a judge may be named where there is none yet.
+    known = [stream.signal for stream in chosen(judge or "any", ("*",))]
+    for name, patterns in (
+        ("alarms.signals", settings.alarms.signals),
+        ("objectives", tuple(settings.objectives)),
+    ):
+        for pattern in patterns:
+            if not fnmatch.filter(known, pattern):
+                raise SettingsError(
+                    f"{name}: {pattern!r} is no signal; signals are {', '.join(known)}"
+                    f"{did_you_mean(pattern, known)}"
+                )
+    return chosen(judge, settings.alarms.signals)
+
+
+def _slices_share(settings: Settings) -> float:
+    """Return the share of the false alarms that slices have; 0: no slice has an alarm."""
+    is_wanted = any(fnmatch.fnmatch(HALLUCINATION, each) for each in settings.alarms.signals)
+    return settings.alarms.slices_share if settings.alarms.slices and is_wanted else 0.0
+
+
+def _slice_slots(settings: Settings, builtin: str, judge: str | None) -> Sequence[Stream]:
+    return slice_slots(
+        SLOTS,
+        _slices_share(settings),
+        judge=judge or builtin,
+        is_sampled=judge is not None,
+        min_severity=Severity(settings.estimation.min_severity),
+    )
+
+
+def _anchors(settings: Settings, file: State | None) -> Anchors:
+    """Return the frozen answers, with those of the user's own.
+
+    Raises:
+        SettingsError: The user's file cannot be read.
+    """
+    anchors = Anchors(
+        per_day=settings.judge.reference_answers_per_day,
+        file=file,
+        keep_texts=settings.content.policy == "all",
+    )
+    if settings.judge.reference_answers is not None:
+        try:
+            anchors.load(settings.judge.reference_answers)
+        except InputError as error:
+            raise SettingsError(f"judge.reference_answers: {error}") from error
+    return anchors

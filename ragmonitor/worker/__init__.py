@@ -1,0 +1,5 @@
+"""The order of the back half: take, read, draw, judge, evaluate, estimate, export."""
+
+from ragmonitor.worker.worker_thread import Worker
+
+__all__ = ["Worker"]
