@@ -31,7 +31,7 @@ from ragmonitor.estimation.signals import outcomes
 from ragmonitor.evaluators import table, unscorable
 from ragmonitor.fleet.anchor_checks import read_again
 from ragmonitor.fleet.estimator_state import KEPT_STATE, EstimatorState, file_field
-from ragmonitor.fleet.fleet_stream import ESTIMATOR, FleetStream, Outcome
+from ragmonitor.fleet.fleet_stream import ESTIMATOR, FleetStream, Outcome, elsewhere
 from ragmonitor.guard import contained, errors, logger, record_error, record_outage
 from ragmonitor.judging import JudgedAnswer, JudgeRunner, ReadingEngine
 from ragmonitor.metrics import (
@@ -136,6 +136,7 @@ class FleetWorker:
         )
         self.meters = meters_of(settings, None)
         """What people scrape of this process: its operation alone."""
+        self.meters.elsewhere = elsewhere("worker", "")
         self.traces = traces_of(settings, self.meters.dropped, is_repeated=True)
         """Emits each interaction's trace."""
         self._learned = _Learned(settings, self._reader or self._builtin, self._judging)
@@ -248,6 +249,7 @@ class FleetWorker:
             return
         self._stream.keep_open(self._consumer, [*self._open, *self._ahead])
         leader = self._stream.leader()
+        self.meters.elsewhere = elsewhere("worker", leader)
         state, unsettled = self._stream.state(), self._stream.unsettled()
         # One that works alone takes what others have in hand for a dead worker's.
         may_take = unsettled < MAX_UNSETTLED and (not leader or leader.startswith(ESTIMATOR))
