@@ -185,7 +185,15 @@ class Estimator:
         with contained("export"):
             if self._standby is None:
                 self._standby = meters_of(self._settings, None)
-            self._standby.elsewhere = elsewhere("standby", leader)
+            found = elsewhere("standby", leader)
+            if found.keeper and found != self._standby.elsewhere:
+                logger.info(
+                    "ragmonitor: this estimator stands by: the %s on %s keeps the numbers of %s",
+                    found.keeper,
+                    found.host,
+                    self._settings.service,
+                )
+            self._standby.elsewhere = found
             snapshot = Snapshot(gauges=(GaugeValue(name=STREAM_UP, value=is_up),))
             self._standby.refresh(snapshot=snapshot, queue_depth=0, open_runs=0, errors=errors)
 

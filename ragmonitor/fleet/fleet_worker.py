@@ -151,7 +151,8 @@ class FleetWorker:
         self._suspect = ""
         """The entry that is handled alone, since workers may die of it."""
         self._refreshed_s = self._claimed_s = -STALE_S
-        self._may_take = False
+        self._waits_for: str | None = None
+        """Before it takes records; empty: it takes some. None: it has not looked yet."""
 
     def run(self, stop: threading.Event, *, drain: bool = False) -> None:
         """Work until asked to stop.
@@ -173,7 +174,7 @@ class FleetWorker:
             while not stop.is_set():
                 try:
                     busy = await self._step()
-                    if not busy and drain and self._may_take and not self._left():
+                    if not busy and drain and self._waits_for == "" and not self._left():
                         return
                     await asyncio.sleep(0 if busy else IDLE_S)
                 except StreamError as error:
@@ -215,7 +216,7 @@ class FleetWorker:
         self._refresh()
         # A slow judge holds up nothing but what is drawn: others do not wait behind it.
         room = MAX_OPEN + min(self._asked, self._max_asked) - len(self._open)
-        if room <= 0 or self._suspect or not self._may_take:
+        if room <= 0 or self._suspect or self._waits_for != "":
             await asyncio.sleep(0.002)
             return bool(self._open)
         taken: Sequence[Delivery] = ()
@@ -251,11 +252,16 @@ class FleetWorker:
         leader = self._stream.leader()
         self.meters.elsewhere = elsewhere("worker", leader)
         state, unsettled = self._stream.state(), self._stream.unsettled()
-        # One that works alone takes what others have in hand for a dead worker's.
-        may_take = unsettled < MAX_UNSETTLED and (not leader or leader.startswith(ESTIMATOR))
-        if may_take != self._may_take:
-            logger.info("ragmonitor: this worker %s", "takes records" if may_take else "waits")
-        self._may_take = may_take
+        waits_for = ""
+        if leader and not leader.startswith(ESTIMATOR):
+            # One that works alone takes what others have in hand for a dead worker's.
+            waits_for = "a worker without --fleet to end, which has this service"
+        elif unsettled >= MAX_UNSETTLED:
+            waits_for = "the estimator, which has many settled answers to take in"
+        if waits_for != self._waits_for:
+            does = f"waits for {waits_for}" if waits_for else "takes records"
+            logger.info("ragmonitor: this worker %s", does)
+        self._waits_for = waits_for
         with contained("estimate"):
             self._learned.follow(self._stream)
         self._refreshed_s = time.monotonic()

@@ -400,3 +400,20 @@ def test_who_has_no_judge_says_that_nothing_is_frozen_anew(caplog: pytest.LogCap
     ):
         monitor.refreeze_anchors()
     assert "nothing is frozen anew: no judge is configured" in caplog.text
+
+
+def test_who_waits_says_for_whom(server: RedisServer, caplog: pytest.LogCaptureFixture):
+    """A worker of a fleet, and an estimator, beside a worker alone, which excludes them."""
+    caplog.set_level(logging.INFO, "ragmonitor")
+    with ExitStack() as stack:
+        alone = StreamWorker(settings(), stream(server), redactor=Redactor())
+        stack.enter_context(running(alone))
+        until("it has the service", lambda: alone._has_lease)
+        worker = FleetWorker(settings(), stream(server), redactor=Redactor())
+        stack.enter_context(running(worker))
+        stack.enter_context(running(Estimator(settings(), stream(server))))
+        until("the worker waits", lambda: "waits for a worker without --fleet" in caplog.text)
+        until("so does the estimator", lambda: "stands by: the worker on" in caplog.text)
+        put(server, answers(3))
+        until("the other one has all", lambda: stream(server).counts().settled == 3)
+    assert total(worker.meters.registry, "ragmonitor_worker_seconds_count", stage="read") == 0
