@@ -417,3 +417,28 @@ def test_who_waits_says_for_whom(server: RedisServer, caplog: pytest.LogCaptureF
         put(server, answers(3))
         until("the other one has all", lambda: stream(server).counts().settled == 3)
     assert total(worker.meters.registry, "ragmonitor_worker_seconds_count", stage="read") == 0
+
+
+# --- what the estimator keeps ---------------------------------------------------------------------
+
+
+def test_what_a_fleet_has_learned_is_read_off_its_checkpoint(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+):
+    """By the commands that read a state folder elsewhere; it cannot be forgotten there."""
+    judge = ScriptedJudge(
+        lambda each: assessment("absent" if int(each.id, 16) % 3 else "supported")
+    )
+    shared = {"judge": judge, "sample": 1.0}
+    put(server, answers(120))
+    monkeypatch.setenv("RAGMONITOR_STREAM", server.url)
+    monkeypatch.setenv("RAGMONITOR_SERVICE", SERVICE)
+    assert "name it with --state" in command("learned", code=2).stderr
+    worker = FleetWorker(settings(**shared), stream(server), redactor=Redactor())
+    worker.run(threading.Event(), drain=True)
+    Estimator(settings(**shared), stream(server)).run(threading.Event(), drain=True)
+    told = json.loads(CliRunner().invoke(app, ["learned", "--json"]).stdout)
+    assert told["judge"] == judge.identity.name
+    assert told["state"]["signals"]["hallucination/"]["counts"] == [120, 120, 80]
+    assert "is not forgotten here" in command("learned", "--reset", code=2).stderr
+    assert "no incident is kept" in command("incident", "list", code=1).stderr
