@@ -481,6 +481,8 @@ class Monitor:
         """Accept the judge as it judges now: its next verdicts on the anchors are frozen anew.
 
         For a judge that changed in silence; the alarm `anchors` clears with the checks that follow.
+        Without a judge there are no anchors, and a line of the log says so: with a stream that of
+        the worker or of the estimator.
 
         Raises:
             StreamError: With a stream: the request could not be stored, or it is not known that it

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from ragmonitor.errors import MissingExtraError, SettingsError
 
 SCHEMES: Final = ("redis", "rediss", "unix")
 TIMEOUT_S: Final = 2.0
 """Of one command, and of connecting."""
+
+_MALFORMED: Final = (
+    "the address of the Redis server is malformed: it is redis://host:6379/0, or "
+    "rediss://host:6379/0 with TLS, and ends with the number of a database. A user and a password "
+    "stand before the host, USER:PASSWORD@; in them write %2F for /, %23 for #, %3F for ? and %40 "
+    "for @"
+)
+"""The address is not quoted: what is wrong may be the rest of a password."""
 
 Errors = tuple[type[Exception], ...]
 
@@ -31,6 +40,7 @@ def redis_client(url: str, *, setting: str, timeout_s: float = TIMEOUT_S) -> tup
         SettingsError: The address cannot be understood.
         MissingExtraError: `redis` is not installed.
     """
+    _check_database(url, setting)
     try:
         import redis
         from redis.backoff import NoBackoff
@@ -46,5 +56,44 @@ def redis_client(url: str, *, setting: str, timeout_s: float = TIMEOUT_S) -> tup
             retry=Retry(NoBackoff(), 0),
         )
     except ValueError:  # which may quote the address
-        raise SettingsError(f"{setting}: the address of the Redis server is malformed") from None
+        raise SettingsError(f"{setting}: {_MALFORMED}") from None
+    pool = client.connection_pool
+    try:
+        pool.connection_class(**pool.connection_kwargs)  # which does not connect yet
+    except (TypeError, ValueError, redis.RedisError):
+        raise SettingsError(
+            f"{setting}: behind the question mark of the Redis server's address stands an option, "
+            "or a value, that its client does not take here; those of TLS need rediss://"
+        ) from None
     return client, (redis.RedisError, OSError)
+
+
+def _check_database(url: str, setting: str) -> None:
+    """Raise `SettingsError` where the client would take another database without a word."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return  # the client says so
+    path = "" if parts.scheme == "unix" else parts.path
+    numbers = [path.strip("/"), *parse_qs(parts.query).get("db", ())]
+    is_number = all(each == "" or (each.isascii() and each.isdigit()) for each in numbers)
+    if not is_number or parts.fragment:
+        raise SettingsError(f"{setting}: {_MALFORMED}")
+
+
+def failure(error: Exception) -> str:
+    """Return which error a command had: its own message may name the address, and is not quoted."""
+    name = type(error).__name__
+    if "DB index is out of range" in str(error):
+        return f"{name}: the server has no database of the address's number"
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return (
+                f"{name}: the server's certificate is not trusted; name the file of its authority "
+                "behind the address, ?ssl_ca_certs=/etc/ca.pem"
+            )
+        if isinstance(cause, OSError) and cause.strerror:
+            return f"{name}: {cause.strerror}"
+        cause = cause.__cause__ or cause.__context__
+    return name

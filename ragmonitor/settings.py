@@ -874,6 +874,9 @@ class ReceiveSettings(Group):
         return self
 
 
+_ANY_HOST: Final = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not listened on
+
+
 class ServerSettings(Group):
     """The endpoint of /metrics, and the page beside it."""
 
@@ -937,6 +940,17 @@ class ServerSettings(Group):
         "Websites whose pages may send feedback ('https://app.example.com'): the CORS list.",
         change="When browsers send it to the monitor itself.",
     )
+
+    def metrics_url(self, *, machine: str = "127.0.0.1") -> str:
+        """Return where /metrics is served; empty: nowhere, or at a port that is not known yet.
+
+        Args:
+            machine: The name of this machine, where it listens on all addresses.
+        """
+        if not self.enabled or self.port == 0:
+            return ""
+        host = machine if self.host in _ANY_HOST else self.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/metrics"
 
     @property
     def page_url(self) -> str:

@@ -28,7 +28,15 @@ from ragmonitor.ledger import Ledger
 from ragmonitor.metrics import STREAM_LIMIT, STREAM_UP
 from ragmonitor.protocols import Finished
 from ragmonitor.queues import MemoryQueue
-from ragmonitor.records import AlarmState, Cause, GaugeValue, JudgeIdentity, Report, Snapshot
+from ragmonitor.records import (
+    AlarmState,
+    Cause,
+    Elsewhere,
+    GaugeValue,
+    JudgeIdentity,
+    Report,
+    Snapshot,
+)
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.streams import Stream, stream_of
@@ -100,6 +108,7 @@ class StreamBackHalf(WorksInSteps):
         self._queue = MemoryQueue(settings.stream.buffer_size)
         self._feedback: deque[Feedback] = deque()
         self._meters = meters_of(settings, None)
+        self._meters.elsewhere = Elsewhere(role="application")
         judges: list[Any] = [_Elsewhere(builtin_judge(settings).identity)]
         if settings.judge.name is not None:
             identity = JudgeIdentity(name=settings.judge.name, version="", kind="LLM")

@@ -262,9 +262,12 @@ class StreamWorker:
             self.back.close(CLOSING_S)
         if self._has_lease:
             with contained("stream"):
-                # Whether it was scored or not: it is counted, and would be counted twice.
-                self._stream.settle([*self._open, *self._done])
-                self._stream.release(self._owner)
+                try:
+                    # Whether it was scored or not: it is counted, and would be counted twice.
+                    self._stream.settle([*self._open, *self._done])
+                    self._stream.release(self._owner)
+                except StreamError as error:
+                    record_outage(error)
         with contained("stream"):
             self._stream.close()
 

@@ -7,6 +7,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
@@ -19,15 +20,17 @@ from ragmonitor.addresses import shown
 from ragmonitor.cli.destinations import destination, is_free
 from ragmonitor.cli.drivers import FRAMEWORKS, MissingDriverError, load
 from ragmonitor.cli.masking import Masker
-from ragmonitor.cli.monitor_client import address, fetched
+from ragmonitor.cli.monitor_client import address, fetched, why_no_numbers
 from ragmonitor.cli.options import DoctorOptions
+from ragmonitor.cli.stream_records import opened_stream
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, new_console, print_json
 from ragmonitor.cli.writable import WriteCheck, checked_file, checked_folder
-from ragmonitor.errors import InputError, RagMonitorError
+from ragmonitor.errors import InputError, RagMonitorError, StreamError
 from ragmonitor.estimation.anchors.anchor_files import read_own
 from ragmonitor.estimation.labels import read_labels
 from ragmonitor.export import JsonLines
 from ragmonitor.export.posting import DeliveryError, PostingExporter
+from ragmonitor.fleet.fleet_stream import FleetStream, elsewhere
 from ragmonitor.guard import reason
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.protocols import Judge
@@ -35,9 +38,11 @@ from ragmonitor.records import Assessment, Chunk, Interaction, JudgeUsage, Verdi
 from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
 from ragmonitor.state import state_of_service
 from ragmonitor.state.redis_state import server_at
+from ragmonitor.streams.redis_streams import RedisSetup
 from ragmonitor.wiring import encoder_of, exporters_of, paid_judge
 
 HTTP_TIMEOUT_S = 2.0
+MIN_REDIS = 7
 MAX_AHEAD_S = 60.0
 """By so much a file may be newer than the clock: servers of shared folders have clocks, too."""
 SHOWN = (
@@ -180,6 +185,7 @@ def _checks(settings: Settings) -> Iterator[Check]:
     yield _traces(settings)
     yield _metrics(settings)
     yield from _exporters(settings)
+    yield from _stream(settings)
     yield from _files(settings)
     yield from _multiprocess_folder()
     yield from _clock(settings)
@@ -262,6 +268,53 @@ def _takes_scores(exporter: PostingExporter) -> Check:
             "the server",
         )
     return Check(name, "ok", f"{shown(recipient.address)}: takes scores")
+
+
+def _stream(settings: Settings) -> Iterator[Check]:
+    """Yield whether the stream's server answers and loses nothing, and who scores what is on it."""
+    if settings.stream.url is None:
+        return
+    try:
+        with closing(opened_stream(settings)) as stream:
+            if isinstance(stream, FleetStream):
+                yield from _redis_setup(stream.server())
+                scores = elsewhere("worker", stream.leader())
+            else:
+                waiting = stream.state().waiting
+                yield Check("stream", "ok", f"the brokers answer; {waiting:,} records wait")
+                return
+    except StreamError as error:
+        finding = f"{reason(error)}; answers would wait in the application, and then be lost"
+        remedy = f"start the server, or correct {PREFIX}STREAM; a Redis has to be of version 7"
+        yield Check("stream", "failed", finding, remedy)
+        return
+    if scores.keeper:
+        where = f", at {scores.url}" if scores.url else ""
+        finding = f"the {scores.keeper} on {scores.host} keeps the numbers{where}"
+        yield Check("stream's worker", "ok", finding)
+    else:
+        finding = f"nobody keeps the numbers of {settings.service!r} now"
+        remedy = "start `ragmonitor worker`, or of a fleet `ragmonitor estimator`"
+        yield Check("stream's worker", "note", f"{finding}; {remedy}")
+
+
+def _redis_setup(server: RedisSetup) -> Iterator[Check]:
+    """Yield whether a Redis server keeps what it has acknowledged."""
+    major = server.version.partition(".")[0]
+    if major.isdigit() and int(major) < MIN_REDIS:
+        finding = f"Redis {server.version} has no functions that a stream rests on"
+        yield Check("stream", "failed", finding, f"start a Redis {MIN_REDIS} or newer")
+    elif server.eviction not in ("", "noeviction"):
+        finding = f"Redis {server.version} deletes records when it is full ({server.eviction})"
+        yield Check("stream", "failed", finding, "set maxmemory-policy noeviction")
+    elif not server.is_on_disk:
+        finding = (
+            f"Redis {server.version} answers; what waits on it ends with its process: set "
+            "appendonly yes (docs/scaling.md)"
+        )
+        yield Check("stream", "note", finding)
+    else:
+        yield Check("stream", "ok", f"Redis {server.version} answers, and keeps records on disk")
 
 
 def _files(settings: Settings) -> Iterator[Check]:
@@ -390,9 +443,9 @@ def _metrics(settings: Settings) -> Check:
             f"set {PREFIX}SERVER__PORT to a free port, or to 0 for any",
         )
     services = ", ".join(str(record.get("service")) for record in records)
-    return Check(
-        "metrics", "ok", f"{host}:{port} serves ragmonitor's series already (service {services})"
-    )
+    roles = "; ".join(dict.fromkeys(filter(None, map(why_no_numbers, records))))
+    finding = f"{host}:{port} serves ragmonitor's series already (service {services})"
+    return Check("metrics", "ok", f"{finding}: {roles}" if roles else finding)
 
 
 def _builtin_judge(judge: BuiltinJudge) -> Iterator[Check]:

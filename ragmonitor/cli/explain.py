@@ -19,6 +19,7 @@ from ragmonitor.estimation.detector import DAY_S
 from ragmonitor.estimation.early_warning import THRESHOLD_DAYS as EARLY_WARNING_DAYS
 from ragmonitor.estimation.signals import EMPTY_RETRIEVAL, NEW_QUESTION, WEAK_RETRIEVAL, slice_of
 from ragmonitor.export.content import finite
+from ragmonitor.records import Cause
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,6 +63,9 @@ def _print_all(url: str, states: list[ServiceState]) -> None:
 def _print_service(console: Console, state: ServiceState) -> None:
     title = f"{state.service} (ragmonitor {state.version})".replace("[", "\\[")
     console.rule(title, align="left")
+    if state.why_no_numbers:
+        _print_lines(console, _operation(state))
+        return
     _print_lines(console, _judge(state))
     _print_table(console, "Estimates in %, with 95 % intervals", _means(state))
     _print_lines(console, _mean_notes(state))
@@ -92,6 +96,31 @@ def _print_lines(console: Console, lines: Iterator[str], *, title: str = "") -> 
 def _print_table(console: Console, title: str, table: Table) -> None:
     console.print(f"\n[bold]{title}[/]")
     console.print(table if table.row_count else "none yet", markup=False)
+
+
+def _operation(state: ServiceState) -> Iterator[str]:
+    """Say what a process is that has no numbers of answers, and how its stream is."""
+    yield f"This is {state.why_no_numbers}."
+    if state.value(names.STREAM_UP) == 0:
+        yield "The stream's server does not answer this process."
+        return
+    waiting = state.value(names.STREAM_WAITING)
+    if waiting is not None:
+        yield (
+            f"On the stream: {waiting:,.0f} waiting, {state.value(names.STREAM_OPEN) or 0:,.0f} in "
+            f"hand, {state.value(names.STREAM_BURIED) or 0:,.0f} buried; the oldest is "
+            f"{state.value(names.STREAM_OLDEST_SECONDS) or 0:,.0f} s old. Settled, and waiting for "
+            f"the estimator: {state.value(names.STREAM_SETTLED) or 0:,.0f}."
+        )
+    refused = _refused(state)
+    if refused:
+        yield f"Not put on the stream, and counted as unscored: {_by_cause(refused)}."
+
+
+def _refused(state: ServiceState) -> Mapping[str, int]:
+    """Return how many answers an application could not hand over, by cause."""
+    causes = {cause: state.total(names.DROPPED, reason=cause.value) for cause in Cause}
+    return {cause.value: round(n) for cause, n in causes.items() if n}
 
 
 def _judge(state: ServiceState) -> Iterator[str]:
@@ -201,9 +230,13 @@ def _judge_quality(state: ServiceState) -> Iterator[str]:
     residual = _number(value(names.CALIBRATION_RESIDUAL), "+.3f")
     yield f"Calibration residual on the riskiest fifth: {residual}."
     anchors = value(names.ANCHORS)
+    flips = value(names.JUDGE_FLIP_RATE)
     yield (
-        f"The judge contradicts itself on {_share(value(names.JUDGE_FLIP_RATE))} of what it reads "
-        f"twice; reference answers: {f'{anchors:.0f}' if anchors else 'none yet'}, flipped: "
+        "How often the judge contradicts itself is not known yet"
+        if flips is None
+        else f"The judge contradicts itself on {_share(flips)} of what it reads twice"
+    ) + (
+        f"; reference answers: {f'{anchors:.0f}' if anchors else 'none yet'}, flipped: "
         f"{_share(value(names.ANCHOR_FLIP_RATE))}."
     )
     for labels, is_cause in state.each(names.ALARM_CAUSE, judge=state.judge):

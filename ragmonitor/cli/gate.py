@@ -21,7 +21,7 @@ from ragmonitor.causes.comparison import (
     compare,
 )
 from ragmonitor.causes.version_sums import AMOUNTS
-from ragmonitor.cli.monitor_client import address, fetched, served
+from ragmonitor.cli.monitor_client import address, numbers, served
 from ragmonitor.cli.options import GateOptions
 from ragmonitor.cli.terminal import FINE, print_json, say
 from ragmonitor.durations import duration_s
@@ -179,7 +179,7 @@ def _of_monitors(urls: Sequence[str], options: GateOptions) -> Reading:
     """By source: the record and its versions. Of those that share a folder each may lag behind."""
     for url in urls:
         try:
-            records = [each for each in fetched(url) if each.get("service") == options.service]
+            records = [each for each in numbers(url) if each.get("service") == options.service]
         except InputError as error:
             reading.problems.append(str(error))
             continue

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 
 from ragmonitor.addresses import shown
+from ragmonitor.cli.kept_places import kept_place
 from ragmonitor.cli.monitor_client import Page
 from ragmonitor.cli.monitor_options import (
     IncidentExportOptions,
@@ -80,16 +81,17 @@ def incidents_of(source: IncidentSource) -> Sequence[Incident]:
         except (TypeError, ValidationError) as error:
             raise InputError(f"{shown(page.url)} serves no incidents of ragmonitor") from error
     settings = Settings.load(state=source.state, service=source.service)
-    file = state_of_service(settings.state, "incidents", settings.service, version=STATE_VERSION)
-    if file is None:
-        raise InputError(
-            "name the state folder with --state, or a running monitor with --url; without a state "
-            "folder incidents end with their process"
-        )
-    try:
-        return read_file(file)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{file.name}: {error}") from error
+    with kept_place(settings) as place:
+        file = state_of_service(place, "incidents", settings.service, version=STATE_VERSION)
+        if file is None:
+            raise InputError(
+                "name the state folder with --state, or a running monitor with --url; without a "
+                "state folder incidents end with their process"
+            )
+        try:
+            return read_file(file)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{file.name}: {error}") from error
 
 
 def _one(source: IncidentSource, id_: str) -> Incident:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ragmonitor.cli.kept_places import kept_place
 from ragmonitor.cli.monitor_options import LearnedOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
 from ragmonitor.errors import InputError
@@ -27,17 +28,24 @@ def run(options: LearnedOptions) -> int:
     settings = Settings.load(state=options.state, service=options.service)
     reader = reader_of(settings) or BuiltinJudge()
     name = state_name(reader.identity, settings.estimation.min_severity)
-    file = state_of_service(settings.state, name, settings.service, version=STATE_VERSION)
-    if file is None:
-        raise InputError("nothing outlives a process without a state folder; name it with --state")
-    try:
-        with file.alone():
-            state = file.read()
-            if state is not None and options.reset:
-                anew = {"judge": state.get("judge", ""), "signals": {}, "model": None}
-                file.write(anew | {"resets": int(state.get("resets", 0)) + 1})
-    except (OSError, ValueError) as error:
-        raise InputError(f"{file.name}: {error}") from error
+    with kept_place(settings) as place:
+        file = state_of_service(place, name, settings.service, version=STATE_VERSION)
+        if file is None:
+            raise InputError(
+                "nothing outlives a process without a state folder; name it with --state"
+            )
+        if options.reset and settings.state is None:
+            raise InputError(
+                "what a fleet has learned is its estimator's, and is not forgotten here"
+            )
+        try:
+            with file.alone():
+                state = file.read()
+                if state is not None and options.reset:
+                    anew = {"judge": state.get("judge", ""), "signals": {}, "model": None}
+                    file.write(anew | {"resets": int(state.get("resets", 0)) + 1})
+        except (OSError, ValueError) as error:
+            raise InputError(f"{file.name}: {error}") from error
     if state is None:
         say(f"nothing was learned of {settings.service!r}: there is no {file.name}")
         return SOMETHING_WRONG

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from ragmonitor import __version__
 from ragmonitor.addresses import shown
 from ragmonitor.cli.masking import Masker
-from ragmonitor.cli.monitor_client import STATE, Page, address, fetched
+from ragmonitor.cli.monitor_client import STATE, Page, address, numbers
 from ragmonitor.cli.monitor_options import McpOptions
 from ragmonitor.cli.monitor_state import ServiceState
 from ragmonitor.cli.terminal import FINE, say
@@ -189,7 +189,7 @@ class MonitorTools:
     # --- what the monitor serves ------------------------------------------------------------------
 
     def _services(self) -> list[dict[str, Any]]:
-        return fetched(self._state_url)
+        return numbers(self._state_url)
 
     def _answers(self) -> list[dict[str, Any]]:
         found: dict[int, dict[str, Any]] = {}

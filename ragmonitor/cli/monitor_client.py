@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from http import HTTPStatus
 from http.client import HTTPException
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
@@ -17,8 +19,11 @@ from urllib.request import (
     build_opener,
 )
 
+import msgspec
+
 from ragmonitor.addresses import shown
 from ragmonitor.errors import InputError
+from ragmonitor.records import Elsewhere
 from ragmonitor.settings import Settings
 
 HTTP_TIMEOUT_S: Final = 10.0
@@ -27,8 +32,18 @@ METRICS: Final = "/metrics"
 STATE: Final = "/metrics.json"
 PAGE: Final = "/ragmonitor/"
 _LOCAL: Final = re.compile(r"localhost|127(\.\d+){3}|::1")
-_ANY_HOST: Final = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not listened on
 _DEFAULT_PORT: Final = 9464
+_ROLES: Final = {
+    "application": "a process that puts answers on a stream",
+    "worker": "a worker of a fleet",
+    "standby": "an estimator that stands by",
+}
+_KEEPERS: Final = {"estimator": "the estimator", "worker": "a worker without --fleet"}
+_UNKNOWN: Final = {
+    "application": "`ragmonitor worker` keeps them, or of a fleet `ragmonitor estimator`",
+    "worker": "nobody keeps them now: start `ragmonitor estimator`",
+    "standby": "who keeps them is not known now",
+}
 _HINT: Final = (
     "the monitor serves it with server.ui=true, to whoever has its token, from the first scored "
     "answer on"
@@ -47,10 +62,9 @@ def address(host_or_url: str | None, path: str = STATE) -> str:
         SettingsError: None is given, and the settings cannot be read.
     """
     if host_or_url is None:
-        settings = Settings.load()
-        host = settings.server.host
-        host = "127.0.0.1" if host in _ANY_HOST else f"[{host}]" if ":" in host else host
-        return f"http://{host}:{settings.server.port or _DEFAULT_PORT}{path}"
+        server = Settings.load().server
+        found = server.model_copy(update={"enabled": True, "port": server.port or _DEFAULT_PORT})
+        host_or_url = found.metrics_url()
     absolute = host_or_url if "://" in host_or_url else f"http://{host_or_url}"
     try:
         parts = urlsplit(absolute)
@@ -76,6 +90,38 @@ def fetched(url: str, *, timeout_s: float = HTTP_TIMEOUT_S) -> list[dict[str, An
         return list(json.loads(served(url, timeout_s=timeout_s))["services"])
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise InputError(f"{shown(url)} serves no state of a monitor of ragmonitor") from error
+
+
+def why_no_numbers(record: Mapping[str, Any]) -> str:
+    """Say why a service's record has no numbers, and who has them; empty: it has them.
+
+    Args:
+        record: One of those that `fetched` returns.
+    """
+    try:
+        told = msgspec.convert(record.get("elsewhere"), Elsewhere | None)
+    except msgspec.ValidationError:  # of a later version
+        return ""
+    if told is None:
+        return ""
+    who = _UNKNOWN[told.role]
+    if told.keeper:
+        where = f", at {shown(told.url)}" if told.url else ""
+        who = f"{_KEEPERS[told.keeper]} on {told.host} keeps them{where}"
+    return f"{_ROLES[told.role]}, which keeps no numbers of answers; {who}"
+
+
+def numbers(url: str, *, timeout_s: float = HTTP_TIMEOUT_S) -> list[dict[str, Any]]:
+    """Return the records of the services whose numbers are served at an address.
+
+    Raises:
+        InputError: Nothing answers, or not with the numbers of a monitor.
+    """
+    records = fetched(url, timeout_s=timeout_s)
+    reasons = [why_no_numbers(record) for record in records]
+    if reasons and all(reasons):
+        raise InputError(f"{shown(url)}: {reasons[0]}")
+    return [record for record, reason in zip(records, reasons, strict=True) if not reason]
 
 
 def served(url: str, *, token: str = "", timeout_s: float = HTTP_TIMEOUT_S) -> bytes:
@@ -133,7 +179,7 @@ class Page:
             host_or_url: As a user gives it; None: as the settings say.
             token: Of the page; None: as the settings say; empty: none is sent.
         """
-        self.url = address(host_or_url, PAGE)
+        self.url, self._state_url = address(host_or_url, PAGE), address(host_or_url, STATE)
         if token is None:
             secret = Settings.load().server.ui_token
             token = "" if secret is None else secret.get_secret_value()
@@ -149,6 +195,11 @@ class Page:
         try:
             return served(self.url + name, token=self._token).decode("utf-8", "replace")
         except InputError as error:
+            if (
+                isinstance(error.__cause__, HTTPError)
+                and error.__cause__.code == HTTPStatus.NOT_FOUND
+            ):
+                numbers(self._state_url)  # which says who has them, where it is somebody else
             raise InputError(f"{error}; {_HINT}") from error
 
     def json(self, name: str, *members: str) -> dict[str, Any]:

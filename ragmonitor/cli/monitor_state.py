@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, Final, Literal
 
 from ragmonitor import metrics as names
+from ragmonitor.cli.monitor_client import why_no_numbers
 from ragmonitor.errors import InputError
 from ragmonitor.estimation.alarm_streams import MAX_IMPORTANCE_WEIGHT
 from ragmonitor.estimation.planning import (
@@ -148,6 +149,8 @@ class ServiceState:
             self.service = str(record["service"])
             self.version = str(record["version"])
             self.processes = int(record["processes"])
+            self.why_no_numbers = why_no_numbers(record)
+            """Empty: the numbers are here. Else what this process is, and who has them."""
             self.alarms: list[dict[str, Any]] = record["alarms"]
             self.threshold_days: float | None = record["threshold_days"]
             self._numbers: list[dict[str, Any]] = record["numbers"]
@@ -207,6 +210,7 @@ class ServiceState:
             "service": self.service,
             "version": self.version,
             "processes": self.processes,
+            "why_no_numbers": self.why_no_numbers or None,
             "judge": self.judge,
             "is_judged": self.is_judged,
             "means": self.means,

@@ -34,13 +34,13 @@ def work(options: WorkerOptions) -> int:
         from ragmonitor.fleet.fleet_worker import FleetWorker
 
         worker = FleetWorker(settings, fleet_stream_in(settings), redactor=redactor)
-        say(f"scoring answers of {settings.service!r} beside others")
+        say(f"scoring answers of {settings.service!r} beside others; {_served(settings)}")
     else:
         from ragmonitor.back_half.stream_sender import stream_in
         from ragmonitor.back_half.stream_worker import StreamWorker
 
         worker = StreamWorker(settings, stream_in(settings), redactor=redactor)
-        say(f"scoring answers of {settings.service!r}; metrics: {_metrics(settings)}")
+        say(f"scoring answers of {settings.service!r}; {_served(settings)}")
     worker.run(stop, drain=options.drain)
     return FINE
 
@@ -59,7 +59,7 @@ def estimate(options: EstimatorOptions) -> int:
     estimator = Estimator(settings, fleet_stream_in(settings))
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
-    say(f"estimating {settings.service!r}, or standing by")
+    say(f"estimating {settings.service!r}, or standing by; {_served(settings)}")
     estimator.run(stop, drain=options.drain)
     return FINE
 
@@ -90,7 +90,7 @@ def receive(options: ReceiveOptions) -> int:
     receiver.listen()
     for listener in receiver.listeners:
         say(f"taking spans of {settings.service!r}: {listener.protocol} at {listener.url}")
-    say(f"metrics: {_metrics(settings)}")
+    say(_served(settings))
     receiver.run(stop)
     return FINE
 
@@ -106,6 +106,13 @@ def _begun(settings: Settings) -> threading.Event:
     return stop
 
 
-def _metrics(settings: Settings) -> str:
+def _served(settings: Settings) -> str:
+    """Say where /metrics is served, and the page."""
     server = settings.server
-    return f"http://{server.host}:{server.port}/metrics" if server.enabled else "not served"
+    if not server.enabled:
+        return "metrics: not served"
+    url = server.metrics_url()
+    if not url:
+        return "metrics: at any free port of this machine"
+    page = f"; page: {url.removesuffix('metrics')}ragmonitor/" if server.ui else ""
+    return f"metrics: {url}{page}"

@@ -20,6 +20,7 @@ from ragmonitor.errors import WireError
 from ragmonitor.fleet.fleet_stream import FleetStream, fleet_stream_in
 from ragmonitor.redis_client import is_redis
 from ragmonitor.settings import Settings
+from ragmonitor.streams import Stream
 from ragmonitor.wire import decode, decode_report, is_kind
 
 MAX_SHOWN: Final = 100
@@ -28,8 +29,7 @@ MAX_SHOWN: Final = 100
 def inspect(options: StreamOptions) -> int:
     """Show the stream, and return the exit code: 1 if anything is buried."""
     settings = _settings(options)
-    has_fleet = settings.stream.url is None or is_redis(settings.stream.url.get_secret_value())
-    with closing((fleet_stream_in if has_fleet else stream_in)(settings)) as stream:
+    with closing(opened_stream(settings)) as stream:
         state = asdict(stream.state())
         fleet = {"fleet": asdict(stream.counts())} if isinstance(stream, FleetStream) else {}
         buried = [
@@ -46,6 +46,17 @@ def inspect(options: StreamOptions) -> int:
     else:
         _show(state, buried)
     return SOMETHING_WRONG if buried else FINE
+
+
+def opened_stream(settings: Settings) -> Stream:
+    """Return the stream that the settings name, on Redis with what a fleet keeps beside it.
+
+    Raises:
+        SettingsError: They name none, or none that can be opened.
+        MissingExtraError: Its client is not installed.
+    """
+    on_redis = settings.stream.url is not None and is_redis(settings.stream.url.get_secret_value())
+    return fleet_stream_in(settings) if on_redis else stream_in(settings)
 
 
 def _show(state: dict[str, Any], buried: list[dict[str, Any]]) -> None:
@@ -86,9 +97,19 @@ def purge(options: StreamOptions) -> int:
 
 def refreeze(options: StreamOptions) -> int:
     """Have the reference answers frozen anew, and return the exit code."""
-    with closing(stream_in(_settings(options))) as stream:
+    settings = _settings(options)
+    with closing(stream_in(settings)) as stream:
         ask_to_refreeze(stream)
-    say("the judge is asked about its reference answers, and what it says is frozen")
+    if settings.judge.name is None:
+        say(
+            "the request is on the stream. These settings name no judge: where those of the worker "
+            "or the estimator name none either, nothing is frozen, and its log says so"
+        )
+    else:
+        say(
+            "the request is on the stream: the judge reads its reference answers again, and what "
+            "it says is frozen"
+        )
     return FINE
 
 

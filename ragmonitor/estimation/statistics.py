@@ -16,6 +16,7 @@ from ragmonitor.estimation.predictions import Predictions
 from ragmonitor.estimation.signals import HALLUCINATION, Outcome, Outcomes, outcomes
 from ragmonitor.estimation.sums import ALONE, group_of
 from ragmonitor.feedback import JoinedFeedback
+from ragmonitor.guard import logger
 from ragmonitor.lock_slices import give_back
 from ragmonitor.records import (
     AlarmEvent,
@@ -265,6 +266,11 @@ class Statistics:
         """Accept the judge as it judges now, at the next tick. From any thread."""
         if self._judge_drift is not None:
             self._judge_drift.refreeze()
+        else:
+            logger.warning(
+                "ragmonitor: nothing is frozen anew: no judge is configured, so there are no "
+                "reference answers"
+            )
 
     def due(self) -> Sequence[Interaction]:
         """Return the reference answers that the judge is to score again now."""

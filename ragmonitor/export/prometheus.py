@@ -12,6 +12,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -34,6 +35,7 @@ from ragmonitor.protocols import BreakerState, Clock, Cost, Summarise, unknown_c
 from ragmonitor.records import (
     AlarmEvent,
     AlarmState,
+    Elsewhere,
     Evaluation,
     GaugeValue,
     Interaction,
@@ -150,6 +152,8 @@ class PrometheusExporter:
         if pages is not None and self._folder is not None:
             pages.shared_by(self._folder.living)
         self._serve = serve
+        self.elsewhere: Elsewhere | None = None
+        """Where the service's numbers are; None: here."""
         survive_forks(self)
 
     def _begin(self) -> None:
@@ -538,6 +542,7 @@ class PrometheusExporter:
         return {
             "version": package_version(),
             "processes": 1 if self._folder is None else self._folder.living(),
+            "elsewhere": None if self.elsewhere is None else asdict(self.elsewhere),
         } | service_state(
             sums,
             self._scraped(sums),

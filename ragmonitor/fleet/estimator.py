@@ -36,16 +36,25 @@ from ragmonitor.fleet.estimator_state import (
     EstimatorState,
     file_of,
 )
-from ragmonitor.fleet.fleet_stream import FleetStream, SettledEntry
+from ragmonitor.fleet.fleet_stream import FleetStream, SettledEntry, elsewhere
 from ragmonitor.fleet.settled_order import SettledOrder
 from ragmonitor.fleet.state_folder import StateFolder
-from ragmonitor.guard import contained, errors, logger, record_error, record_outage
+from ragmonitor.guard import (
+    contained,
+    errors,
+    logger,
+    record_error,
+    record_outage,
+    record_problem,
+)
 from ragmonitor.metrics import (
     ARRIVALS,
     BUDGET_LEVEL,
     BUDGET_LIMIT,
     ESTIMATOR_CHECKPOINT,
     ESTIMATOR_TAKEOVERS,
+    EXPECTED_COST,
+    MAX_SAMPLING_RATE,
     SAMPLING_BOOST,
     SAMPLING_RATE,
     STREAM_SETTLED,
@@ -61,11 +70,13 @@ from ragmonitor.records import (
     GoldenAnswer,
     JudgeIdentity,
     Report,
+    SamplingDecision,
     Scored,
     Snapshot,
     Status,
     Unscored,
 )
+from ragmonitor.sampling.sampler import LEARNING, LEAST_SHARE_SPENT
 from ragmonitor.settings import Settings
 from ragmonitor.wire import (
     SettledAnswer,
@@ -103,8 +114,16 @@ FRAMEWORK_STATUS: Final = " "
 _EXPORT, _ESTIMATE = contained("export"), contained("estimate")
 
 
-class LeaseLostError(StreamError):
+class _RefusedError(StreamError):
+    """The estimator may not go on, though the server answers."""
+
+
+class LeaseLostError(_RefusedError):
     """Another estimator has the service, or this one was paused for too long."""
+
+
+class UnknownStateError(_RefusedError):
+    """What was kept is of another version of ragmonitor."""
 
 
 class Estimator:
@@ -122,7 +141,10 @@ class Estimator:
         """
         self._settings = settings
         self._stream = stream
-        self._owner = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+        machine = socket.gethostname()
+        name = f"{machine}-{os.getpid()}-{uuid4().hex[:8]}"
+        # Workers and who stands by say where the numbers are.
+        self._owner = f"{name} {settings.server.metrics_url(machine=machine)}".rstrip()
         self.term: Term | None = None
         """What is estimated, while this process has the lease."""
         self._standby: PrometheusExporter | None = None
@@ -138,30 +160,40 @@ class Estimator:
         token = context.attach(context.set_value("suppress_instrumentation", True))
         try:
             while not stop.is_set():
-                is_up = True
+                is_up, leader = True, ""
                 try:
                     lease = self._stream.lead(self._owner, "", LEASE_S)
                     if lease:
                         self._close_standby()
                         if self._serve(lease, stop, drain=drain):
                             return
+                    leader = self._stream.leader()
                 except StreamError as error:
                     record_outage(error)
                     is_up = False
                 except OSError as error:
                     record_error("stream", error)
                     is_up = False
-                self._show_standby(is_up=is_up)
+                self._show_standby(leader, is_up=is_up)
                 stop.wait(STAND_BY_S)
         finally:
             self._close_standby()
             context.detach(token)
 
-    def _show_standby(self, *, is_up: bool) -> None:
+    def _show_standby(self, leader: str, *, is_up: bool) -> None:
         """Serve the operation of this process, so that it is not taken for one that is gone."""
         with contained("export"):
             if self._standby is None:
                 self._standby = meters_of(self._settings, None)
+            found = elsewhere("standby", leader)
+            if found.keeper and found != self._standby.elsewhere:
+                logger.info(
+                    "ragmonitor: this estimator stands by: the %s on %s keeps the numbers of %s",
+                    found.keeper,
+                    found.host,
+                    self._settings.service,
+                )
+            self._standby.elsewhere = found
             snapshot = Snapshot(gauges=(GaugeValue(name=STREAM_UP, value=is_up),))
             self._standby.refresh(snapshot=snapshot, queue_depth=0, open_runs=0, errors=errors)
 
@@ -183,7 +215,10 @@ class Estimator:
             context.attach(context.set_value("suppress_instrumentation", True))
             while not done.wait(LEASE_S / 3):
                 with contained("stream"):
-                    self._stream.lead("", lease, LEASE_S)
+                    try:
+                        self._stream.lead("", lease, LEASE_S)
+                    except StreamError as error:
+                        record_outage(error)
 
         thread = threading.Thread(target=renew, name="ragmonitor-lease", daemon=True)
         thread.start()
@@ -206,6 +241,9 @@ class Estimator:
                 if not term.step() and drain and term.is_drained():
                     break
             term.tick(is_last=True)
+        except _RefusedError as error:
+            record_problem("stream", f"{error}; this estimator stands by")
+            return False
         except StreamError as error:
             record_outage(error)
             return False
@@ -213,7 +251,10 @@ class Estimator:
             self.term = None
             term.close()
             with contained("stream"):
-                self._stream.release(lease)
+                try:
+                    self._stream.release(lease)
+                except StreamError as error:  # it ends by itself
+                    record_outage(error)
         return True
 
 
@@ -241,6 +282,7 @@ class Term:
         settings = settings.model_copy(update={"state": self._folder.path})
         builtin, reader = builtin_judge(settings), reader_of(settings)
         self._judging = judging_of(settings, budget=budget_of(settings, stream.address))
+        self._unit = settings.budget.unit if settings.budget.is_given else None
         incidents = incidents_of(settings, self._judging, self._lose)
         view = view_of(settings, reader or builtin, self._judging, incidents)
         self._view = view
@@ -273,8 +315,6 @@ class Term:
         self._checks: AnchorChecks | None = None
         self._due: list[bytes] = []
         """Checks of reference answers that the next checkpoint puts on the stream."""
-        self._rate = 0.0
-        """The common rate of the newest decision."""
         self._ticked_s = -TICK_S
         self._calibration = b""
         self._arrivals = 0
@@ -299,7 +339,7 @@ class Term:
         if told is not None:
             self.state = msgspec.json.decode(told, type=EstimatorState)
             if self.state.version != VERSION:
-                raise StreamError(
+                raise UnknownStateError(
                     f"the estimator's state is of version {self.state.version}, not {VERSION}"
                 )
             self._order = SettledOrder(self.state.given_up)
@@ -469,7 +509,7 @@ class Term:
         decision = answer.decision
         judged = sampled if decision is not None and decision.drawn else None
         if decision is not None:
-            self._rate = decision.rate
+            self._note_decision(decision, answer.reports)
         if is_late and judged is not None:
             missing = unscored(self._entries, judged.judge, Cause.JUDGE_TIMEOUT)
             judged = replace(judged, evaluations=missing, assessment=None, diagnosis=None)
@@ -485,6 +525,23 @@ class Term:
                 target=builtin.target,
             )
         )
+
+    def _note_decision(self, decision: SamplingDecision, reports: Sequence[Report]) -> None:
+        """Take note of the rate and of what a reading came to, which only workers know else."""
+        # Where the judge was busy, or is down, no rate was worked out.
+        if decision.inclusion_probability > 0 or decision.cause is Cause.OVER_BUDGET:
+            self.state.rate = decision.rate
+        if self._judging is None or self._unit is None or decision.reserved <= 0:
+            return
+        read = [each for each in reports if each.role != "builtin"]
+        if not any(each.assessment for each in read):
+            return
+        spent = math.fsum(self._judging.spent(each.usage) for each in read if each.usage)
+        # What came to less is one that a cache had: the next one is not.
+        spent = max(spent, LEAST_SHARE_SPENT * decision.reserved)
+        costs = self.state.reading_costs
+        before = costs.get(self._unit, spent)
+        costs[self._unit] = before + LEARNING * (spent - before)
 
     def _count(self, answer: SettledAnswer) -> None:
         """Note an answer and its evaluations; the next tick counts them."""
@@ -611,11 +668,17 @@ class Term:
             return
         judge = self._judging.judge.identity.name
         whose = (("judge", judge),)
-        yield GaugeValue(name=SAMPLING_RATE, value=self._rate, labels=whose)
         yield GaugeValue(name=SAMPLING_BOOST, value=self.state.boost, labels=whose)
+        known = {BUDGET_LEVEL, BUDGET_LIMIT, MAX_SAMPLING_RATE}
+        if self.state.rate is None:
+            known.add(SAMPLING_RATE)  # nothing was drawn yet: as it is set
+        else:
+            yield GaugeValue(name=SAMPLING_RATE, value=self.state.rate, labels=whose)
         for gauge in self._judging.sampler.gauges(judge):
-            if gauge.name in {BUDGET_LEVEL, BUDGET_LIMIT}:
+            if gauge.name in known:
                 yield gauge
+        if self._unit is not None and (cost := self.state.reading_costs.get(self._unit)):
+            yield GaugeValue.of(EXPECTED_COST, cost, judge=judge, unit=self._unit)
 
     def close(self) -> None:
         """Stop serving; the state stays as the last checkpoint has it."""

@@ -40,6 +40,10 @@ class EstimatorState:
     """Number of the calibration."""
     arrivals_per_s: float = 0.0
     """Answers that come in at all workers together."""
+    rate: float | None = None
+    """The common rate of the newest decision; None: none was made yet."""
+    reading_costs: dict[str, float] = field(default_factory=dict)
+    """What one reading comes to, by the unit of the budget."""
     boost: float = 1.0
     alarmed: bool = False
     suspects: list[tuple[str, str]] = field(default_factory=list)

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Final, Literal
 
 from pydantic import SecretStr
 
 from ragmonitor.errors import SettingsError
+from ragmonitor.records import Elsewhere
 from ragmonitor.redis_client import is_redis
 from ragmonitor.settings import Settings
 from ragmonitor.streams import Delivery, RedisStream
@@ -26,7 +27,8 @@ MAX_CAPTURED: Final = 200
 """Golden questions of which a captured record is kept; at one more all are forgotten."""
 CAPTURED_FOR_S: Final = 600
 ESTIMATOR: Final = "estimator "
-"""The beginning of the lease of an estimator; that of a worker alone has none."""
+"""The beginning of the lease of an estimator; that of a worker alone has none. Behind it stand its
+name, which begins with its machine's, where it serves /metrics if that is known, and the number."""
 _DATA: Final = b"r"
 _ANSWER: Final = b"s"
 _DRAWN: Final = b"d"
@@ -191,6 +193,7 @@ class FleetCounts:
     waiting: int
     open: int
     settled: int
+    """Records that workers are done with, those of one alone (without --fleet) among them."""
     buried: int
     """Records that were ever buried; those that were put back are stored once more."""
     duplicates: int
@@ -212,7 +215,7 @@ class FleetStream(RedisStream):
         names = ("decisions", "settled", "seen", "counts")
         prefix = self._key.removesuffix("records")
         self._keys = [self._key, *(prefix + name for name in names)]
-        self._settled_key, self._counts_key = prefix + "settled", prefix + "counts"
+        self._settled_key = prefix + "settled"
         self._fence_key, self._checkpoint_key = prefix + "fence", prefix + "checkpoint"
         self._captured_key = prefix + "captured"
         self._scripts = {
@@ -318,11 +321,6 @@ class FleetStream(RedisStream):
         """Return how many settled answers wait for the estimator."""
         with self._reported("read"):
             return int(self._redis.xlen(self._settled_key))
-
-    def leader(self) -> str:
-        """Return who has the lease; empty: nobody."""
-        with self._reported("read"):
-            return (self._redis.get(self._lease_key) or b"").decode("utf-8", "replace")
 
     # --- the estimator --------------------------------------------------------------------------
 
@@ -449,6 +447,24 @@ def _entry(id_: bytes, values: Mapping[bytes, bytes]) -> SettledEntry:
         id=id_.decode(),
         drawn=values.get(_DRAWN, b"").decode("utf-8", "replace"),
         answer=values.get(_ANSWER, b""),
+    )
+
+
+def elsewhere(role: Literal["worker", "standby"], lease: str) -> Elsewhere:
+    """Return where the numbers are, as the lease of whoever keeps them says.
+
+    Args:
+        role: Of the process that asks.
+        lease: As `FleetStream.leader` returns it.
+    """
+    if not lease:
+        return Elsewhere(role=role)
+    owner, *further = lease.removeprefix(ESTIMATOR).split(" ")
+    return Elsewhere(
+        role=role,
+        keeper="estimator" if lease.startswith(ESTIMATOR) else "worker",
+        host=owner.rsplit("-", 2)[0],
+        url=next((each for each in further if "://" in each), ""),
     )
 
 

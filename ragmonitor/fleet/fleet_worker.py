@@ -31,7 +31,7 @@ from ragmonitor.estimation.signals import outcomes
 from ragmonitor.evaluators import table, unscorable
 from ragmonitor.fleet.anchor_checks import read_again
 from ragmonitor.fleet.estimator_state import KEPT_STATE, EstimatorState, file_field
-from ragmonitor.fleet.fleet_stream import ESTIMATOR, FleetStream, Outcome
+from ragmonitor.fleet.fleet_stream import ESTIMATOR, FleetStream, Outcome, elsewhere
 from ragmonitor.guard import contained, errors, logger, record_error, record_outage
 from ragmonitor.judging import JudgedAnswer, JudgeRunner, ReadingEngine
 from ragmonitor.metrics import (
@@ -136,6 +136,7 @@ class FleetWorker:
         )
         self.meters = meters_of(settings, None)
         """What people scrape of this process: its operation alone."""
+        self.meters.elsewhere = elsewhere("worker", "")
         self.traces = traces_of(settings, self.meters.dropped, is_repeated=True)
         """Emits each interaction's trace."""
         self._learned = _Learned(settings, self._reader or self._builtin, self._judging)
@@ -150,7 +151,8 @@ class FleetWorker:
         self._suspect = ""
         """The entry that is handled alone, since workers may die of it."""
         self._refreshed_s = self._claimed_s = -STALE_S
-        self._may_take = False
+        self._waits_for: str | None = None
+        """Before it takes records; empty: it takes some. None: it has not looked yet."""
 
     def run(self, stop: threading.Event, *, drain: bool = False) -> None:
         """Work until asked to stop.
@@ -172,7 +174,7 @@ class FleetWorker:
             while not stop.is_set():
                 try:
                     busy = await self._step()
-                    if not busy and drain and self._may_take and not self._left():
+                    if not busy and drain and self._waits_for == "" and not self._left():
                         return
                     await asyncio.sleep(0 if busy else IDLE_S)
                 except StreamError as error:
@@ -214,7 +216,7 @@ class FleetWorker:
         self._refresh()
         # A slow judge holds up nothing but what is drawn: others do not wait behind it.
         room = MAX_OPEN + min(self._asked, self._max_asked) - len(self._open)
-        if room <= 0 or self._suspect or not self._may_take:
+        if room <= 0 or self._suspect or self._waits_for != "":
             await asyncio.sleep(0.002)
             return bool(self._open)
         taken: Sequence[Delivery] = ()
@@ -248,12 +250,18 @@ class FleetWorker:
             return
         self._stream.keep_open(self._consumer, [*self._open, *self._ahead])
         leader = self._stream.leader()
+        self.meters.elsewhere = elsewhere("worker", leader)
         state, unsettled = self._stream.state(), self._stream.unsettled()
-        # One that works alone takes what others have in hand for a dead worker's.
-        may_take = unsettled < MAX_UNSETTLED and (not leader or leader.startswith(ESTIMATOR))
-        if may_take != self._may_take:
-            logger.info("ragmonitor: this worker %s", "takes records" if may_take else "waits")
-        self._may_take = may_take
+        waits_for = ""
+        if leader and not leader.startswith(ESTIMATOR):
+            # One that works alone takes what others have in hand for a dead worker's.
+            waits_for = "a worker without --fleet to end, which has this service"
+        elif unsettled >= MAX_UNSETTLED:
+            waits_for = "the estimator, which has many settled answers to take in"
+        if waits_for != self._waits_for:
+            does = f"waits for {waits_for}" if waits_for else "takes records"
+            logger.info("ragmonitor: this worker %s", does)
+        self._waits_for = waits_for
         with contained("estimate"):
             self._learned.follow(self._stream)
         self._refreshed_s = time.monotonic()

@@ -23,7 +23,7 @@ SHARE_SPENT_AT_FIRST: Final = 0.5
 """Until anything was settled: what is reserved has room for a second call, which few need."""
 LEAST_SHARE_SPENT: Final = 0.05
 """Below it, what was settled was not a reading: failures cost nothing, and duplicates neither."""
-_LEARNING: Final = 0.05
+LEARNING: Final = 0.05
 """Weight of the newest in the typical cost and in the share that is spent."""
 _SMALLEST: Final = 1e-12
 
@@ -110,7 +110,7 @@ class AdaptiveSampler:
             record_unkept(SPENT, self._budget.place, error)
             return _uncovered(0.0)
         bearable_per_s = status.pace_per_s / max(_SMALLEST, self._reading_cost)
-        self._typical_cost += _LEARNING * (cost - self._typical_cost)
+        self._typical_cost += LEARNING * (cost - self._typical_cost)
         if status.level < cost:
             self._note_floors(interaction, now, bearable_per_s)
             self._warn_of(cost)
@@ -229,7 +229,7 @@ class AdaptiveSampler:
         self._budget.refund(decision.reserved, spent)
         if decision.reserved > 0:
             share = min(1.0, max(LEAST_SHARE_SPENT, spent / decision.reserved))
-            self._share_spent += _LEARNING * (share - self._share_spent)
+            self._share_spent += LEARNING * (share - self._share_spent)
 
     @property
     def _reading_cost(self) -> float:

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any, Final, Self
 
 from ragmonitor.guard import record_problem
-from ragmonitor.redis_client import redis_client
+from ragmonitor.redis_client import failure, redis_client
 from ragmonitor.state.kept_state import (
     State,
     StateLockedError,
@@ -134,7 +134,7 @@ class RedisServer:
         try:
             return getattr(self._redis, command)(*arguments)
         except self._errors as error:  # its message may name the address, with a password
-            self.rest(f"the Redis server of the state fails: {type(error).__name__}")
+            self.rest(f"the Redis server of the state fails: {failure(error)}")
             raise StateUnavailableError(errno.EIO, self._why) from None
 
 

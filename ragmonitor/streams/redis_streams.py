@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ragmonitor.errors import StreamError
-from ragmonitor.redis_client import TIMEOUT_S, redis_client
+from ragmonitor.redis_client import TIMEOUT_S, failure, redis_client
 from ragmonitor.streams.deliveries import Buried, Delivery, StreamState
 
 GROUP: Final = "ragmonitor"
@@ -21,6 +22,22 @@ _REPLAY_BATCH: Final = 100
 _MAX_OPEN: Final = 10_000
 """Records among which stale ones are looked for, oldest first."""
 
+# KEYS: records, counts. ARGV: group, entries. Also on a server that is full.
+_SETTLE: Final = """#!lua flags=allow-oom
+local deleted = 0
+for at = 2, #ARGV do
+  deleted = deleted + redis.call('XDEL', KEYS[1], ARGV[at])
+  redis.call('XACK', KEYS[1], ARGV[1], ARGV[at])
+end
+redis.call('HINCRBY', KEYS[2], 'settled', deleted)
+"""
+# KEYS: records, counts, buried. ARGV: group, entry, data, reason.
+_BURY: Final = """#!lua flags=allow-oom
+redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])
+if redis.call('XDEL', KEYS[1], ARGV[2]) == 0 then return end
+redis.call('XADD', KEYS[3], '*', 'r', ARGV[3], 'why', ARGV[4])
+redis.call('HINCRBY', KEYS[2], 'buried', 1)
+"""
 # The lease is taken where it is free, and renewed where it is one's own: also on a server that is
 # full, which only a worker can empty.
 _HOLD: Final = """#!lua flags=allow-oom
@@ -33,6 +50,17 @@ _RELEASE: Final = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisSetup:
+    """How a Redis server is set up."""
+
+    version: str
+    eviction: str
+    """What it does when its memory is full; anything but `noeviction` loses records."""
+    is_on_disk: bool
+    """Whether it writes what it acknowledges to a file."""
 
 
 class RedisStream:
@@ -50,6 +78,7 @@ class RedisStream:
         self._key = f"ragmonitor:{{{service}}}:records"
         self._buried_key = f"ragmonitor:{{{service}}}:buried"
         self._lease_key = f"ragmonitor:{{{service}}}:worker"
+        self._counts_key = f"ragmonitor:{{{service}}}:counts"
         self._max_records = max_records
         self._length = 0
 
@@ -59,7 +88,7 @@ class RedisStream:
         try:
             yield
         except self._errors as error:
-            raise StreamError(f"the stream cannot be {what}: {type(error).__name__}") from None
+            raise StreamError(f"the stream cannot be {what}: {failure(error)}") from None
 
     def put(self, records: Sequence[bytes]) -> int:
         """Store records until the server, or our own bound, refuses one."""
@@ -144,22 +173,17 @@ class RedisStream:
     def settle(self, ids: Collection[str]) -> None:
         """Forget records."""
         if ids:
+            # In one step with its count, by which it is seen that none is missing.
             with self._reported("settled"):
-                # No transaction: a server that is full refuses those. What is deleted and not yet
-                # acknowledged is dropped by who would take it over.
-                pipeline = self._redis.pipeline(transaction=False)
-                pipeline.xdel(self._key, *ids)
-                pipeline.xack(self._key, GROUP, *ids)
-                pipeline.execute()
+                self._redis.eval(_SETTLE, 2, self._key, self._counts_key, GROUP, *ids)
 
     def bury(self, delivery: Delivery, reason: str) -> None:
         """Put a record aside."""
         with self._reported("written"):
-            pipeline = self._redis.pipeline(transaction=True)
-            pipeline.xadd(self._buried_key, {_DATA: delivery.data, _REASON: reason})
-            pipeline.xack(self._key, GROUP, delivery.id)
-            pipeline.xdel(self._key, delivery.id)
-            pipeline.execute()
+            self._redis.eval(
+                _BURY, 3, self._key, self._counts_key, self._buried_key,
+                GROUP, delivery.id, delivery.data, reason,
+            )  # fmt: skip
 
     def state(self) -> StreamState:
         """Return how much is where."""
@@ -227,6 +251,21 @@ class RedisStream:
         """Give the lease back."""
         with self._reported("leased"):
             self._redis.eval(_RELEASE, 1, self._lease_key, owner)
+
+    def leader(self) -> str:
+        """Return who has the lease; empty: nobody."""
+        with self._reported("read"):
+            return (self._redis.get(self._lease_key) or b"").decode("utf-8", "replace")
+
+    def server(self) -> RedisSetup:
+        """Return how the server is set up, as far as promises rest on it."""
+        with self._reported("read"):
+            told = self._redis.info()
+        return RedisSetup(
+            version=str(told.get("redis_version", "")),
+            eviction=str(told.get("maxmemory_policy", "")),
+            is_on_disk=bool(told.get("aof_enabled")),
+        )
 
     def close(self) -> None:
         """Close the connections."""

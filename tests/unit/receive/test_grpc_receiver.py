@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from ragmonitor import SettingsError
 from ragmonitor.receive.grpc_receiver import SERVICE
+from tests.support.certificates import make_certificates
 from tests.support.receiving import (
     ANSWER,
     QUESTION,
@@ -120,6 +122,33 @@ def test_without_its_token_nothing_is_taken(shown: str) -> None:
         here.receiver.close()
         sample = "ragmonitor_received_requests_total"
         assert here.counted(sample, outcome="unauthorized") == 1
+
+
+def test_senders_are_known_by_their_certificates(tmp_path: Path) -> None:
+    """TLS on both sides stands for a token: who has none is not heard."""
+    files = make_certificates(tmp_path)
+    authority, own, key = (each.read_bytes() for each in (files.authority, files.own, files.key))
+    options = {
+        "tls_certificate": files.own,
+        "tls_key": files.key,
+        "tls_client_ca": files.authority,
+    }
+    spans = request_of(*answer()).SerializeToString()
+    with receiving(receive=options) as here:
+        target = here.receiver.listeners[1].url.removeprefix("https://")
+        for credentials, is_heard in (
+            (grpc.ssl_channel_credentials(authority), False),
+            (grpc.ssl_channel_credentials(authority, key, own), True),
+        ):
+            with grpc.secure_channel(target, credentials) as channel:
+                export = channel.unary_unary(f"/{SERVICE}/Export")
+                if is_heard:
+                    assert export(spans, timeout=10) == b""
+                else:
+                    with pytest.raises(grpc.RpcError) as failure:
+                        export(spans, timeout=10)
+                    assert failure.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert len(here.after(7)) == 1
 
 
 def test_an_address_that_is_taken_is_said() -> None:

@@ -6,7 +6,6 @@ import gzip
 import http.client
 import json
 import ssl
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from google.rpc.status_pb2 import Status
 
 from ragmonitor import SettingsError
 from ragmonitor.export import server
+from tests.support.certificates import make_certificates
 from tests.support.receiving import (
     PROTOBUF,
     Receiving,
@@ -190,32 +190,20 @@ def test_certificates_go_together() -> None:
         Receiving(receive={"tls_certificate": "none.pem", "tls_key": "none.pem"})
 
 
-@pytest.fixture
-def certificates(tmp_path: Path) -> Path:
-    """Make an authority, and a certificate of it for this machine."""
-    (tmp_path / "names").write_text("subjectAltName=IP:127.0.0.1")
-    for line in (
-        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=ca -keyout ca.key -out ca.pem",
-        "req -newkey rsa:2048 -nodes -subj /CN=here -keyout own.key -out own.csr",
-        "x509 -req -in own.csr -CA ca.pem -CAkey ca.key -days 2 -extfile names -out own.pem",
-    ):
-        subprocess.run(["openssl", *line.split()], cwd=tmp_path, check=True, capture_output=True)
-    return tmp_path
-
-
-def test_senders_are_known_by_their_certificates(certificates: Path) -> None:
+def test_senders_are_known_by_their_certificates(tmp_path: Path) -> None:
     """TLS on both sides stands for a token: who has none is not heard."""
+    files = make_certificates(tmp_path)
     with receiving(
         receive={
-            "tls_certificate": certificates / "own.pem",
-            "tls_key": certificates / "own.key",
-            "tls_client_ca": certificates / "ca.pem",
+            "tls_certificate": files.own,
+            "tls_key": files.key,
+            "tls_client_ca": files.authority,
         }
     ) as here:
-        trusting = ssl.create_default_context(cafile=str(certificates / "ca.pem"))
+        trusting = ssl.create_default_context(cafile=str(files.authority))
         with pytest.raises((ssl.SSLError, ConnectionError, http.client.HTTPException)):
             sent_by(here, trusting)
-        trusting.load_cert_chain(certificates / "own.pem", certificates / "own.key")
+        trusting.load_cert_chain(files.own, files.key)
         assert sent_by(here, trusting) == 200
         assert len(here.after(7)) == 1
 

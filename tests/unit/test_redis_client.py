@@ -1,0 +1,149 @@
+"""Addresses of Redis servers: which database they name, and what is said of wrong ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from urllib.parse import quote
+
+import pytest
+from typer.testing import CliRunner
+
+from ragmonitor import Monitor, SettingsError, StreamSettings
+from ragmonitor.cli.app import app
+from ragmonitor.errors import StreamError
+from ragmonitor.fleet.fleet_stream import FleetStream
+from ragmonitor.redis_client import redis_client
+from ragmonitor.state.redis_state import RedisServer as RedisServerOfStates
+from ragmonitor.state.redis_state import server_at
+from tests.support.certificates import make_certificates
+from tests.support.redis_server import RedisServer, running_redis
+
+pytest.importorskip("redis")
+
+MALFORMED = (
+    "redis://u:geheim@127.0.0.1:6379/abc",
+    "redis://u:geheim@127.0.0.1:6379/-1",
+    "redis://u:geheim@127.0.0.1:6379/0/1",
+    "redis://u:geheim@127.0.0.1:6379/0/shop",
+    "redis://u:geheim@127.0.0.1:6379/0#1",
+    "redis://u:geheim@127.0.0.1:6379/?db=one",
+    "redis://u:geheim@127.0.0.1:6379/?db=-1",
+    "redis://u:geheim@127.0.0.1:6379/%31",
+    "redis://u:geheim@127.0.0.1:6379/٣",
+    "redis://:ge/heim@127.0.0.1:6379/0",
+    "redis://u:geheim@127.0.0.1:port/0",
+    "rediss://u:geheim@127.0.0.1:6379/abc",
+    "unix:///run/redis.sock?db=abc",
+)
+
+
+def has_secret(said: str) -> bool:
+    return "geheim" in said or "heim@" in said
+
+
+@pytest.mark.parametrize("url", MALFORMED)
+def test_an_address_without_the_number_of_a_database_is_refused(url: str):
+    """The client would take database 0, or another one, without a word."""
+    with pytest.raises(SettingsError, match=r"stream: .* number of a database") as refused:
+        redis_client(url, setting="stream")
+    assert not has_secret(str(refused.value))
+
+
+@pytest.mark.parametrize(
+    ("url", "database"),
+    [
+        ("redis://127.0.0.1", None),
+        ("redis://127.0.0.1:6379/", None),
+        ("redis://127.0.0.1:6379/0", 0),
+        ("redis://127.0.0.1:6379/2/", 2),
+        ("rediss://u:p%2Fs%23@127.0.0.1:6379/3", 3),
+        ("redis://127.0.0.1:6379/?db=4", 4),
+        ("unix:///run/redis.sock?db=5", 5),
+    ],
+)
+def test_the_address_names_the_database(url: str, database: int | None):
+    """As a number behind the host, or as the option `db`; none is the server's first."""
+    client, _ = redis_client(url, setting="stream")
+    assert client.connection_pool.connection_kwargs.get("db") == database
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://u:geheim@127.0.0.1:6379/0?sll=true",
+        "redis://u:geheim@127.0.0.1:6379/0?ssl_ca_certs=/etc/ca.pem",
+        "rediss://u:geheim@127.0.0.1:6379/0?ssl_cert_reqs=maybe",
+    ],
+)
+def test_an_option_that_the_client_does_not_take_is_refused_at_once(url: str):
+    """And not by the first command, with an error of the client's own code."""
+    with pytest.raises(SettingsError, match="behind the question mark") as refused:
+        redis_client(url, setting="stream")
+    assert not has_secret(str(refused.value))
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [
+        lambda url: FleetStream(url, "shop"),
+        lambda url: Monitor("shop", stream=StreamSettings(url=url), server=False),
+        lambda url: Monitor("shop", state=url, server=False, worker="thread"),
+    ],
+    ids=["fleet", "application", "state"],
+)
+def test_whoever_reads_an_address_refuses_it(opened: Callable[[str], object]):
+    """Wherever it is a setting."""
+    with pytest.raises(SettingsError, match="number of a database"):
+        opened("redis://127.0.0.1:6379/abc")
+
+
+@pytest.mark.parametrize("variable", ["RAGMONITOR_STREAM", "RAGMONITOR_STATE"])
+def test_doctor_refuses_it(variable: str, monkeypatch: pytest.MonkeyPatch):
+    """With exit code 2, as any bad setting, and without the password."""
+    monkeypatch.setenv(variable, MALFORMED[0])
+    result = CliRunner().invoke(app, ["doctor"])
+    assert result.exit_code == 2
+    assert "number of a database" in result.stderr
+    assert not has_secret(result.output)
+
+
+PASSWORD = "geh/eim#1@x"
+
+
+@pytest.fixture(scope="module")
+def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    folder = tmp_path_factory.mktemp("redis")
+    with running_redis(folder, password=PASSWORD, tls=make_certificates(folder)) as server:
+        yield server
+
+
+def test_records_and_states_go_over_tls(encrypted: RedisServer):
+    """With a password in which each character of an address's own stands."""
+    stream = FleetStream(encrypted.url, "shop")
+    assert stream.put([b"record"]) == 1
+    assert stream.state().waiting == 1
+    assert server_at(encrypted.url).now_s() > 0
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (lambda url: url.partition("?")[0], "the server's certificate is not trusted"),
+        (lambda url: url.replace("ca.pem", "none.pem"), "No such file"),
+        (lambda url: url.replace("geh", "ger"), "AuthenticationError"),
+        (lambda url: url.replace("/0?", "/99?"), "no database of the address's number"),
+        (lambda url: "redis" + url.partition("?")[0][6:], "ConnectionError"),
+        (lambda url: url.replace("127.0.0.1", "nowhere.invalid"), "ConnectionError: "),
+    ],
+    ids=["authority", "file", "password", "database", "no TLS", "host"],
+)
+def test_what_fails_is_said_without_the_address(
+    encrypted: RedisServer, changed: Callable[[str], str], said: str
+):
+    """Neither host nor password stand in an error, of a stream or of a state."""
+    url = changed(encrypted.url)
+    for failing in (FleetStream(url, "shop").state, RedisServerOfStates(url).now_s):
+        with pytest.raises((StreamError, OSError), match=said) as failed:
+            failing()
+        for part in (PASSWORD, quote(PASSWORD, safe=""), "127.0.0.1", "nowhere", "none.pem"):
+            assert part not in str(failed.value)
