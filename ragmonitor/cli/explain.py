@@ -69,7 +69,8 @@ def _print_service(console: Console, state: ServiceState) -> None:
     _print_lines(console, _judge(state))
     _print_table(console, "Estimates in %, with 95 % intervals", _means(state))
     _print_lines(console, _mean_notes(state))
-    _print_lines(console, _counts(state), title="What they are made of, since the process began")
+    began = "process" if state.value(names.ESTIMATOR_TAKEOVERS) is None else "fleet"
+    _print_lines(console, _counts(state), title=f"What they are made of, since the {began} began")
     if state.sampling is not None:
         lines = _sampling(state.sampling)
         _print_lines(console, lines, title="Sampling and money, now")

@@ -100,7 +100,7 @@ def why_no_numbers(record: Mapping[str, Any]) -> str:
     """
     try:
         told = msgspec.convert(record.get("elsewhere"), Elsewhere | None)
-    except msgspec.ValidationError:  # of a later version
+    except (msgspec.ValidationError, AttributeError):  # of a later version, or no record at all
         return ""
     if told is None:
         return ""
@@ -195,12 +195,19 @@ class Page:
         try:
             return served(self.url + name, token=self._token).decode("utf-8", "replace")
         except InputError as error:
-            if (
-                isinstance(error.__cause__, HTTPError)
-                and error.__cause__.code == HTTPStatus.NOT_FOUND
-            ):
-                numbers(self._state_url)  # which says who has them, where it is somebody else
+            cause = error.__cause__
+            if isinstance(cause, HTTPError) and cause.code == HTTPStatus.NOT_FOUND:
+                self._refuse_without_numbers()
             raise InputError(f"{error}; {_HINT}") from error
+
+    def _refuse_without_numbers(self) -> None:
+        """Raise `InputError` where another process has the numbers, and so the page."""
+        try:
+            reasons = [why_no_numbers(record) for record in fetched(self._state_url)]
+        except InputError:
+            return
+        if reasons and all(reasons):
+            raise InputError(f"{shown(self.url)}: {reasons[0]}")
 
     def json(self, name: str, *members: str) -> dict[str, Any]:
         """Return one file of the page that holds an object with these members.

@@ -37,7 +37,7 @@ _SCORED: Final = "scored"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerCounts:
-    """Counts the answers since the process began by what became of them."""
+    """Counts the answers since the process, or the fleet, began by what became of them."""
 
     answers: int
     scored: int

@@ -34,7 +34,8 @@ def work(options: WorkerOptions) -> int:
         from ragmonitor.fleet.fleet_worker import FleetWorker
 
         worker = FleetWorker(settings, fleet_stream_in(settings), redactor=redactor)
-        say(f"scoring answers of {settings.service!r} beside others; {_served(settings)}")
+        served = _served(settings, has_page=False)
+        say(f"scoring answers of {settings.service!r} beside others; {served}")
     else:
         from ragmonitor.back_half.stream_sender import stream_in
         from ragmonitor.back_half.stream_worker import StreamWorker
@@ -90,7 +91,7 @@ def receive(options: ReceiveOptions) -> int:
     receiver.listen()
     for listener in receiver.listeners:
         say(f"taking spans of {settings.service!r}: {listener.protocol} at {listener.url}")
-    say(_served(settings))
+    say(_served(settings, has_page=settings.stream.url is None))
     receiver.run(stop)
     return FINE
 
@@ -106,13 +107,13 @@ def _begun(settings: Settings) -> threading.Event:
     return stop
 
 
-def _served(settings: Settings) -> str:
-    """Say where /metrics is served, and the page."""
+def _served(settings: Settings, *, has_page: bool = True) -> str:
+    """Say where /metrics is served, and the page, if this process ever has one."""
     server = settings.server
     if not server.enabled:
         return "metrics: not served"
     url = server.metrics_url()
     if not url:
         return "metrics: at any free port of this machine"
-    page = f"; page: {url.removesuffix('metrics')}ragmonitor/" if server.ui else ""
+    page = f"; page: {url.removesuffix('metrics')}ragmonitor/" if server.ui and has_page else ""
     return f"metrics: {url}{page}"

@@ -113,7 +113,8 @@ def fleet(server: RedisServer) -> Iterator[Fleet]:
         work = FleetWorker(settings(ports[0]), stream(server), redactor=Redactor())
         stack.enter_context(running(work))
         put(server, answers(5))
-        until("all are counted", lambda: stream(server).counts().settled == 5)
+        registry = first.term.meters.registry
+        until("all are counted", lambda: total(registry, "ragmonitor_interactions_total") == 5)
         until("the worker has looked", lambda: work.meters.elsewhere.url == urls[1])
         until("so has the other one", lambda: second._standby and second._standby.elsewhere.url)
         yield Fleet(*urls)
@@ -135,6 +136,12 @@ def test_explain_says_how_a_workers_stream_is(fleet: Fleet):
     assert (
         "On the stream: 0 waiting, 0 in hand, 0 buried" in command("explain", fleet.worker).stdout
     )
+
+
+def test_counts_of_an_estimator_are_those_of_its_fleet(fleet: Fleet):
+    """A takeover does not begin them anew, so they are not said to be the process's."""
+    said = command("explain", fleet.estimator).stdout
+    assert "What they are made of, since the fleet began" in said
 
 
 def test_explain_tells_programs_too(fleet: Fleet):
