@@ -116,19 +116,19 @@ class AnswerChecks:
             interaction = sound(interaction)
         outcome: CheckOutcome = "unread"
         try:
-            found = replace(self._judge.read(interaction), min_severity=self._min_severity)
-            bad = found.hallucinated
+            assessment = replace(self._judge.read(interaction), min_severity=self._min_severity)
+            bad = assessment.hallucinated
             outcome = "no_claim" if bad is None else "flagged" if bad else "fine"
         finally:
             with shielded("count"):
                 self._note(of, outcome)
-        return found
+        return assessment
 
 
 def _end_of_whole_sentences(text: str) -> int:
     """Return where the last sentence begins that may go on; 0: it is the first."""
-    found = spans(text)
-    return found[-1][0] if len(found) > 1 else 0
+    sentences = spans(text)
+    return sentences[-1][0] if len(sentences) > 1 else 0
 
 
 async def _pieces(stream: AsyncIterable[str] | Iterable[str]) -> AsyncGenerator[str, None]:

@@ -106,14 +106,14 @@ class JoinedFeedback:
         )
 
 
-def joining_id(given: object) -> str:
+def joining_id(interaction_id: object) -> str:
     """Return the id by which feedback finds its interaction: UUIDs without their dashes.
 
     So an interaction's id, and the run id that LangChain or LangSmith show of it, are the same.
     """
-    if isinstance(given, UUID):
-        return given.hex
-    text = str(given).strip()
+    if isinstance(interaction_id, UUID):
+        return interaction_id.hex
+    text = str(interaction_id).strip()
     return text.replace("-", "").lower() if _UUID.fullmatch(text) else text
 
 

@@ -125,8 +125,10 @@ class Monitor:
             SettingsError: An option is unknown, missing or out of range.
             MissingExtraError: A redaction needs what is not installed.
         """
-        given = {**locals()}  # the keywords
-        options = {name: given[name] for name in Settings.model_fields if name in given} | unknown
+        keywords = {**locals()}  # the keywords
+        options = {
+            name: keywords[name] for name in Settings.model_fields if name in keywords
+        } | unknown
         # What works behind the request path is loaded for a monitor, not for an import.
         from ragmonitor.answer_checks import AnswerChecks
         from ragmonitor.back_half import back_half_of

@@ -68,15 +68,15 @@ class Prices:
 
     def _price(self, model: str, provider: str) -> Price | None:
         """Look up a price, and remember it: this is asked of every model call."""
-        found = self._found(model, provider) if model else None
+        price = self._found(model, provider) if model else None
         if len(self._prices) < MAX_PRICES:
-            self._prices[model, provider] = found
-        return found
+            self._prices[model, provider] = price
+        return price
 
     def _found(self, model: str, provider: str) -> Price | None:
         names = (model, f"{provider}/{model}")
-        given = next((self._given[name] for name in names if name in self._given), None)
-        return given or litellm_price(model) or litellm_price(names[1])
+        own = next((self._given[name] for name in names if name in self._given), None)
+        return own or litellm_price(model) or litellm_price(names[1])
 
 
 @lru_cache(maxsize=1_000)

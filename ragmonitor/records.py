@@ -660,9 +660,9 @@ class Report:
     @property
     def unsupported(self) -> tuple[SentenceVerdict, ...]:
         """The sentences that the chunks lack or contradict; empty too if nobody read them."""
-        found = self.assessment.sentences if self.assessment is not None else None
+        verdicts = self.assessment.sentences if self.assessment is not None else None
         bad = (Verdict.ABSENT, Verdict.CONTRADICTED)
-        return tuple(each for each in found or () if each.verdict in bad)
+        return tuple(each for each in verdicts or () if each.verdict in bad)
 
     def __str__(self) -> str:
         """Say it for people: the scores, and each sentence that the chunks do not support."""
@@ -1022,20 +1022,22 @@ class AlarmEvent:
         before it. Of a raised alarm the whole interval has to be beyond the objective, of a
         cleared one the mean within.
         """
-        found = self.estimate
-        if found is None:
+        current = self.estimate
+        if current is None:
             return None
         if self.raised:
             beyond = (
-                found.upper < self.objective
+                current.upper < self.objective
                 if self.higher_is_better
-                else found.lower > self.objective
+                else current.lower > self.objective
             )
-            return found if beyond else None
+            return current if beyond else None
         within = (
-            found.mean >= self.objective if self.higher_is_better else found.mean <= self.objective
+            current.mean >= self.objective
+            if self.higher_is_better
+            else current.mean <= self.objective
         )
-        return found if within else None
+        return current if within else None
 
     @property
     def bound(self) -> str:
@@ -1050,19 +1052,19 @@ class AlarmEvent:
 
     def __str__(self) -> str:
         """Say it in one line, for a log."""
-        what = {
+        subject = {
             "quality": "the answers got worse",
             "input": "what comes in has changed",
             "judge": "the judge has changed, not the answers",
         }[self.kind]
         if self.signal.startswith("calibration"):
-            what = (
+            subject = (
                 "verdicts on the riskiest fifth are off what the built-in score predicts: the "
                 "answers, the score or the judge may be why"
             )
         sentence = f"alarm {'raised' if self.raised else 'cleared'}: {self.signal}"
         if self.raised:
-            sentence += f" ({what})"
+            sentence += f" ({subject})"
         if self.span is not None:
             sentence += f"; {self.span}"
         if self.raised:

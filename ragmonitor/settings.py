@@ -1195,10 +1195,10 @@ VARIABLES: frozenset[str] = frozenset(
 
 def sources() -> dict[OptionPath, str]:
     """Return where the options that are set come from: `variable` or `file`."""
-    found: dict[OptionPath, str] = {}
+    by_option: dict[OptionPath, str] = {}
     for name, source in (("file", _from_file()), ("variable", _from_variables())):
-        found |= dict.fromkeys(_paths(source), name)
-    return found
+        by_option |= dict.fromkeys(_paths(source), name)
+    return by_option
 
 
 # --- the sources ---------------------------------------------------------------------------------

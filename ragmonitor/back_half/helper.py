@@ -51,15 +51,15 @@ class _LogHandler(logging.Handler):
         waiting_logs.append((record.levelno, self.format(record)))
 
 
-def main(told: Connection) -> None:
+def main(connections: Connection) -> None:
     """Be the helper process of one application's process, from its start to its end.
 
     Args:
-        told: Connections of monitors come this way; the process ends with it.
+        connections: Connections of monitors come this way; the process ends with it.
     """
     _begin()
     sessions: list[threading.Thread] = []
-    control = socket.socket(fileno=told.fileno())
+    control = socket.socket(fileno=connections.fileno())
     try:
         while True:
             taken, descriptors, *_ = socket.recv_fds(control, 1, 1)

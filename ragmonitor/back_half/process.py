@@ -37,8 +37,9 @@ from ragmonitor.back_half.setup import (
     without_objects,
 )
 from ragmonitor.back_half.shared_helper import SharedHelper, UnsharableError
-from ragmonitor.back_half.summed_series import HelperScrape, with_counters
+from ragmonitor.back_half.summed_series import with_counters
 from ragmonitor.export.processes import VARIABLE as SHARED_FOLDER
+from ragmonitor.export.prometheus import Scrape
 from ragmonitor.feedback import Feedback
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import contained, logger, record_problem, shielded
@@ -125,7 +126,7 @@ class ProcessBackHalf:
         self._traces = traces_of(self._settings)
         self.registry = CollectorRegistry()
         """Every series, to be mounted in an application's own metrics endpoint."""
-        self.registry.register(HelperScrape(self._families))
+        self.registry.register(Scrape(self._families))
         self._at_end: tuple[list[Metric], Report | None] = [], None
         """After the end: every series, and the newest report."""
         self._late: LocalBackHalf | None = None
@@ -569,10 +570,10 @@ class ProcessBackHalf:
             local.worker.ledger.take_over(*self._noted())
             return self._poll()
 
-        given = self._given
+        settings = self._given
         if self._waits_for_none:  # nobody will scrape what is about to end
-            given = given.model_copy(update={"server": ServerSettings(enabled=False)})
-        local = LocalBackHalf(given, redactor=self._redactor, poll=poll)
+            settings = settings.model_copy(update={"server": ServerSettings(enabled=False)})
+        local = LocalBackHalf(settings, redactor=self._redactor, poll=poll)
         self.registry = local.registry
         with self._changing:
             if self._closed:  # whoever closes has waited long enough, and counts what waits
@@ -752,9 +753,9 @@ class ProcessBackHalf:
         self.alarms, self.metrics_url, self.ui_url = alarms, metrics_url, ui_url
         self._destination = destination
 
-    def _export(self, number: int, method: str, what: object) -> None:
+    def _export(self, number: int, method: str, news: object) -> None:
         with contained("export"):
-            getattr(self._exporters[number], method)(what)
+            getattr(self._exporters[number], method)(news)
 
     def _lost_scores(self, reason: str, n: int) -> None:
         for _ in range(n):

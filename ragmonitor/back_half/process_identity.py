@@ -49,9 +49,9 @@ def leader() -> ProcessIdentity | None:
     """
     parent = os.getppid()
     if _runs_the_same(parent):
-        found = ProcessIdentity.of(parent)
-        if found is not None and os.getppid() == parent:
-            return found
+        identity = ProcessIdentity.of(parent)
+        if identity is not None and os.getppid() == parent:
+            return identity
     return ProcessIdentity.of(os.getpid())
 
 
@@ -73,8 +73,8 @@ def _runs_the_same(parent: int) -> bool:
 def peer_of(one: socket.socket) -> tuple[int, int]:
     """Return the process id and the user of the other end of a Unix socket."""
     form = "3i"
-    found = one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(form))
-    pid, user, _ = struct.unpack(form, found)
+    credentials = one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(form))
+    pid, user, _ = struct.unpack(form, credentials)
     return pid, user
 
 

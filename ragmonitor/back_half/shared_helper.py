@@ -226,10 +226,10 @@ def _launched(
     except FileNotFoundError as error:  # which here is no folder that was taken away
         raise OSError(f"the interpreter is gone: {error}") from error
     # Nothing that is imported while it is read: the path that it is imported from comes with it.
-    told = pickle.dumps((sys.path, (os.fspath(folder), (parent.pid, parent.started), GRACE_S)))
+    arguments = pickle.dumps((sys.path, (os.fspath(folder), (parent.pid, parent.started), GRACE_S)))
     assert process.stdin is not None  # noqa: S101 - it is a pipe
     with suppress(OSError), process.stdin as pipe:
-        pipe.write(told)
+        pipe.write(arguments)
     return process
 
 
@@ -268,9 +268,9 @@ def _or_unsharable(*others: type[OSError]) -> Iterator[None]:
 def _make_private(folder: Path) -> None:
     """Make a folder if there is none; raise `OSError` unless it is this user's alone."""
     folder.mkdir(0o700, exist_ok=True)
-    found = folder.lstat()
-    is_private = found.st_uid == os.geteuid() and not found.st_mode & 0o077
-    if not stat.S_ISDIR(found.st_mode) or not is_private:
+    status = folder.lstat()
+    is_private = status.st_uid == os.geteuid() and not status.st_mode & 0o077
+    if not stat.S_ISDIR(status.st_mode) or not is_private:
         raise PermissionError(f"{folder} is not private to this user")
 
 

@@ -310,8 +310,8 @@ class StreamBackHalf(WorksInSteps):
         with contained("capture"), self._step:
             try:
                 if isinstance(finished, Feedback):
-                    told = replace(finished, comment=self._redactor.text(finished.comment))
-                    return finished, encode_feedback(told, compressed=True)
+                    redacted = replace(finished, comment=self._redactor.text(finished.comment))
+                    return finished, encode_feedback(redacted, compressed=True)
                 interaction = finished.interaction()
                 if interaction is None:
                     return None

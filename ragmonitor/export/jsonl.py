@@ -260,8 +260,8 @@ class JsonLines:
             return None
 
 
-def _state(found: os.stat_result) -> tuple[int, int, int]:
-    return found.st_dev, found.st_ino, found.st_size
+def _state(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_dev, status.st_ino, status.st_size
 
 
 def _ends_torn(file: int, path: Path) -> bool:

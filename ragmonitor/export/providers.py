@@ -389,13 +389,13 @@ class _Deliveries:
                 self._waiting = max(0, self._waiting - len(batch))
         return result
 
-    def _failed(self, n: int, said: str) -> None:
+    def _failed(self, n: int, message: str) -> None:
         with self._lock:
             n = min(n, self._waiting)  # at the end they are given up, and counted, before
         if n:
             with shielded("export"):
                 self._lost("otlp_failed", n)
-                first_line = said.partition("\n")[0][:200]
+                first_line = message.partition("\n")[0][:200]
                 record_problem(
                     "export",
                     f"OTLP: what is sent does not arrive ({first_line}); spans and events are lost "

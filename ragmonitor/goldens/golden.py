@@ -156,15 +156,15 @@ def read_goldens(path: str | os.PathLike[str]) -> list[Golden]:
         raise GoldensError(f"{name}: {NO_UTF_8}") from error
     except OSError as error:
         raise GoldensError(f"{name} cannot be read: {error}") from error
-    found: dict[str, Golden] = {}
+    by_id: dict[str, Golden] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         golden = _read_line(line, f"{name}, line {number}")
-        if golden.id in found:
+        if golden.id in by_id:
             raise GoldensError(f"{name}, line {number}: the id {golden.id!r} is there already")
-        found[golden.id] = golden
-    return list(found.values())
+        by_id[golden.id] = golden
+    return list(by_id.values())
 
 
 def _read_line(line: str, where: str) -> Golden:

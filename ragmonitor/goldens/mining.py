@@ -78,19 +78,19 @@ class TrafficAnswer:
         Args:
             novelty: Distance to the nearest other question.
         """
-        found: dict[MineReason, float] = {}
+        by_reason: dict[MineReason, float] = {}
         if self.badness >= BAD_FROM:
-            found[MineReason.WORST] = self.badness
+            by_reason[MineReason.WORST] = self.badness
         spread = max(self.verdicts.values(), default=0) - min(self.verdicts.values(), default=0)
         if spread >= BAD_FROM:
-            found[MineReason.DISAGREEMENT] = spread
+            by_reason[MineReason.DISAGREEMENT] = spread
         if novelty >= NOVEL_FROM:
-            found[MineReason.NOVEL] = novelty
+            by_reason[MineReason.NOVEL] = novelty
         if self.is_unanswered:
-            found[MineReason.UNANSWERED] = 1.0
+            by_reason[MineReason.UNANSWERED] = 1.0
         if self.feedback is not None and self.feedback < BAD_FROM:
-            found[MineReason.THUMBS_DOWN] = 1.0 - self.feedback
-        return found
+            by_reason[MineReason.THUMBS_DOWN] = 1.0 - self.feedback
+        return by_reason
 
 
 @dataclass(slots=True, kw_only=True)
@@ -203,9 +203,9 @@ def _badness(scores: Mapping[str, Any], risk: object) -> float | None:
     return bad * (1.0 + risk) / 2 if isinstance(risk, int | float) else bad
 
 
-def _take_feedback(traffic: Traffic, answer: TrafficAnswer, said: Mapping[str, Any]) -> None:
+def _take_feedback(traffic: Traffic, answer: TrafficAnswer, entry: Mapping[str, Any]) -> None:
     traffic.has_feedback = True
-    score = said.get("score")
+    score = entry.get("score")
     if isinstance(score, int | float) and 0 <= score <= 1:
         answer.feedback = min(float(score), 1.0 if answer.feedback is None else answer.feedback)
 

@@ -81,8 +81,8 @@ class ReleaseComparison:
 
     def of(self, *changes: Change) -> list[QuestionChange]:
         """Return the questions that changed so, the largest drop first."""
-        found = [each for each in self.questions if each.change in changes]
-        return sorted(found, key=lambda each: each.now - each.before)
+        changed = [each for each in self.questions if each.change in changes]
+        return sorted(changed, key=lambda each: each.now - each.before)
 
     @property
     def is_seen_worse(self) -> bool:
@@ -151,15 +151,15 @@ def _has(golden: ScoredGolden, signal: str) -> bool:
 
 def _values(golden: ScoredGolden, signal: str) -> list[float]:
     """Return the scores of its answers, turned so that higher is better; 0 where there is none."""
-    found = []
+    values = []
     for answer in golden.answers:
         name = next((each for each in _names(signal) if each in answer.scores), None)
         if answer.error:
-            found.append(0.0)
+            values.append(0.0)
         elif name is not None:
             score = answer.scores[name]
-            found.append(1 - score if table.lower_is_better(name) else score)
-    return found
+            values.append(1 - score if table.lower_is_better(name) else score)
+    return values
 
 
 def _question(before: ScoredGolden, now: ScoredGolden, signal: str) -> QuestionChange | None:
@@ -225,12 +225,12 @@ def _slices(questions: Iterable[QuestionChange]) -> list[SliceDifference]:
         total += 1
         for name, value in each.golden.slices.items():
             parts.setdefault(f"{name}={value}", []).append((each.before, each.now))
-    found = [
+    worse = [
         SliceDifference(name=name, difference=difference)
         for name, pairs in parts.items()
         if MIN_SLICE <= len(pairs) < total and (difference := paired_difference(pairs)) is not None
     ]
-    return sorted(found, key=lambda each: each.difference.difference)
+    return sorted(worse, key=lambda each: each.difference.difference)
 
 
 def _others(
@@ -239,7 +239,7 @@ def _others(
     names = dict.fromkeys(
         name for _, now in pairs for answer in now.answers for name in answer.scores
     )
-    found = {}
+    others = {}
     for name in names:
         if name == signal:
             continue
@@ -251,8 +251,8 @@ def _others(
         ]
         difference = paired_difference(means)
         if difference is not None:
-            found[name] = difference
-    return found
+            others[name] = difference
+    return others
 
 
 def _mean(golden: ScoredGolden, name: str) -> float | None:

@@ -95,10 +95,10 @@ def load_model(
 def onnx_file(name: str) -> Path | None:
     """Return the model file for ONNX Runtime in a folder; None: it has none, or is no folder."""
     for folder in (Path(name), Path(name, "onnx")):
-        found = sorted(folder.glob("*.onnx"))
+        files = sorted(folder.glob("*.onnx"))
         plain = folder / "model.onnx"  # others are quantised or optimised for some processor
-        if found:
-            return plain if plain in found else found[0]
+        if files:
+            return plain if plain in files else files[0]
     return None
 
 

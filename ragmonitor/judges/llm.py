@@ -454,9 +454,9 @@ class LlmJudge:
                 cause=Cause.JUDGE_ERROR,
             )
 
-    def _too_long(self, what: str) -> JudgeError:
+    def _too_long(self, subject: str) -> JudgeError:
         return self._error(
-            f"{what} exceeds the {self._max_calls} calls of {self._tokens_per_call} tokens that "
+            f"{subject} exceeds the {self._max_calls} calls of {self._tokens_per_call} tokens that "
             "a reading may take",
             cause=Cause.EVIDENCE_TOO_LONG,
         )

@@ -145,9 +145,9 @@ def _expect_clean(text: str) -> None:
     Raises:
         _FoundError: With the secrets that were found.
     """
-    found = secrets_in(text)
-    if found:
-        raise _FoundError(found)
+    secrets = secrets_in(text)
+    if secrets:
+        raise _FoundError(secrets)
 
 
 def _secrets_in(text: str) -> Sequence[Detection]:
@@ -157,8 +157,8 @@ def _secrets_in(text: str) -> Sequence[Detection]:
     try:
         _expect_clean(text)
     except _FoundError as error:
-        found: Sequence[Detection] = error.args[0]
-        return found
+        secrets: Sequence[Detection] = error.args[0]
+        return secrets
     return ()
 
 

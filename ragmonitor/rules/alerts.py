@@ -580,9 +580,9 @@ def judging(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
     )
 
 
-def _day(what: str) -> str:
-    series = f'{names.HALLUCINATION_RATE}_{what}{{service=%q,judge=%q,window="24h"}}'
-    pick = "max" if what == "upper" else "min"
+def _day(expression: str) -> str:
+    series = f'{names.HALLUCINATION_RATE}_{expression}{{service=%q,judge=%q,window="24h"}}'
+    pick = "max" if expression == "upper" else "min"
     return percentage(f"{pick}({series})")
 
 

@@ -340,22 +340,22 @@ class Budget:
             self._write()
         self._pass_time()
 
-    def _take_over(self, told: Mapping[str, Any]) -> None:
+    def _take_over(self, saved: Mapping[str, Any]) -> None:
         now = self._clock()
-        at = min(_number(told["at"]), now)  # of the future: a clock was put back
+        at = min(_number(saved["at"]), now)  # of the future: a clock was put back
         levels = {
             # Overdrawn by more than a whole limit it would be for good.
-            bucket.name: max(_number(told["buckets"][bucket.name]["level"]), -bucket.limit)
+            bucket.name: max(_number(saved["buckets"][bucket.name]["level"]), -bucket.limit)
             for bucket in self._buckets
-            if bucket.name in told["buckets"]
+            if bucket.name in saved["buckets"]
         }
         most = max(bucket.capacity for bucket in self._buckets)
-        if len(told["held"]) > MAX_HOLDERS:
-            raise ValueError(f"{len(told['held'])} processes hold something of it")
+        if len(saved["held"]) > MAX_HOLDERS:
+            raise ValueError(f"{len(saved['held'])} processes hold something of it")
         held = {
             # What others hold is kept free for them; less than nothing would be room for more.
             str(process): (min(max(0.0, _number(amount)), most), _until(until, now))
-            for process, (amount, until) in told["held"].items()
+            for process, (amount, until) in saved["held"].items()
             if process != self._me
         }
         # Only now that all of it was read: half of a broken file is nothing.
@@ -388,12 +388,12 @@ def _number(value: Any) -> float:
     if isinstance(value, (bool, str)):
         raise TypeError(f"{value!r} is no amount")
     try:
-        found = float(value)
+        number = float(value)
     except OverflowError as error:  # of an integer that a float cannot hold
         raise ValueError("an amount is too large") from error
-    if not -1e15 < found < 1e15:
-        raise ValueError(f"{found} is no amount")
-    return found
+    if not -1e15 < number < 1e15:
+        raise ValueError(f"{number} is no amount")
+    return number
 
 
 def spent_in(unit: Unit, usage: JudgeUsage) -> float:

@@ -67,12 +67,12 @@ class Floors:
         """
         if not self._suspect_per_s:
             return
-        found = {each: kept for each, kept in self._suspects.items() if kept[0] > now}
+        suspects = {each: kept for each, kept in self._suspects.items() if kept[0] > now}
         for each in values[:MAX_SUSPECTS]:
-            until, arrivals = found.pop(each, (now, Arrivals(HALF_LIFE_S)))
-            found[each] = max(until, now + for_s), arrivals
+            until, arrivals = suspects.pop(each, (now, Arrivals(HALF_LIFE_S)))
+            suspects[each] = max(until, now + for_s), arrivals
         # Replaced at once: draws of another thread go over it.
-        self._suspects = dict(list(found.items())[-MAX_SUSPECTS:])
+        self._suspects = dict(list(suspects.items())[-MAX_SUSPECTS:])
 
     def of(
         self, interaction: Interaction, now: float, *, bearable_per_s: float

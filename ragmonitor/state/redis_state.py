@@ -112,8 +112,8 @@ class RedisServer:
 
     def get(self, key: str) -> bytes | None:
         """Return what a key holds; None: nothing. Raises `StateUnavailableError`."""
-        found: bytes | None = self._call("get", key)
-        return found
+        value: bytes | None = self._call("get", key)
+        return value
 
     def rename(self, key: str, to: str) -> None:
         """Call what a key holds otherwise. Raises `StateUnavailableError`."""
@@ -138,9 +138,9 @@ class RedisServer:
             raise StateUnavailableError(errno.EIO, self._why) from None
 
 
-def key_of(what: str, service: str) -> str:
+def key_of(name: str, service: str) -> str:
     """Return the key of one thing of a service: in one slot of a cluster with its others."""
-    return f"ragmonitor:{{{service}}}:state:{what}"
+    return f"ragmonitor:{{{service}}}:state:{name}"
 
 
 @cache

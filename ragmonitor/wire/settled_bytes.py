@@ -111,8 +111,8 @@ def encode_decided(decided: Decided) -> bytes:
 
 def decode_decided(data: bytes) -> Decided:
     """Return the decision of these bytes. Raises as `decode`."""
-    found: Decided = decoded(b"d", data, Decided)
-    return found
+    decided: Decided = decoded(b"d", data, Decided)
+    return decided
 
 
 def encode_alarms(events: Sequence[AlarmEvent]) -> bytes:
@@ -123,8 +123,8 @@ def encode_alarms(events: Sequence[AlarmEvent]) -> bytes:
 
 def decode_alarms(data: bytes) -> list[AlarmEvent]:
     """Return the alarms of these bytes. Raises as `decode`."""
-    found: list[AlarmEvent] = decoded(b"a", data, list[AlarmEvent])
-    return found
+    events: list[AlarmEvent] = decoded(b"a", data, list[AlarmEvent])
+    return events
 
 
 @cache

@@ -220,7 +220,7 @@ def _extract(call: Call, *, is_redacted: bool) -> Extraction:
 
 
 def _messages(call: Call) -> list[Mapping[str, Any]]:
-    return [found for m in call.messages if (found := _mapping(m)) is not None]
+    return [message for m in call.messages if (message := _mapping(m)) is not None]
 
 
 def metadata_of(params: Mapping[str, Any]) -> list[Any]:
