@@ -16,7 +16,7 @@ from ragmonitor.judges.sentences import spans
 from ragmonitor.records import Assessment, Interaction, SentenceVerdict, Severity
 
 CheckOutcome = Literal["fine", "flagged", "no_claim", "unread"]
-"""What a check came to: `flagged` where a finding counts, `no_claim` where nothing is asserted,
+"""The outcome of a check: `flagged` where a finding counts, `no_claim` where nothing is asserted,
 `unread` where the texts are too long to be read."""
 
 MAX_HELD: Final = 4_000
@@ -30,7 +30,7 @@ class GuardedPiece:
     """A piece of a stream that was judged before it is shown: a sentence, with what follows it."""
 
     text: str
-    """As it came: the texts of all pieces together are the stream."""
+    """The text as it came: the texts of all pieces together are the stream."""
     sentences: tuple[SentenceVerdict, ...] = ()
     """The verdicts on its sentences; offsets are those in `text`. Empty: it could not be read."""
     findings: tuple[SentenceVerdict, ...] = ()

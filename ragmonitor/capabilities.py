@@ -66,7 +66,7 @@ class CapableJudge:
 
     @property
     def identity(self) -> JudgeIdentity:
-        """Who judges."""
+        """The name, version and kind of the judge."""
         identity: JudgeIdentity = self._judge.identity
         return identity
 

@@ -1,4 +1,4 @@
-"""What people say of an answer: one piece of feedback, checked where it comes in."""
+"""Checks people's feedback on an answer where it comes in."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ragmonitor.records import (
 )
 
 PEOPLE: Final = JudgeIdentity(name="people", version="1", kind="HUMAN")
-"""Who judges, in scores that are made of feedback."""
+"""The judge in scores that are made of feedback."""
 MAX_ID_CHARACTERS: Final = 200
 MAX_COMMENT_CHARACTERS: Final = 4_000
-"""What is longer is cut."""
+"""A longer comment is cut."""
 _KIND: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _LABEL: Final = re.compile(r"[\w .:/+-]{1,40}")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -34,10 +34,10 @@ _BAD: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feedback:
-    """What one person said of one answer."""
+    """A person's feedback on one answer."""
 
     interaction_id: str
-    """As `joining_id` returns it."""
+    """The id as `joining_id` returns it."""
     score: float | None
     """0 (bad) to 1 (good); None: a label that says neither."""
     label: str = ""

@@ -502,7 +502,7 @@ class Monitor:
 
     @property
     def open_runs(self) -> int:
-        """How many framework runs are under way, or were left open and will age out."""
+        """The number of framework runs that are under way, or were left open and will age out."""
         return sum(len(source) for source in self._sources())
 
     def last(self, timeout_s: float = 10.0) -> Report | None:

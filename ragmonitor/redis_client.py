@@ -9,7 +9,7 @@ from ragmonitor.errors import MissingExtraError, SettingsError
 
 SCHEMES: Final = ("redis", "rediss", "unix")
 TIMEOUT_S: Final = 2.0
-"""Of one command, and of connecting."""
+"""The limit of one command, and of connecting."""
 
 Errors = tuple[type[Exception], ...]
 

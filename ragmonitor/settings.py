@@ -47,7 +47,7 @@ _UNITS: Final = {
     "_share": "share",
     "port": "port",
 }
-"""By the end of an option's name."""
+"""The units by the end of an option's name."""
 
 OptionPath = tuple[str, ...]
 """Where an option stands: `("service",)` or `("judge", "timeout_s")`."""
@@ -147,7 +147,7 @@ class Group(BaseModel):
 
 
 class JudgeSettings(Group):
-    """Who scores a sample of the answers, and how."""
+    """The judges: who scores a sample of the answers, and how."""
 
     place = "judge"
     short = "model"
@@ -357,7 +357,7 @@ BudgetUnit = Literal["usd", "tokens", "calls"]
 
 
 class Budget(Group):
-    """What all judges together may spend: in dollars, tokens or calls, per day, hour or both."""
+    """The limit of all judges together: in dollars, tokens or calls, per day, hour or both."""
 
     place = "budget"
 
@@ -456,7 +456,7 @@ class Budget(Group):
 
 
 class SamplingSettings(Group):
-    """Which answers the judge scores."""
+    """The choice of the answers that the judge scores."""
 
     place = "sample"
     short = "rate"
@@ -513,7 +513,7 @@ class SamplingSettings(Group):
 
 
 class ContentSettings(Group):
-    """What is replaced in texts, and which of them may leave in traces and files."""
+    """Texts: what is replaced in them, and which may leave in traces and files."""
 
     place = "content"
     short = "policy"
@@ -567,7 +567,7 @@ class ContentSettings(Group):
 
 
 class CaptureSettings(Group):
-    """What counts as an interaction, and how much of it may be open at once."""
+    """Capture: what counts as an interaction, and how much of it may be open at once."""
 
     place = "capture"
 
@@ -622,7 +622,7 @@ def _at_spaces(value: Any) -> Any:
 
 
 class AlarmSettings(Group):
-    """Which signals may raise an alarm, how often by mistake, and who is told."""
+    """Alarms: which signals may raise one, how often by mistake, and who is told."""
 
     place = "alarms"
     short = "signals"
@@ -687,7 +687,7 @@ class AlarmSettings(Group):
 
 
 class EstimationSettings(Group):
-    """What is estimated beside the means of the whole traffic."""
+    """The estimates beside the means of the whole traffic."""
 
     place = "estimation"
 
@@ -752,7 +752,7 @@ class EstimationSettings(Group):
 
 
 class StreamSettings(Group):
-    """Where records go to be scored by a worker elsewhere."""
+    """The stream on which records go to be scored by a worker elsewhere."""
 
     place = "stream"
     short = "url"
@@ -781,7 +781,7 @@ class StreamSettings(Group):
 
 
 class ReceiveSettings(Group):
-    """Where `ragmonitor receive` takes spans, and how long it waits for the rest of a trace."""
+    """The addresses at which `ragmonitor receive` takes spans, and its patience with a trace."""
 
     place = "receive"
 
@@ -981,7 +981,7 @@ class ServerSettings(Group):
 
 
 class ExportSettings(Group):
-    """How traces are emitted."""
+    """The way in which traces are emitted."""
 
     place = "export"
 
@@ -1155,7 +1155,7 @@ class Option:
 
     @property
     def unit(self) -> str:
-        """Of a number: the one that is given, or that ends its name; empty: it is none."""
+        """The unit of a number: the one that is given, or that ends its name; empty: it is none."""
         extra = self.field.json_schema_extra
         stated = str(extra["unit"]) if isinstance(extra, dict) else ""
         ends = (unit for end, unit in _UNITS.items() if self.path[-1].endswith(end))

@@ -220,42 +220,34 @@ def check_story(story: Story, run: Callable[[Story, Monitor], None]) -> None:
     interactions = [*exporter.interactions()]
     if len(interactions) != 1:
         raise AssertionError(f"{story}: {len(interactions)} interactions instead of one")
-    (interaction,) = interactions
+    (record,) = interactions
     context = caller.get_span_context()
     wrong = [
         f"{subject}: {was!r} instead of {expected!r}"
         for subject, was, expected in (
-            ("query", interaction.query, story.query),
-            ("chunks", *_chunks_of(interaction, story)),
-            ("not shown", interaction.not_shown, ()),
-            ("answer", interaction.answer, story.seen),
-            ("status", interaction.status, story.status),
-            ("error", interaction.error, f"RuntimeError: {story.failure}" if story.fails else ""),
-            (
-                "usage",
-                interaction.usage,
-                story.usage if story.status == "ok" else interaction.usage,
-            ),
-            ("retrievals", len(interaction.retrievals), 1),
-            ("model calls", len(interaction.generations), 0 if story.fails == "retriever" else 1),
-            ("prompt shows the chunks", _prompts_show(interaction), True),
+            ("query", record.query, story.query),
+            ("chunks", *_chunks_of(record, story)),
+            ("not shown", record.not_shown, ()),
+            ("answer", record.answer, story.seen),
+            ("status", record.status, story.status),
+            ("error", record.error, f"RuntimeError: {story.failure}" if story.fails else ""),
+            ("usage", record.usage, story.usage if story.status == "ok" else record.usage),
+            ("retrievals", len(record.retrievals), 1),
+            ("model calls", len(record.generations), 0 if story.fails == "retriever" else 1),
+            ("prompt shows the chunks", _prompts_show(record), True),
             (
                 "caller's trace",
-                interaction.caller and interaction.caller.trace_id,
+                record.caller and record.caller.trace_id,
                 f"{context.trace_id:032x}",
             ),
-            (
-                "caller's span",
-                interaction.caller and interaction.caller.span_id,
-                f"{context.span_id:016x}",
-            ),
-            ("capture_incomplete", interaction.capture_incomplete, False),
+            ("caller's span", record.caller and record.caller.span_id, f"{context.span_id:016x}"),
+            ("capture_incomplete", record.capture_incomplete, False),
             (
                 "times in order",
-                began_ns <= interaction.started_ns <= interaction.ended_ns <= time.time_ns(),
+                began_ns <= record.started_ns <= record.ended_ns <= time.time_ns(),
                 True,
             ),
-            ("first token in time", _has_first_token(interaction, story), story.streamed),
+            ("first token in time", _has_first_token(record, story), story.streamed),
             ("runs left open", left_open, 0),
         )
         if was != expected

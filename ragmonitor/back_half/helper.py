@@ -136,12 +136,12 @@ def _accept(listening: socket.socket, common: _Common) -> None:
 
 
 class _Common:
-    """What all workers share: a back half for each of their monitors; and their sessions."""
+    """Holds what all workers share: a back half for each of their monitors, and their sessions."""
 
     def __init__(self, grace_s: float) -> None:
         self._grace_s = grace_s
         self._works: dict[str, ServedBackHalf] = {}
-        """By the hash of the settings."""
+        """Back halves by the hash of their settings."""
         self._building = threading.Lock()
         self._sessions: list[_Session] = []
 

@@ -136,4 +136,4 @@ class HelperProcess:
 
 
 HELPER: Final = HelperProcess()
-"""Of this process."""
+"""The helper of this process."""

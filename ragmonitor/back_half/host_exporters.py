@@ -19,7 +19,7 @@ class HostConnection(Protocol):
     has_provider: bool
     """Whether the application has a tracer provider of its own."""
     newest: NewestReports
-    """Of its own answers."""
+    """The newest reports on its own answers."""
 
     def tell(self, name: str, *args: object) -> bool:
         """Send a message; return whether it will arrive, or none is needed."""

@@ -74,7 +74,7 @@ class LocalBackHalf:
         self.queue = MemoryQueue(settings.capture.queue_size) if queue is None else queue
         """Where finished interactions wait."""
         self.meters = meters_of(settings, view, self.feedback)
-        """What people scrape."""
+        """The series that people scrape."""
         self.traces = traces_of(settings, self._lose) if traces is None else traces
         """Emits each interaction's trace."""
         self.estimates = estimates_of(settings, reader or builtin, judging)

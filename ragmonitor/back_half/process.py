@@ -82,7 +82,8 @@ MAX_PAUSE_S = 60.0
 MAX_FAILED_STARTS = 3
 """Helpers that never got ready, in a row; then the work stays on a thread."""
 SHORT_S = 0.3
-"""Of the time for closing, kept for the helper's end; and as much goes to what is sent before."""
+"""The share of the time for closing that is kept for the helper's end; and as much goes to what is
+sent before."""
 
 _monitors = itertools.count()
 
@@ -132,7 +133,7 @@ class ProcessBackHalf:
         self._late: LocalBackHalf | None = None
         """Counts what was refused before the first helper, or after the end; it never works."""
         self._local: LocalBackHalf | None = None
-        """What works in this process after all."""
+        """The back half that works in this process after all."""
         self._queue = MemoryQueue(settings.capture.queue_size)
         self._dropped: Notes[str] = Notes()
         self._checks: Notes[tuple[str, str]] = Notes()

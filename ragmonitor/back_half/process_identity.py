@@ -1,4 +1,4 @@
-"""Which process is meant: an id alone is given again to another one. Linux only."""
+"""Tells processes apart: an id alone is given again to another one. Linux only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _STARTED = 19
-"""Of the fields of /proc/PID/stat after the name, counted from 0; see proc(5)."""
+"""The place of the start among the fields of /proc/PID/stat after the name, from 0; see proc(5)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,17 +35,17 @@ from ragmonitor.guard import shielded
 LOCK: Final = "lock"
 SOCKET: Final = "socket"
 GRACE_S = 30.0
-"""How long a helper waits for another worker once the last is gone, while their parent lives: all
-may be replaced at once, and take seconds to start."""
+"""The time for which a helper waits for another worker once the last is gone, while their parent
+lives: all may be replaced at once, and take seconds to start."""
 ANSWER_S: Final = 60.0
 """A helper that does not answer by then is given up."""
 BACKLOG: Final = 128
 MAX_PATH_BYTES: Final = 107
-"""Of the name of a Unix socket; the system's own limit."""
+"""The length of a Unix socket's name; the system's own limit."""
 FRESH_S: Final = 3_600.0
 """Programs that tidy up folders for temporary files remove what is some days old."""
 _NO_ROOM: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Of this process, for now."""
+"""Errors that say that this process has no room, for now."""
 _LOOK_S = 0.05
 
 # As in `helper_process`; the first process ends at once, so that the helper is nobody's child: no
@@ -77,7 +77,7 @@ class SharedHelper:
             more: What else is to be equal where monitors are counted as one.
         """
         self.key = _hash((settings, more))
-        """Of the settings."""
+        """The hash of the settings."""
         environment = dict(os.environ)
         path, folder = tuple(sys.path), ""
         with suppress(FileNotFoundError):  # an older release's, which was removed

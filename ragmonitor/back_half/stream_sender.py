@@ -45,7 +45,7 @@ REFRESH_S: Final = 2.0
 MAX_FEEDBACK: Final = 10_000
 """Pieces of feedback that wait at most, as in a process that scores by itself."""
 STOP_SHARE: Final = 0.25
-"""Of the time for closing, what is left for the thread's end."""
+"""The share of the time for closing that is left for the thread's end."""
 
 
 @dataclass(frozen=True, slots=True)

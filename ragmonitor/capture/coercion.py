@@ -185,7 +185,7 @@ class RecordReader:
         """A text was missing, or could not be read."""
         self._metadata = _Metadata()
         self._known: dict[int, tuple[Any, dict[str, Any]]] = {}
-        """By id: metadata that was read before, since chunks stand in a record twice, with the
+        """Metadata that was read before, by id, since chunks stand in a record twice, with the
         original, which keeps its id from being used again."""
 
     def text(self, value: Any) -> str:
@@ -457,7 +457,7 @@ def member_of(holder: Any, name: str) -> Any:
 
 MAX_FINISH_REASON: Final = 100
 _FINISH_REASONS: Final = ("finish_reason", "stop_reason", "done_reason")
-"""Of OpenAI and most others; of Anthropic; of Ollama."""
+"""The words of OpenAI and most others, of Anthropic, and of Ollama."""
 
 
 def finish_reason_of(reply: Any) -> str:

@@ -60,7 +60,7 @@ class Run:
         self.pieces: list[str] = []
         """Text of the stream so far, piece by piece."""
         self.retrieved = False
-        """Of a tool: a retriever run in it has the chunks, and the tool's output repeats them."""
+        """Whether a retriever run in this tool has the chunks, which the tool's output repeats."""
         self.details: Any = None
         """Further notes of the integration for its translator, such as tags and metadata."""
         if parent is None:
@@ -156,5 +156,5 @@ class Root(Run):
 
 
 _RELEASED = Root("", None, "chain", "", None)
-"""Whose root a released one has: it has ended, and no run belongs to it."""
+"""The root of a released run: it has ended, and no run belongs to it."""
 _RELEASED.ended_ns = 1

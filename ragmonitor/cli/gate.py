@@ -39,10 +39,10 @@ _ACCEPTED: Final[tuple[Decision, ...]] = ("better", "equivalent", "undecided")
 
 @dataclass(slots=True, kw_only=True)
 class Reading:
-    """What the sources say at one moment."""
+    """The sums that the sources have at one moment."""
 
     sums: tuple[Sums, Sums] | None = None
-    """Of the candidate and of its baseline; None: one of them is not known there."""
+    """The sums of the candidate and of its baseline; None: one of them is not known there."""
     higher_is_better: bool | None = None
     problems: list[str] = field(default_factory=list)
 
@@ -180,7 +180,7 @@ def _of_monitors(urls: Sequence[str], options: GateOptions) -> Reading:
     """Add up what monitors serve; those that share a state folder serve the same."""
     reading, arms = Reading(), Arms()
     newest: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
-    """By source: the record and its versions. Of those that share a folder each may lag behind."""
+    """The record and its versions, by source. Of those that share a folder each may lag behind."""
     for url in urls:
         try:
             records = [each for each in fetched(url) if each.get("service") == options.service]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 HOST: Final = "127.0.0.1"
 MAX_ANSWERS: Final = 50
 MAX_REPLIES: Final = 100
-"""Of the page's state, which comes in several."""
+"""The most replies to ask for: the page's state comes in several."""
 INSTRUCTIONS: Final = (
     "Reads a running monitor of a RAG application. Rates are weighted estimates with 95 % "
     "intervals: quote the interval with the mean, and do not call a difference real while "

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 BAD_LINES_SHOWN = 20
 INTERRUPTED = 130
-"""As of a process that ended by SIGINT."""
+"""The exit code of a process that ended by SIGINT."""
 RAGCHECKERS_OWN = "ragchecker_*"
 
 

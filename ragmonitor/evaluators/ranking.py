@@ -1,4 +1,4 @@
-"""How well a ranking puts first what is relevant. Pure functions of what is relevant, in order."""
+"""Scores how well a ranking puts first what is relevant: pure functions of relevance, in order."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class Table:
 
     @property
     def asking(self) -> int:
-        """How many of them ask the judge something of their own."""
+        """The number of them that ask the judge something of their own."""
         return sum(entry.asks for entry in self)
 
     def select(

@@ -27,7 +27,7 @@ from ragmonitor.records import (
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
-"""Of what we make: the lines hold the application's texts. What is there keeps its own."""
+"""The mode of folders that we make: the lines hold the application's texts. Others keep theirs."""
 
 
 def owners_alone(name: str, flags: int) -> int:

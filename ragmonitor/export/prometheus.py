@@ -73,7 +73,7 @@ _TOTALS = {
     "drawn": metrics.RETURNED_ANSWERS,
     "uncovered": metrics.UNCOVERED_ANSWERS,
 }
-"""By the field of `Totals`: its counter."""
+"""The counter of each field of `Totals`."""
 
 
 class PrometheusExporter:

@@ -313,7 +313,7 @@ def _brief(chunk: Chunk) -> str:
 
 class _Line(msgspec.Struct, frozen=True, kw_only=True):
     key: str
-    """Of the judge with its prompts, and of what it read."""
+    """The hash of the judge with its prompts, and of what it read."""
     question: str
     """For people who read a change of the file."""
     assessment: Assessment

@@ -70,7 +70,7 @@ class Reply:
 
     answer: str
     chunks: tuple[Chunk, ...] | None = None
-    """What was retrieved, in order; None: the application does not say."""
+    """The chunks that were retrieved, in order; None: the application does not say."""
 
 
 class Ask(Protocol):

@@ -23,7 +23,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 MINED: Final = "mined"
-"""What `source` begins with where a question was taken from live traffic."""
+"""The beginning of `source` where a question was taken from live traffic."""
 NO_UTF_8: Final = (
     "it is no UTF-8; save it as CSV UTF-8 in a spreadsheet, or convert it, of GBK by: "
     "iconv -f GB18030 -t UTF-8"
@@ -35,7 +35,7 @@ class GoldensError(InputError):
 
 
 class GoldenKind(StrEnum):
-    """What the question asks of the application."""
+    """The kinds of question, by what each asks of the application."""
 
     SINGLE_FACT = "single_fact"
     """One chunk holds the answer."""
@@ -97,7 +97,8 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attributes: dict[str, str] = {}
     """Slices of the traffic that it stands for, such as its route or tenant."""
     source: str = ""
-    """How it came to be, such as `generated`, `mined`, `written` or another tool's name."""
+    """The way in which it came to be, such as `generated`, `mined`, `written` or another tool's
+    name."""
     interaction_id: str = ""
     """The interaction it was mined from."""
     status: ReviewStatus = ReviewStatus.CANDIDATE

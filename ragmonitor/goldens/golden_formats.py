@@ -23,7 +23,7 @@ from ragmonitor.patterns import lazy_pattern
 
 Record = dict[str, Any]
 _OF_OURS: Final = "ragmonitor_"
-"""What the synthesizers' names in our RAGAS files begin with."""
+"""The beginning of the synthesizers' names in our RAGAS files."""
 _TURN: Final = lazy_pattern(r"(user|assistant): (.*)")
 _SYNTHESIZERS: Final = {
     "single_hop": GoldenKind.SINGLE_FACT,
@@ -39,7 +39,7 @@ _TYPES: Final = get_type_hints(Golden)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldenFormat:
-    """How one tool writes a golden question."""
+    """Reads and writes golden questions as one tool has them."""
 
     fits: Callable[[Mapping[str, Any]], bool]
     """Whether a record is of this tool, by its columns."""
@@ -402,4 +402,4 @@ FORMATS: Final[dict[str, GoldenFormat]] = {
     ),
     "ragmonitor": GoldenFormat(fits=_has("question"), write=_plain, read=_made),
 }
-"""By name; in the order in which a record's columns are looked at."""
+"""The formats by name, in the order in which a record's columns are looked at."""

@@ -13,7 +13,7 @@ class Neighbour(NamedTuple):
     """One text of the index, and how near it is."""
 
     position: int
-    """Of the text, in the order of adding."""
+    """The position of the text, in the order of adding."""
     similarity: float
     """Cosine of the two vectors, 0 to 1."""
 

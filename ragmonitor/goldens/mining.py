@@ -51,7 +51,7 @@ class MineReason(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class TrafficAnswer:
-    """What is known of one answer, over the reports of all judges."""
+    """One answer, as the reports of all judges have it."""
 
     id: str
     at_s: float = 0.0
@@ -61,14 +61,14 @@ class TrafficAnswer:
     chunks: tuple[ReferenceChunk, ...] = ()
     attributes: dict[str, str] = field(default_factory=dict)
     verdicts: dict[str, float] = field(default_factory=dict)
-    """By judge: how bad it found the answer, 0 to 1."""
+    """The badness of the answer by each judge, 0 to 1."""
     is_unanswered: bool = False
     feedback: float | None = None
     """The worst that a person said, 0 (bad) to 1 (good)."""
 
     @property
     def badness(self) -> float:
-        """What a sampled judge says, else the built-in one."""
+        """The sampled judge's badness, else the built-in judge's."""
         sampled = [bad for judge, bad in self.verdicts.items() if not is_builtin(judge)]
         return max(sampled or self.verdicts.values(), default=0.0)
 
@@ -98,7 +98,7 @@ class Traffic:
     """Answers, as reports or a page tell of them."""
 
     answers: dict[str, TrafficAnswer] = field(default_factory=dict)
-    """By id."""
+    """The answers by id."""
     without_text: int = 0
     """Answers of which the monitor's setting `content` lets no text be seen."""
     bad_lines: int = 0
@@ -278,7 +278,7 @@ class Mined:
     found: Counter[str] = field(default_factory=Counter)
     """Answers by reason, before any was chosen; one may have several reasons."""
     chosen: Counter[str] = field(default_factory=Counter)
-    """Of the goldens, by the reason in whose turn they were chosen."""
+    """The number of goldens, by the reason in whose turn they were chosen."""
 
 
 def mine(

@@ -28,7 +28,7 @@ MIN_CHUNK_CHARACTERS: Final[Mapping[Language, int]] = {"en": 80, "zh": 30}
 """Shorter chunks hold nothing to ask about; a Chinese character says as much as three letters."""
 MAX_FILE_BYTES: Final = 50_000_000
 MAX_DOCX_BYTES: Final = 20_000_000
-"""Of a docx's XML once it is unpacked; some thousand pages."""
+"""The size of a docx's XML once it is unpacked; some thousand pages."""
 MAX_CHUNKS: Final = 20_000
 _CROWD: Final = 50
 """Chunks asked of a vector store at once."""
@@ -47,7 +47,7 @@ class SourceChunks:
 
     @property
     def documents(self) -> int:
-        """How many documents they are of."""
+        """The number of documents that they are of."""
         return len({chunk.source for chunk in self.chunks})
 
 
@@ -198,7 +198,7 @@ READERS: Final[Mapping[str, Callable[[Path], str]]] = {
     ".docx": _read_docx,
     ".pdf": _read_pdf,
 }
-"""By suffix; other files of a folder are passed over."""
+"""The readers by suffix; other files of a folder are passed over."""
 
 
 def cut(text: str, *, most: int = CHUNK_CHARACTERS) -> list[str]:

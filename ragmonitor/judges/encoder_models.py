@@ -34,11 +34,11 @@ class Logits:
     """The output for one pair."""
 
     rows: Sequence[Any]
-    """Of a classifier of pairs one float per label; of one of tokens such a row for each token."""
+    """One float per label, of a classifier of pairs; of one of tokens such a row for each token."""
     spans: Sequence[tuple[int, int]]
-    """Of each token the characters of its text; shape (n_tokens, 2)."""
+    """The characters of each token in its text; shape (n_tokens, 2)."""
     texts: Sequence[int | None]
-    """Of each token the text that it is in: 0, 1, or None for signs of the tokenizer's own."""
+    """The text that each token is in: 0, 1, or None for signs of the tokenizer's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,7 @@ class BatchJudge(Protocol):
 
     @property
     def identity(self) -> JudgeIdentity:
-        """Who judges."""
+        """The name, version and kind of the judge."""
         ...
 
     def read_batch(

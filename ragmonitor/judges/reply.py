@@ -54,10 +54,10 @@ class Entry:
     chunks: tuple[int, ...] = ()
     """From 0, in the reply's order."""
     words: tuple[str, ...] = ()
-    """As they stand in the sentence."""
+    """The words as they stand in the sentence."""
     reasons: tuple[str, ...] = ()
     severity: Severity | None = None
-    """Of what is absent or contradicted."""
+    """The severity of what is absent or contradicted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,10 +100,10 @@ class ParsedReply:
 
 @dataclass(slots=True)
 class _Fault:
-    """What `bad` says of one sentence."""
+    """The verdict of `bad` on one sentence."""
 
     words: list[str] = field(default_factory=list)
-    """As they stand in it."""
+    """The words as they stand in it."""
     severities: set[Severity | None] = field(default_factory=set)
     """One of each entry that names the sentence; None: that entry has none."""
 

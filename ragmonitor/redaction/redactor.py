@@ -19,12 +19,12 @@ Redact = Callable[[str], str]
 """Returns the text with what must not leave replaced."""
 
 Rewrite = Callable[[str, str], str]
-"""The same, of (text, the name it has in a mapping or else nothing)."""
+"""Returns the text rewritten, given its name in a mapping or else nothing."""
 
 BUILT_IN = ("secrets", "personal")
 
 MAX_DEPTH = 10
-"""Of metadata; what is nested deeper is rewritten as the text that it prints as."""
+"""The depth of metadata; what is nested deeper is rewritten as the text that it prints as."""
 MIN_KNOWN = 8
 """Characters from which on a secret is recognised again where nothing gives it away."""
 MAX_KNOWN = 200

@@ -37,7 +37,8 @@ from ragmonitor.rules.wording import (
 
 DAY_S = 86_400.0
 TICKET_SHARE = 0.1
-"""Of the threshold that pages: a level that is reached ten times as often is worth a ticket."""
+"""The share of the threshold that pages: a level that is reached ten times as often is worth a
+ticket."""
 
 WORKER_UNSEEN_S = 120
 """The worker shows itself every two seconds; a long answer may hold it up for half a minute."""

@@ -1,4 +1,4 @@
-"""What a service is held to, and how fast its error budget may burn."""
+"""Computes what a service is held to, and how fast its error budget may burn."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Burn:
     long: str
     short: str
     lasts: str
-    """How long it must hold (`for`)."""
+    """The time for which it must hold (`for`)."""
     severity: str
 
 

@@ -1,4 +1,4 @@
-"""How many answers come in per second, remembered for a while."""
+"""Measures how many answers come in per second, over a while."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def is_drawn(interaction: Interaction, probability: float, *, by_session: bool =
 
 
 WHOLE: Final = 1 << 56
-"""How many values the randomness of a trace has."""
+"""The number of values that the randomness of a trace has."""
 _OURS: Final = lazy_pattern(r"(?:^|,)[ \t]*ot=([^,]*)")
 _THRESHOLD: Final = lazy_pattern(r"[0-9a-f]{1,14}")
 _RANDOM_VALUE: Final = lazy_pattern(r"[0-9a-f]{14}")

@@ -10,16 +10,16 @@ from ragmonitor.records import Interaction
 from ragmonitor.sampling.arrivals import Arrivals
 
 HALF_LIFE_S: Final = 600.0
-"""Of a value's arrivals. A rare route has too few in the two minutes that all traffic is given:
-what is wanted is a number per hour, so that ten minutes are soon enough."""
+"""The half-life of a value's arrivals. A rare route has too few in the two minutes that all traffic
+is given: what is wanted is a number per hour, so that ten minutes are soon enough."""
 MAX_SHARE: Final = 0.5
-"""Of what the budget bears, for all floors together."""
+"""The share of what the budget bears, for all floors together."""
 MAX_VALUES: Final = 100
 """Beyond it, values share one floor."""
 IDLE_S: Final = 3_600.0
 """A value that was not seen for so long makes room for others."""
 SUSPECT_S: Final = 3_600.0
-"""How long a value is suspicious, once it was named so."""
+"""The time for which a value is suspicious, once it was named so."""
 MAX_SUSPECTS: Final = 5
 _TOTAL_AGE_S: Final = 1.0
 
@@ -51,7 +51,7 @@ class Floors:
         self._values: dict[str, Arrivals] = {}
         self._others = Arrivals(HALF_LIFE_S)
         self._suspects: dict[tuple[str, str], tuple[float, Arrivals]] = {}
-        """By attribute and value: until when it is suspicious."""
+        """The time until which an attribute's value is suspicious."""
         self._wanted_per_s = 0.0
         self._totalled_at = -math.inf
 

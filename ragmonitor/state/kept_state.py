@@ -34,7 +34,7 @@ class State(ABC):
     """
 
     version: int
-    """Of the state's shape; what is of another version cannot be understood."""
+    """The version of the state's shape; a state of another version cannot be understood."""
 
     @property
     @abstractmethod

@@ -1,4 +1,4 @@
-"""What a fleet's workers leave for its estimator, as bytes: reports of one answer, decisions."""
+"""Encodes what a fleet's workers leave for its estimator: reports of one answer, decisions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SettledAnswer:
     """At most one of each role but `fallback`. Of the answer to a golden question those that
     `GoldenAnswer` has; none, if it is what the application captured."""
     prediction: Prediction = field(default_factory=Prediction)
-    """As it stood before the draw."""
+    """The prediction as it stood before the draw."""
     decision: SamplingDecision | None = None
     """None: no judge but the built-in one is configured."""
     epoch: int = 0
@@ -40,7 +40,7 @@ class SettledAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """What was decided of an answer before it is judged; the first decision stands."""
+    """The decision on an answer before it is judged; the first one stands."""
 
     decision: SamplingDecision
     prediction: Prediction

@@ -85,13 +85,13 @@ class AnswerHandler:
         self._checks: set[asyncio.Task[None]] = set()
         """Readings outside the sample, of answers that were judged before."""
         self.readings: set[asyncio.Task[None]] = set()
-        """Of answers to golden questions."""
+        """The readings of answers to golden questions."""
         self._keeping: asyncio.TimerHandle | None = None
         self._kept_s = -math.inf
 
     @property
     def begun(self) -> tuple[asyncio.Task[None], ...]:
-        """What is under way."""
+        """The tasks that are under way."""
         return (*self.judgements, *self._checks, *self.readings)
 
     async def handle_batch(

@@ -1,4 +1,4 @@
-"""What was retrieved, read out of a call.
+"""Reads what was retrieved out of a call.
 
 litellm sees a prompt, and only the application knows which part of it is context. An extractor
 gets the messages of one call and what litellm tells its callbacks about it, and returns an
@@ -19,7 +19,7 @@ from typing import Any
 from ragmonitor import Chunk
 
 Messages = Sequence[Mapping[str, Any]]
-"""As litellm was given them, in order: `role`, `content`, ..."""
+"""The messages as litellm was given them, in order: `role`, `content`, ..."""
 
 METADATA_KEY = "ragmonitor"
 """Under which an application says in `metadata` what it retrieved."""
@@ -29,7 +29,7 @@ _LABEL = re.compile(r"\A\s*(?:user )?(?:question|query|问题|提问)\s*[:：]\s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extracted:
-    """What one call is about."""
+    """The question and the chunks of one call."""
 
     query: str
     """The question, as the user asked it."""

@@ -61,7 +61,7 @@ class Note:
     def __init__(self, tags: Mapping[str, Any] | None, model: Any = None) -> None:
         self.tags = dict(tags) if tags else None
         self.model = model
-        """Of a model that runs by itself."""
+        """The model that runs by itself."""
         self.incomplete = False
         """A part of the interaction was lost by a fault of ours."""
         self.shown: NotedNodes | None = None
