@@ -1,4 +1,4 @@
-"""What is kept of each version: sums in slots of ten minutes, bounded, fit for a shared file."""
+"""Keeps sums of each version in slots of ten minutes, bounded, fit for a shared file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Arm:
     """When its first answer was seen, in seconds since the epoch."""
     last_s: float
     slots: dict[int, dict[str, Sums]] = field(default_factory=dict)
-    """By the number of the slot since the epoch, and by signal."""
+    """The sums by the number of the slot since the epoch, and by signal."""
     worse_s: float | None = None
     """When it was found worse than its baseline; None: it was not."""
 

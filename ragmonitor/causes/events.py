@@ -192,7 +192,7 @@ class Events(Part):
         self._judged: deque[tuple[float, float, Outcomes]] = deque(maxlen=MAX_ANSWERS)
         """When each was given, 1 / inclusion probability, and what the judge said."""
         self._changes: dict[str, tuple[float, float, ChangePoint | None]] = {}
-        """Of each signal that was asked for: since when it rose, when it was asked, the answer."""
+        """For each signal that was asked for: since when it rose, when it was asked, the answer."""
 
     def note(self, name: str, attributes: Mapping[str, str], at_s: float) -> None:
         """Take note of an event that the application tells; from any thread, without waiting."""

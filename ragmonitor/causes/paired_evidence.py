@@ -10,7 +10,7 @@ from typing import Final
 LIFE_S: Final = 172_800.0
 """Evidence is of the last two days at most, and of the last day at least."""
 MAX_IMPORTANCE_WEIGHT: Final = 2.0
-"""Of a sampled answer, as `SamplingDecision.importance_weight` has it."""
+"""The largest weight of a sampled answer, as `SamplingDecision.importance_weight` has it."""
 _MAX_LOSS: Final = 0.9
 """Share of the evidence that one answer may take away at most."""
 _HALF_S: Final = LIFE_S / 2
