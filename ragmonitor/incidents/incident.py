@@ -33,7 +33,7 @@ MAX_ALARMS: Final = 20
 MAX_CANDIDATES: Final = 12
 MAX_ANSWERS: Final = 10
 MAX_SENTENCES: Final = 3
-"""Of one answer, the unsupported ones first in it."""
+"""The number of sentences of one answer, the unsupported ones first."""
 MAX_TEXT: Final = 600
 """Characters of one question, sentence or passage of a chunk."""
 MAX_NAME: Final = 200
@@ -157,7 +157,7 @@ class Candidate(Part):
 
 
 class NamedCause(Part):
-    """What the incident names as its cause."""
+    """The cause that the incident names."""
 
     kind: CauseKind
     """`unknown`: nothing is shown yet."""
@@ -317,7 +317,8 @@ class Incident(Part):
     """When somebody was last told of it."""
     alarms: tuple[IncidentAlarm, ...]
     change: Change | None = None
-    """Of the leading signal, as of the update at which before and after were furthest apart."""
+    """The change of the leading signal, as of the update at which before and after were furthest
+    apart."""
     check: JudgeCheck | None = None
     candidates: tuple[Candidate, ...] = ()
     cause: NamedCause
