@@ -67,11 +67,11 @@ class KafkaReceiver:
             raise SettingsError("receive.kafka: name the topic: kafka://broker:9092/otlp_spans")
         self._intake, self._traces, self._max_bytes = intake, traces, max_bytes
         self.url = f"topic {self._client.topic}"
-        """What it reads, for people."""
+        """The topic that it reads, for people."""
         self._taken: defaultdict[int, deque[_Taken]] = defaultdict(deque)
         self._waiting: deque[Any] = deque()
         self.partitions: frozenset[int] = frozenset()
-        """Of the topic, those that this one reads."""
+        """The partitions of the topic that this one reads."""
         self._is_paused = self._is_closed = False
         self._committed_s = traces.now()
         self._ending = threading.Event()
