@@ -29,7 +29,7 @@ class ScoreHistory(msgspec.Struct, array_like=True):
 
     n: Annotated[int, msgspec.Meta(ge=1)] = 0
     mean: float = 0.0
-    """Of all so far; the plain mean of the first `MEMORY`, then a moving one."""
+    """The mean of all so far; the plain one of the first `MEMORY`, then a moving one."""
     newest: float = 0.0
     expected: float | None = None
     """The mean before the newest one came; None: it is the first."""

@@ -18,9 +18,9 @@ class Tally:
 
     scored: float = 0.0
     graded: float = 0.0
-    """Of them, those whose badness is neither 0 nor 1."""
+    """The number of them whose badness is neither 0 nor 1."""
     bad: float = 0.0
-    """Of them, those whose badness is 1."""
+    """The number of them whose badness is 1."""
     weight: float = 0.0
     weighted: float = 0.0
     """Weight times badness."""

@@ -36,7 +36,7 @@ PROVISIONAL_EACH = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _State:
-    """What processes tell each other of a stream: the numbers of a `SignalMonitor`, checked."""
+    """The numbers of a `SignalMonitor` that processes tell each other, checked."""
 
     objective: Number | None
     learned: Number | None
@@ -78,7 +78,7 @@ class SignalMonitor:
     max_reserve: float = 0.0
     objectives: Objectives
     objective: float | None = None
-    """What the evidence is about; None: not known yet."""
+    """The objective that the evidence is about; None: not known yet."""
     learned: float | None = None
     learning: Learning = field(default_factory=Learning)
     provisional: float | None = None
@@ -93,9 +93,9 @@ class SignalMonitor:
     raised: int = 0
     examples: list[Example] = field(default_factory=list)
     course: Course = field(default_factory=Course)
-    """What the alarm says of the answers since; it outlives a restart of the evidence."""
+    """The course of the answers since the alarm; it outlives a restart of the evidence."""
     rise: AlarmSpan | None = None
-    """What the active alarm said when it was raised."""
+    """The rise that the active alarm stated when it was raised."""
 
     def __post_init__(self) -> None:
         self.restart(self.objective)
@@ -232,7 +232,7 @@ class SignalMonitor:
 
     @property
     def evidence_days(self) -> float:
-        """Of an active alarm what raised it; else what there is now."""
+        """The evidence that raised an active alarm; else that of now."""
         return self.detector.evidence if self.clearing is None else self.held_days
 
     @property
