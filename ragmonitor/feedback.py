@@ -45,7 +45,7 @@ class Feedback:
     comment: str = ""
     kind: str = "thumbs"
     at_s: float
-    """When it was given, in seconds since the epoch."""
+    """The time when it was given, in seconds since the epoch."""
 
     @property
     def is_good(self) -> bool | None:
@@ -66,7 +66,7 @@ class JoinedFeedback:
 
     feedback: Feedback
     answered_s: float
-    """When the answer was given, in seconds since the epoch."""
+    """The time when the answer was given, in seconds since the epoch."""
     target: SpanReference | None = None
     """The answer's root span; None: no trace was emitted."""
 

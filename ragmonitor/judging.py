@@ -322,7 +322,7 @@ class JudgeConfig:
     max_pending: int
     """Drawn answers that may wait; beyond, none is drawn."""
     reading_timeout_s: float
-    """Over all calls of one reading."""
+    """The time over all calls of one reading."""
     wait_s: float
     """The time for which a trace is held for the judge's scores."""
     min_severity: Severity = Severity.MAJOR

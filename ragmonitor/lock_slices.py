@@ -19,7 +19,7 @@ PAUSE_S: Final = 0.00005
 
 
 class _Slices(threading.local):
-    """Where each thread stands in its slice.
+    """The place of each thread in its slice.
 
     Defaults are attributes of the class: to ask for one that is absent takes fifteen times as long,
     and `give_back` is called some twenty times for each answer.

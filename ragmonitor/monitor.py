@@ -423,7 +423,7 @@ class Monitor:
 
     @property
     def alarms(self) -> tuple[AlarmState, ...]:
-        """Where the evidence of each signal stands, as of a few seconds ago."""
+        """The state of each signal's evidence, as of a few seconds ago."""
         return tuple(self._back.alarms)
 
     def event(self, name: str, **attributes: str) -> None:
@@ -492,12 +492,12 @@ class Monitor:
 
     @property
     def metrics_url(self) -> str | None:
-        """Where /metrics is served by this process; None if it is not."""
+        """The address at which this process serves /metrics; None if it does not."""
         return self._back.metrics_url
 
     @property
     def ui_url(self) -> str | None:
-        """Where this process serves the page; None if it does not."""
+        """The address at which this process serves the page; None if it does not."""
         return self._back.ui_url
 
     @property

@@ -123,12 +123,12 @@ class Generation:
     finish_reason: str = ""
     """Why the model stopped, in its provider's words: `stop`, `length`; empty: not known."""
     first_token_ns: int = 0
-    """When the first text of a streamed output came; 0: it was not streamed, or that is not known.
-    """
+    """The time when the first text of a streamed output came; 0: it was not streamed, or that is
+    not known."""
 
     @property
     def first_token_s(self) -> float | None:
-        """From the call to the first text of its output; None: not streamed, or not known."""
+        """The time from the call to its first text; None: it was not streamed, or is not known."""
         return _first_token_s(self)
 
 
@@ -178,7 +178,8 @@ class Interaction:
     retrievals: tuple[Retrieval, ...] = ()
     generations: tuple[Generation, ...] = ()
     usage: Usage = field(default_factory=Usage)
-    """Over the `generations`, each counted once; models inside retrievers are not among them."""
+    """The usage over the `generations`, each counted once; models inside retrievers are not among
+    them."""
     caller: SpanReference | None = None
     """The application's span that was current when the interaction began."""
     target: SpanReference | None = None
@@ -196,17 +197,17 @@ class Interaction:
     probe: Probe | None = None
     """Set where a golden question was asked; None: the application's own traffic."""
     first_token_ns: int = 0
-    """When the first text of a streamed answer came; 0: it was not streamed, or that is not known.
-    """
+    """The time when the first text of a streamed answer came; 0: it was not streamed, or that is
+    not known."""
 
     @property
     def latency_s(self) -> float:
-        """From the question to the last token."""
+        """The time from the question to the last token."""
         return max(0, self.ended_ns - self.started_ns) / 1e9
 
     @property
     def first_token_s(self) -> float | None:
-        """From the question to the first token; None: not streamed, or not known."""
+        """The time from the question to the first token; None: not streamed, or not known."""
         return _first_token_s(self)
 
     @property
@@ -468,7 +469,7 @@ class Scored:
     judge: JudgeIdentity
     score: float
     explanation: str = ""
-    """For people: which sentences, which words."""
+    """A text for people: which sentences, which words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -479,7 +480,7 @@ class Unscored:
     judge: JudgeIdentity
     cause: Cause
     detail: str = ""
-    """For people: the judge's error, in one line."""
+    """A text for people: the judge's error, in one line."""
 
 
 Evaluation = Scored | Unscored
@@ -528,7 +529,7 @@ class Diagnosis(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingDecision:
-    """Whether a judge scores an answer, and how likely that was before it was decided."""
+    """The decision whether a judge scores an answer, and how likely that was before."""
 
     inclusion_probability: float
     """From 0 (this answer could not be judged) to 1; means divide by it."""
@@ -937,7 +938,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmState:
-    """Where the evidence of one signal stands."""
+    """The state of one signal's evidence."""
 
     signal: str
     judge: str
@@ -947,9 +948,9 @@ class AlarmState:
     in so long. Held at its height while the alarm is active."""
     active: bool
     since_s: float | None = None
-    """When it was raised, in seconds since the epoch; None: it is not active."""
+    """The time when it was raised, in seconds since the epoch; None: it is not active."""
     rising_since_s: float | None = None
-    """Since when the evidence has been rising; None: it is not."""
+    """The time since which the evidence has been rising; None: it is not."""
     span: AlarmSpan | None = None
     """The scored answers since the rise began, of an active alarm up to when it was raised; None:
     the evidence is not rising."""
@@ -1004,7 +1005,7 @@ class AlarmEvent:
     at_s: float
     """Seconds since the epoch."""
     since_s: float
-    """Since when the evidence had been rising; of a cleared one, when it was raised."""
+    """The time since which the evidence had been rising; of a cleared one, when it was raised."""
     evidence_s: float
     threshold_s: float
     """Evidence at which alarms are raised."""
@@ -1015,7 +1016,7 @@ class AlarmEvent:
     examples: tuple[Example, ...] = ()
     """The worst answers since the evidence began to rise, worst first."""
     detail: str = ""
-    """For people: what else is known."""
+    """A text for people: what else is known."""
     span: AlarmSpan | None = None
     """None: the alarm does not rest on scored answers."""
 
@@ -1088,12 +1089,12 @@ class AlarmEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmCause:
-    """Whether the judge or the application explains an active alarm, as old answers tell."""
+    """The cause of an active alarm, the judge or the application, as old answers tell."""
 
     cause: Literal["judge", "application", "unknown"]
     """`unknown`: not yet known. The others are wrong for at most 1 in 20 alarms each."""
     since_s: float
-    """Since when the rate has been rising, in seconds since the epoch."""
+    """The time since which the rate has been rising, in seconds since the epoch."""
     reread: int
     """The number of old answers, found fine before, that the judge has read again."""
     flipped: int

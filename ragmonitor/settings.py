@@ -50,7 +50,7 @@ _UNITS: Final = {
 """The units by the end of an option's name."""
 
 OptionPath = tuple[str, ...]
-"""Where an option stands: `("service",)` or `("judge", "timeout_s")`."""
+"""The place of an option: `("service",)` or `("judge", "timeout_s")`."""
 
 
 def option(default: Any, description: str, *, change: str, unit: str = "", **limits: Any) -> Any:
@@ -424,7 +424,7 @@ class Budget(Group):
 
     @property
     def unit(self) -> BudgetUnit:
-        """In what the budget is given; `tokens` where there is none."""
+        """The unit of the budget; `tokens` where there is none."""
         return next((unit for unit, pair in self._limits.items() if any(pair)), "tokens")
 
     @property
@@ -1139,7 +1139,7 @@ class Option:
 
     @property
     def name(self) -> str:
-        """For people: `judge.timeout_s`."""
+        """The name for people: `judge.timeout_s`."""
         return ".".join(self.path)
 
     @property
@@ -1149,7 +1149,7 @@ class Option:
 
     @property
     def change(self) -> str:
-        """When to change it."""
+        """The reason to change it."""
         extra = self.field.json_schema_extra
         return str(extra["change"]) if isinstance(extra, dict) else ""
 

@@ -129,7 +129,7 @@ class ProcessBackHalf:
         """Every series, to be mounted in an application's own metrics endpoint."""
         self.registry.register(Scrape(self._families))
         self._at_end: tuple[list[Metric], Report | None] = [], None
-        """After the end: every series, and the newest report."""
+        """Every series and the newest report, after the end."""
         self._late: LocalBackHalf | None = None
         """Counts what was refused before the first helper, or after the end; it never works."""
         self._local: LocalBackHalf | None = None
@@ -161,19 +161,19 @@ class ProcessBackHalf:
         self._is_ending = False
         """Whether the helper was asked for its last numbers."""
         self._close_by = self._end_by = math.inf
-        """When all is to be over, and when it is asked, whatever still waits here; in seconds of
-        `time.monotonic`."""
+        """The time when all is to be over, and when it is asked, whatever still waits here; in
+        seconds of `time.monotonic`."""
         self._is_up = threading.Event()
         """Set while a helper works, and once the work is done in this process."""
         self._waits_for_none = False
         """Whether the end has come: no helper is started or waited for any more."""
         self._ticked_s = 0.0
         self.alarms: tuple[AlarmState, ...] = ()
-        """Where the evidence of each signal stands, as of a few seconds ago."""
+        """The state of each signal's evidence, as of a few seconds ago."""
         self.metrics_url: str | None = None
-        """Where the helper serves /metrics; None if it does not."""
+        """The address at which the helper serves /metrics; None if it does not."""
         self.ui_url: str | None = None
-        """Where it serves the page; None if it does not."""
+        """The address at which it serves the page; None if it does not."""
         self._destination = ""
 
     # --- the application's side -----------------------------------------------------------------

@@ -70,7 +70,7 @@ class Received:
         self.is_kept = is_kept
         """Whether the application keeps it until it is emitted there."""
         self.record: Interaction | None = None
-        """It as it came."""
+        """The record as it came."""
 
     def interaction(self) -> Interaction:
         """Return the record. Raises `WireError`."""
@@ -139,7 +139,7 @@ class ServedBackHalf:
         self.senders: dict[str, Received] = {}
         """The records in hand, by the id of the interaction."""
         self.used_s = time.monotonic()
-        """When it was last seen that somebody uses it."""
+        """The time when it was last seen that somebody uses it."""
         self._changing = threading.Lock()
         self._restarts = 0
         self.queue = _Queue(self)

@@ -38,9 +38,9 @@ from ragmonitor.wiring import builtin_judge, meters_of
 
 BATCH: Final = 64
 PAUSE_S: Final = 0.05
-"""Between looks at an empty queue; the thread is never woken, which would take a lock."""
+"""The pause between looks at an empty queue; the thread is never woken, which would take a lock."""
 RETRY_S: Final = 1.0
-"""Between attempts to reach a stream that is down."""
+"""The pause between attempts to reach a stream that is down."""
 REFRESH_S: Final = 2.0
 MAX_FEEDBACK: Final = 10_000
 """Pieces of feedback that wait at most, as in a process that scores by itself."""
@@ -131,7 +131,7 @@ class StreamBackHalf(WorksInSteps):
 
     @property
     def metrics_url(self) -> str | None:
-        """Where /metrics is served; None if it is not."""
+        """The address at which /metrics is served; None if it is not."""
         return self._meters.url
 
     @property

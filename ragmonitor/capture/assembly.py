@@ -1,4 +1,4 @@
-"""From the runs of one root to one `Interaction`; runs behind the request path."""
+"""Makes one `Interaction` of the runs of one root, behind the request path."""
 
 # ruff: noqa: ARG002 - a translator answers nothing unless a framework's own does
 
@@ -120,7 +120,7 @@ class FinishedRuns:
 
     @property
     def ended_ns(self) -> int:
-        """When the root ended."""
+        """The time when the root ended."""
         return self._root.ended_ns
 
     def is_interaction(self, *, in_turn: bool = False) -> bool:

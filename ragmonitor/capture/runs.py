@@ -56,7 +56,7 @@ class Run:
         self.status: Status = "ok"
         self.error = ""
         self.first_piece_ns = 0
-        """When the first text of the stream came; 0: none has."""
+        """The time when the first text of the stream came; 0: none has."""
         self.pieces: list[str] = []
         """Text of the stream so far, piece by piece."""
         self.retrieved = False
@@ -127,7 +127,7 @@ class Root(Run):
         self.picked = False
         """The application named or tagged this run as the interaction."""
         self.resumed_ns = 0
-        """When it resumed an earlier run that had paused; 0: it did not."""
+        """The time when it resumed an earlier run that had paused; 0: it did not."""
         self.thread: Hashable | None = None
         """The key under which it pauses, and by which a later run resumes it."""
         self.waits = False

@@ -27,7 +27,7 @@ class Part(Protocol):
 
     @property
     def ended_ns(self) -> int:
-        """When it ended."""
+        """The time when it ended."""
         ...
 
     def retrievals(self) -> Sequence[Retrieval]:

@@ -56,7 +56,7 @@ class CandidateCause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePoint:
-    """When a mean changed, and from what to what."""
+    """The time when a mean changed, and from what to what."""
 
     at_s: float
     """The most probable moment, in seconds since the epoch."""

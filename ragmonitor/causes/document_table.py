@@ -153,7 +153,7 @@ class Document:
 
     @property
     def complete_from_s(self) -> float:
-        """Since when every verdict is kept, in seconds since the epoch."""
+        """The time since which every verdict is kept, in seconds since the epoch."""
         return -math.inf if len(self._times) < MAX_VERDICTS else min(self._times)
 
     def verdicts(self) -> Iterator[Verdict]:

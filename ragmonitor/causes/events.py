@@ -1,4 +1,4 @@
-"""Since when answers are worse, and what happened by then: deployments, judge and index changes."""
+"""Finds since when answers are worse, and what happened by then: deployments, index changes."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ class Events(Part):
         self._judge = self._newest_version = ""
         self._read_s = -math.inf
         self._judged: deque[tuple[float, float, Outcomes]] = deque(maxlen=MAX_ANSWERS)
-        """When each was given, 1 / inclusion probability, and what the judge said."""
+        """The time when each was given, 1 / inclusion probability, and what the judge said."""
         self._changes: dict[str, tuple[float, float, ChangePoint | None]] = {}
         """For each signal that was asked for: since when it rose, when it was asked, the answer."""
 

@@ -146,7 +146,7 @@ class PairedEvidence:
         """The evidence of two lives, of which the younger one began half a life later."""
         self._old_blocks = self._young_blocks = 0
         self._until_s = (at_s // _HALF_S + 1) * _HALF_S
-        """When the older life ends."""
+        """The time when the older life ends."""
         self._sampled, self._seen, self._seen_bad = others.sampled, others.seen, others.seen_bad
         self._waiting: tuple[tuple[float, float, float], ...] = ()
         """Sampling rates, weights and badness of the answers of the block so far."""

@@ -64,7 +64,7 @@ class _Row(NamedTuple):
     value: float | None
     """Badness, 0 to 1."""
     cell: Cell | None
-    """Where its verdict counts as evidence; None: it does not."""
+    """The place where its verdict counts as evidence; None: it does not."""
     adds: Contribution
 
 

@@ -136,7 +136,7 @@ class LearnedOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentSource:
-    """Where incidents are read: from a running monitor, or from the state folder."""
+    """The source of incidents: a running monitor, or the state folder."""
 
     address: Annotated[
         str | None,

@@ -34,7 +34,7 @@ class ScoreHistory(msgspec.Struct, array_like=True):
     expected: float | None = None
     """The mean before the newest one came; None: it is the first."""
     at_s: float = -math.inf
-    """When the newest came, in seconds since the epoch."""
+    """The time when the newest came, in seconds since the epoch."""
 
     def add(self, score: float, at_s: float) -> float | None:
         """Take in a score, and return what was expected of it; None: it is the first."""

@@ -26,7 +26,7 @@ class Answer(NamedTuple):
     completed: CompletedAnswer
     interaction: Interaction
     at_s: float
-    """When it was given, in seconds since the epoch."""
+    """The time when it was given, in seconds since the epoch."""
     group: int
     """The random group of its session, as `sums.group_of` has it."""
     builtin: Outcomes
@@ -52,7 +52,7 @@ class Observation(NamedTuple):
     value: float
     """0 to 1, on the signal's own scale."""
     at_s: float
-    """When the answer was given, in seconds since the epoch."""
+    """The time when the answer was given, in seconds since the epoch."""
     importance_weight: float = 1.0
     """The weight of `SamplingDecision.importance_weight`."""
     session: str = ""

@@ -245,7 +245,7 @@ class Term:
         view = view_of(settings, reader or builtin, self._judging, incidents)
         self._view = view
         self._left_s = -math.inf
-        """When the page's answers were kept last, by the monotonic clock."""
+        """The time when the page's answers were kept last, by the monotonic clock."""
         self._entries = table.select(settings.evaluators)
         self._judges: list[JudgeIdentity] = [(reader or builtin).identity]
         if self._judging is not None:

@@ -178,7 +178,7 @@ class SettledEntry:
 
     @property
     def at_s(self) -> float:
-        """When it was added, in seconds since the epoch of the server's clock."""
+        """The time when it was added, in seconds since the epoch of the server's clock."""
         return int(self.id.partition("-")[0]) / 1e3
 
 

@@ -55,7 +55,7 @@ class TrafficAnswer:
 
     id: str
     at_s: float = 0.0
-    """When it was given, in seconds since the epoch; 0: not known."""
+    """The time when it was given, in seconds since the epoch; 0: not known."""
     question: str = ""
     answer: str = ""
     chunks: tuple[ReferenceChunk, ...] = ()

@@ -89,7 +89,7 @@ class IncidentAlarm(Part):
     raised_s: float
     """Seconds since the epoch, as all times here."""
     since_s: float
-    """Since when its evidence had been rising."""
+    """The time since which its evidence had been rising."""
     cleared_s: float | None = None
     """None: it is on."""
     objective: float | None
@@ -163,11 +163,11 @@ class NamedCause(Part):
     """`unknown`: nothing is shown yet."""
     name: str = ""
     named_s: float
-    """When it was named first."""
+    """The time when it was named first."""
 
 
 class Change(Part):
-    """When the signal changed, by its verdicts; the fields are those of `ChangePoint`."""
+    """The time when the signal changed, by its verdicts; the fields are those of `ChangePoint`."""
 
     at_s: float
     lower_s: float
@@ -359,7 +359,7 @@ class Incident(Part):
 
     @property
     def since_s(self) -> float:
-        """Since when the evidence of its first alarm had been rising."""
+        """The time since which the evidence of its first alarm had been rising."""
         return min(alarm.since_s for alarm in self.alarms)
 
     @property

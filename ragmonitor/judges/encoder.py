@@ -68,7 +68,7 @@ class Support:
 
 
 class Reader(Protocol):
-    """From an answer to a model's inputs, and from its outputs to the support of each sentence."""
+    """Turns an answer into a model's inputs, and its outputs into each sentence's support."""
 
     def inputs(self, interaction: Interaction, claims: Sequence[Sentence]) -> Sequence[Pair]:
         """Return what the model is to compare. Raises `JudgeError`: it does not fit."""

@@ -92,7 +92,7 @@ class EveryAnswerReader:
         self._reading: Future[list[Found]] | None = None
         """The batch, or the loading, that is under way."""
         self._due_s = 0.0
-        """Until when that is waited for, in seconds of `time.monotonic`."""
+        """The time until which that is waited for, in seconds of `time.monotonic`."""
         self._has_loaded = False
         self._batch_s = 0.0
 

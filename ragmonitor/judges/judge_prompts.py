@@ -66,7 +66,7 @@ ctx:C1..Cm:2含所问,1只同主题,0无关
 """The instructions by the answer's language. Nothing of a call stands in them."""
 
 _REPLY: Final[dict[Language, str]] = {"en": "Reply with JSON only", "zh": "只回JSON"}
-"""Where the static part begins that says how to reply."""
+"""The place where the static part begins that says how to reply."""
 _STRICT_REPLY: Final[dict[Language, str]] = {
     "en": """\
 Reply in JSON by the schema. Each entry of s is an object: v is "S" where a list of chunks would \

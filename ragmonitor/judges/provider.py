@@ -81,9 +81,9 @@ class Price:
     """The price of a model's tokens."""
 
     input_usd: float
-    """Per token."""
+    """The price per token."""
     output_usd: float
-    """Per token."""
+    """The price per token."""
 
     @classmethod
     def per_million(cls, input_usd: float | None, output_usd: float | None) -> Price | None:
@@ -153,7 +153,7 @@ class Completer(Protocol):
 
     @property
     def timeout_s(self) -> float:
-        """Per call."""
+        """The seconds per call."""
         ...
 
     @property
@@ -224,7 +224,7 @@ class Provider:
     model: str
     """The name by which litellm knows it: `openai/gpt-4o-mini`."""
     timeout_s: float
-    """Per call."""
+    """The seconds per call."""
     api_base: str | None = None
     api_key: str | None = field(default=None, repr=False)
     fallback_price: Price | None = None

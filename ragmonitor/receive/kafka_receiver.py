@@ -20,7 +20,7 @@ from ragmonitor.streams import KafkaClient
 
 POLL_S: Final = 0.25
 COMMIT_S: Final = 5.0
-"""Between commits."""
+"""The time between commits."""
 RETRY_S: Final = 1.0
 """After an error, and while there is no room."""
 _STOPPING_S: Final = 5.0

@@ -36,7 +36,7 @@ class OpenTrace:
         """The parents, by id, of the same trace's spans that have left before."""
         self.size_bytes = 0
         self.began_s = self.changed_s = now
-        """When its first, and its last span came."""
+        """The time when its first, and its last span came."""
         self.looked_at = 0
         """The number of spans that it had when it was last looked at in vain."""
         self.matches = False

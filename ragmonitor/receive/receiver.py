@@ -29,7 +29,7 @@ from ragmonitor.redaction import Redactor
 from ragmonitor.settings import ReceiveSettings, Settings
 
 SWEEP_S: Final = 0.25
-"""Between looks at the open traces."""
+"""The pause between looks at the open traces."""
 CLOSING_S: Final = 10.0
 
 TraceOutcome = Literal["interaction", "none", "too_large", "unreadable"]

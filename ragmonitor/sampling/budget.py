@@ -58,7 +58,7 @@ class Limit(NamedTuple):
     level: float
     """The amount that may be spent now."""
     most: float
-    """In any hour, or in any 24 hours."""
+    """The limit in any hour, or in any 24 hours."""
 
 
 def budget_state(
@@ -223,7 +223,7 @@ class Budget:
 
     @property
     def place(self) -> str:
-        """Where what was spent is kept, for people."""
+        """The place in which what was spent is kept, for people."""
         return "memory" if self._file is None else self._file.place
 
     def limits(self) -> Sequence[Limit]:

@@ -15,7 +15,7 @@ is given: what is wanted is a number per hour, so that ten minutes are soon enou
 MAX_SHARE: Final = 0.5
 """The share of what the budget bears, for all floors together."""
 MAX_VALUES: Final = 100
-"""Beyond it, values share one floor."""
+"""Values beyond this number share one floor."""
 IDLE_S: Final = 3_600.0
 """A value that was not seen for so long makes room for others."""
 SUSPECT_S: Final = 3_600.0

@@ -39,12 +39,12 @@ class State(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """Where it is, for people; without credentials."""
+        """The name of the place, for people; without credentials."""
 
     @property
     @abstractmethod
     def place(self) -> str:
-        """Where it and other states are, for people: the folder, or the server."""
+        """The place of it and other states, for people: the folder, or the server."""
 
     @abstractmethod
     def alone(self) -> AbstractContextManager[None]:

@@ -1,4 +1,4 @@
-"""From settings to statistics: what is estimated of the answers, and the alarms that rest on it."""
+"""Makes statistics of settings: what is estimated of answers, and the alarms that rest on it."""
 
 from __future__ import annotations
 

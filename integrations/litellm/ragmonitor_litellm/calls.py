@@ -65,11 +65,11 @@ class Call:
     error: str = ""
     """The error of the last request, if it failed."""
     ended_ns: int = 0
-    """When the last request failed."""
+    """The time when the last request failed."""
     earlier_error: str = ""
     """The error of the request before the last one."""
     first_token_ns: int = 0
-    """When the first piece of a stream came."""
+    """The time when the first piece of a stream came."""
     was_seen: bool = False
     """A request failed after the user had seen a part of its answer."""
     is_cached: bool = False

@@ -1,4 +1,4 @@
-"""When the demo's answers are spoiled."""
+"""Times the spoiling of the demo's answers."""
 
 from __future__ import annotations
 

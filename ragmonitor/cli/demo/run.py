@@ -91,7 +91,7 @@ class Demo:
 
     @property
     def elapsed_s(self) -> float:
-        """Since the first question."""
+        """The seconds since the first question."""
         return time.monotonic() - self.began_s
 
     def is_over(self) -> bool:

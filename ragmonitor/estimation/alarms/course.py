@@ -63,7 +63,7 @@ class Course:
     before: Tally = field(default_factory=Tally)
     since: Tally = field(default_factory=Tally)
     since_s: float = 0.0
-    """When the second part began, in seconds since the epoch."""
+    """The time when the second part began, in seconds since the epoch."""
     level: float = 0.0
     """The sum since then of badness beyond the objective (during an alarm: below it); above 0."""
 

@@ -52,7 +52,7 @@ class Learning:
     began_s: float | None = None
     committed_s: float | None = None
     until_s: float | None = None
-    """When as many whole days are over as the verdicts took; None: there are too few."""
+    """The time when as many whole days are over as the verdicts took; None: there are too few."""
     kept: list[float] = field(default_factory=lambda: [0.0] * 10)
     """Number; sums of weight, its square, and weight times value; of weight times cosine, sine,
     cosine squared, cosine times sine; of weight times value times cosine and sine."""

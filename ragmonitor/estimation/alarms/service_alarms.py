@@ -114,7 +114,7 @@ class Alarms(Part):
         self._lost = 0
         self._sessions = Sessions()
         self._session_s = -math.inf
-        """When a verdict with a session was applied last, in seconds since the epoch."""
+        """The time when a verdict with a session was applied last, in seconds since the epoch."""
         self._seen = ""
         """The writing of the file that this process knows or is ahead of."""
         self._unconfigured: dict[str, Any] = {}

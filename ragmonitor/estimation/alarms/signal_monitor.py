@@ -1,4 +1,4 @@
-"""Where each stream stands: its evidence, its alarm, and the state of both in a file."""
+"""Keeps the state of each stream: its evidence and its alarm, also in a file."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _State:
     reserve: Number
     at_s: Number | None
     clearing: list[Number] | None
-    """When it began, its age in hours, the largest weight, and its parts."""
+    """The time when it began, its age in hours, the largest weight, and its parts."""
     course: Annotated[list[Number], Field(min_length=NUMBERS, max_length=NUMBERS)] | None = None
     rise: tuple[Number, int, Number, int | None, Number | None] | None = None
     """An `AlarmSpan`, in the order of its fields."""
@@ -71,7 +71,7 @@ def _states() -> TypeAdapter[_State]:
 
 @dataclass(slots=True, kw_only=True)
 class SignalMonitor:
-    """Where one stream stands. `objective` and `learned` are on the scale of badness."""
+    """The state of one stream. `objective` and `learned` are on the scale of badness."""
 
     threshold_days: float
     max_importance_weight: float
@@ -237,7 +237,7 @@ class SignalMonitor:
 
     @property
     def updated_s(self) -> float:
-        """When a verdict counted last, or a slice was adopted; seconds since the epoch."""
+        """The time when a verdict counted last, or a slice was adopted; seconds since the epoch."""
         times = [self.learning.began_s, self.detector.at_s]
         times.append(None if self.clearing is None else self.clearing.at_s)
         return max((each for each in times if each is not None), default=0.0)

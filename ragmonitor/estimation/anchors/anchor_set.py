@@ -68,7 +68,7 @@ class Anchor:
     confirmations: int = 0
     """The number of times that the judge said the same again."""
     flipped: bool = False
-    """At the last check."""
+    """Whether it flipped at the last check."""
     claimed_until_s: float = 0.0
     label: bool | None = None
     """The label in a person's own file; None: it was drawn from the traffic."""
@@ -128,7 +128,8 @@ class Inquiry:
     """Asks whether the judge explains an alarm, by reading old answers again."""
 
     since_s: float
-    """Since when the rate has been rising; an answer that was judged later is no witness."""
+    """The time since which the rate has been rising; an answer that was judged later is no
+    witness."""
     opened_s: float
     rise: Rise | None = None
     """None: too few verdicts since."""
@@ -158,7 +159,7 @@ class AnchorSet:
     """The judge whose verdicts are frozen."""
     anchors: dict[str, Anchor] = field(default_factory=dict)
     began_s: float = 0.0
-    """When the first anchor joined."""
+    """The time when the first anchor joined."""
     next_check_s: float = 0.0
     draws: int = 0
     rereading: Rereading | None = None

@@ -34,7 +34,7 @@ class Label:
     human: bool | None
     """A person does; None: nobody has said anything, or nobody can tell."""
     at_s: float
-    """When it was answered, in seconds since the epoch."""
+    """The time when it was answered, in seconds since the epoch."""
     chance: float = 1.0
     """Inclusion probability of the answer; above 0, up to 1."""
     drawn_from: int | None = None
