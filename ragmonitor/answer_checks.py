@@ -16,7 +16,7 @@ from ragmonitor.judges.sentences import spans
 from ragmonitor.records import Assessment, Interaction, SentenceVerdict, Severity
 
 CheckOutcome = Literal["fine", "flagged", "no_claim", "unread"]
-"""What a check came to: `flagged` where a finding counts, `no_claim` where nothing is asserted,
+"""The outcome of a check: `flagged` where a finding counts, `no_claim` where nothing is asserted,
 `unread` where the texts are too long to be read."""
 
 MAX_HELD: Final = 4_000
@@ -30,7 +30,7 @@ class GuardedPiece:
     """A piece of a stream that was judged before it is shown: a sentence, with what follows it."""
 
     text: str
-    """As it came: the texts of all pieces together are the stream."""
+    """The text as it came: the texts of all pieces together are the stream."""
     sentences: tuple[SentenceVerdict, ...] = ()
     """The verdicts on its sentences; offsets are those in `text`. Empty: it could not be read."""
     findings: tuple[SentenceVerdict, ...] = ()
@@ -116,19 +116,19 @@ class AnswerChecks:
             interaction = sound(interaction)
         outcome: CheckOutcome = "unread"
         try:
-            found = replace(self._judge.read(interaction), min_severity=self._min_severity)
-            bad = found.hallucinated
+            assessment = replace(self._judge.read(interaction), min_severity=self._min_severity)
+            bad = assessment.hallucinated
             outcome = "no_claim" if bad is None else "flagged" if bad else "fine"
         finally:
             with shielded("count"):
                 self._note(of, outcome)
-        return found
+        return assessment
 
 
 def _end_of_whole_sentences(text: str) -> int:
     """Return where the last sentence begins that may go on; 0: it is the first."""
-    found = spans(text)
-    return found[-1][0] if len(found) > 1 else 0
+    sentences = spans(text)
+    return sentences[-1][0] if len(sentences) > 1 else 0
 
 
 async def _pieces(stream: AsyncIterable[str] | Iterable[str]) -> AsyncGenerator[str, None]:

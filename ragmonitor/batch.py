@@ -84,7 +84,7 @@ class BatchScorer:
 
     @property
     def usage(self) -> JudgeUsage:
-        """What the judge has used so far."""
+        """The calls, tokens and cost of the judge so far."""
         return self._scorer.usage
 
     def __call__(self, table: pa.Table | pa.RecordBatch) -> pa.Table:

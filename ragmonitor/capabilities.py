@@ -66,7 +66,7 @@ class CapableJudge:
 
     @property
     def identity(self) -> JudgeIdentity:
-        """Who judges."""
+        """The name, version and kind of the judge."""
         identity: JudgeIdentity = self._judge.identity
         return identity
 
@@ -106,7 +106,7 @@ class CapableJudge:
 
     @property
     def budget_unit(self) -> BudgetUnit | None:
-        """In what the judge says its cost; None: it says none, or a reading costs nothing."""
+        """The unit of the judge's cost; None: it says none, or a reading costs nothing."""
         unit: BudgetUnit | None = self._judge.budget_unit if self._is_priced else None
         return unit
 

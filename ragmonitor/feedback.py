@@ -1,4 +1,4 @@
-"""What people say of an answer: one piece of feedback, checked where it comes in."""
+"""Checks people's feedback on an answer where it comes in."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ragmonitor.records import (
 )
 
 PEOPLE: Final = JudgeIdentity(name="people", version="1", kind="HUMAN")
-"""Who judges, in scores that are made of feedback."""
+"""The judge in scores that are made of feedback."""
 MAX_ID_CHARACTERS: Final = 200
 MAX_COMMENT_CHARACTERS: Final = 4_000
-"""What is longer is cut."""
+"""A longer comment is cut."""
 _KIND: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _LABEL: Final = re.compile(r"[\w .:/+-]{1,40}")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -34,10 +34,10 @@ _BAD: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feedback:
-    """What one person said of one answer."""
+    """A person's feedback on one answer."""
 
     interaction_id: str
-    """As `joining_id` returns it."""
+    """The id as `joining_id` returns it."""
     score: float | None
     """0 (bad) to 1 (good); None: a label that says neither."""
     label: str = ""
@@ -45,7 +45,7 @@ class Feedback:
     comment: str = ""
     kind: str = "thumbs"
     at_s: float
-    """When it was given, in seconds since the epoch."""
+    """The time when it was given, in seconds since the epoch."""
 
     @property
     def is_good(self) -> bool | None:
@@ -66,7 +66,7 @@ class JoinedFeedback:
 
     feedback: Feedback
     answered_s: float
-    """When the answer was given, in seconds since the epoch."""
+    """The time when the answer was given, in seconds since the epoch."""
     target: SpanReference | None = None
     """The answer's root span; None: no trace was emitted."""
 
@@ -106,14 +106,14 @@ class JoinedFeedback:
         )
 
 
-def joining_id(given: object) -> str:
+def joining_id(interaction_id: object) -> str:
     """Return the id by which feedback finds its interaction: UUIDs without their dashes.
 
     So an interaction's id, and the run id that LangChain or LangSmith show of it, are the same.
     """
-    if isinstance(given, UUID):
-        return given.hex
-    text = str(given).strip()
+    if isinstance(interaction_id, UUID):
+        return interaction_id.hex
+    text = str(interaction_id).strip()
     return text.replace("-", "").lower() if _UUID.fullmatch(text) else text
 
 

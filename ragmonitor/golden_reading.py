@@ -39,18 +39,18 @@ GOLDEN_EVALUATORS: Final = (
     "ragchecker_hallucination",
     "ragchecker_self_knowledge",
 )
-"""What golden questions are scored by; docs/evaluations.md defines each."""
+"""The evaluators of golden questions; docs/evaluations.md defines each."""
 MAX_CAPTURED: Final = 200
 """Records that wait for what the asker says of the same question."""
 
 
 BUDGET_SHARE: Final = 0.25
-"""Of the judges' budget that readings for golden questions may spend at most."""
+"""The share of the judges' budget that readings for golden questions may spend at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldenBudget:
-    """What readings for golden questions may cost: a share of what all judges may spend together.
+    """Pays for readings of golden questions, up to a share of what all judges may spend together.
 
     They are paid from the common budget, so that it holds; and no more of them than the share, so
     that traffic keeps the rest. What is under way may overdraw the share, and is made up for.

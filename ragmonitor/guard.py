@@ -43,7 +43,7 @@ UNKEPT_PAUSE_S: Final = 3_600.0
 """A place of states that fails is logged so often."""
 
 _unkept_s: dict[str, float] = {}
-"""When a place of states was last logged, in seconds of `time.monotonic`."""
+"""The time when a place of states was last logged, in seconds of `time.monotonic`."""
 _logged: set[Hashable] = set()
 _MAX_LOGGED = 200
 _MESSAGE = "ragmonitor: error in stage %s; the application is not affected%s"

@@ -73,7 +73,7 @@ class _Attachment:
         self._hooked: set[tuple[str, str]] = set()
         """Module and entry point of each hook. wrapt removes none, so each asks if we are on."""
         self._attached: dict[str, metadata.EntryPoint] = {}
-        """By value: several triggers may name the same integration."""
+        """The integrations by value: several triggers may name the same one."""
         # Never held while an integration is imported: two threads that import would each hold what
         # the other waits for.
         self._lock = threading.Lock()

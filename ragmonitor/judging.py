@@ -45,7 +45,7 @@ JUDGE_GRACE_S = 5.0
 """Beyond a judge's own time for a reading, after which it is given up."""
 
 _PASSED_ON = (Cause.JUDGE_ERROR, Cause.JUDGE_TIMEOUT, Cause.JUDGE_DOWN)
-"""What one judge failed to read for these causes, the next fallback is asked to read."""
+"""The next fallback is asked to read what one judge failed to read for these causes."""
 
 
 # --- one reading ----------------------------------------------------------------------------------
@@ -322,9 +322,9 @@ class JudgeConfig:
     max_pending: int
     """Drawn answers that may wait; beyond, none is drawn."""
     reading_timeout_s: float
-    """Over all calls of one reading."""
+    """The time over all calls of one reading."""
     wait_s: float
-    """How long a trace is held for the judge's scores."""
+    """The time for which a trace is held for the judge's scores."""
     min_severity: Severity = Severity.MAJOR
     """The least severity of a finding that makes an answer hallucinated."""
     spent: Callable[[JudgeUsage], float]
@@ -352,12 +352,12 @@ class JudgedAnswer:
     """The reports on one answer by all judges but the built-in one."""
 
     sampled: Report
-    """By the sampled judge."""
+    """The report of the sampled judge."""
     fallbacks: tuple[Report, ...] = ()
-    """By those that were asked in turn where it failed."""
+    """The reports of those that were asked in turn where it failed."""
     second: Report | None = None
     repeat: Report | None = None
-    """By the sampled judge, which read it twice; reported nowhere."""
+    """The second report of the sampled judge, which read it twice; it is exported nowhere."""
 
     @property
     def reports(self) -> tuple[Report, ...]:

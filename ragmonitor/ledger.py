@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from ragmonitor.export.prometheus import PrometheusExporter
 
 ROLES: Final[tuple[JudgeRole, ...]] = ("builtin", "sampled", "second")
-"""Who reports on every interaction. A fallback does where it was asked, and owes nothing."""
+"""The roles that report on every interaction. A fallback does where it was asked, and owes
+nothing."""
 
 
 def is_probe(finished: Finished) -> bool:
@@ -146,7 +147,7 @@ class Ledger:
 
 
 class Account:
-    """What one interaction still owes. Each debt is paid once, from whatever thread."""
+    """The debts of one interaction. Each is paid once, from whatever thread."""
 
     __slots__ = ("_framework", "_is_closed", "_ledger", "_on_closed", "_owed", "_status")
 

@@ -13,13 +13,13 @@ from time import perf_counter, sleep
 from typing import Final
 
 SLICE_S: Final = 0.0005
-"""How long a thread works before it gives the lock back."""
+"""A thread works for so long before it gives the lock back."""
 PAUSE_S: Final = 0.00005
-"""How long it then sleeps at least; systems make 0.1 ms of it, in which others can run."""
+"""It then sleeps for so long at least; systems make 0.1 ms of it, in which others can run."""
 
 
 class _Slices(threading.local):
-    """Where each thread stands in its slice.
+    """The place of each thread in its slice.
 
     Defaults are attributes of the class: to ask for one that is absent takes fifteen times as long,
     and `give_back` is called some twenty times for each answer.

@@ -18,7 +18,7 @@ from typing import Final, Literal
 Kind = Literal["counter", "gauge", "histogram", "summary", "info"]
 
 Merge = Literal["livesum", "livemax", "livemin", "livemostrecent", "max"]
-"""How the gauges of several processes come together, as `prometheus_client` calls it."""
+"""The way in which gauges of several processes come together, as `prometheus_client` calls it."""
 
 SCORE_BUCKETS: Final = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 SECONDS_BUCKETS: Final = (0.001, 0.005, 0.02, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
@@ -65,7 +65,7 @@ _UNITS: Final = {
     "_bytes": "bytes",
     "_usd": "US dollars",
 }
-"""By the end of a metric's name, the longer one first."""
+"""The units by the end of a metric's name, the longer one first."""
 TABLE: Final[dict[str, Metric]] = {}
 """Every metric by its name, in the order of docs/metrics.md."""
 

@@ -125,8 +125,10 @@ class Monitor:
             SettingsError: An option is unknown, missing or out of range.
             MissingExtraError: A redaction needs what is not installed.
         """
-        given = {**locals()}  # the keywords
-        options = {name: given[name] for name in Settings.model_fields if name in given} | unknown
+        keywords = {**locals()}  # the keywords
+        options = {
+            name: keywords[name] for name in Settings.model_fields if name in keywords
+        } | unknown
         # What works behind the request path is loaded for a monitor, not for an import.
         from ragmonitor.answer_checks import AnswerChecks
         from ragmonitor.back_half import back_half_of
@@ -421,7 +423,7 @@ class Monitor:
 
     @property
     def alarms(self) -> tuple[AlarmState, ...]:
-        """Where the evidence of each signal stands, as of a few seconds ago."""
+        """The state of each signal's evidence, as of a few seconds ago."""
         return tuple(self._back.alarms)
 
     def event(self, name: str, **attributes: str) -> None:
@@ -492,17 +494,17 @@ class Monitor:
 
     @property
     def metrics_url(self) -> str | None:
-        """Where /metrics is served by this process; None if it is not."""
+        """The address at which this process serves /metrics; None if it does not."""
         return self._back.metrics_url
 
     @property
     def ui_url(self) -> str | None:
-        """Where this process serves the page; None if it does not."""
+        """The address at which this process serves the page; None if it does not."""
         return self._back.ui_url
 
     @property
     def open_runs(self) -> int:
-        """How many framework runs are under way, or were left open and will age out."""
+        """The number of framework runs that are under way, or were left open and will age out."""
         return sum(len(source) for source in self._sources())
 
     def last(self, timeout_s: float = 10.0) -> Report | None:

@@ -1,4 +1,4 @@
-"""What an answer cost: its model calls' tokens, at given prices or those of litellm's table."""
+"""Prices an answer: its model calls' tokens, at given prices or those of litellm's table."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ragmonitor.records import Interaction
 _TABLE: Final = "model_prices_and_context_window_backup.json"
 _MILLION: Final = 1_000_000
 MAX_ENTRY_BYTES: Final = 65_536
-"""Of one model in the table."""
+"""The size of one model's entry in the table."""
 MAX_PRICES: Final = 1_000
-"""Of models and providers, that are remembered."""
+"""The number of prices of models and providers that are remembered."""
 
 Price = tuple[float, float]
 """US dollars per token that goes in, and per token that comes out."""
@@ -38,7 +38,7 @@ class Prices:
         """
         self._given: dict[str, Price] = {}
         self._prices: dict[tuple[str, str], Price | None] = {}
-        """By model and provider."""
+        """The prices by model and provider."""
         for text in given:
             model, _, prices = text.rpartition("=")
             try:
@@ -68,15 +68,15 @@ class Prices:
 
     def _price(self, model: str, provider: str) -> Price | None:
         """Look up a price, and remember it: this is asked of every model call."""
-        found = self._found(model, provider) if model else None
+        price = self._found(model, provider) if model else None
         if len(self._prices) < MAX_PRICES:
-            self._prices[model, provider] = found
-        return found
+            self._prices[model, provider] = price
+        return price
 
     def _found(self, model: str, provider: str) -> Price | None:
         names = (model, f"{provider}/{model}")
-        given = next((self._given[name] for name in names if name in self._given), None)
-        return given or litellm_price(model) or litellm_price(names[1])
+        own = next((self._given[name] for name in names if name in self._given), None)
+        return own or litellm_price(model) or litellm_price(names[1])
 
 
 @lru_cache(maxsize=1_000)

@@ -27,12 +27,12 @@ class Finished(Protocol):
 
     @property
     def framework(self) -> str:
-        """As in `Interaction`, known without building it."""
+        """The field of `Interaction`, known without building it."""
         ...
 
     @property
     def status(self) -> Status:
-        """As in `Interaction`, known without building it."""
+        """The field of `Interaction`, known without building it."""
         ...
 
     def interaction(self) -> Interaction | None:
@@ -52,7 +52,7 @@ class Judge(Protocol):
 
     @property
     def identity(self) -> JudgeIdentity:
-        """Who judges; constant over the judge's life."""
+        """The judge's name, version and kind; constant over the judge's life."""
         ...
 
     async def assess(self, interaction: Interaction) -> Assessment:
@@ -61,10 +61,11 @@ class Judge(Protocol):
 
 
 BudgetUnit = Literal["usd", "tokens", "calls"]
-"""What a budget counts."""
+"""The unit in which a budget counts."""
 
 BreakerState = Literal["closed", "half_open", "open"]
-"""Of a provider that is left alone while it fails: `half_open` is one reading that tries."""
+"""The state of a provider that is left alone while it fails: `half_open` is one reading that
+tries."""
 
 
 class Evaluator(Protocol):
@@ -85,17 +86,17 @@ class Asker(Protocol):
 
     @property
     def identity(self) -> JudgeIdentity:
-        """Who is asked; the version changes with all that stands around a question, too."""
+        """The judge; its version changes with all that stands around a question, too."""
         ...
 
     @property
     def sentence_counts(self) -> Sequence[int]:
-        """How many sentences each chunk has in the section `sentences`; shape (n_chunks,)."""
+        """The number of sentences of each chunk in the section `sentences`; shape (n_chunks,)."""
         ...
 
     @property
     def usage(self) -> JudgeUsage:
-        """What asking cost so far."""
+        """The cost of asking so far."""
         ...
 
     async def ask(
@@ -147,14 +148,14 @@ class Exporter(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportContext:
-    """What a monitor tells its exporters of itself."""
+    """The settings of a monitor that its exporters heed."""
 
     service: str = ""
     service_version: str = ""
     content: Literal["all", "hashed", "none"] = "all"
-    """Which texts may leave the process."""
+    """The texts that may leave the process."""
     hash_key: bytes | None = field(default=None, repr=False)
-    """Of hashed texts; None: random, of this process."""
+    """The key of hashed texts; None: random, of this process."""
     has_traces: bool = True
     """Whether there are traces on which scores can be put."""
     lost: Callable[[str, int], None] | None = None
@@ -220,7 +221,7 @@ Summarise = Callable[[Moments], Estimate | None]
 """From a window's sums to its mean and interval; None: too little to say anything."""
 
 Cost = Callable[[Interaction], float | None]
-"""What the model calls of an answer cost, in US dollars; None: that is not known."""
+"""The cost of an answer's model calls, in US dollars; None: it is not known."""
 
 
 def unknown_cost(_: Interaction) -> float | None:

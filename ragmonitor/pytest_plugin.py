@@ -64,7 +64,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _goldens(
-    given: str | os.PathLike[str] | Sequence[Golden], test: Path, config: pytest.Config
+    chosen: str | os.PathLike[str] | Sequence[Golden], test: Path, config: pytest.Config
 ) -> list[Golden]:
     """Return the questions that are asked: not rejected, and if mined, accepted.
 
@@ -73,13 +73,13 @@ def _goldens(
     """
     from ragmonitor.goldens.golden import GoldensError, read_goldens
 
-    if isinstance(given, str | os.PathLike):
-        beside = test.parent / given
+    if isinstance(chosen, str | os.PathLike):
+        beside = test.parent / chosen
         try:
-            given = read_goldens(beside if beside.exists() else config.rootpath / given)
+            chosen = read_goldens(beside if beside.exists() else config.rootpath / chosen)
         except GoldensError as error:
             raise pytest.UsageError(str(error)) from error
-    return [each for each in given if each.is_askable]
+    return [each for each in chosen if each.is_askable]
 
 
 def _test_id(golden: Golden) -> str:
@@ -120,5 +120,5 @@ def _built(config: pytest.Config) -> AnswerAssertions:
 
 
 def _option(config: pytest.Config, name: str) -> str:
-    given: Any = config.getoption(f"ragmonitor_{name}")
-    return str(given if given is not None else config.getini(f"ragmonitor_{name}"))
+    value: Any = config.getoption(f"ragmonitor_{name}")
+    return str(value if value is not None else config.getini(f"ragmonitor_{name}"))

@@ -1,4 +1,4 @@
-"""What the stages hand to each other: frozen records and nothing else.
+"""The stages hand frozen records to each other, and nothing else.
 
 Times are nanoseconds since the epoch (`_ns`) unless a name says otherwise; scores, shares and
 chances lie between 0 and 1.
@@ -19,12 +19,12 @@ from textwrap import shorten
 from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
 Status = Literal["ok", "error", "partial", "cancelled"]
-"""How an interaction ended. `partial`: a stream that was closed before its end."""
+"""The end of an interaction. `partial`: a stream that was closed before its end."""
 
 Language = Literal["en", "zh"]
 
 Reason = Literal["content", "number", "unit", "date", "negation", "name", "role", "field"]
-"""Which check of a sentence failed."""
+"""The check of a sentence that failed."""
 REASONS: frozenset[str] = frozenset(get_args(Reason))
 
 
@@ -115,7 +115,7 @@ class Generation:
     started_ns: int
     ended_ns: int
     input: tuple[Message, ...] = ()
-    """What the model was asked, in order; empty if that is not known."""
+    """The messages that the model was asked, in order; empty if that is not known."""
     model: str = ""
     provider: str = ""
     usage: Usage = field(default_factory=Usage)
@@ -123,12 +123,12 @@ class Generation:
     finish_reason: str = ""
     """Why the model stopped, in its provider's words: `stop`, `length`; empty: not known."""
     first_token_ns: int = 0
-    """When the first text of a streamed output came; 0: it was not streamed, or that is not known.
-    """
+    """The time when the first text of a streamed output came; 0: it was not streamed, or that is
+    not known."""
 
     @property
     def first_token_s(self) -> float | None:
-        """From the call to the first text of its output; None: not streamed, or not known."""
+        """The time from the call to its first text; None: it was not streamed, or is not known."""
         return _first_token_s(self)
 
 
@@ -139,8 +139,8 @@ class Probe:
     golden: str
     """Id of the golden question."""
     outcome: str = ""
-    """How asking ended: `answered`, or why there is no answer. Empty: a record that was captured in
-    the application while it answered; `golden` says whom it was marked for."""
+    """The outcome of asking: `answered`, or why there is no answer. Empty: a record that was
+    captured in the application while it answered; `golden` says whom it was marked for."""
     expects_refusal: bool = False
     """The documents do not hold the answer, so that a refusal is right."""
     knows_chunks: bool = True
@@ -155,30 +155,31 @@ class Interaction:
     """Unique and stable; sampling draws by a keyed hash of it."""
     query: str
     chunks: tuple[Chunk, ...]
-    """As the model saw them, in order. Empty: nothing was found."""
+    """The chunks as the model saw them, in order. Empty: nothing was found."""
     not_shown: tuple[Chunk, ...] = ()
     """Retrieved and then kept from the model: cut, filtered or reranked away."""
     answer: str
     """All of it, streamed or not; what is known of it if `status` is not ok."""
     reference: str = ""
-    """What a person says the answer should be; offline and of golden questions only."""
+    """The answer that a person says is right; offline and of golden questions only."""
     reference_chunks: tuple[Chunk, ...] = ()
-    """What should have been retrieved, best first; likewise. Equal ids, where both sides have them,
-    are equal chunks."""
+    """The chunks that should have been retrieved, best first; likewise. Equal ids, where both sides
+    have them, are equal chunks."""
     framework: str
     """`langchain`, `llama_index`, `litellm`, `python` for plain code; read off another's spans:
     `openinference`, `openllmetry`, `genai`."""
     started_ns: int
     ended_ns: int
     name: str = ""
-    """What the application calls this chain or engine."""
+    """The application's name for this chain or engine."""
     status: Status = "ok"
     error: str = ""
     """`TypeName: message` where status is `error`."""
     retrievals: tuple[Retrieval, ...] = ()
     generations: tuple[Generation, ...] = ()
     usage: Usage = field(default_factory=Usage)
-    """Over the `generations`, each counted once; models inside retrievers are not among them."""
+    """The usage over the `generations`, each counted once; models inside retrievers are not among
+    them."""
     caller: SpanReference | None = None
     """The application's span that was current when the interaction began."""
     target: SpanReference | None = None
@@ -192,21 +193,21 @@ class Interaction:
     capture_incomplete: bool = False
     """Texts are known to be missing, so that a score would be about us and not about the answer."""
     redacted: int = 0
-    """How many of its texts, each counted once, redaction changed."""
+    """The number of its texts, each counted once, that redaction changed."""
     probe: Probe | None = None
     """Set where a golden question was asked; None: the application's own traffic."""
     first_token_ns: int = 0
-    """When the first text of a streamed answer came; 0: it was not streamed, or that is not known.
-    """
+    """The time when the first text of a streamed answer came; 0: it was not streamed, or that is
+    not known."""
 
     @property
     def latency_s(self) -> float:
-        """From the question to the last token."""
+        """The time from the question to the last token."""
         return max(0, self.ended_ns - self.started_ns) / 1e9
 
     @property
     def first_token_s(self) -> float | None:
-        """From the question to the first token; None: not streamed, or not known."""
+        """The time from the question to the first token; None: not streamed, or not known."""
         return _first_token_s(self)
 
     @property
@@ -236,7 +237,7 @@ def _first_token_s(timed: Generation | Interaction) -> float | None:
 
 
 class Verdict(StrEnum):
-    """What the chunks say of one sentence of an answer."""
+    """The verdict of the chunks on one sentence of an answer."""
 
     SUPPORTED = "supported"
     ABSENT = "absent"
@@ -245,7 +246,7 @@ class Verdict(StrEnum):
 
 
 class Severity(StrEnum):
-    """How bad it is that a sentence is absent from the chunks or contradicted by them."""
+    """The harm of a sentence that is absent from the chunks or contradicted by them."""
 
     MINOR = "minor"
     """It stretches what the chunks say, or credits the wrong source."""
@@ -271,9 +272,10 @@ class SentenceVerdict:
     """Share of the sentence's weighted content that stands in the chunks; None if the judge
     gives verdicts only."""
     reasons: tuple[str, ...] = ()
-    """Which checks failed; `REASONS`, or another judge's own words."""
+    """The checks that failed; `REASONS`, or another judge's own words."""
     severity: Severity | None = None
-    """Of an absent or contradicted sentence. None: the judge rates none, and it counts as major."""
+    """The severity of an absent or contradicted sentence. None: the judge rates none, and it counts
+    as major."""
 
     @property
     def finding(self) -> Severity | None:
@@ -295,10 +297,10 @@ def is_builtin(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeIdentity:
-    """Who judged. A changed judge must never look like a changed system."""
+    """The judge behind a verdict. A changed judge must never look like a changed system."""
 
     name: str
-    """What labels carry: `builtin`, `openai/gpt-4o-mini`."""
+    """The name that labels carry: `builtin`, `openai/gpt-4o-mini`."""
     version: str
     """Changes with everything that changes verdicts: prompt hash, model revision, rules."""
     kind: Literal["CODE", "LLM", "HUMAN"]
@@ -310,7 +312,7 @@ class JudgeIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeUsage:
-    """What one assessment cost, over all its calls."""
+    """The cost of one assessment, over all its calls."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -344,7 +346,7 @@ class ReferenceSentence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceReading:
-    """What one reading found by a reference answer: checks of claims, from which scores follow.
+    """A reading beside a reference answer: checks of claims, from which scores follow.
 
     Source of the checks: Ru et al., "RAGChecker" (2024), section 3, arXiv:2408.08067.
     """
@@ -357,11 +359,11 @@ class ReferenceReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
-    """What one reading of an interaction found. None: the judge's reply could not be read there."""
+    """The findings of one reading of an interaction. None: the reply could not be read there."""
 
     judge: JudgeIdentity
     language: Language
-    """Of the answer."""
+    """The language of the answer."""
     sentences: tuple[SentenceVerdict, ...] | None
     """One per sentence of the answer, in order."""
     answer_relevancy: float | None
@@ -467,7 +469,7 @@ class Scored:
     judge: JudgeIdentity
     score: float
     explanation: str = ""
-    """For people: which sentences, which words."""
+    """A text for people: which sentences, which words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -478,7 +480,7 @@ class Unscored:
     judge: JudgeIdentity
     cause: Cause
     detail: str = ""
-    """For people: the judge's error, in one line."""
+    """A text for people: the judge's error, in one line."""
 
 
 Evaluation = Scored | Unscored
@@ -504,7 +506,7 @@ def error_type(error: str) -> str:
 
 
 class Diagnosis(StrEnum):
-    """What went wrong with one answer, as one word; the first that applies, in this order."""
+    """The fault of one answer in one word; the first that applies, in this order."""
 
     WRONG_REFUSAL = "wrong_refusal"
     """Declined although a chunk holds something that was asked for."""
@@ -527,7 +529,7 @@ class Diagnosis(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingDecision:
-    """Whether a judge scores an answer, and how likely that was before it was decided."""
+    """The decision whether a judge scores an answer, and how likely that was before."""
 
     inclusion_probability: float
     """From 0 (this answer could not be judged) to 1; means divide by it."""
@@ -569,37 +571,38 @@ CERTAIN = SamplingDecision(inclusion_probability=1.0, drawn=True)
 
 
 Features = tuple[tuple[int, float], ...]
-"""Of an answer: positions in `estimation.answer_features.NAMES` and values; the others are 0."""
+"""Features of an answer: positions in `estimation.answer_features.NAMES` and values; the others are
+0."""
 
 
 class PredictionBasis(NamedTuple):
-    """What a prediction of hallucination was made of, as it stood before the draw."""
+    """The inputs of a prediction of hallucination, as they stood before the draw."""
 
     features: Features
     untrained: float
     """Chance by the built-in judge's risk alone, calibrated; above 0 and below 1."""
     shift: float
-    """What the model of all that the built-in judge knows adds to the log odds; bounded."""
+    """The model of all that the built-in judge knows adds this to the log odds; bounded."""
     learned: float
     """Chance with that share of the shift which earlier verdicts bore out; above 0 and below 1."""
     mixed: float
-    """Of both chances, as far as the learned one is trusted; `untrained` itself if it is not."""
+    """A mixture of both chances, as far as the learned one is trusted; else `untrained` itself."""
     is_trusted: bool
     """Whether the learned chance is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What past verdicts say of an answer before anybody judges it."""
+    """The prediction from past verdicts, before anybody judges the answer."""
 
     hallucination: float | None = None
     """Chance that it is hallucinated, given that it claims something; None: too few verdicts."""
     uncertainty: float = 1.0
     """Standard deviation of the verdict as predicted, relative to its mean over answers; >= 0."""
     expected: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """By signal: chance that the verdict has a value at all, and that value's mean; 0 to 1 each."""
+    """The chance that the verdict has a value, and that value's mean, by signal; 0 to 1 each."""
     basis: PredictionBasis | None = None
-    """What a model of more than the risk said of it; None: it was not asked."""
+    """The basis of a model of more than the risk; None: it was not asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -607,29 +610,29 @@ class CompletedAnswer:
     """One answer of which nothing more is expected: what estimates and alarms read, once each."""
 
     builtin: Report
-    """By the built-in judge."""
+    """The report of the built-in judge."""
     prediction: Prediction = field(default_factory=Prediction)
-    """As it stood before the draw."""
+    """The prediction as it stood before the draw."""
     decision: SamplingDecision | None = None
     """None: no judge but the built-in one is configured."""
     judged: Report | None = None
-    """By the judge; without an assessment where it failed. None: not drawn."""
+    """The judge's report; it is without an assessment where the judge failed. None: not drawn."""
     stand_in: Report | None = None
-    """By who read it where the judge failed to: another judge, with means of its own."""
+    """The report of a fallback where the judge failed: another judge, with means of its own."""
     target: SpanReference | None = None
     """The interaction's own root span; None: no trace was emitted."""
 
     @property
     def interaction(self) -> Interaction:
-        """What was asked and answered."""
+        """The question, the chunks and the answer."""
         return self.builtin.interaction
 
 
 JudgeRole = Literal["builtin", "sampled", "fallback", "second", "repeat", "anchor", "golden"]
-"""What a judge reads an answer as: the built-in judge of every answer, the judge of a drawn share,
-one that stands in where that judge failed, a second opinion, the same judge once more, the same
-judge on an answer of the past, or on one to a golden question. It is the role and not the judge's
-kind."""
+"""The role in which a judge reads an answer: the built-in judge of every answer, the judge of a
+drawn share, one that stands in where that judge failed, a second opinion, the same judge once more,
+the same judge on an answer of the past, or on one to a golden question. It is the role and not the
+judge's kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -646,11 +649,11 @@ class Report:
     diagnosis: Diagnosis | None = None
     """None: there is no assessment."""
     predicted: float | None = None
-    """Of the built-in judge's report: the chance that the judge who scores a sample would find the
+    """The chance, in the built-in judge's report, that the judge who scores a sample would find the
     answer hallucinated, as its earlier verdicts teach it. None: not known, or there is no such
     judge."""
     usage: JudgeUsage | None = None
-    """What asking cost, whether or not it gave anything; None: the judge was not asked."""
+    """The cost of asking, whether or not it gave anything; None: the judge was not asked."""
     target: SpanReference | None = None
     """The interaction's own root span; None: no trace was emitted."""
     role: JudgeRole = "sampled"
@@ -660,9 +663,9 @@ class Report:
     @property
     def unsupported(self) -> tuple[SentenceVerdict, ...]:
         """The sentences that the chunks lack or contradict; empty too if nobody read them."""
-        found = self.assessment.sentences if self.assessment is not None else None
+        verdicts = self.assessment.sentences if self.assessment is not None else None
         bad = (Verdict.ABSENT, Verdict.CONTRADICTED)
-        return tuple(each for each in found or () if each.verdict in bad)
+        return tuple(each for each in verdicts or () if each.verdict in bad)
 
     def __str__(self) -> str:
         """Say it for people: the scores, and each sentence that the chunks do not support."""
@@ -711,13 +714,13 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldenAnswer:
-    """What came of one golden question: the answer's report, and that on the reference answer."""
+    """The reports on one golden question: on the answer, and on the reference answer."""
 
     report: Report
     """Its interaction has a `probe`; without an assessment where there was no answer."""
     reference: Report | None = None
-    """By the same judge, on the reference answer put in the place of the answer, with the reference
-    chunks; None: there is none to read."""
+    """The same judge's report on the reference answer, put in the place of the answer, with the
+    reference chunks; None: there is none to read."""
 
 
 def _scores(evaluations: Sequence[Evaluation]) -> list[str]:
@@ -741,17 +744,18 @@ Window = Literal["1h", "24h"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesKey:
-    """Which number."""
+    """The names of one number."""
 
     signal: str
     """`hallucination`, `minor_hallucination`, `refusal`, an evaluator's name, `empty_retrieval`,
     `weak_retrieval`, `new_question`."""
     judge: str
-    """Whose verdicts; `none` for what needs no judge."""
+    """The judge whose verdicts they are; `none` for what needs no judge."""
     dimension: str = ""
-    """Of a part of the answers: `route`, `language`, `topic`, ...; empty: all of them."""
+    """The dimension of a part of the answers: `route`, `language`, `topic`, ...; empty: all of
+    them."""
     group: str = ""
-    """Which part: the value of the dimension."""
+    """The part: the value of the dimension."""
 
 
 GROUPS = 41
@@ -797,13 +801,13 @@ class Moments:
     drawn_count: float = 0.0
     """Answers that were drawn and have come back, with a verdict or without, each for one."""
     drawn: float = 0.0
-    """The same, each for 1 / inclusion probability."""
+    """The same sum, each for 1 / inclusion probability."""
     drawn_squared: float = 0.0
     """Squares of 1 / inclusion probability of the same."""
     missing_count: float = 0.0
     """Answers that were drawn and gave no verdict, each for one."""
     missing: float = 0.0
-    """The same, each for 1 / inclusion probability."""
+    """The same sum, each for 1 / inclusion probability."""
     missing_squared: float = 0.0
     """Squares of 1 / inclusion probability of those without a session."""
     missing_value: float = 0.0
@@ -876,7 +880,7 @@ SUMS: tuple[str, ...] = tuple(name for name in Moments.__dataclass_fields__ if n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """The same sums since the process began, never falling, for counters."""
+    """The sums since the process began, never falling, for counters."""
 
     answers: float = 0.0
     value_positive: float = 0.0
@@ -899,13 +903,14 @@ class Estimate:
     """A windowed mean and what may be said of it."""
 
     mean: float
-    """Of the answers that were observed."""
+    """The mean of the answers that were observed."""
     lower: float
     """Lower end of the 95 % interval of the mean of *all* answers of the window: what was not
     observed counts as the best or worst that it may have been."""
     upper: float
     effective_n: float
-    """How many answers, drawn at random and judged, would tell as much of those observed."""
+    """The number of answers that, drawn at random and judged, would tell as much as those
+    observed."""
     coverage: float = 1.0
     """Share of the window's answers that were observed, 0 to 1."""
     efficiency: float = 1.0
@@ -914,7 +919,7 @@ class Estimate:
 
 
 AlarmKind = Literal["quality", "input", "judge", "slice"]
-"""What an alarm is about: the answers, what comes in, or the judge itself."""
+"""The subject of an alarm: the answers, what comes in, or the judge itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -933,7 +938,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmState:
-    """Where the evidence of one signal stands."""
+    """The state of one signal's evidence."""
 
     signal: str
     judge: str
@@ -943,9 +948,9 @@ class AlarmState:
     in so long. Held at its height while the alarm is active."""
     active: bool
     since_s: float | None = None
-    """When it was raised, in seconds since the epoch; None: it is not active."""
+    """The time when it was raised, in seconds since the epoch; None: it is not active."""
     rising_since_s: float | None = None
-    """Since when the evidence has been rising; None: it is not."""
+    """The time since which the evidence has been rising; None: it is not."""
     span: AlarmSpan | None = None
     """The scored answers since the rise began, of an active alarm up to when it was raised; None:
     the evidence is not rising."""
@@ -956,10 +961,10 @@ class AlarmState:
     higher_is_better: bool = False
     """The signal is better the higher it is: `objective` is the lowest mean accepted."""
     raised: int = 0
-    """How often so far."""
+    """The number of times that it was raised so far."""
     objectives: int = 0
-    """How many different ones processes that share the evidence said within ten minutes; the
-    strictest holds. 0: none was said, and it is learned."""
+    """The number of different objectives that processes with shared evidence said within ten
+    minutes; the strictest holds. 0: none was said, and it is learned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -971,9 +976,10 @@ class AlarmSpan:
     scored: int
     """Answers since then that were scored, by all processes that share `state`."""
     mean: float
-    """Of these, weighted by the inverse of their inclusion probability; on the signal's scale."""
+    """The mean of these, weighted by the inverse of their inclusion probability; on the signal's
+    scale."""
     bad: int | None
-    """How many of these are bad; None: the signal is a score, and not a rate."""
+    """The number of these that are bad; None: the signal is a score, and not a rate."""
     before: float | None
     """The mean before; None: nothing was scored before."""
 
@@ -999,18 +1005,18 @@ class AlarmEvent:
     at_s: float
     """Seconds since the epoch."""
     since_s: float
-    """Since when the evidence had been rising; of a cleared one, when it was raised."""
+    """The time since which the evidence had been rising; of a cleared one, when it was raised."""
     evidence_s: float
     threshold_s: float
     """Evidence at which alarms are raised."""
     objective: float
     higher_is_better: bool = False
     estimate: Estimate | None = None
-    """Of the last hour, as of now."""
+    """The estimate of the last hour, as of now."""
     examples: tuple[Example, ...] = ()
     """The worst answers since the evidence began to rise, worst first."""
     detail: str = ""
-    """For people: what else is known."""
+    """A text for people: what else is known."""
     span: AlarmSpan | None = None
     """None: the alarm does not rest on scored answers."""
 
@@ -1022,20 +1028,22 @@ class AlarmEvent:
         before it. Of a raised alarm the whole interval has to be beyond the objective, of a
         cleared one the mean within.
         """
-        found = self.estimate
-        if found is None:
+        current = self.estimate
+        if current is None:
             return None
         if self.raised:
             beyond = (
-                found.upper < self.objective
+                current.upper < self.objective
                 if self.higher_is_better
-                else found.lower > self.objective
+                else current.lower > self.objective
             )
-            return found if beyond else None
+            return current if beyond else None
         within = (
-            found.mean >= self.objective if self.higher_is_better else found.mean <= self.objective
+            current.mean >= self.objective
+            if self.higher_is_better
+            else current.mean <= self.objective
         )
-        return found if within else None
+        return current if within else None
 
     @property
     def bound(self) -> str:
@@ -1050,19 +1058,19 @@ class AlarmEvent:
 
     def __str__(self) -> str:
         """Say it in one line, for a log."""
-        what = {
+        subject = {
             "quality": "the answers got worse",
             "input": "what comes in has changed",
             "judge": "the judge has changed, not the answers",
         }[self.kind]
         if self.signal.startswith("calibration"):
-            what = (
+            subject = (
                 "verdicts on the riskiest fifth are off what the built-in score predicts: the "
                 "answers, the score or the judge may be why"
             )
         sentence = f"alarm {'raised' if self.raised else 'cleared'}: {self.signal}"
         if self.raised:
-            sentence += f" ({what})"
+            sentence += f" ({subject})"
         if self.span is not None:
             sentence += f"; {self.span}"
         if self.raised:
@@ -1081,16 +1089,16 @@ class AlarmEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmCause:
-    """Whether the judge or the application explains an active alarm, as old answers tell."""
+    """The cause of an active alarm, the judge or the application, as old answers tell."""
 
     cause: Literal["judge", "application", "unknown"]
     """`unknown`: not yet known. The others are wrong for at most 1 in 20 alarms each."""
     since_s: float
-    """Since when the rate has been rising, in seconds since the epoch."""
+    """The time since which the rate has been rising, in seconds since the epoch."""
     reread: int
-    """How many old answers that were found fine before that the judge has read again."""
+    """The number of old answers, found fine before, that the judge has read again."""
     flipped: int
-    """Of these, how many it finds hallucinated now."""
+    """The number of these that it finds hallucinated now."""
     expected_else: float | None
     """Share that flips if the judge has not changed, 0 to 1; None: the rise is not known yet."""
     expected_judge: float | None
@@ -1098,7 +1106,7 @@ class AlarmCause:
     needed: float | None
     """About how many readings a verdict takes."""
     waiting: int
-    """How many more old answers there are to be read again."""
+    """The number of old answers that are still to be read again."""
 
     def __str__(self) -> str:
         """Say it in a sentence or two, for people."""
@@ -1167,12 +1175,12 @@ class Snapshot:
     alarms: tuple[AlarmState, ...] = ()
     gauges: tuple[GaugeValue, ...] = ()
     cause: AlarmCause | None = None
-    """Of the alarm on hallucination or faithfulness; None: none is active, or nobody judges."""
+    """The cause of the alarm on hallucination or faithfulness; None: no alarm, or nobody judges."""
     checks: Mapping[str, int] = field(default_factory=dict)
     """Anchors read again since the process began, by outcome: same, flipped, missing."""
     views: Mapping[str, Any] = field(default_factory=dict)
-    """What the page shows beside the numbers, by the name of the view, ready for JSON: texts stand
+    """The page's data beside the numbers, by the name of the view, ready for JSON: texts stand
     in it only where `content` permits."""
     records: Mapping[str, object] = field(default_factory=dict)
-    """What /metrics.json says beside the series, by name, ready for JSON: the versions that are
-    compared, events. No texts."""
+    """The records of /metrics.json beside the series, by name, ready for JSON: the versions that
+    are compared, events. No texts."""

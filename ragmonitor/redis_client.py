@@ -10,7 +10,7 @@ from ragmonitor.errors import MissingExtraError, SettingsError
 
 SCHEMES: Final = ("redis", "rediss", "unix")
 TIMEOUT_S: Final = 2.0
-"""Of one command, and of connecting."""
+"""The limit of one command, and of connecting."""
 
 _MALFORMED: Final = (
     "the address of the Redis server is malformed: it is redis://host:6379/0, or "

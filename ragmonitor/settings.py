@@ -47,10 +47,10 @@ _UNITS: Final = {
     "_share": "share",
     "port": "port",
 }
-"""By the end of an option's name."""
+"""The units by the end of an option's name."""
 
 OptionPath = tuple[str, ...]
-"""Where an option stands: `("service",)` or `("judge", "timeout_s")`."""
+"""The place of an option: `("service",)` or `("judge", "timeout_s")`."""
 
 
 def option(default: Any, description: str, *, change: str, unit: str = "", **limits: Any) -> Any:
@@ -147,7 +147,7 @@ class Group(BaseModel):
 
 
 class JudgeSettings(Group):
-    """Who scores a sample of the answers, and how."""
+    """The judges: who scores a sample of the answers, and how."""
 
     place = "judge"
     short = "model"
@@ -357,7 +357,7 @@ BudgetUnit = Literal["usd", "tokens", "calls"]
 
 
 class Budget(Group):
-    """What all judges together may spend: in dollars, tokens or calls, per day, hour or both."""
+    """The limit of all judges together: in dollars, tokens or calls, per day, hour or both."""
 
     place = "budget"
 
@@ -424,7 +424,7 @@ class Budget(Group):
 
     @property
     def unit(self) -> BudgetUnit:
-        """In what the budget is given; `tokens` where there is none."""
+        """The unit of the budget; `tokens` where there is none."""
         return next((unit for unit, pair in self._limits.items() if any(pair)), "tokens")
 
     @property
@@ -456,7 +456,7 @@ class Budget(Group):
 
 
 class SamplingSettings(Group):
-    """Which answers the judge scores."""
+    """The choice of the answers that the judge scores."""
 
     place = "sample"
     short = "rate"
@@ -513,7 +513,7 @@ class SamplingSettings(Group):
 
 
 class ContentSettings(Group):
-    """What is replaced in texts, and which of them may leave in traces and files."""
+    """Texts: what is replaced in them, and which may leave in traces and files."""
 
     place = "content"
     short = "policy"
@@ -567,7 +567,7 @@ class ContentSettings(Group):
 
 
 class CaptureSettings(Group):
-    """What counts as an interaction, and how much of it may be open at once."""
+    """Capture: what counts as an interaction, and how much of it may be open at once."""
 
     place = "capture"
 
@@ -622,7 +622,7 @@ def _at_spaces(value: Any) -> Any:
 
 
 class AlarmSettings(Group):
-    """Which signals may raise an alarm, how often by mistake, and who is told."""
+    """Alarms: which signals may raise one, how often by mistake, and who is told."""
 
     place = "alarms"
     short = "signals"
@@ -687,7 +687,7 @@ class AlarmSettings(Group):
 
 
 class EstimationSettings(Group):
-    """What is estimated beside the means of the whole traffic."""
+    """The estimates beside the means of the whole traffic."""
 
     place = "estimation"
 
@@ -752,7 +752,7 @@ class EstimationSettings(Group):
 
 
 class StreamSettings(Group):
-    """Where records go to be scored by a worker elsewhere."""
+    """The stream on which records go to be scored by a worker elsewhere."""
 
     place = "stream"
     short = "url"
@@ -781,7 +781,7 @@ class StreamSettings(Group):
 
 
 class ReceiveSettings(Group):
-    """Where `ragmonitor receive` takes spans, and how long it waits for the rest of a trace."""
+    """The addresses at which `ragmonitor receive` takes spans, and its patience with a trace."""
 
     place = "receive"
 
@@ -995,7 +995,7 @@ class ServerSettings(Group):
 
 
 class ExportSettings(Group):
-    """How traces are emitted."""
+    """The way in which traces are emitted."""
 
     place = "export"
 
@@ -1153,7 +1153,7 @@ class Option:
 
     @property
     def name(self) -> str:
-        """For people: `judge.timeout_s`."""
+        """The name for people: `judge.timeout_s`."""
         return ".".join(self.path)
 
     @property
@@ -1163,13 +1163,13 @@ class Option:
 
     @property
     def change(self) -> str:
-        """When to change it."""
+        """The reason to change it."""
         extra = self.field.json_schema_extra
         return str(extra["change"]) if isinstance(extra, dict) else ""
 
     @property
     def unit(self) -> str:
-        """Of a number: the one that is given, or that ends its name; empty: it is none."""
+        """The unit of a number: the one that is given, or that ends its name; empty: it is none."""
         extra = self.field.json_schema_extra
         stated = str(extra["unit"]) if isinstance(extra, dict) else ""
         ends = (unit for end, unit in _UNITS.items() if self.path[-1].endswith(end))
@@ -1209,10 +1209,10 @@ VARIABLES: frozenset[str] = frozenset(
 
 def sources() -> dict[OptionPath, str]:
     """Return where the options that are set come from: `variable` or `file`."""
-    found: dict[OptionPath, str] = {}
+    by_option: dict[OptionPath, str] = {}
     for name, source in (("file", _from_file()), ("variable", _from_variables())):
-        found |= dict.fromkeys(_paths(source), name)
-    return found
+        by_option |= dict.fromkeys(_paths(source), name)
+    return by_option
 
 
 # --- the sources ---------------------------------------------------------------------------------

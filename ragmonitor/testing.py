@@ -220,30 +220,34 @@ def check_story(story: Story, run: Callable[[Story, Monitor], None]) -> None:
     interactions = [*exporter.interactions()]
     if len(interactions) != 1:
         raise AssertionError(f"{story}: {len(interactions)} interactions instead of one")
-    (found,) = interactions
+    (record,) = interactions
     context = caller.get_span_context()
     wrong = [
-        f"{what}: {was!r} instead of {expected!r}"
-        for what, was, expected in (
-            ("query", found.query, story.query),
-            ("chunks", *_chunks_of(found, story)),
-            ("not shown", found.not_shown, ()),
-            ("answer", found.answer, story.seen),
-            ("status", found.status, story.status),
-            ("error", found.error, f"RuntimeError: {story.failure}" if story.fails else ""),
-            ("usage", found.usage, story.usage if story.status == "ok" else found.usage),
-            ("retrievals", len(found.retrievals), 1),
-            ("model calls", len(found.generations), 0 if story.fails == "retriever" else 1),
-            ("prompt shows the chunks", _prompts_show(found), True),
-            ("caller's trace", found.caller and found.caller.trace_id, f"{context.trace_id:032x}"),
-            ("caller's span", found.caller and found.caller.span_id, f"{context.span_id:016x}"),
-            ("capture_incomplete", found.capture_incomplete, False),
+        f"{subject}: {was!r} instead of {expected!r}"
+        for subject, was, expected in (
+            ("query", record.query, story.query),
+            ("chunks", *_chunks_of(record, story)),
+            ("not shown", record.not_shown, ()),
+            ("answer", record.answer, story.seen),
+            ("status", record.status, story.status),
+            ("error", record.error, f"RuntimeError: {story.failure}" if story.fails else ""),
+            ("usage", record.usage, story.usage if story.status == "ok" else record.usage),
+            ("retrievals", len(record.retrievals), 1),
+            ("model calls", len(record.generations), 0 if story.fails == "retriever" else 1),
+            ("prompt shows the chunks", _prompts_show(record), True),
+            (
+                "caller's trace",
+                record.caller and record.caller.trace_id,
+                f"{context.trace_id:032x}",
+            ),
+            ("caller's span", record.caller and record.caller.span_id, f"{context.span_id:016x}"),
+            ("capture_incomplete", record.capture_incomplete, False),
             (
                 "times in order",
-                began_ns <= found.started_ns <= found.ended_ns <= time.time_ns(),
+                began_ns <= record.started_ns <= record.ended_ns <= time.time_ns(),
                 True,
             ),
-            ("first token in time", _has_first_token(found, story), story.streamed),
+            ("first token in time", _has_first_token(record, story), story.streamed),
             ("runs left open", left_open, 0),
         )
         if was != expected
@@ -252,23 +256,23 @@ def check_story(story: Story, run: Callable[[Story, Monitor], None]) -> None:
         raise AssertionError(f"{story}: " + "; ".join(wrong))
 
 
-def _has_first_token(found: Interaction, story: Story) -> bool:
+def _has_first_token(interaction: Interaction, story: Story) -> bool:
     """Return whether the first token has a time; one of a stream closed early may have none."""
-    if found.first_token_ns:
-        return found.started_ns <= found.first_token_ns <= found.ended_ns
-    return story.streamed and found.status != "ok"
+    if interaction.first_token_ns:
+        return interaction.started_ns <= interaction.first_token_ns <= interaction.ended_ns
+    return story.streamed and interaction.status != "ok"
 
 
-def _chunks_of(found: Interaction, story: Story) -> tuple[list[object], list[object]]:
+def _chunks_of(interaction: Interaction, story: Story) -> tuple[list[object], list[object]]:
     def parts(chunks: Iterable[Chunk]) -> list[object]:
         return [(chunk.id, chunk.text, chunk.score) for chunk in chunks]
 
-    return parts(found.chunks), parts(story.chunks)
+    return parts(interaction.chunks), parts(story.chunks)
 
 
-def _prompts_show(found: Interaction) -> bool:
+def _prompts_show(interaction: Interaction) -> bool:
     return all(
         any(chunk.text in message.text for message in generation.input)
-        for generation in found.generations
-        for chunk in found.chunks
+        for generation in interaction.generations
+        for chunk in interaction.chunks
     )

@@ -1,4 +1,4 @@
-"""What works behind the request path: on a thread of this process, or elsewhere."""
+"""Does the work behind the request path: on a thread of this process, or elsewhere."""
 
 from ragmonitor.back_half.choice import back_half_of
 

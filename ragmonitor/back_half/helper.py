@@ -51,15 +51,15 @@ class _LogHandler(logging.Handler):
         waiting_logs.append((record.levelno, self.format(record)))
 
 
-def main(told: Connection) -> None:
+def main(connections: Connection) -> None:
     """Be the helper process of one application's process, from its start to its end.
 
     Args:
-        told: Connections of monitors come this way; the process ends with it.
+        connections: Connections of monitors come this way; the process ends with it.
     """
     _begin()
     sessions: list[threading.Thread] = []
-    control = socket.socket(fileno=told.fileno())
+    control = socket.socket(fileno=connections.fileno())
     try:
         while True:
             taken, descriptors, *_ = socket.recv_fds(control, 1, 1)
@@ -136,12 +136,12 @@ def _accept(listening: socket.socket, common: _Common) -> None:
 
 
 class _Common:
-    """What all workers share: a back half for each of their monitors; and their sessions."""
+    """Holds what all workers share: a back half for each of their monitors, and their sessions."""
 
     def __init__(self, grace_s: float) -> None:
         self._grace_s = grace_s
         self._works: dict[str, ServedBackHalf] = {}
-        """By the hash of the settings."""
+        """Back halves by the hash of their settings."""
         self._building = threading.Lock()
         self._sessions: list[_Session] = []
 

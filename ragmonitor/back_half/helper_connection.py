@@ -51,9 +51,9 @@ class HelperConnection:
         self.sent = self.taken = 0
         """Records sent to it, and taken by its worker: the first of them, in their order."""
         self.open: dict[int, tuple[str, Status]] = {}
-        """Of the records of which something is owed, by number from 1: framework and status."""
+        """Framework and status of the records of which something is owed, by number from 1."""
         self.kept: dict[int, bytes] = {}
-        """Of those that are to be emitted here, by number: it need not send them back."""
+        """The bytes of those that are to be emitted here, by number: it need not send them back."""
         self.has_provider: bool | None = None
         """Whether it knows that the application has a tracer provider."""
         own: dict[str, Callable[..., object]] = {

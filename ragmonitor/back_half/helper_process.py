@@ -81,9 +81,9 @@ class HelperProcess:
                     stderr=subprocess.DEVNULL,
                     pass_fds=(theirs.fileno(),),
                 )
-            told = Connection(os.dup(ours.fileno()))
-            told.send_bytes(pickle.dumps(sys.path))
-            told.close()
+            control = Connection(os.dup(ours.fileno()))
+            control.send_bytes(pickle.dumps(sys.path))
+            control.close()
         except BaseException:  # raised again: whatever it is, no half-started process is left
             ours.close()
             self._end(0.0)
@@ -136,4 +136,4 @@ class HelperProcess:
 
 
 HELPER: Final = HelperProcess()
-"""Of this process."""
+"""The helper of this process."""

@@ -19,7 +19,7 @@ class HostConnection(Protocol):
     has_provider: bool
     """Whether the application has a tracer provider of its own."""
     newest: NewestReports
-    """Of its own answers."""
+    """The newest reports on its own answers."""
 
     def tell(self, name: str, *args: object) -> bool:
         """Send a message; return whether it will arrive, or none is needed."""
@@ -67,12 +67,12 @@ class ExporterStandIn:
         """Have it export there."""
         self._tell(self._hosts.sender_of(report.interaction), "export", report)
 
-    def hear(self, method: str, what: object) -> None:
+    def hear(self, method: str, news: object) -> None:
         """Have one of them hear what concerns all answers."""
-        self._tell(self._hosts.first(), method, what)
+        self._tell(self._hosts.first(), method, news)
 
-    def _tell(self, connection: HostConnection | None, method: str, what: object) -> None:
-        if connection is not None and not connection.tell("export", self._number, method, what):
+    def _tell(self, connection: HostConnection | None, method: str, news: object) -> None:
+        if connection is not None and not connection.tell("export", self._number, method, news):
             self._hosts.lose("exporter_full", 1)
 
     def flush(self, timeout_s: float) -> bool:
@@ -86,10 +86,10 @@ class ExporterStandIn:
         """Leave it open: the application closes its own exporters."""
 
 
-def exporter_stand_in(hosts: Hosts, number: int, given: HostExporter) -> Exporter:
+def exporter_stand_in(hosts: Hosts, number: int, exporter: HostExporter) -> Exporter:
     """Return what stands for an exporter in the applications, with the same optional methods."""
     stand_in = ExporterStandIn(hosts, number)
-    for method in given.hears:
+    for method in exporter.hears:
         setattr(stand_in, method, partial(stand_in.hear, method))
     return stand_in
 
@@ -137,17 +137,17 @@ class TracesStandIn:
 
     def alarm(self, event: AlarmEvent) -> None:
         """Emit an alarm."""
-        told = self._hosts.first_provider()
-        if told is not None:
-            told.tell("alarm", event)
+        connection = self._hosts.first_provider()
+        if connection is not None:
+            connection.tell("alarm", event)
         else:
             self._own.alarm(event)
 
     def feedback(self, joined: JoinedFeedback) -> None:
         """Emit what a person said."""
-        told = self._hosts.first_provider()
-        if told is not None:
-            told.tell("told", joined)
+        connection = self._hosts.first_provider()
+        if connection is not None:
+            connection.tell("told", joined)
         else:
             self._own.feedback(joined)
 

@@ -72,9 +72,9 @@ class LocalBackHalf:
         self._shows_page = view is not None
         self._newest = NewestReports()
         self.queue = MemoryQueue(settings.capture.queue_size) if queue is None else queue
-        """Where finished interactions wait."""
+        """The queue in which finished interactions wait."""
         self.meters = meters_of(settings, view, self.feedback)
-        """What people scrape."""
+        """The series that people scrape."""
         self.traces = traces_of(settings, self._lose) if traces is None else traces
         """Emits each interaction's trace."""
         self.estimates = estimates_of(settings, reader or builtin, judging)
@@ -115,12 +115,12 @@ class LocalBackHalf:
 
     @property
     def metrics_url(self) -> str | None:
-        """Where /metrics is served by this process; None if it is not."""
+        """The address at which this process serves /metrics; None if it does not."""
         return self.meters.url
 
     @property
     def ui_url(self) -> str | None:
-        """Where this process serves the page; None if it does not."""
+        """The address at which this process serves the page; None if it does not."""
         metrics = self.meters.url
         if metrics is None or not self._shows_page or not self.meters.has_pages:
             return None
@@ -128,7 +128,7 @@ class LocalBackHalf:
 
     @property
     def alarms(self) -> Sequence[AlarmState]:
-        """Where the evidence of each signal stands, as of a few seconds ago."""
+        """The state of each signal's evidence, as of a few seconds ago."""
         return self.worker.latest.alarms
 
     def put(self, finished: Finished) -> None:

@@ -37,8 +37,9 @@ from ragmonitor.back_half.setup import (
     without_objects,
 )
 from ragmonitor.back_half.shared_helper import SharedHelper, UnsharableError
-from ragmonitor.back_half.summed_series import HelperScrape, with_counters
+from ragmonitor.back_half.summed_series import with_counters
 from ragmonitor.export.processes import VARIABLE as SHARED_FOLDER
+from ragmonitor.export.prometheus import Scrape
 from ragmonitor.feedback import Feedback
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import contained, logger, record_problem, shielded
@@ -81,7 +82,8 @@ MAX_PAUSE_S = 60.0
 MAX_FAILED_STARTS = 3
 """Helpers that never got ready, in a row; then the work stays on a thread."""
 SHORT_S = 0.3
-"""Of the time for closing, kept for the helper's end; and as much goes to what is sent before."""
+"""The share of the time for closing that is kept for the helper's end; and as much goes to what is
+sent before."""
 
 _monitors = itertools.count()
 
@@ -125,13 +127,13 @@ class ProcessBackHalf:
         self._traces = traces_of(self._settings)
         self.registry = CollectorRegistry()
         """Every series, to be mounted in an application's own metrics endpoint."""
-        self.registry.register(HelperScrape(self._families))
+        self.registry.register(Scrape(self._families))
         self._at_end: tuple[list[Metric], Report | None] = [], None
-        """After the end: every series, and the newest report."""
+        """Every series and the newest report, after the end."""
         self._late: LocalBackHalf | None = None
         """Counts what was refused before the first helper, or after the end; it never works."""
         self._local: LocalBackHalf | None = None
-        """What works in this process after all."""
+        """The back half that works in this process after all."""
         self._queue = MemoryQueue(settings.capture.queue_size)
         self._dropped: Notes[str] = Notes()
         self._checks: Notes[tuple[str, str]] = Notes()
@@ -159,19 +161,19 @@ class ProcessBackHalf:
         self._is_ending = False
         """Whether the helper was asked for its last numbers."""
         self._close_by = self._end_by = math.inf
-        """When all is to be over, and when it is asked, whatever still waits here; in seconds of
-        `time.monotonic`."""
+        """The time when all is to be over, and when it is asked, whatever still waits here; in
+        seconds of `time.monotonic`."""
         self._is_up = threading.Event()
         """Set while a helper works, and once the work is done in this process."""
         self._waits_for_none = False
         """Whether the end has come: no helper is started or waited for any more."""
         self._ticked_s = 0.0
         self.alarms: tuple[AlarmState, ...] = ()
-        """Where the evidence of each signal stands, as of a few seconds ago."""
+        """The state of each signal's evidence, as of a few seconds ago."""
         self.metrics_url: str | None = None
-        """Where the helper serves /metrics; None if it does not."""
+        """The address at which the helper serves /metrics; None if it does not."""
         self.ui_url: str | None = None
-        """Where it serves the page; None if it does not."""
+        """The address at which it serves the page; None if it does not."""
         self._destination = ""
 
     # --- the application's side -----------------------------------------------------------------
@@ -569,10 +571,10 @@ class ProcessBackHalf:
             local.worker.ledger.take_over(*self._noted())
             return self._poll()
 
-        given = self._given
+        settings = self._given
         if self._waits_for_none:  # nobody will scrape what is about to end
-            given = given.model_copy(update={"server": ServerSettings(enabled=False)})
-        local = LocalBackHalf(given, redactor=self._redactor, poll=poll)
+            settings = settings.model_copy(update={"server": ServerSettings(enabled=False)})
+        local = LocalBackHalf(settings, redactor=self._redactor, poll=poll)
         self.registry = local.registry
         with self._changing:
             if self._closed:  # whoever closes has waited long enough, and counts what waits
@@ -752,9 +754,9 @@ class ProcessBackHalf:
         self.alarms, self.metrics_url, self.ui_url = alarms, metrics_url, ui_url
         self._destination = destination
 
-    def _export(self, number: int, method: str, what: object) -> None:
+    def _export(self, number: int, method: str, news: object) -> None:
         with contained("export"):
-            getattr(self._exporters[number], method)(what)
+            getattr(self._exporters[number], method)(news)
 
     def _lost_scores(self, reason: str, n: int) -> None:
         for _ in range(n):

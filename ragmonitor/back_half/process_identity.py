@@ -1,4 +1,4 @@
-"""Which process is meant: an id alone is given again to another one. Linux only."""
+"""Tells processes apart: an id alone is given again to another one. Linux only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _STARTED = 19
-"""Of the fields of /proc/PID/stat after the name, counted from 0; see proc(5)."""
+"""The place of the start among the fields of /proc/PID/stat after the name, from 0; see proc(5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ def leader() -> ProcessIdentity | None:
     """
     parent = os.getppid()
     if _runs_the_same(parent):
-        found = ProcessIdentity.of(parent)
-        if found is not None and os.getppid() == parent:
-            return found
+        identity = ProcessIdentity.of(parent)
+        if identity is not None and os.getppid() == parent:
+            return identity
     return ProcessIdentity.of(os.getpid())
 
 
@@ -75,8 +75,8 @@ def peer_of(one: socket.socket) -> tuple[int, int]:
     if sys.platform != "linux":
         raise OSError("the other end of a socket is told on Linux only")
     form = "3i"
-    found = one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(form))
-    pid, user, _ = struct.unpack(form, found)
+    credentials = one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(form))
+    pid, user, _ = struct.unpack(form, credentials)
     return pid, user
 
 

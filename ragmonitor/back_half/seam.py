@@ -22,17 +22,17 @@ class BackHalf(Protocol):
 
     @property
     def metrics_url(self) -> str | None:
-        """Where /metrics is served; None if it is not."""
+        """The address at which /metrics is served; None if it is not."""
         ...
 
     @property
     def ui_url(self) -> str | None:
-        """Where the page is served; None if it is not."""
+        """The address at which the page is served; None if it is not."""
         ...
 
     @property
     def alarms(self) -> Sequence[AlarmState]:
-        """Where the evidence of each signal stands, as of a few seconds ago."""
+        """The state of each signal's evidence, as of a few seconds ago."""
         ...
 
     def put(self, finished: Finished) -> None:

@@ -29,11 +29,12 @@ from ragmonitor.wiring import redactor_of, traces_of
 EMIT_S = 10.0
 """Time for the application to emit one trace."""
 SHARED_EMIT_S = 1.0
-"""The same where other applications wait for it; then nothing waits until it answers again."""
+"""The same limit where other applications wait for it; then nothing waits until it answers
+again."""
 LAST_S = 5.0
 """Time for what is left when the application is gone without a word."""
 BUFFER_BYTES = 64 << 20
-"""What waits for one application that does not read, where others are served too."""
+"""The bytes that wait for one application that does not read, where others are served too."""
 MAX_LOGS = 1_000
 PROGRESS = 32
 """The application is told after so many records at the latest."""
@@ -44,7 +45,7 @@ _NOTHING: Final = Interaction(
 )
 """Stands in a report for the interaction that the application has."""
 waiting_logs: deque[tuple[int, str]] = deque(maxlen=MAX_LOGS)
-"""What the application is to log; whichever connection looks first takes it."""
+"""The lines that the application is to log; whichever connection looks first takes it."""
 
 
 class Received:
@@ -69,7 +70,7 @@ class Received:
         self.is_kept = is_kept
         """Whether the application keeps it until it is emitted there."""
         self.record: Interaction | None = None
-        """It as it came."""
+        """The record as it came."""
 
     def interaction(self) -> Interaction:
         """Return the record. Raises `WireError`."""
@@ -87,7 +88,7 @@ class Received:
 
 
 class _Queue(MemoryQueue):
-    """What the connections have sent, taken from each in turn.
+    """Takes what the connections have sent, from each in turn.
 
     It has no bound of its own: each application sends no more than there is room for.
     """
@@ -136,9 +137,9 @@ class ServedBackHalf:
         self.connections: tuple[MonitorConnection, ...] = ()
         """Those that are open, and those of which records wait; the oldest first."""
         self.senders: dict[str, Received] = {}
-        """What is in hand, by the id of the interaction."""
+        """The records in hand, by the id of the interaction."""
         self.used_s = time.monotonic()
-        """When it was last seen that somebody uses it."""
+        """The time when it was last seen that somebody uses it."""
         self._changing = threading.Lock()
         self._restarts = 0
         self.queue = _Queue(self)
@@ -205,7 +206,7 @@ class ServedBackHalf:
 
 
 class MonitorConnection:
-    """What the messages of one monitor do here."""
+    """Carries out the messages of one monitor."""
 
     def __init__(self, connection: Connection, setup: Setup, work: ServedBackHalf) -> None:
         self._setup = setup
@@ -216,7 +217,8 @@ class MonitorConnection:
         """Numbers of records of which something is owed."""
         self._received = 0
         self._settled: deque[int] = deque()
-        """Of which nothing more is owed, and which the application was not told yet."""
+        """Numbers of records of which nothing more is owed, and of which the application was not
+        told yet."""
         self.taken = self._told = 0
         """Records that the worker has taken, and of how many the application knows."""
         self.open_runs = self.upstream = 0
@@ -233,7 +235,7 @@ class MonitorConnection:
         self.has_provider = False
         """Whether the application has a tracer provider of its own."""
         self.newest = NewestReports()
-        """Of its own answers."""
+        """The newest reports on its own answers."""
         size = setup.settings.capture.queue_size
         self._at_most = min(PROGRESS, max(1, size // 4))
         self.link = Link(

@@ -1,4 +1,4 @@
-"""What a helper process is told at its start, and what keeps the work in the application."""
+"""Says what a helper process is told at its start, and what keeps the work in the application."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLAIN = (str, bool, int, float, type(None))
 _OPTIONAL = ("alarm", "snapshot", "feedback")
 """The methods of `AlarmListener`, `SnapshotListener` and `FeedbackListener`."""
 _OBJECTS = ("custom_provider_map", "custom_prompt_dict")
-"""Of litellm: what an application puts there works in its own process only."""
+"""Names of litellm: what an application puts there works in its own process only."""
 _GREENLETS = (
     ("gevent.monkey", "is_module_patched", "threading"),
     ("eventlet.patcher", "is_monkey_patched", "thread"),
@@ -46,7 +46,7 @@ class HostExporter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What a helper process works with."""
+    """The settings and counts that a helper process works with."""
 
     settings: Settings
     """Its exporters are texts."""
@@ -57,7 +57,7 @@ class Setup:
     number: int
     """Later monitors have higher ones: the newest of a service has its address."""
     restarts: int
-    """How many helpers of this monitor died before."""
+    """The number of helpers of this monitor that died before."""
     errors: Mapping[str, int]
     """The application's own errors by stage, as they were before this monitor."""
     key: str

@@ -35,17 +35,17 @@ from ragmonitor.guard import shielded
 LOCK: Final = "lock"
 SOCKET: Final = "socket"
 GRACE_S = 30.0
-"""How long a helper waits for another worker once the last is gone, while their parent lives: all
-may be replaced at once, and take seconds to start."""
+"""The time for which a helper waits for another worker once the last is gone, while their parent
+lives: all may be replaced at once, and take seconds to start."""
 ANSWER_S: Final = 60.0
 """A helper that does not answer by then is given up."""
 BACKLOG: Final = 128
 MAX_PATH_BYTES: Final = 107
-"""Of the name of a Unix socket; the system's own limit."""
+"""The length of a Unix socket's name; the system's own limit."""
 FRESH_S: Final = 3_600.0
 """Programs that tidy up folders for temporary files remove what is some days old."""
 _NO_ROOM: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Of this process, for now."""
+"""Errors that say that this process has no room, for now."""
 _LOOK_S = 0.05
 
 # As in `helper_process`; the first process ends at once, so that the helper is nobody's child: no
@@ -77,7 +77,7 @@ class SharedHelper:
             more: What else is to be equal where monitors are counted as one.
         """
         self.key = _hash((settings, more))
-        """Of the settings."""
+        """The hash of the settings."""
         environment = dict(os.environ)
         path, folder = tuple(sys.path), ""
         with suppress(FileNotFoundError):  # an older release's, which was removed
@@ -226,10 +226,10 @@ def _launched(
     except FileNotFoundError as error:  # which here is no folder that was taken away
         raise OSError(f"the interpreter is gone: {error}") from error
     # Nothing that is imported while it is read: the path that it is imported from comes with it.
-    told = pickle.dumps((sys.path, (os.fspath(folder), (parent.pid, parent.started), GRACE_S)))
+    arguments = pickle.dumps((sys.path, (os.fspath(folder), (parent.pid, parent.started), GRACE_S)))
     assert process.stdin is not None  # noqa: S101 - it is a pipe
     with suppress(OSError), process.stdin as pipe:
-        pipe.write(told)
+        pipe.write(arguments)
     return process
 
 
@@ -268,9 +268,9 @@ def _or_unsharable(*others: type[OSError]) -> Iterator[None]:
 def _make_private(folder: Path) -> None:
     """Make a folder if there is none; raise `OSError` unless it is this user's alone."""
     folder.mkdir(0o700, exist_ok=True)
-    found = folder.lstat()
-    is_private = found.st_uid == os.geteuid() and not found.st_mode & 0o077
-    if not stat.S_ISDIR(found.st_mode) or not is_private:
+    status = folder.lstat()
+    is_private = status.st_uid == os.geteuid() and not status.st_mode & 0o077
+    if not stat.S_ISDIR(status.st_mode) or not is_private:
         raise PermissionError(f"{folder} is not private to this user")
 
 

@@ -46,14 +46,14 @@ from ragmonitor.wiring import builtin_judge, meters_of
 
 BATCH: Final = 64
 PAUSE_S: Final = 0.05
-"""Between looks at an empty queue; the thread is never woken, which would take a lock."""
+"""The pause between looks at an empty queue; the thread is never woken, which would take a lock."""
 RETRY_S: Final = 1.0
-"""Between attempts to reach a stream that is down."""
+"""The pause between attempts to reach a stream that is down."""
 REFRESH_S: Final = 2.0
 MAX_FEEDBACK: Final = 10_000
 """Pieces of feedback that wait at most, as in a process that scores by itself."""
 STOP_SHARE: Final = 0.25
-"""Of the time for closing, what is left for the thread's end."""
+"""The share of the time for closing that is left for the thread's end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class StreamBackHalf(WorksInSteps):
 
     @property
     def metrics_url(self) -> str | None:
-        """Where /metrics is served; None if it is not."""
+        """The address at which /metrics is served; None if it is not."""
         return self._meters.url
 
     @property
@@ -319,8 +319,8 @@ class StreamBackHalf(WorksInSteps):
         with contained("capture"), self._step:
             try:
                 if isinstance(finished, Feedback):
-                    told = replace(finished, comment=self._redactor.text(finished.comment))
-                    return finished, encode_feedback(told, compressed=True)
+                    redacted = replace(finished, comment=self._redactor.text(finished.comment))
+                    return finished, encode_feedback(redacted, compressed=True)
                 interaction = finished.interaction()
                 if interaction is None:
                     return None

@@ -41,7 +41,7 @@ RENEW_S: Final = 3.0
 CLAIM_S: Final = 5.0
 """Records that another worker let lie are looked for this often."""
 WAIT_S: Final = 0.5
-"""For the first record, where there is none."""
+"""The wait for the first record, where there is none."""
 RETRY_S: Final = 1.0
 CLOSING_S: Final = 10.0
 

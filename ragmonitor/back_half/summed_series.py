@@ -1,27 +1,11 @@
-"""The series of a helper process, scraped in the application and summed with its own counts."""
+"""The series of a helper process, summed with what its application has counted itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
-
-
-class HelperScrape(Collector):
-    """Asks the helper for its series at each scrape."""
-
-    def __init__(self, families: Callable[[], list[Metric]]) -> None:
-        self._collect = families
-
-    def describe(self) -> list[Metric]:
-        """Return nothing: a registry would ask for the series when it is set up."""
-        return []
-
-    def collect(self) -> list[Metric]:
-        """Return every series as of now."""
-        return self._collect()
 
 
 def with_counters(families: Sequence[Metric], more: Iterable[Metric]) -> list[Metric]:

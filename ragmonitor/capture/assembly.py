@@ -1,4 +1,4 @@
-"""From the runs of one root to one `Interaction`; runs behind the request path."""
+"""Makes one `Interaction` of the runs of one root, behind the request path."""
 
 # ruff: noqa: ARG002 - a translator answers nothing unless a framework's own does
 
@@ -83,7 +83,7 @@ class Translator(Protocol):
 
 
 class _Questions(Translator, Protocol):
-    """What is asked of a translator: also what it need not know to answer."""
+    """Asks a translator, also about what it need not know to answer."""
 
     def finish_reason(self, run: Run) -> str:
         """Return why a model run stopped, in its provider's words; empty if unknown."""
@@ -110,7 +110,7 @@ class FinishedRuns:
 
     @property
     def status(self) -> Status:
-        """How the root ended."""
+        """The way in which the root ended."""
         return self._root.status
 
     @property
@@ -120,7 +120,7 @@ class FinishedRuns:
 
     @property
     def ended_ns(self) -> int:
-        """When the root ended."""
+        """The time when the root ended."""
         return self._root.ended_ns
 
     def is_interaction(self, *, in_turn: bool = False) -> bool:

@@ -69,9 +69,9 @@ class NotReadableError(TypeError):
     quotes_no_text = True
 
 
-def note_unreadable(what: str) -> None:
+def note_unreadable(subject: str) -> None:
     """Count and log that a value of the application could not be read."""
-    record_error("capture", NotReadableError(what))
+    record_error("capture", NotReadableError(subject))
 
 
 def text_in(value: Any) -> str | None:
@@ -185,7 +185,7 @@ class RecordReader:
         """A text was missing, or could not be read."""
         self._metadata = _Metadata()
         self._known: dict[int, tuple[Any, dict[str, Any]]] = {}
-        """By id: metadata that was read before, since chunks stand in a record twice, with the
+        """Metadata that was read before, by id, since chunks stand in a record twice, with the
         original, which keeps its id from being used again."""
 
     def text(self, value: Any) -> str:
@@ -269,9 +269,9 @@ class RecordReader:
             finish_reason=self.label(value.finish_reason),
         )
 
-    def _miss(self, what: str, value: Any) -> None:
+    def _miss(self, field: str, value: Any) -> None:
         self.incomplete = True
-        note_unreadable(f"expected {what}, got {type(value).__name__}")
+        note_unreadable(f"expected {field}, got {type(value).__name__}")
 
     def messages(self, value: Any) -> tuple[Message, ...]:
         """Return the messages that a model was asked, from messages, texts or mappings.
@@ -318,52 +318,52 @@ class RecordReader:
         return text
 
 
-def sound(given: Any) -> Interaction:
+def sound(interaction: Any) -> Interaction:
     """Return the record with every field of its declared type.
 
     A value of another type is converted where that is plain to do. A record with a text that cannot
     be read is incomplete; in the place of what is no record at all, one without texts is returned.
     """
     try:
-        if _is_a(given, Interaction):
-            return _sound(given)
-        note_unreadable(f"expected an Interaction, got {type(given).__name__}")
+        if _is_a(interaction, Interaction):
+            return _sound(interaction)
+        note_unreadable(f"expected an Interaction, got {type(interaction).__name__}")
     except Exception as error:  # noqa: BLE001 - anybody's objects; the record is counted all the same
         record_error("capture", error)
-    return without_texts(getattr_of(given, "framework"), getattr_of(given, "status"))
+    return without_texts(getattr_of(interaction, "framework"), getattr_of(interaction, "status"))
 
 
-def _sound(given: Interaction) -> Interaction:
+def _sound(interaction: Interaction) -> Interaction:
     read = RecordReader()
-    status = status_in(given.status)
+    status = status_in(interaction.status)
     checked = Interaction(
-        id=read.label(given.id) or uuid.uuid4().hex,
-        query=read.text(given.query),
-        chunks=read.chunks(given.chunks),
-        not_shown=read.chunks(given.not_shown),
-        answer=read.text(given.answer),
-        reference=read.text(given.reference),
-        reference_chunks=read.chunks(given.reference_chunks),
-        framework=read.label(given.framework) or FRAMEWORK,
-        started_ns=_moment(given.started_ns),
-        ended_ns=_moment(given.ended_ns),
-        name=read.label(given.name),
+        id=read.label(interaction.id) or uuid.uuid4().hex,
+        query=read.text(interaction.query),
+        chunks=read.chunks(interaction.chunks),
+        not_shown=read.chunks(interaction.not_shown),
+        answer=read.text(interaction.answer),
+        reference=read.text(interaction.reference),
+        reference_chunks=read.chunks(interaction.reference_chunks),
+        framework=read.label(interaction.framework) or FRAMEWORK,
+        started_ns=_moment(interaction.started_ns),
+        ended_ns=_moment(interaction.ended_ns),
+        name=read.label(interaction.name),
         status=status,
-        error=read.label(given.error)[:MAX_ERROR_CHARACTERS],
-        retrievals=_all(read, read.retrieval, given.retrievals),
-        generations=_all(read, read.generation, given.generations),
-        usage=usage_in(given.usage),
-        caller=_reference(given.caller),
-        target=_reference(given.target),
-        session_id=read.label(given.session_id),
-        user_id=read.label(given.user_id),
-        tags=read.tags(given.tags),
-        attributes=read.attributes(given.attributes),
-        redacted=given.redacted if type(given.redacted) is int else 0,
-        probe=given.probe if type(given.probe) is Probe else None,
-        first_token_ns=_moment(given.first_token_ns) if given.first_token_ns else 0,
+        error=read.label(interaction.error)[:MAX_ERROR_CHARACTERS],
+        retrievals=_all(read, read.retrieval, interaction.retrievals),
+        generations=_all(read, read.generation, interaction.generations),
+        usage=usage_in(interaction.usage),
+        caller=_reference(interaction.caller),
+        target=_reference(interaction.target),
+        session_id=read.label(interaction.session_id),
+        user_id=read.label(interaction.user_id),
+        tags=read.tags(interaction.tags),
+        attributes=read.attributes(interaction.attributes),
+        redacted=interaction.redacted if type(interaction.redacted) is int else 0,
+        probe=interaction.probe if type(interaction.probe) is Probe else None,
+        first_token_ns=_moment(interaction.first_token_ns) if interaction.first_token_ns else 0,
     )
-    incomplete = read.incomplete or given.capture_incomplete is not False
+    incomplete = read.incomplete or interaction.capture_incomplete is not False
     return replace(checked, capture_incomplete=True) if incomplete else checked
 
 
@@ -457,7 +457,7 @@ def member_of(holder: Any, name: str) -> Any:
 
 MAX_FINISH_REASON: Final = 100
 _FINISH_REASONS: Final = ("finish_reason", "stop_reason", "done_reason")
-"""Of OpenAI and most others; of Anthropic; of Ollama."""
+"""The words of OpenAI and most others, of Anthropic, and of Ollama."""
 
 
 def finish_reason_of(reply: Any) -> str:

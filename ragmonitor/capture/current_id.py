@@ -19,7 +19,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class _Request:
-    """What one request has come to, wherever in it: threads and tasks of it share this object."""
+    """The newest interaction of one request; its threads and tasks share this object."""
 
     __slots__ = ("id",)
 

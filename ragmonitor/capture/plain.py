@@ -142,7 +142,7 @@ class InteractionRecorder:
         self._error = ""
         self._started_ns = self.step_ns = time.time_ns()
         self.first_token_ns = 0
-        """When the first text of a streamed answer came; 0: none has."""
+        """The time when the first text of a streamed answer came; 0: none has."""
         self._ended_ns = 0
         self._is_over = False
         self._caller: SpanContext | None = None

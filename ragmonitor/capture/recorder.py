@@ -107,12 +107,12 @@ class Recorder:
         self._translator = translator
         self._hand_over = hand_over
         self._open: dict[Hashable, Run] = {}
-        """By run id; a chain under another run stands for that run."""
+        """Open interactions by run id; a chain under another run stands for that run."""
         self._given_up: dict[Hashable, None] = {}
         self._held: dict[Hashable, _HeldFailure] = {}
-        """By the ids of open roots that have failed and may be tried again."""
+        """Roots that have failed and may be tried again, by the ids of open ones."""
         self._paused: dict[Hashable, Root] = {}
-        """By the key under which a later run resumes them."""
+        """Paused interactions, by the key under which a later run resumes them."""
         self.innermost = innermost
         """Every chain below another may be an interaction."""
         self._root_names = frozenset(root_names)

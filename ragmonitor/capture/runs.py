@@ -56,11 +56,11 @@ class Run:
         self.status: Status = "ok"
         self.error = ""
         self.first_piece_ns = 0
-        """When the first text of the stream came; 0: none has."""
+        """The time when the first text of the stream came; 0: none has."""
         self.pieces: list[str] = []
         """Text of the stream so far, piece by piece."""
         self.retrieved = False
-        """Of a tool: a retriever run in it has the chunks, and the tool's output repeats them."""
+        """Whether a retriever run in this tool has the chunks, which the tool's output repeats."""
         self.details: Any = None
         """Further notes of the integration for its translator, such as tags and metadata."""
         if parent is None:
@@ -127,7 +127,7 @@ class Root(Run):
         self.picked = False
         """The application named or tagged this run as the interaction."""
         self.resumed_ns = 0
-        """When it resumed an earlier run that had paused; 0: it did not."""
+        """The time when it resumed an earlier run that had paused; 0: it did not."""
         self.thread: Hashable | None = None
         """The key under which it pauses, and by which a later run resumes it."""
         self.waits = False
@@ -156,5 +156,5 @@ class Root(Run):
 
 
 _RELEASED = Root("", None, "chain", "", None)
-"""Whose root a released one has: it has ended, and no run belongs to it."""
+"""The root of a released run: it has ended, and no run belongs to it."""
 _RELEASED.ended_ns = 1

@@ -22,12 +22,12 @@ class Part(Protocol):
 
     @property
     def status(self) -> Status:
-        """How it ended."""
+        """The way in which it ended."""
         ...
 
     @property
     def ended_ns(self) -> int:
-        """When it ended."""
+        """The time when it ended."""
         ...
 
     def retrievals(self) -> Sequence[Retrieval]:
@@ -70,7 +70,7 @@ class InteractionScope:
         self.parts: list[Part] = []
         """The ended runs, in the order in which they ended."""
         self.lost = 0
-        """How many parts there were beyond `MAX_PARTS`."""
+        """The number of parts beyond `MAX_PARTS`."""
         self._open: dict[Hashable, object] = {}
         """The owner of each open part; None: it is a stream of the application's own."""
         self._closed = False

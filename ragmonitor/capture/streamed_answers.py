@@ -107,7 +107,7 @@ class _Step:
 
 
 class _Observed:
-    """What both kinds of observed iterator share: everything else that the original offers."""
+    """Offers what both kinds of observed iterator share: everything else that the original has."""
 
     def __init__(self, inner: Any, listener: Listener, shown: Any = None) -> None:
         self._inner = inner

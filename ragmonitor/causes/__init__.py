@@ -1,4 +1,4 @@
-"""From an alarm to its cause: where the rise concentrates, what it rests on, and since when."""
+"""Finds the cause of an alarm: where the rise concentrates, what it rests on, and since when."""
 
 from ragmonitor.causes.candidates import (
     CandidateCause,

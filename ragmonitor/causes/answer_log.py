@@ -26,7 +26,7 @@ _NOTHING: Final = (0.0, 0.0)
 
 
 class Row(NamedTuple):
-    """What is kept of one answer, in some 0.4 kB."""
+    """The entry of one answer, in some 0.4 kB."""
 
     at_s: float
     cluster: int
@@ -39,13 +39,13 @@ class Row(NamedTuple):
     weight: float
     """1 / inclusion probability; 0 where it had none."""
     importance: float
-    """As `SamplingDecision.importance_weight`."""
+    """The weight of `SamplingDecision.importance_weight`."""
     copies: float
-    """How many answers it stands for, since a share of them is kept."""
+    """The number of answers that it stands for, since a share of them is kept."""
     expected: tuple[float, float]
-    """As `Prediction.expected` of hallucination."""
+    """The expectation of `Prediction.expected` of hallucination."""
     signals: tuple[str, ...]
-    """Whose values follow; empty: not judged."""
+    """The signals whose values follow; empty: not judged."""
     values: tuple[float | None, ...]
     """None: the signal does not apply to the answer, or no verdict on it came."""
 
@@ -82,7 +82,7 @@ class AnswerLog:
         self._others: deque[Row] = deque(maxlen=MAX_OTHERS)
         self._arrivals = (Arrivals(_HALF_LIFE_S), Arrivals(_HALF_LIFE_S))
         self._kept_share = [1.0, 1.0]
-        """Of the answers without a verdict, and of those with one."""
+        """The share of the answers without a verdict, and of those with one, that is kept."""
         self._signals: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""What is kept of each version: sums in slots of ten minutes, bounded, fit for a shared file."""
+"""Keeps sums of each version in slots of ten minutes, bounded, fit for a shared file."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Arm:
     """One version: the answers that it gave, by time and signal."""
 
     first_s: float
-    """When its first answer was seen, in seconds since the epoch."""
+    """The time when its first answer was seen, in seconds since the epoch."""
     last_s: float
     slots: dict[int, dict[str, Sums]] = field(default_factory=dict)
-    """By the number of the slot since the epoch, and by signal."""
+    """The sums by the number of the slot since the epoch, and by signal."""
     worse_s: float | None = None
-    """When it was found worse than its baseline; None: it was not."""
+    """The time when it was found worse than its baseline; None: it was not."""
 
     def add(self, slot: int, signal: str, sums: Sequence[float]) -> None:
         """Add sums of some answers."""

@@ -27,9 +27,9 @@ _STEP: Final = 0.2
 GRID: Final = tuple(1 / (1 + math.exp(-(_FIRST + _STEP * at))) for at in range(48))
 """Means at which capitals are known: from 0.25 to 97 %, each 1.22 times the odds of the last."""
 _MULTIPLES: Final = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 9.0, 16.0)
-"""How many times the mean each part of the mixture expects a worse one to be."""
+"""The multiple of the mean that each part of the mixture expects a worse one to be."""
 _SHARES: Final = (0.9, 0.75, 0.5, 0.25, 0.1)
-"""Which share of the mean each part expects a better one to be."""
+"""The share of the mean that each part expects a better one to be."""
 _IDLE: Final = 0.25
 """The share of the capital that bets on nothing, so that no more than the rest is lost."""
 _MAX_RISK: Final = 0.9

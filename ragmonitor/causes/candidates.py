@@ -9,9 +9,9 @@ from typing import Final, Literal, Protocol, runtime_checkable
 from ragmonitor.records import Estimate, Example
 
 CandidateKind = Literal["slice", "mix", "document", "version", "event"]
-"""What may have caused a rise: answers of one kind got worse (`slice`), there are more answers of a
-kind that was bad before (`mix`), answers rest on one document, come from one version, or the rise
-follows an event such as a deployment."""
+"""The kind of what may have caused a rise: answers of one kind got worse (`slice`), there are more
+answers of a kind that was bad before (`mix`), answers rest on one document, come from one version,
+or the rise follows an event such as a deployment."""
 
 LISTED_FROM: Final = 2.0
 """The e-value from which on a slice or a document is listed at all: below it there is no more than
@@ -30,7 +30,7 @@ class CandidateCause:
     now: Estimate | None
     """Mean of the signal over the answers concerned, since the rise began."""
     before: Estimate | None
-    """The same, before the rise; None: there were no such answers."""
+    """The rate before the rise; None: there were no such answers."""
     explained: float | None = None
     """Share of the rise that goes with it, 0 to 1 but for noise; None: not known."""
     explained_lower: float | None = None
@@ -49,14 +49,14 @@ class CandidateCause:
     detail: str = ""
     """One more sentence in English, for people."""
     detail_zh: str = ""
-    """The same in Chinese."""
+    """The detail in Chinese."""
     examples: tuple[Example, ...] = ()
     """Some bad answers concerned, worst first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePoint:
-    """When a mean changed, and from what to what."""
+    """The time when a mean changed, and from what to what."""
 
     at_s: float
     """The most probable moment, in seconds since the epoch."""

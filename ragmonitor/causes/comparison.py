@@ -38,11 +38,11 @@ Decision = Literal["better", "equivalent", "worse", "undecided"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mean:
-    """What is known of one version's mean."""
+    """The mean of one version, with its variance."""
 
     mean: float
     variance: float
-    """Of the mean."""
+    """The variance of the mean."""
     judged: float
     coverage: float
     """Share of the answers that were observed, 0 to 1."""

@@ -28,7 +28,7 @@ Read = Callable[[Interaction], Assessment]
 @dataclass(slots=True)
 class _Pair:
     names: tuple[str, str]
-    """Of the document that supports the sentence, and of the one that contradicts it."""
+    """The names of the document that supports the sentence, and of the one that contradicts it."""
     times: int = 0
     last_s: float = 0.0
     sentence: str = ""

@@ -1,4 +1,4 @@
-"""How much of a rise goes with a slice, or with the mix of the traffic, and with what error.
+"""Splits a rise into what goes with a slice and with the mix of the traffic, with errors.
 
 A rate R is the sum of p_v r_v over the parts v of the traffic, p_v being a part's share and r_v its
 rate. So a rise from before to now is, exactly, the sum of
@@ -48,12 +48,12 @@ Periods = tuple[Totals, Totals]
 
 
 class Contribution(NamedTuple):
-    """What one answer adds to the sums of every part of the traffic that it belongs to."""
+    """The contribution of an answer to the sums of every part of the traffic that it belongs to."""
 
     period: int
     """0: before; 1: since."""
     place: int
-    """Of the sums of its period and random group."""
+    """The place of the sums of its period and random group."""
     scored: float
     """Its pseudo-outcome of being scored, times the answers that it stands for."""
     bad: float
@@ -61,7 +61,7 @@ class Contribution(NamedTuple):
     value: float | None
     """Its badness, 0 to 1; None: not judged, or the signal does not apply."""
     weight: float
-    """Of its verdict."""
+    """The weight of its verdict."""
 
 
 def contribution(
@@ -98,7 +98,7 @@ class PartSums:
     def __init__(self) -> None:
         """Begin without an answer."""
         self.sums = [0.0] * (4 * GROUPS)
-        """By period, random group, and (scored, bad)."""
+        """The sums by period, random group, and (scored, bad)."""
         self.judged = [0, 0]
         self.hits = [0.0, 0.0]
         self.weight = [0.0, 0.0]

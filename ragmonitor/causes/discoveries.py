@@ -1,4 +1,4 @@
-"""Which of many hypotheses are rejected, while few of the rejections are wrong."""
+"""Rejects those of many hypotheses of which few rejections are wrong."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 FALSE_DISCOVERY_RATE: Final = 0.1
-"""Of the slices, or documents, that are named at once, the share that is named wrongly, at most,
-on average."""
+"""The share of the slices, or documents, named at once that is named wrongly, at most, on
+average."""
 
 
 def discovered(e_values: Sequence[float], weights: Sequence[float], hypotheses: float) -> list[int]:

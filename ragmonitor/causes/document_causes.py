@@ -1,4 +1,4 @@
-"""Which documents go with bad answers: misleading, noise, missing, conflicting."""
+"""Finds the documents that go with bad answers: misleading, noise, missing, conflicting."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _SLOTS: Final = 5_760
 
 
 _Known = tuple[float, float, float, bool, bool, Assessment | None]
-"""What the judge of quality says of an answer. The common sampling rate, 0 if it could not be
+"""The verdict of the judge of quality on an answer. The common sampling rate, 0 if it could not be
 drawn; rate / inclusion probability over its maximum, up to 1, and 1 / inclusion probability, both 0
 without a verdict; whether the hallucination rate applies to it; whether it is bad; the rest. A
 plain tuple: one is made of every answer."""
@@ -107,7 +107,8 @@ class Documents(Part):
         self._others = Others()
         self._answers = self._judged = 0
         self._slots: deque[tuple[float, list[float]]] = deque(maxlen=_SLOTS)
-        """Of all judged answers: when a slot began, and sums as `moments_from` reads them."""
+        """The slots of all judged answers: when a slot began, and sums as `moments_from` reads
+        them."""
         self._missing = MissingQuestions(self._policy)
         self._conflicts = ConflictingChunks(self._read, self._policy)
         self._hops = RetrievalHops()

@@ -73,7 +73,7 @@ class Verdict(NamedTuple):
 
 
 class Document:
-    """What is known of one document. Counts are of answers, each for one."""
+    """The counts of one document. Counts are of answers, each for one."""
 
     __slots__ = (
         *("name", "id", "unshown", "shown", "rated", "relevant", "judged"),
@@ -90,24 +90,25 @@ class Document:
         self.unshown = 0
         """Answers that it was retrieved for and not shown."""
         self.taken_off = 0
-        """Of `retrieved`, by `DocumentTable`, so that documents that are retrieved no more go."""
+        """The part of `retrieved` that `DocumentTable` took off: documents that are retrieved no
+        more go."""
         self.rated = 0
         """Answers for which a judge rated its relevance."""
         self.relevant = 0
         self.judged = 0
         """Answers that it was shown for and that the judge of quality scored."""
         self.rests_on = 0
-        """Of these, those with a sentence that it supports."""
+        """The number of these with a sentence that it supports."""
         self.contradicted = 0
-        """Of these, those with a sentence that it contradicts."""
+        """The number of these with a sentence that it contradicts."""
         self.weight = self.rests_on_weight = self.contradicted_weight = 0.0
-        """The same, each for 1 / inclusion probability."""
+        """The same number, each for 1 / inclusion probability."""
         self.evidence = PairedEvidence(others, at_s)
         self.last_s = at_s
         self.waiting: list[ShownFor] = []
         """Answers that it was shown for, to be taken in together, which takes half the time."""
         self.session = ""
-        """Of the newest judged answer: one session counts once in a row."""
+        """The session of the newest judged answer: one session counts once in a row."""
         self._times = array("d")
         self._weights = array("f")
         """Negative: a hallucinated answer."""
@@ -152,7 +153,7 @@ class Document:
 
     @property
     def complete_from_s(self) -> float:
-        """Since when every verdict is kept, in seconds since the epoch."""
+        """The time since which every verdict is kept, in seconds since the epoch."""
         return -math.inf if len(self._times) < MAX_VERDICTS else min(self._times)
 
     def verdicts(self) -> Iterator[Verdict]:

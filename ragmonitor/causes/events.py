@@ -1,4 +1,4 @@
-"""Since when answers are worse, and what happened by then: deployments, judge and index changes."""
+"""Finds since when answers are worse, and what happened by then: deployments, index changes."""
 
 from __future__ import annotations
 
@@ -190,9 +190,9 @@ class Events(Part):
         self._judge = self._newest_version = ""
         self._read_s = -math.inf
         self._judged: deque[tuple[float, float, Outcomes]] = deque(maxlen=MAX_ANSWERS)
-        """When each was given, 1 / inclusion probability, and what the judge said."""
+        """The time when each was given, 1 / inclusion probability, and what the judge said."""
         self._changes: dict[str, tuple[float, float, ChangePoint | None]] = {}
-        """Of each signal that was asked for: since when it rose, when it was asked, the answer."""
+        """For each signal that was asked for: since when it rose, when it was asked, the answer."""
 
     def note(self, name: str, attributes: Mapping[str, str], at_s: float) -> None:
         """Take note of an event that the application tells; from any thread, without waiting."""

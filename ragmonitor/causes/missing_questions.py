@@ -25,7 +25,7 @@ ALIKE_FROM: Final = 0.2
 @dataclass(slots=True)
 class _Cluster:
     features: frozenset[int]
-    """Of its first question."""
+    """The features of its first question."""
     questions: float = 0.0
     """Each for 1 / inclusion probability."""
     judged: int = 0

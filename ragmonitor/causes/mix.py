@@ -19,16 +19,16 @@ from ragmonitor.causes.slice_names import SHARED, Slice
 from ragmonitor.estimation.interval import TAIL
 
 MIN_SHARE: Final = 0.2
-"""Of the rise; a smaller part of it is not worth a name."""
+"""The least share of the rise that is worth a name."""
 
 
 class Shift(NamedTuple):
-    """What the mix of one dimension does to a rise."""
+    """The part of a rise that goes with the mix of one dimension."""
 
     value: Slice
     """The one whose share has moved the rate most."""
     share: Share
-    """Of the rise, that goes with the mix of the dimension."""
+    """The share of the rise that goes with the mix of the dimension."""
     before: float
     """Share of the answers that had the value before, 0 to 1."""
     now: float

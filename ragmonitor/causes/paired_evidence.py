@@ -10,7 +10,7 @@ from typing import Final
 LIFE_S: Final = 172_800.0
 """Evidence is of the last two days at most, and of the last day at least."""
 MAX_IMPORTANCE_WEIGHT: Final = 2.0
-"""Of a sampled answer, as `SamplingDecision.importance_weight` has it."""
+"""The largest weight of a sampled answer, as `SamplingDecision.importance_weight` has it."""
 _MAX_LOSS: Final = 0.9
 """Share of the evidence that one answer may take away at most."""
 _HALF_S: Final = LIFE_S / 2
@@ -146,7 +146,7 @@ class PairedEvidence:
         """The evidence of two lives, of which the younger one began half a life later."""
         self._old_blocks = self._young_blocks = 0
         self._until_s = (at_s // _HALF_S + 1) * _HALF_S
-        """When the older life ends."""
+        """The time when the older life ends."""
         self._sampled, self._seen, self._seen_bad = others.sampled, others.seen, others.seen_bad
         self._waiting: tuple[tuple[float, float, float], ...] = ()
         """Sampling rates, weights and badness of the answers of the block so far."""

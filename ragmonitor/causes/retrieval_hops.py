@@ -1,4 +1,4 @@
-"""What each retrieval of an answer brought: by the retriever's name, and by its turn."""
+"""Counts what each retrieval of an answer brought, by the retriever's name and by its turn."""
 
 from __future__ import annotations
 

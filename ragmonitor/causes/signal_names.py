@@ -1,4 +1,4 @@
-"""What signals and their values are called for people, in English and Chinese."""
+"""Names signals and their values for people, in English and Chinese."""
 
 from __future__ import annotations
 

@@ -16,13 +16,13 @@ Slice = tuple[str, str]
 SHARED: Final = frozenset(("tag", "source", "retriever"))
 """Dimensions of which one answer may have several values, so that they divide nothing."""
 MAX_ATTRIBUTES: Final = 24
-"""Of one answer, in the order of their names."""
+"""The number of attributes of one answer, in the order of their names."""
 MAX_VALUES: Final = 8
-"""Of one dimension of one answer."""
+"""The number of values of one dimension of one answer."""
 MAX_CHARACTERS: Final = 80
-"""Of a value."""
+"""The characters of a value."""
 MAX_SESSIONS: Final = 10_000
-"""Whose turns are counted; the one that was silent for the longest is let go of."""
+"""The number of sessions whose turns are counted; the one that was silent longest is let go of."""
 MAX_NAMES: Final = 20_000
 """Names of slices that are kept once for all answers."""
 

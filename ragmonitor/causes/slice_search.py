@@ -43,7 +43,7 @@ MAX_LISTED: Final = 20
 SUSPICIOUS_FROM: Final = 5.0
 """The e-value from which on a slice is worth more verdicts."""
 PAIRS_WEIGHT: Final = 0.25
-"""Of the false discoveries, the share that pairs may have: there are many more of them."""
+"""The share of the false discoveries that pairs may have: there are many more of them."""
 ADDS_FROM: Final = 5.0
 """The e-value from which on a pair is worse than what is left of each of its slices. Below it the
 pair is a part of a slice that is bad as a whole, drawn by chance."""
@@ -64,7 +64,7 @@ class _Row(NamedTuple):
     value: float | None
     """Badness, 0 to 1."""
     cell: Cell | None
-    """Where its verdict counts as evidence; None: it does not."""
+    """The place where its verdict counts as evidence; None: it does not."""
     adds: Contribution
 
 

@@ -72,7 +72,7 @@ class _Known:
 
     @property
     def members(self) -> tuple[float, ...]:
-        """The same for slices that have the same answers."""
+        """The value that is the same for slices that have the same answers."""
         return self.answers, self.first_s, self.judged, self.weight, self.bad
 
     def limit(self, error: float) -> float:
@@ -130,7 +130,7 @@ class SliceWatch:
         self._adopted_signals: frozenset[str] = frozenset()
         self._adopted: frozenset[str] = frozenset()
         self._signals: dict[Slice, tuple[str, str]] = {}
-        """Of the slices that have an alarm: its name and its signal."""
+        """The name and the signal of each slice that has an alarm."""
         self._looked_s = 0.0
         self._looked_at = 0
         self._seen = 0

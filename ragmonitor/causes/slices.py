@@ -21,12 +21,12 @@ from ragmonitor.records import Example, Interaction
 from ragmonitor.sampling.floors import SUSPECT_S
 
 MAX_TIME_SHARE: Final = 0.05
-"""Of the time, that looks take: one that took a second is the answer for twenty."""
+"""The share of the time that looks take: one that took a second is the answer for twenty."""
 MAX_EXAMPLES: Final = 64
 """Bad answers whose texts are kept, to be shown with a slice; the newest."""
 RATES_EVERY_S: Final = 30.0
 RATES_TIME_SHARE: Final = 0.01
-"""Of the time, that the rates of slices for the page may take."""
+"""The share of the time that the rates of slices for the page may take."""
 
 
 class Slices(Part):

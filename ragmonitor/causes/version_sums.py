@@ -21,7 +21,7 @@ _Column = tuple[float, ...]
 
 
 class Row(NamedTuple):
-    """What one answer adds: of latency, of cost, and of each signal, in this order."""
+    """The values that one answer adds: of latency, of cost, and of each signal, in this order."""
 
     at_s: float
     session: str
@@ -50,7 +50,7 @@ class VersionSums:
         """Begin without a signal."""
         self._signals: tuple[str, ...] = ()
         self._orders: dict[tuple[str, ...], list[int]] = {}
-        """By the signals of a row: where each column of ours stands in it, or past its end."""
+        """The place of each column of ours in a row, or past its end, by the signals of the row."""
         self._sessions: OrderedDict[tuple[str, str, str], _Vector] = OrderedDict()
 
     def add_up(self, by: str, value: str, rows: Sequence[Row]) -> Iterator[tuple[str, list[float]]]:
@@ -149,7 +149,7 @@ class VersionSums:
         (y - b) (y + b), ((y - b) (d + c) + (d - c) (y + b)) / 2, and (d - c) (d + c).
         """
         grown: dict[str | int, _Vector] = {}
-        """By session; an answer without one is alone."""
+        """The sums by session; an answer without one is alone."""
         for at, row in enumerate(rows):
             session = row.session or at
             known = grown.get(session)

@@ -40,7 +40,7 @@ VERSION_WORSE: Final = "version_worse"
 """The alarm."""
 SERVICE_VERSION: Final = "service_version"
 EXCHANGE_S: Final = 10.0
-"""How often what other processes know is read."""
+"""The pause after which the file of other processes is read again."""
 OVER_S: Final = 1_800.0
 """A version that was found worse and has been silent for so long is an alarm no more."""
 NEW_S: Final = 86_400.0
@@ -102,7 +102,7 @@ class Versions(Part):
         self._file = file
         self._now = now
         self._source = secrets.token_hex(8)
-        """Of the sums as a whole: two monitors that serve the same name the same."""
+        """The source of the sums as a whole: two monitors of one name have the same."""
         self.clear()
 
     @property
@@ -123,13 +123,13 @@ class Versions(Part):
         """All that is known as of the last tick."""
         self._exchanged_s = _NEVER
         self._counted: dict[tuple[str, str, str], list[float]] = {}
-        """By attribute, value and signal: what was added to each of `FIELDS`, then what was taken
-        off, since counters only rise."""
+        """The amounts added to each of `FIELDS`, then those taken off, since counters only rise; by
+        attribute, value and signal."""
         self._examples: dict[tuple[str, str], deque[Example]] = {}
         self._events: list[AlarmEvent] = []
         self._raised: set[tuple[str, str]] = set()
         self._found: dict[tuple[str, str, str, str], Comparison] = {}
-        """By attribute, candidate, baseline and signal, as of the last exchange."""
+        """The comparisons by attribute, candidate, baseline and signal, as of the last exchange."""
         self._record: Mapping[str, object] = {}
         if self._version and SERVICE_VERSION in self._attributes:
             # From 0 on: what Prometheus first sees of a counter is no increase to it.
@@ -155,7 +155,7 @@ class Versions(Part):
 
     @property
     def _fresh(self) -> Arms:
-        """What is not yet in the file, with the answers that wait."""
+        """The sums that are not yet in the file, with the answers that wait."""
         if self._waiting:
             self._add_up()
         return self._unshared

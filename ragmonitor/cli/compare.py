@@ -45,7 +45,7 @@ class Answer:
     question: str | None
     """None: the file does not say; it was scored before."""
     scores: Mapping[str, float | None]
-    """By evaluator; None: there is none."""
+    """The score of each evaluator; None: there is none."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,14 +55,14 @@ class Side:
     path: str
     judge: str = ""
     scoring_version: str = ""
-    """Of the judge and of every evaluator; empty: the file does not say."""
+    """The versions of the judge and of every evaluator; empty: the file does not say."""
     answers: list[Answer] = field(default_factory=list)
     bad_lines: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pairing:
-    """Which answers belong together."""
+    """The answers that belong together."""
 
     by: str
     """`id` or `question`."""

@@ -21,7 +21,7 @@ class Counts:
     unscored: dict[str, int]
     """Missing scores by cause."""
     dropped: dict[str, int]
-    """By reason."""
+    """What was dropped, by reason."""
     errors: dict[str, int]
     """Our own errors in this process, by stage."""
 

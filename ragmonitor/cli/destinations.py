@@ -1,4 +1,4 @@
-"""Where traces go and whether somebody listens there, for people."""
+"""Says for people where traces go, and whether somebody listens there."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ from ragmonitor.wiring import encoder_of, exporters_of, paid_judge
 HTTP_TIMEOUT_S = 2.0
 MIN_REDIS = 7
 MAX_AHEAD_S = 60.0
-"""By so much a file may be newer than the clock: servers of shared folders have clocks, too."""
+"""A file may be newer than the clock by so much: servers of shared folders have clocks, too."""
 SHOWN = (
     "langchain-core",
     "langchain",
@@ -67,7 +67,7 @@ class Check:
     state: State
     finding: str
     remedy: str = ""
-    """What to do, where it failed."""
+    """The remedy where the check failed."""
     details: dict[str, Any] = field(default_factory=dict)
 
     def masked(self, masker: Masker) -> Check:

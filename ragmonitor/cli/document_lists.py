@@ -95,7 +95,8 @@ def _plain(text: str) -> str:
     return escape(text)
 
 
-def _range(found: Mapping[str, float] | None) -> str:
-    if found is None:
+def _range(interval: Mapping[str, float] | None) -> str:
+    if interval is None:
         return "-"
-    return f"{100 * found['mean']:.1f} [{100 * found['lower']:.1f}, {100 * found['upper']:.1f}]"
+    mean, lower, upper = (100 * interval[name] for name in ("mean", "lower", "upper"))
+    return f"{mean:.1f} [{lower:.1f}, {upper:.1f}]"

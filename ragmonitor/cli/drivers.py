@@ -26,7 +26,8 @@ class Application(Protocol):
     """A RAG application that was built with a framework's own parts."""
 
     attributes: Mapping[str, str]
-    """Of the interactions that follow, given in the framework's own way; empty at first."""
+    """The attributes of the interactions that follow, given in the framework's own way; empty at
+    first."""
 
     def ask(self, query: str) -> str:
         """Return the answer."""
@@ -45,7 +46,7 @@ class Driver(Protocol):
     """Drives one framework on the command line's behalf."""
 
     framework: str
-    """As in `Interaction.framework`."""
+    """The name that stands in `Interaction.framework`."""
 
     def instrument(self, monitor: Monitor) -> None:
         """Attach the integration to the framework, for the whole process."""

@@ -39,10 +39,10 @@ _ACCEPTED: Final[tuple[Decision, ...]] = ("better", "equivalent", "undecided")
 
 @dataclass(slots=True, kw_only=True)
 class Reading:
-    """What the sources say at one moment."""
+    """The sums that the sources have at one moment."""
 
     sums: tuple[Sums, Sums] | None = None
-    """Of the candidate and of its baseline; None: one of them is not known there."""
+    """The sums of the candidate and of its baseline; None: one of them is not known there."""
     higher_is_better: bool | None = None
     problems: list[str] = field(default_factory=list)
 
@@ -65,16 +65,16 @@ def run(
     began, last_shown = clock(), ""
     while True:
         reading = read()
-        found = None
+        comparison = None
         if reading.sums is not None:
-            found = compare(*reading.sums, is_share=options.signal not in AMOUNTS)
+            comparison = compare(*reading.sums, is_share=options.signal not in AMOUNTS)
         is_higher = reading.higher_is_better
         if is_higher is None:
             is_higher = _is_higher_better(options.signal)
         decision: Decision = "undecided"
-        if found is not None:
-            decision = found.decision(options.max_worse, higher_is_better=is_higher)
-        why = _why(options, reading, found)
+        if comparison is not None:
+            decision = comparison.decision(options.max_worse, higher_is_better=is_higher)
+        why = _why(options, reading, comparison)
         waited_s = clock() - began
         if decision != "undecided" or waited_s >= timeout_s:
             break
@@ -82,7 +82,7 @@ def run(
             say(f"waiting: {why}")
             last_shown = why
         sleep(min(every_s, timeout_s - waited_s))
-    _print(options, decision, found, why, waited_s)
+    _print(options, decision, comparison, why, waited_s)
     if decision in _ACCEPTED[: _ACCEPTED.index(options.accept or "better") + 1]:
         return FINE
     return EXIT[decision]
@@ -106,18 +106,18 @@ def _is_higher_better(signal: str) -> bool:
     return signal not in (*FROM_ASSESSMENT, *AMOUNTS) and not table.lower_is_better(signal)
 
 
-def _why(options: GateOptions, reading: Reading, found: Comparison | None) -> str:
+def _why(options: GateOptions, reading: Reading, comparison: Comparison | None) -> str:
     """Return what a decision still lacks."""
     if reading.problems:
         return "; ".join(reading.problems)
-    if reading.sums is None or found is None:
+    if reading.sums is None or comparison is None:
         return (
             f"no verdicts yet of {options.by} {options.candidate!r} and {options.baseline!r} on "
             f"{options.signal}"
         )
     for version, mean in (
-        (options.candidate, found.candidate),
-        (options.baseline, found.baseline),
+        (options.candidate, comparison.candidate),
+        (options.baseline, comparison.baseline),
     ):
         if mean.judged < MIN_JUDGED:
             return f"{version!r} has {mean.judged:.0f} of {MIN_JUDGED} judged answers"
@@ -130,7 +130,11 @@ def _why(options: GateOptions, reading: Reading, found: Comparison | None) -> st
 
 
 def _print(
-    options: GateOptions, decision: Decision, found: Comparison | None, why: str, waited_s: float
+    options: GateOptions,
+    decision: Decision,
+    comparison: Comparison | None,
+    why: str,
+    waited_s: float,
 ) -> None:
     if options.json_output:
         print_json(
@@ -142,15 +146,15 @@ def _print(
                 "baseline": options.baseline,
                 "signal": options.signal,
                 "max_worse": options.max_worse,
-                "comparison": None if found is None else asdict(found),
+                "comparison": None if comparison is None else asdict(comparison),
                 "reason": why if decision == "undecided" else None,
                 "waited_s": round(waited_s, 1),
             }
         )
         return
     text = f"{decision}: {options.candidate} against {options.baseline}"
-    if found is not None:
-        text += f": {found.said(options.signal)}"
+    if comparison is not None:
+        text += f": {comparison.said(options.signal)}"
     if decision == "undecided":
         text += f"; {why}"
     say(text)
@@ -176,7 +180,7 @@ def _of_monitors(urls: Sequence[str], options: GateOptions) -> Reading:
     """Add up what monitors serve; those that share a state folder serve the same."""
     reading, arms = Reading(), Arms()
     newest: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
-    """By source: the record and its versions. Of those that share a folder each may lag behind."""
+    """The record and its versions, by source. Of those that share a folder each may lag behind."""
     for url in urls:
         try:
             records = [each for each in numbers(url) if each.get("service") == options.service]
@@ -202,10 +206,10 @@ def _of_monitors(urls: Sequence[str], options: GateOptions) -> Reading:
     return reading
 
 
-def _arms(record: Mapping[str, Any], told: Mapping[str, Any], options: GateOptions) -> Arms:
+def _arms(record: Mapping[str, Any], state: Mapping[str, Any], options: GateOptions) -> Arms:
     """Return the versions of one endpoint: by its counters where several processes share it."""
-    if told["is_shared"] or record["processes"] <= 1:
-        return Arms.of_json(told["arms"])
+    if state["is_shared"] or record["processes"] <= 1:
+        return Arms.of_json(state["arms"])
     arms = Arms({options.by: {}})
     now_s = time.time()
     for each in record["series"]:
@@ -219,9 +223,9 @@ def _arms(record: Mapping[str, Any], told: Mapping[str, Any], options: GateOptio
     return arms
 
 
-def _sums(found: Mapping[str, float]) -> Sums:
+def _sums(values: Mapping[str, float]) -> Sums:
     """Return sums in the order of `FIELDS` from counters by their label `sum`."""
-    return [found.get(name, 0.0) - found.get(f"{name}_negative", 0.0) for name in FIELDS]
+    return [values.get(name, 0.0) - values.get(f"{name}_negative", 0.0) for name in FIELDS]
 
 
 def _of_prometheus(base: str, options: GateOptions) -> Reading:

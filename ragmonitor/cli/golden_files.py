@@ -385,17 +385,18 @@ def export_worst(options: ExportOptions) -> int:
     return FINE if cases else SOMETHING_WRONG
 
 
-def _tell_mined(told: Mapping[str, Any], *, as_json: bool) -> None:
+def _tell_mined(mined: Mapping[str, Any], *, as_json: bool) -> None:
     if as_json:
-        print_json(told)
+        print_json(mined)
         return
-    found = ", ".join(f"{name} {count}" for name, count in told["found"].items()) or "none"
-    say(f"{told['answers']} answers; reasons: {found}")
-    _tell_left_out(told["without_text"], told["bad_lines"])
-    if not told["has_feedback"]:
+    found = ", ".join(f"{name} {count}" for name, count in mined["found"].items()) or "none"
+    say(f"{mined['answers']} answers; reasons: {found}")
+    _tell_left_out(mined["without_text"], mined["bad_lines"])
+    if not mined["has_feedback"]:
         say("no answer carries people's feedback here, so none was chosen for thumbs_down")
     say(
-        f"{told['written']} candidates added to {told['output']}; ragmonitor goldens review is next"
+        f"{mined['written']} candidates added to {mined['output']}; "
+        "ragmonitor goldens review is next"
     )
 
 

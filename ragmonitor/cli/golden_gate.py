@@ -64,16 +64,16 @@ def run(options: GateOptions) -> int:
         with file_errors(options.save):
             write_scored_run(options.save, scored)
     _say_unanswered(scored)
-    found = None
+    comparison = None
     if baseline is not None:
-        found = compare_releases(
+        comparison = compare_releases(
             scored,
             baseline,
             max_drop=options.max_drop,
             signal=options.signal or CORRECTNESS,
         )
-    _write(options, scored, found)
-    return _exit_code(options, scored, found)
+    _write(options, scored, comparison)
+    return _exit_code(options, scored, comparison)
 
 
 def chosen(goldens: list[Golden], name: str) -> list[Golden]:
@@ -114,20 +114,20 @@ def _ask(options: GateOptions) -> Ask:
     )
 
 
-def _write(options: GateOptions, scored: ScoredRun, found: ReleaseComparison | None) -> None:
+def _write(options: GateOptions, scored: ScoredRun, comparison: ReleaseComparison | None) -> None:
     if options.junit is not None:
         with file_errors(options.junit):
-            options.junit.write_bytes(junit(scored, found))
-    if options.markdown is not None and found is not None:
+            options.junit.write_bytes(junit(scored, comparison))
+    if options.markdown is not None and comparison is not None:
         with file_errors(options.markdown), options.markdown.open("a", encoding="utf-8") as file:
-            file.write(markdown(found))
+            file.write(markdown(comparison))
     if options.json_output:
-        result: dict[str, Any] = as_json(scored, found)
+        result: dict[str, Any] = as_json(scored, comparison)
         print_json(result)
-    elif found is not None:
-        say(headline(found))
+    elif comparison is not None:
+        say(headline(comparison))
         for change in ("broken", "lower", "flaky", "fixed"):
-            for each in found.of(change):
+            for each in comparison.of(change):
                 say(f"  {change}: {each.golden.question} ({each.before:.2f} -> {each.now:.2f})")
     elif options.save is not None:
         say(f"{len(scored.goldens)} questions scored; the baseline is {options.save}")
@@ -139,16 +139,22 @@ def _say_unanswered(scored: ScoredRun) -> None:
         say(f"{len(errors)} questions got no answer, such as: {errors[0]}")
 
 
-def _exit_code(options: GateOptions, scored: ScoredRun, found: ReleaseComparison | None) -> int:
-    if found is None:
+def _exit_code(
+    options: GateOptions, scored: ScoredRun, comparison: ReleaseComparison | None
+) -> int:
+    if comparison is None:
         unanswered = any(each.error for golden in scored.goldens for each in golden.answers)
         return SOMETHING_WRONG if unanswered else FINE
     accepted = ("better", "equivalent", "undecided")
     if options.accept is None:
         # Where too few questions decide, what was seen does.
-        if found.decision != "undecided":
-            return FINE if found.decision != "worse" else EXIT["worse"]
-        return EXIT["undecided"] if found.why.startswith("only") or found.is_seen_worse else FINE
-    if found.decision in accepted[: accepted.index(options.accept) + 1]:
+        if comparison.decision != "undecided":
+            return FINE if comparison.decision != "worse" else EXIT["worse"]
+        return (
+            EXIT["undecided"]
+            if comparison.why.startswith("only") or comparison.is_seen_worse
+            else FINE
+        )
+    if comparison.decision in accepted[: accepted.index(options.accept) + 1]:
         return FINE
-    return EXIT[found.decision]
+    return EXIT[comparison.decision]

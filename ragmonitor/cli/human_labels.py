@@ -50,7 +50,7 @@ COLUMNS: Final = (
     "sealed",
 )
 JUDGED_HALLUCINATED_SHARE: Final = 0.6
-"""Of the labels: what the judge found is rare, and tells the most."""
+"""The share of answers found hallucinated among the labels: they are rare, and tell the most."""
 MAX_CELL: Final = 30_000
 """Characters; a spreadsheet's cell holds 32,767."""
 SIGNAL: Final = "hallucination"
@@ -68,16 +68,16 @@ class _Judged:
     chance: float
     at: str
     offset: int
-    """Of its line, in bytes."""
+    """The place of its line, in bytes."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Reports:
-    """What one judge says in a file of reports."""
+    """The verdicts of one judge in a file of reports."""
 
     path: Path
     answers: Mapping[str, _Judged]
-    """By id; of several lines of one answer, the last."""
+    """The answers by id; of several lines of one answer, the last."""
     judges: Sequence[str]
     """Identities whose verdicts these are: one name, maybe several versions."""
     bad_lines: int
@@ -287,7 +287,7 @@ def _report_draw(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rates:
-    """What people's labels make of the judged rate."""
+    """The judged rate, and what people's labels make of it."""
 
     judges: Sequence[str]
     answers: int

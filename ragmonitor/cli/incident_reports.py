@@ -100,10 +100,10 @@ def _one(source: IncidentSource, id_: str) -> Incident:
         raise InputError("no incident is kept")
     if id_ == "latest":
         return incidents[0]
-    found = next((each for each in incidents if each.id == id_), None)
-    if found is None:
+    incident = next((each for each in incidents if each.id == id_), None)
+    if incident is None:
         raise InputError(f"there is no incident {id_!r}; `ragmonitor incident list` names all")
-    return found
+    return incident
 
 
 def _links() -> Links:

@@ -217,12 +217,12 @@ class Page:
         """
         text = self.text(name)
         try:
-            found = dict(json.loads(text))
+            state = dict(json.loads(text))
         except (ValueError, TypeError, RecursionError):
-            found = {}
-        if not found.keys() >= {*members}:
+            state = {}
+        if not state.keys() >= {*members}:
             raise InputError(f"{shown(self.url)} serves no {name.partition('?')[0]}; {_HINT}")
-        return found
+        return state
 
     def poll(self) -> dict[str, Any]:
         """Return the state, whose `answers` are those that came or changed since the last call.

@@ -30,7 +30,7 @@ LanguageOption = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MonitorOptions:
-    """Which running monitor a command asks."""
+    """The running monitor that a command asks."""
 
     address: Annotated[
         str | None,
@@ -44,7 +44,7 @@ class _MonitorOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PageOptions(_MonitorOptions):
-    """... whose page it reads."""
+    """The running monitor whose page a command reads."""
 
     token: TokenOption = None
 
@@ -80,7 +80,7 @@ class DocumentsOptions(_PageOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _WatchOptions(_PageOptions):
-    """How often `ragmonitor top` and `ragmonitor tail` look, and for how long."""
+    """Says how often `ragmonitor top` and `ragmonitor tail` look, and for how long."""
 
     every: Annotated[float, typer.Option(min=0.2, help="Seconds from look to look.")] = 2.0
     seconds: Annotated[
@@ -136,7 +136,7 @@ class LearnedOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentSource:
-    """Where incidents are read: from a running monitor, or from the state folder."""
+    """The source of incidents: a running monitor, or the state folder."""
 
     address: Annotated[
         str | None,

@@ -49,9 +49,9 @@ class AnswerCounts:
     without_verdict: Mapping[str, int]
     """The judge was asked, or would have been, and gave no verdict: by cause."""
     missing_ratio: float | None
-    """Of those drawn within a day, each for 1 / its inclusion probability."""
+    """The share of those drawn within a day, each for 1 / its inclusion probability."""
     uncovered_ratio: float | None
-    """Of the last hour's answers, those that had no chance to be drawn."""
+    """The share of the last hour's answers that had no chance to be drawn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class Sampling:
     bound_by: Literal["judge_rate", "budget"]
     judged_per_hour: float
     expected_cost: float | None
-    """Of one reading, in the budget's unit."""
+    """The cost of one reading, in the budget's unit."""
     unit: str
     cost_per_hour: float | None
     """At the rate, traffic and cost of now."""
@@ -92,7 +92,7 @@ class Delay:
     """Says how long an alarm would take if the mean jumped."""
 
     times: float
-    """Of the objective."""
+    """The multiple of the objective."""
     mean: float
     hours: float | None
     """Until the alarm, on average; None: it would not come."""
@@ -230,7 +230,7 @@ class ServiceState:
 
     @cached_property
     def answers(self) -> AnswerCounts | None:
-        """What became of the answers; None: there was none."""
+        """The outcomes of the answers; None: there was none."""
         outcomes: dict[str, dict[str, int]] = {}
         for labels, value in self.each(f"{names.EVALUATIONS}_total", judge=self.judge):
             outcomes.setdefault(labels["evaluator"], {})[labels["outcome"]] = round(value)
@@ -254,7 +254,7 @@ class ServiceState:
 
     @property
     def learned(self) -> Learned | None:
-        """What was learned from verdicts; None: nothing."""
+        """The coefficients that were learned from verdicts; None: there are none."""
         verdicts = self.value(names.LEARNED_VERDICTS, judge=self.judge)
         if not verdicts or self.sampling is None:
             return None
@@ -308,7 +308,7 @@ class ServiceState:
 
     @cached_property
     def planning(self) -> tuple[PlanningRow, ...]:
-        """What to expect at other budgets; empty while nothing arrives."""
+        """The intervals and delays to expect at other budgets; empty while nothing arrives."""
         arrivals, sampling = self.answers_per_hour, self.sampling
         if not arrivals:
             return ()

@@ -161,7 +161,7 @@ class ScoreOptions:
 
     @property
     def written_form(self) -> OutputFormat:
-        """What is written."""
+        """The format that is written."""
         if self.output_format != "auto":
             return self.output_format
         return SUFFIXES.get("" if self.output is None else self.output.suffix.lower(), "jsonl")

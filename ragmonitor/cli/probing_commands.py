@@ -48,42 +48,42 @@ def run(options: ProbeOptions) -> int:
             timeout_s=options.timeout * (1 + options.retries),
             once=options.once,
         )
-        stopping, told = threading.Event(), set[str]()
+        stopping, said_failures = threading.Event(), set[str]()
         before = signal.signal(signal.SIGTERM, lambda *_: stopping.set())
         try:
             while probe.is_running and not stopping.wait(0.2):
-                _say_failures(probe.failures, told)
+                _say_failures(probe.failures, said_failures)
         except KeyboardInterrupt:
             stopping.set()
         finally:
             signal.signal(signal.SIGTERM, before)
         probe.stop()
-        _say_failures(probe.failures, told)
+        _say_failures(probe.failures, said_failures)
         monitor.flush(FLUSH_TIMEOUT_S)
-        found = figures(monitor)
+        results = figures(monitor)
     if options.json_output:
-        print_json(found)
+        print_json(results)
     else:
-        _say_figures(found)
-    return FINE if found["asks"].get("answered") else SOMETHING_WRONG
+        _say_figures(results)
+    return FINE if results["asks"].get("answered") else SOMETHING_WRONG
 
 
-def _say_failures(failures: dict[str, str], told: set[str]) -> None:
+def _say_failures(failures: dict[str, str], said_failures: set[str]) -> None:
     """Say the first failure of each outcome; the counter has the others."""
     for outcome, detail in list(failures.items()):
-        if outcome not in told:
-            told.add(outcome)
+        if outcome not in said_failures:
+            said_failures.add(outcome)
             say(f"{outcome}: {detail}")
 
 
-def headers_of(given: Any) -> dict[str, str]:
+def headers_of(lines: Any) -> dict[str, str]:
     """Return the headers in texts such as `Authorization: Bearer x`.
 
     Raises:
         InputError: A text has no colon.
     """
     headers = {}
-    for text in given:
+    for text in lines:
         name, colon, value = text.partition(":")
         if not colon or not name.strip():
             raise InputError("--header: give NAME: VALUE")
@@ -110,18 +110,18 @@ def _monitor(options: ProbeOptions) -> Monitor:
 def figures(monitor: Monitor) -> dict[str, Any]:
     """Return the golden questions' gauges of the last hour as one object."""
     scores: dict[str, Any] = {}
-    found: dict[str, Any] = {"asks": {}, "scores": scores, "faults": 0, "references": None}
+    results: dict[str, Any] = {"asks": {}, "scores": scores, "faults": 0, "references": None}
     for family in monitor.registry.collect():
         for sample in family.samples:
             name, labels, value = sample.name, sample.labels, sample.value
             if name == f"{metrics.GOLDEN_ASKS}_total":
-                found["asks"][labels["outcome"]] = round(value)
+                results["asks"][labels["outcome"]] = round(value)
             elif name == metrics.GOLDEN_FAULTS:
-                found["faults"] = round(value)
+                results["faults"] = round(value)
             elif name == metrics.GOLDEN_REFERENCES:
-                found["references"] = round(value, 4)
+                results["references"] = round(value, 4)
             elif name == metrics.GOLDEN_LATENCY_SECONDS and labels["window"] == "1h":
-                found[f"latency_p{float(labels['quantile']) * 100:.0f}_s"] = round(value, 4)
+                results[f"latency_p{float(labels['quantile']) * 100:.0f}_s"] = round(value, 4)
             elif name.startswith(PREFIX) and labels.get("window") == "1h":
                 metric = labels.get("metric")
                 key = name.removeprefix(PREFIX)
@@ -130,15 +130,17 @@ def figures(monitor: Monitor) -> dict[str, Any]:
                 if key != "questions":
                     row = scores.setdefault(f"{key}_{metric}" if metric else key, {})
                     row[end] = round(value, 4)
-    return found
+    return results
 
 
-def _say_figures(found: dict[str, Any]) -> None:
-    say(", ".join(f"{n} {outcome}" for outcome, n in found["asks"].items()) or "nothing was asked")
-    for name, row in found["scores"].items():
+def _say_figures(results: dict[str, Any]) -> None:
+    say(
+        ", ".join(f"{n} {outcome}" for outcome, n in results["asks"].items()) or "nothing was asked"
+    )
+    for name, row in results["scores"].items():
         say(f"{name} {row['mean']:.2f} ({row['lower']:.2f} to {row['upper']:.2f})")
-    if found["faults"]:
+    if results["faults"]:
         say(
-            f"of {found['faults']} questions the judge rejects the reference answer: "
+            f"of {results['faults']} questions the judge rejects the reference answer: "
             "they are left out"
         )

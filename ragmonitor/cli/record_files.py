@@ -53,7 +53,7 @@ class Records:
         self.name = "standard input" if path == "-" else path
         self.size_bytes: int | None = None
         self.read_bytes = 0
-        """How much of the file was read for the records so far."""
+        """The part of the file that was read for the records so far."""
         self._path = None if path == "-" else Path(path)
         self._reader = Reader(form, name=self.name)
         if self._path is not None:

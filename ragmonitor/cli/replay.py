@@ -58,7 +58,7 @@ class Checker:
         self.explanations: list[str] = []
         self._expected: list[tuple[int, Texts]] = []
         self._captured: dict[str, Interaction] = {}
-        """By id: with two judges there are two reports of an interaction."""
+        """Interactions by id: with two judges there are two reports of each."""
         self._lock = threading.Lock()
 
     def expect(self, number: int, texts: Texts) -> None:

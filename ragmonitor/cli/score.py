@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 BAD_LINES_SHOWN = 20
 INTERRUPTED = 130
-"""As of a process that ended by SIGINT."""
+"""The exit code of a process that ended by SIGINT."""
 RAGCHECKERS_OWN = "ragchecker_*"
 
 
@@ -380,13 +380,13 @@ class Scoring:
         over = self.summary.tally.unscored.get(Cause.OVER_BUDGET.value, 0)
         if not self.summary.is_interrupted and not over:
             return
-        what = "interrupted" if self.summary.is_interrupted else "the budget is spent"
+        end = "interrupted" if self.summary.is_interrupted else "the budget is spent"
         if self.options.file_out is None or self.options.file == "-":
             how = "with -o FILE it could have been gone on with"
         else:
             how = "the same command with --resume goes on from here"
         if not self.options.json_output or self.options.file_out is not None:
-            say(f"{what} after {self._answered()} answers; {how}")
+            say(f"{end} after {self._answered()} answers; {how}")
 
     def _answered(self) -> int:
         over = max(

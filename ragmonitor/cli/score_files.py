@@ -50,7 +50,7 @@ GROUPS: Final = {
 CSV_BEGINS: Final = b"id,line,error,"
 LOOKED_AT_LINES: Final = 50
 _BEGINS: Final = (CSV_BEGINS, b'{"id":', b'{"line":', b'{"results":')
-"""How what we write begins, even if it was torn off in its first record."""
+"""The beginning of what we write, even if it was torn off in its first record."""
 MAX_CELL_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -223,9 +223,9 @@ class Written:
     texts: str
     """Hash of the texts it is of."""
     scores: Mapping[str, float | Cause]
-    """By evaluator: the score, or why there is none."""
+    """The score of each evaluator, or why there is none."""
     record: Mapping[str, Any]
-    """As it stands in the file."""
+    """The record as it stands in the file."""
 
     def evaluations(self, judge: JudgeIdentity) -> tuple[Evaluation, ...]:
         """Return the evaluations it tells of."""
@@ -361,7 +361,7 @@ class Kept:
     """Counts the records of an earlier output by what becomes of them, by id and texts."""
 
     finished: Counter[tuple[str, str]]
-    """How many records of each are done."""
+    """The number of records of each that are done."""
     unfinished: int = 0
     """Records without a score that another run may have: they are scored again."""
     changed: int = 0

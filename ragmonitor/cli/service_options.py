@@ -108,7 +108,7 @@ class ReceiveOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
-    """Which stream a command asks."""
+    """The stream that a command asks."""
 
     stream: StreamOption = None
     service: ServiceOption = None

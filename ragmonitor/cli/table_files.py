@@ -16,9 +16,9 @@ from ragmonitor.errors import InputError, MissingExtraError
 from ragmonitor.offline.shapes import COLUMNS, LISTS
 
 MAX_CELL_BYTES = 64 * 1024 * 1024
-"""Of one cell of a CSV file: all chunks of an answer."""
+"""The size of one cell of a CSV file: all chunks of an answer."""
 MAX_NESTING = 8
-"""Of brackets in a cell: a list of objects has two."""
+"""The nesting of brackets in a cell: a list of objects has two."""
 _NO_LIST = "expected a list as JSON or as Python writes it"
 ROWS_AT_ONCE = 256
 _KNOWN = frozenset(

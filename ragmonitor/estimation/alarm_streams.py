@@ -1,4 +1,4 @@
-"""Which signals may raise an alarm, and how they share the false alarms that are allowed."""
+"""Lists the signals that may raise an alarm, and how they share the allowed false alarms."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ ANCHORS: Final = "anchors"
 CALIBRATION_HIGH: Final = "calibration_high"
 CALIBRATION_LOW: Final = "calibration_low"
 FIRST_SHARE: Final = 0.5
-"""Of the false alarms: those of the hallucination rate, which people are paged for."""
+"""The share of the false alarms that the hallucination rate has, which people are paged for."""
 RESERVE: Final = 0.25
 """The share of hallucination's threshold that is put aside for when its built-in score rises."""
 MAX_IMPORTANCE_WEIGHT: Final = 2.0
-"""Of verdicts that were drawn: half of the inclusion probability is the same for all answers."""
+"""The largest weight of verdicts that were drawn: half of the inclusion probability is the same for
+all answers."""
 FLIPS_OBJECTIVE: Final = 0.04
-"""Of anchors: a judge contradicts itself on one in 30 or so."""
+"""The objective for anchors: a judge contradicts itself on one in 30 or so."""
 RESIDUAL_OBJECTIVE: Final = 0.02
-"""How far verdicts on the riskiest fifth may be off what was predicted of them."""
+"""Verdicts on the riskiest fifth may be off their predictions by so much."""
 
 
 def half(residual: float) -> float:

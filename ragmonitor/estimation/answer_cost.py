@@ -1,4 +1,4 @@
-"""What a good answer costs: all answers' cost, divided by how many of them are good."""
+"""Estimates what a good answer costs: all answers' cost, divided by the number of good ones."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class CostSums:
         self._row[-1] += 1.0
 
     def row(self) -> list[float]:
-        """As in `windows.Summed`."""
+        """Return the row, as `windows.Summed` asks for it."""
         return self._row
 
 

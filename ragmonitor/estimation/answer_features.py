@@ -1,4 +1,4 @@
-"""What the built-in judge knows of an answer, as numbers from which a model learns verdicts."""
+"""Turns what the built-in judge knows of an answer into numbers from which a model learns."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ NAMES: Final[tuple[str, ...]] = (
     *(f"route, group {group}" for group in range(ROUTE_GROUPS)),
     *(f"missing words, group {group}" for group in range(WORD_GROUPS)),
 )
-"""Of each feature, in order. Changes with what features mean: a state of others begins anew."""
+"""The names of the features, in order. They change with what features mean: a state of others
+begins anew."""
 _WORST_AT: Final = tuple(range(2, 2 + _WORST))
 _MEAN_AT: Final = 2 + _WORST
 _VERDICT_AT: Final = {
@@ -58,7 +59,7 @@ _LONG: Final = exp(4.0)
 
 
 class LabelledAnswer(NamedTuple):
-    """What the built-in judge knows of an answer that a person has labelled."""
+    """The features of an answer that a person has labelled."""
 
     features: Features
     risk: float

@@ -7,15 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 BINS: Final = 32
-"""Of the built-in value; what it has no value for is a bin of its own, the last. They are
+"""The bins of the built-in value; answers without one are a bin of their own, the last. They are
 narrowest at 0 and 1, where such values crowd: of answers of risk 0 one in a hundred may be bad, and
 of those of risk 0.03 nearly all."""
 TRUST: Final = 8.0
-"""How many verdicts the logistic curve counts for in each bin."""
+"""The number of verdicts that the logistic curve counts for in each bin."""
 TRUST_IN_CURVE: Final = 30.0
-"""The same of a curve that was known before any verdict."""
+"""The same number for a curve that was known before any verdict."""
 KEPT: Final = 2_000.0
-"""How many verdicts are remembered: each later one makes earlier ones count a little less."""
+"""The number of verdicts that are remembered: each later one makes earlier ones count a little
+less."""
 ENOUGH: Final = 8.0
 """Verdicts of either kind before a value means anything; until then there is the base rate."""
 ENOUGH_TO_TELL: Final = 20.0
@@ -23,7 +24,7 @@ ENOUGH_TO_TELL: Final = 20.0
 REFIT_EACH: Final = 50
 RIDGE: Final = 1.0
 RIDGE_OF_CURVE: Final = 6.0
-"""The same of a curve that was known before any verdict, and of its intercept."""
+"""The ridge of a curve that was known before any verdict, and of its intercept."""
 LEAST: Final = 1e-4
 """Means lie between this and 1 less this."""
 RAMP: Final = 1e-3
@@ -239,7 +240,7 @@ class Calibration:
 
     @property
     def verdicts(self) -> float:
-        """How many verdicts it remembers."""
+        """The number of verdicts that it remembers."""
         return self._counts[0] + self._fresh_counts[0]
 
     def auroc(self) -> float | None:

@@ -14,14 +14,14 @@ STEP_MOST_S = 3_600.0
 """Most that one step counts: neither a clock that jumps nor a long silence is evidence."""
 
 SURE = 1 + 1e-9
-"""What is to be reached is overshot by so much, lest rounding fall short of it."""
+"""A bound that is to be reached is overshot by so much, lest rounding fall short of it."""
 
 MAX_RISK = 0.9
 """At most this share is lost by one value, or by those of one session: a tenth is left."""
 AT_RISK = SURE * MAX_RISK
 
 MULTIPLES = (1.25, 1.5, 2.0, 3.0, 5.0, 9.0)
-"""How many times the objective each part of the mixture expects the mean to have become."""
+"""The multiple of the objective that each part of the mixture expects the mean to have become."""
 WEIGHTS = (1 / 12, 2 / 12, 3 / 12, 2 / 12, 3 / 12, 1 / 12)
 """The share of the evidence that time brings which each part gets."""
 SAVED = 0.5
@@ -46,7 +46,7 @@ RESERVE = 0.5
 
 
 class Block:
-    """What the verdicts on one session have come to within the hour; see `alarms.sessions`."""
+    """The sum of the verdicts on one session within the hour; see `alarms.sessions`."""
 
     __slots__ = ("total_weight", "weighted")
 

@@ -15,7 +15,8 @@ THRESHOLD_DAYS = 3.0
 """Evidence that raises sampling, in days. A false suspicion is cheap: it costs some verdicts."""
 HEADROOM = 1.1
 SLIGHT_HEADROOM = 1.05
-"""Of the slight suspicion, which lets the alarm put in the evidence that it has put aside."""
+"""The headroom of the slight suspicion, which lets the alarm put in the evidence it has put
+aside."""
 SLIGHT_EACH = 10
 """Answers that update the slight suspicion together, which is a tenth of the work."""
 SLIGHT_FROM_DAYS = 0.02
@@ -112,7 +113,7 @@ class EarlyWarning(Part):
 
     @property
     def boost(self) -> float:
-        """What the sampling is to be raised by now; 1: nothing suspicious."""
+        """The factor by which the sampling is to be raised now; 1: nothing is suspicious."""
         left_s = self._until_s - self._now()
         # Longer than it was ever granted: the clock was set back.
         return self._factor if 0 < left_s <= BOOST_S else 1.0

@@ -1,4 +1,4 @@
-"""What feedback is joined with: the newest answers by id, and what people said of them."""
+"""Keeps what feedback is joined with: the newest answers by id, and what people said of them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CREATE TABLE IF NOT EXISTS feedback (
 
 
 class KnownAnswer(NamedTuple):
-    """What is kept of an answer until people speak, in the order of the table's columns."""
+    """The row of an answer until people speak, in the order of the table's columns."""
 
     id: str
     at_s: float

@@ -29,12 +29,12 @@ class ScoreHistory(msgspec.Struct, array_like=True):
 
     n: Annotated[int, msgspec.Meta(ge=1)] = 0
     mean: float = 0.0
-    """Of all so far; the plain mean of the first `MEMORY`, then a moving one."""
+    """The mean of all so far; the plain one of the first `MEMORY`, then a moving one."""
     newest: float = 0.0
     expected: float | None = None
     """The mean before the newest one came; None: it is the first."""
     at_s: float = -math.inf
-    """When the newest came, in seconds since the epoch."""
+    """The time when the newest came, in seconds since the epoch."""
 
     def add(self, score: float, at_s: float) -> float | None:
         """Take in a score, and return what was expected of it; None: it is the first."""

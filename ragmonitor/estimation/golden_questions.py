@@ -1,4 +1,4 @@
-"""What golden questions say of an application: scores, availability, and whose fault a fall is."""
+"""Estimates from golden questions: scores, availability, and whose fault a fall is."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ AVAILABILITY: Final = "golden_availability"
 REFERENCES: Final = "golden_references"
 WATCHED: Final = (CORRECTNESS, "context_recall", "refusal_correctness")
 MAX_DROP: Final = 0.05
-"""How far scores may be, on average, below what each question's own history lets expect."""
+"""Scores may be so far, on average, below what each question's own history lets expect."""
 MIN_AVAILABILITY: Final = 0.95
 SHARES: Final = (0.4, 0.15, 0.15, 0.15, 0.15)
-"""Of the false alarms that golden questions are allowed: the watched scores, then availability,
-then reference answers."""
+"""The shares of the false alarms that golden questions are allowed: the watched scores, then
+availability, then reference answers."""
 MIN_OWN_SCORE: Final = 0.75
 """Correctness of the reference answer beside itself, below which the judge cannot read it."""
 MANY_FLIPS: Final = 0.001
@@ -64,13 +64,13 @@ QUANTILES: Final = (("0.5", 0.5), ("0.95", 0.95))
 class _Question(
     msgspec.Struct, kw_only=True, omit_defaults=True, rename={"first_reference": "first"}
 ):
-    """What is known of one golden question; no text of it is kept."""
+    """The history of one golden question; no text of it is kept."""
 
     version: str
-    """Of its texts: other texts are another question."""
+    """The version of its texts: other texts are another question."""
     text: str = ""
     judge: str = ""
-    """Whose scores these are, with its version."""
+    """The judge whose scores these are, with its version."""
     scores: dict[str, ScoreHistory] = {}
     outcome: str = ""
     at_s: float = 0.0
@@ -79,7 +79,7 @@ class _Question(
     reference: bool | None = None
     """Whether it does now."""
     fault: str = ""
-    """What it finds wrong with the reference answer."""
+    """The fault that it finds with the reference answer."""
 
 
 class GoldenQuestions(Part):
@@ -236,7 +236,7 @@ class GoldenQuestions(Part):
 
     @property
     def cause(self) -> str:
-        """Who is at fault, as far as is known: `judge`, `application` or `none`.
+        """The cause of a fall, as far as is known: `judge`, `application` or `none`.
 
         The judge is, too, as long as so many reference answers fail that did not, that a judge who
         contradicts itself as seldom as `FLIPS_OBJECTIVE` would do so once in a thousand looks.

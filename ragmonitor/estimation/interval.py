@@ -15,7 +15,7 @@ TAIL: Final = 0.025
 LEAST_COVERAGE: Final = 0.5
 """Share of a window's answers below which nothing is said: most of the window was not observed."""
 MODEL_TRUST: Final = 5.0
-"""How many bad answers' worth of trust the design effect as predicted keeps."""
+"""The trust, in bad answers, that the design effect as predicted keeps."""
 LEAST_DESIGN_EFFECT: Final = 0.05
 SESSION_CORRELATION: Final = 0.1
 """Correlation of a session's answers that predictions are trusted with: they say nothing of it."""

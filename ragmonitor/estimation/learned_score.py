@@ -11,18 +11,21 @@ from ragmonitor.estimation.answer_features import NAMES
 from ragmonitor.records import Features, PredictionBasis
 
 KEPT: Final = 2_000.0
-"""How many verdicts are remembered: each later one makes earlier ones count a little less."""
+"""The number of verdicts that are remembered: each later one makes earlier ones count a little
+less."""
 REFIT_EACH: Final = 50
 RIDGE: Final = 4.0
 RIDGE_OF_GROUPS: Final = 16.0
-"""What a coefficient costs: the reciprocal of its variance before any verdict. Groups of hashed
+"""The cost of a coefficient: the reciprocal of its variance before any verdict. Groups of hashed
 words and routes are many, and most of them mean nothing."""
 MIN_CURVATURE: Final = 0.05
-"""Of a verdict that was all but certain, so that one surprise cannot turn the model over."""
+"""The least curvature of a verdict that was all but certain, so that one surprise cannot turn the
+model over."""
 MAX_SHIFT: Final = 4.0
-"""How far the model may move the log odds of the untrained score."""
+"""The model may move the log odds of the untrained score so far."""
 SHARES: Final = (0.25, 0.5, 1.0)
-"""Of the model's shift, one of which is the best: few verdicts make large weights too large."""
+"""Shares of the model's shift, one of which is the best: few verdicts make large weights too
+large."""
 MAX_BEHIND: Final = 6.0
 """So many nats a share may fall behind the best one, so that it can catch up."""
 PRIOR_ODDS: Final = 1 / 3
@@ -31,7 +34,7 @@ MAX_ODDS: Final = 1_000.0
 REVIVAL: Final = 1 / 20_000
 """Added to the odds at each verdict while the model is not trusted, since services change."""
 MIN_SPREAD: Final = 1e-3
-"""Of the risk's log odds, relative to their mean square, for their slope to be known."""
+"""The least spread of the risk's log odds, relative to their mean square, for a known slope."""
 _LEAST: Final = 1e-4
 _SIZE: Final = len(NAMES)
 _RIDGES: Final = tuple(RIDGE_OF_GROUPS if ", group " in name else RIDGE for name in NAMES)
@@ -46,11 +49,11 @@ class _Trust(NamedTuple):
     """That the learned score knows more than the untrained one."""
     is_trusted: bool = False
     behind: tuple[float, ...] = (0.0,) * len(SHARES)
-    """Of each share of the shift, its likelihood relative to the best one's, in nats; up to 0."""
+    """The likelihood of each share of the shift relative to the best one's, in nats; up to 0."""
     share: float = sum(SHARES) / len(SHARES)
     """The mean of the shares by their likelihoods."""
     weight: float = 0.0
-    """Of the learned score in the mixture."""
+    """The weight of the learned score in the mixture."""
 
     @classmethod
     def of(cls, odds: float, behind: Sequence[float], *, is_trusted: bool) -> Self:
@@ -129,7 +132,7 @@ class LearnedScore:
     def forget_news(self) -> None:
         """Forget the verdicts that `merge` has not seen; for a forked child, too."""
         self._fresh: list[tuple[Features, float, float, tuple[float, ...]]] = []
-        """Of each verdict its features, the factors of its step, and how many nats the learned
+        """For each verdict its features, the factors of its step, and how many nats the learned
         score and each share of the shift lost less than the untrained score."""
         self._fresh_losses = [0.0] * _LOSSES
 
@@ -248,7 +251,7 @@ class LearnedScore:
 
     @property
     def verdicts(self) -> float:
-        """How many verdicts it remembers."""
+        """The number of verdicts that it remembers."""
         return self._verdicts + len(self._fresh)
 
     def largest(self, n: int) -> list[tuple[str, float]]:

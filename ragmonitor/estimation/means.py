@@ -26,7 +26,7 @@ from ragmonitor.records import (
 )
 
 MAX_GROUPS: Final = 40
-"""Of one dimension; further values are taken together: an id is no part of the traffic."""
+"""The number of groups of one dimension; further values are taken together: an id is no group."""
 OTHER_GROUPS: Final = "other"
 _NOTHING: Final = (0.0, 0.0)
 
@@ -90,13 +90,13 @@ class WindowedMeans(Part):
 
     def _begin(self) -> None:
         self._series: dict[str, _Series] = {}
-        """By judge, so that no key is built for each answer."""
+        """The series by judge, so that no key is built for each answer."""
         self._groups: dict[tuple[str, str, str], Sums] = {}
-        """By judge, dimension and value."""
+        """The groups by judge, dimension and value."""
 
     @property
     def quality_judge(self) -> str:
-        """As in `parts.Means`."""
+        """The judge of quality, for `parts.Means`."""
         return self._judge or self.reader
 
     # --- taking in ------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ class WindowedMeans(Part):
         return ()
 
     def estimate(self, signal: str, window: Window = "1h") -> Estimate | None:
-        """As in `parts.Means`."""
+        """Return the estimate, as `parts.Means` asks for it."""
         for judge in (self.quality_judge, NO_JUDGE):
             moments = self._windows.of(SeriesKey(signal=signal, judge=judge), window)
             if moments is not None:

@@ -11,12 +11,12 @@ from ragmonitor.estimation.interval import Z95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What two versions differ by in one score."""
+    """The difference of two versions in one score."""
 
     pairs: int
     """Questions that both have a score for."""
     first_mean: float
-    """Of those questions; 0 to 1."""
+    """The first version's mean on those questions; 0 to 1."""
     second_mean: float
     difference: float
     """Second less first; -1 to 1."""

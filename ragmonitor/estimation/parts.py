@@ -26,14 +26,14 @@ class Answer(NamedTuple):
     completed: CompletedAnswer
     interaction: Interaction
     at_s: float
-    """When it was given, in seconds since the epoch."""
+    """The time when it was given, in seconds since the epoch."""
     group: int
     """The random group of its session, as `sums.group_of` has it."""
     builtin: Outcomes
-    """Of every signal, by the built-in judge."""
+    """The outcome of every signal by the built-in judge."""
     judged: Outcomes | None
-    """By the judge that scores a sample; None: the answer was not drawn, or there is no such judge.
-    A verdict that is missing has the outcome None."""
+    """The outcomes by the judge that scores a sample; None: the answer was not drawn, or there is
+    no such judge. A verdict that is missing has the outcome None."""
     weight: float
     """1 / inclusion probability; 0 where that is 0 or there is no judge that scores a sample."""
 
@@ -52,9 +52,9 @@ class Observation(NamedTuple):
     value: float
     """0 to 1, on the signal's own scale."""
     at_s: float
-    """When the answer was given, in seconds since the epoch."""
+    """The time when the answer was given, in seconds since the epoch."""
     importance_weight: float = 1.0
-    """As `SamplingDecision.importance_weight`."""
+    """The weight of `SamplingDecision.importance_weight`."""
     session: str = ""
     """Values of one session within an hour update the evidence as one, which grows."""
     answer: str = ""

@@ -1,4 +1,4 @@
-"""What people say of answers, beside what judges say: counted, joined and compared."""
+"""Counts, joins and compares what people say of answers, beside what judges say."""
 
 from __future__ import annotations
 

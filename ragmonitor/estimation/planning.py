@@ -1,4 +1,4 @@
-"""What to expect of a number of verdicts: how wide intervals will be, how long alarms will take.
+"""Plans by a number of verdicts: how wide intervals will be, how long alarms will take.
 
 Explicit formulas, for planning a budget; nothing here takes part in an estimate or an alarm. They
 hold for yes-or-no signals whose verdicts come evenly, and leave sessions out of account.
@@ -32,13 +32,13 @@ class Watched:
     objective: float
     """The highest mean that is accepted; above 0 and below 1."""
     mean: float
-    """As it is now."""
+    """The mean as it is now."""
     threshold_days: float
     """Where it is raised."""
     share: float = 1.0
-    """Of the false alarms: evidence is shown times this."""
+    """The share of the false alarms: evidence is shown times this."""
     evidence_days: float = 0.0
-    """As shown now."""
+    """The evidence as it is shown now."""
     max_importance_weight: float = 1.0
     """2 where inclusion probabilities vary."""
 

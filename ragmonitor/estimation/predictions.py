@@ -27,12 +27,13 @@ from ragmonitor.state import State
 
 WHAT: Final = "calibration"
 STATE_VERSION: Final = 2
-"""Of the state files, whose names begin so."""
+"""The version of the state files, whose names begin so."""
 UNCERTAINTY_KEPT: Final = 500.0
-"""How many answers the mean uncertainty remembers."""
+"""The number of answers that the mean uncertainty remembers."""
 MIN_UNCERTAINTY: Final = 1e-3
 MAX_WEIGHT: Final = 2.0
-"""Of one verdict in what the model learns: the largest importance weight that is sampled."""
+"""The largest weight of one verdict in what the model learns: the largest importance weight that is
+sampled."""
 MIXED: Final = "mixed"
 """The calibration of the mixed score, beside those of the signals."""
 UNTRAINED: Final = "untrained"
@@ -87,13 +88,13 @@ class Predictions(Part):
         self._learns = learns
         self._labelled: Sequence[LabelledAnswer] = ()
         self._resets = 0
-        """How often what was learned has been thrown away, by whatever process."""
+        """The number of times that what was learned was thrown away, by whatever process."""
         self._begin_anew()
         self._exchange()
 
     def _begin_anew(self) -> None:
         self._calibrations: dict[tuple[str, str], Calibration] = {}
-        """By signal and language; of all languages under the empty one."""
+        """The calibrations by signal and language; of all languages under the empty one."""
         self._pooled: dict[str, Calibration] = {}
         """Those of all languages, by signal."""
         self._by_language = False

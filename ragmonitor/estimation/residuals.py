@@ -1,4 +1,4 @@
-"""How far verdicts are off what was predicted of them, where the prediction was highest."""
+"""Measures how far verdicts are off their predictions, where those were highest."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ragmonitor.protocols import Clock
 from ragmonitor.records import GaugeValue, Prediction, Report
 
 RISKY_SHARE: Final = 0.2
-"""Of the answers: those with the highest predicted risk of a hallucination."""
+"""The share of the answers with the highest predicted risk of a hallucination."""
 KEPT: Final = 200.0
-"""How many verdicts the mean remembers."""
+"""The number of verdicts that the mean remembers."""
 MIN_VERDICTS: Final = 20.0
 FORGOTTEN_S: Final = 86_400.0
 _CELLS: Final = 200

@@ -1,4 +1,4 @@
-"""How often a judge contradicts itself on one answer."""
+"""Measures how often a judge contradicts itself on one answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MIN_PAIRS: Final = 5.0
 
 
 class SelfDisagreement(Part):
-    """How often a judge contradicts itself on one answer, over the last day."""
+    """The rate at which a judge contradicts itself on one answer, over the last day."""
 
     def __init__(self, *, clock: Clock = time.monotonic) -> None:
         self._clock = clock

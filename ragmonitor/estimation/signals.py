@@ -1,4 +1,4 @@
-"""What a report says of each signal: a value, that the signal does not apply, or nothing."""
+"""Reads signals off a report: a value, that the signal does not apply, or nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HALLUCINATION: Final = "hallucination"
 MINOR_HALLUCINATION: Final = "minor_hallucination"
 REFUSAL: Final = "refusal"
 FROM_ASSESSMENT: Final = (HALLUCINATION, REFUSAL, MINOR_HALLUCINATION)
-"""What every assessment says, whichever evaluators are selected."""
+"""The signals of every assessment, whichever evaluators are selected."""
 EMPTY_RETRIEVAL: Final = "empty_retrieval"
 WEAK_RETRIEVAL: Final = "weak_retrieval"
 NEW_QUESTION: Final = "new_question"
@@ -38,7 +38,7 @@ NO_VERDICT: Final = frozenset(
 
 
 class Outcome(NamedTuple):
-    """What is known of one signal of one answer."""
+    """The outcome of one signal of one answer."""
 
     scored: bool
     """Whether the signal applies: a refusal has no faithfulness."""

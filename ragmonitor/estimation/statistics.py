@@ -217,7 +217,7 @@ class Statistics:
 
     @property
     def boost(self) -> float:
-        """What the sampling should be raised by for now; 1: nothing suspicious.
+        """The factor by which the sampling should be raised for now; 1: nothing is suspicious.
 
         Once the verdicts have raised the alarm themselves there is nothing left to find out.
         """

@@ -84,7 +84,7 @@ class Sums:
     awaited: float = 0.0
     uncovered: float = 0.0
     groups: list[float] = field(default_factory=list)
-    """As `Moments.groups`."""
+    """The groups of `Moments.groups`."""
 
     def add_certain(self, outcome: Outcome | None, group: int = ALONE) -> None:
         """Take in an answer that was judged for certain; None: no verdict came."""

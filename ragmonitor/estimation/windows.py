@@ -15,7 +15,7 @@ from ragmonitor.records import Moments, SeriesKey, Totals, Window
 
 
 class Span(NamedTuple):
-    """How long a window is, and in how many steps it slides."""
+    """The length of a window, and the number of steps in which it slides."""
 
     length_s: float
     slots: int
@@ -50,11 +50,11 @@ class _Kept(Generic[S]):
     def __init__(self, sums: S) -> None:
         self.sums = sums
         self.seen: array[float] = _row(self.sums)
-        """As of the last tick."""
+        """The sums as of the last tick."""
         self.marks: dict[Window, deque[array[float]]] = {
             window: deque(maxlen=span.slots + 1) for window, span in SPANS.items()
         }
-        """As of the last steps of each window, oldest first. Equal ones are one object."""
+        """The sums as of the last steps of each window, oldest first. Equal ones are one object."""
 
     def since(self, window: Window) -> list[float]:
         """Return what came within a window, up to the last tick."""
@@ -78,7 +78,8 @@ class SlidingSums(Generic[S]):
         self._clock = clock
         self._ticked_at = clock()
         self._age_s = 0.0
-        """How long the windows have been going; a clock that is put back does not count."""
+        """The time for which the windows have been going; a clock that is put back does not
+        count."""
         self._kept: dict[Hashable, _Kept[S]] = {}
 
     def sums(self, key: Hashable) -> S:

@@ -35,11 +35,11 @@ class PricedEmbedding(Protocol):
 
 @dataclass(slots=True)
 class EmbeddingUsage:
-    """What the embeddings of one answer's evaluations cost."""
+    """The cost of the embeddings of one answer's evaluations."""
 
     usage: JudgeUsage = field(default_factory=JudgeUsage)
     vectors: dict[tuple[int, tuple[str, ...]], Sequence[Vector]] = field(default_factory=dict)
-    """By embedding and texts: evaluators of one answer compare the same."""
+    """The vectors by embedding and texts: evaluators of one answer compare the same."""
 
 
 _current: ContextVar[EmbeddingUsage | None] = ContextVar("ragmonitor_embeddings", default=None)
@@ -82,7 +82,7 @@ _HAN: Final = lazy_pattern("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _GRAM: Final = 4
 """Letters of a piece of a word; of Chinese 1 and 2 characters."""
 _MAX_CHARACTERS: Final = 20_000
-"""Of a text, from its beginning, that are counted."""
+"""The characters of a text, from its beginning, that are counted."""
 
 
 def character_grams(texts: Sequence[str]) -> list[list[float]]:

@@ -15,7 +15,7 @@ from ragmonitor.records import Assessment, Cause, Interaction
 QUESTIONS: Final = 3
 """RAGAS' `strictness`."""
 _MAX_CHARACTERS: Final = 1000
-"""Of a generated question; the rest is cut."""
+"""The characters of a generated question; the rest is cut."""
 _INSTRUCTIONS: Final = f"""\
 Read the ANSWER alone. Write {QUESTIONS} different questions that it answers, in the ANSWER's \
 language, as a user would ask them: the first the one that it answers best. Say of each whether \

@@ -10,7 +10,7 @@ from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Assessment, Cause, Interaction, Language
 
 _MAX_CHARACTERS = 4000
-"""Of a text, from its beginning, that are looked at."""
+"""The characters of a text, from its beginning, that are looked at."""
 _HAN = lazy_pattern("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _OTHER_SCRIPT = lazy_pattern("[\u3040-\u30ff\uac00-\ud7af]")
 _WORD = lazy_pattern(r"[A-Za-z]+(?:['’][A-Za-z]+)?")

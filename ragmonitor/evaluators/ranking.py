@@ -1,4 +1,4 @@
-"""How well a ranking puts first what is relevant. Pure functions of what is relevant, in order."""
+"""Scores how well a ranking puts first what is relevant: pure functions of relevance, in order."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def average_precision(relevant: Sequence[bool]) -> float:
     Source:
         RAGAS 0.4.3, context precision: sum over k of (precision at k * v_k) / sum over k of v_k.
     """
-    found, total = 0, 0.0
+    n_relevant, total = 0, 0.0
     for rank, is_relevant in enumerate(relevant, 1):
         if is_relevant:
-            found += 1
-            total += found / rank
-    return total / found if found else 0.0
+            n_relevant += 1
+            total += n_relevant / rank
+    return total / n_relevant if n_relevant else 0.0
 
 
 def normalized_gain(relevant: Sequence[bool], wanted: int) -> float:

@@ -1,4 +1,4 @@
-"""What was retrieved beside what should have been: documents by documents, words by words."""
+"""Compares what was retrieved with what should have been: documents, and words."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class Table:
 
     @property
     def asking(self) -> int:
-        """How many of them ask the judge something of their own."""
+        """The number of them that ask the judge something of their own."""
         return sum(entry.asks for entry in self)
 
     def select(
@@ -134,13 +134,13 @@ class Table:
                 for entry in self
                 if entry.by_default and (with_reference or not entry.needs_reference)
             )
-        found = {name: fnmatch.filter(self._entries, name) for name in wanted}
-        unknown = [name for name, fitting in found.items() if not fitting]
+        by_pattern = {name: fnmatch.filter(self._entries, name) for name in wanted}
+        unknown = [name for name, fitting in by_pattern.items() if not fitting]
         if unknown:
             raise SettingsError(
                 f"unknown evaluator {', '.join(unknown)}; known: {', '.join(self._entries)}"
             )
-        chosen = dict.fromkeys(name for fitting in found.values() for name in fitting)
+        chosen = dict.fromkeys(name for fitting in by_pattern.values() for name in fitting)
         return Table(self._entries[name] for name in chosen)
 
     def _name_of(self, function: Evaluator | AskingEvaluator) -> str:

@@ -17,7 +17,8 @@ EXPORTERS: dict[str, Callable[[str], Exporter]] = {
     "langfuse": Langfuse,
     "phoenix": Phoenix,
 }
-"""What the setting `exporters` may name, as `name:rest`; each makes its exporter of the rest."""
+"""The exporters that the setting `exporters` may name, as `name:rest`; each makes its exporter of
+the rest."""
 
 __all__ = [
     "EXPORTERS",

@@ -1,4 +1,4 @@
-"""What one answer took of time, tokens and money, as observations of histograms. Pure functions."""
+"""Observes what one answer took of time, tokens and money, for histograms. Pure functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Amount(NamedTuple):
     """One observation of a histogram."""
 
     name: str
-    """As in `metrics`."""
+    """The name of the series in `metrics`."""
     labels: tuple[str, ...]
     """In the order of the table."""
     value: float

@@ -25,7 +25,8 @@ HASH_DIGITS = 16
 """Hex digits: among a million texts two collide with a chance of 3 in 100 million."""
 
 PROCESS_KEY = secrets.token_bytes(32)
-"""Of hashes where none is set: forgotten with the process (and shared by its forked children)."""
+"""The key of hashes where none is set: forgotten with the process (and shared by its forked
+children)."""
 
 MAX_DEPTH = 10
 UNTYPED_ERROR = "error"
@@ -34,11 +35,11 @@ UNTYPED_ERROR = "error"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContentPolicy:
-    """How texts are shown. Ids, names, numbers and scores are no texts, and stay."""
+    """Shows texts as they may be shown. Ids, names, numbers and scores are no texts, and stay."""
 
     content: Content = "all"
     key: bytes = field(default=PROCESS_KEY, repr=False)
-    """Of hashes; the same key in two processes gives the same hashes."""
+    """The key of hashes; the same key in two processes gives the same hashes."""
 
     @property
     def shows(self) -> bool:

@@ -25,7 +25,7 @@ from ragmonitor.guard import logger, shielded
 
 METRICS: Final = "/metrics"
 STATE: Final = "/metrics.json"
-"""The same numbers for `ragmonitor explain`, under the same conditions."""
+"""The path of the numbers for `ragmonitor explain`, under the same conditions."""
 _MALFORMED: Final = Reply(status=400, body=b"this request cannot be read\n")
 _NOT_FOUND: Final = Reply(status=404, body=b"there is no such page\n")
 _BROKEN: Final = Reply(status=500, body=b"an error of ragmonitor's; see the log\n")

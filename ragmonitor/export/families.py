@@ -22,10 +22,10 @@ Key = tuple[str, ...]
 
 @dataclass(slots=True)
 class ScrapeSums:
-    """What a process has beside its counters: a scrape derives means and agreement from it."""
+    """The sums beside a process's counters, from which a scrape derives means and agreement."""
 
     means: dict[Key, Moments] = field(default_factory=dict)
-    """By service, signal, judge, window, dimension and group."""
+    """The sums by service, signal, judge, window, dimension and group."""
     pairs: dict[Key, list[float]] = field(default_factory=dict)
     """Weight, weight of equal scores and weighted difference of the answers that two judges scored,
     by service, evaluator, judge and second judge."""
@@ -59,7 +59,7 @@ _INPUTS = {
     "weak_retrieval": metrics.WEAK_RETRIEVAL_RATIO,
     "new_question": metrics.NEW_QUESTION_RATIO,
 }
-"""By signal: the series of its mean."""
+"""The series of the mean of each signal."""
 
 
 def final_families(
@@ -153,7 +153,7 @@ class _Windowed:
         self.families = {
             field: _gauge(name) for field, name in series.items() if name in metrics.TABLE
         }
-        """By the field of an `Estimate`."""
+        """The families by the field of an `Estimate`."""
 
     def add(
         self, labels: tuple[str, ...], coverage: float | None, estimate: Estimate | None

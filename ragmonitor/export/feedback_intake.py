@@ -83,23 +83,23 @@ class FeedbackIntake:
     def _read(self, body: bytes) -> Feedback:
         """Return the feedback in a body. Raises `FeedbackError`."""
         try:
-            found: Any = json.loads(body)
+            fields: Any = json.loads(body)
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict) or "value" not in found:
+            fields = None
+        if not isinstance(fields, dict) or "value" not in fields:
             raise FeedbackError(
                 'feedback is an object such as {"id": "...", "value": true, "comment": "..."}'
             )
         return feedback_of(
-            found.get("id", found.get("run_id")),
-            found["value"],
-            comment=found.get("comment") or "",
-            kind=found.get("kind", "thumbs"),
+            fields.get("id", fields.get("run_id")),
+            fields["value"],
+            comment=fields.get("comment") or "",
+            kind=fields.get("kind", "thumbs"),
             at_s=self._now(),
         )
 
 
-def _said(status: int, what: str) -> Reply:
-    body = compact_json({"error": what}).encode()
+def _said(status: int, text: str) -> Reply:
+    body = compact_json({"error": text}).encode()
     headers = (("WWW-Authenticate", "Bearer"),) if status == 401 else ()
     return Reply(status=status, content_type="application/json", body=body, headers=headers)

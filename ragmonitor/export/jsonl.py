@@ -27,7 +27,7 @@ from ragmonitor.records import (
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
-"""Of what we make: the lines hold the application's texts. What is there keeps its own."""
+"""The mode of folders that we make: the lines hold the application's texts. Others keep theirs."""
 
 
 def owners_alone(name: str, flags: int) -> int:
@@ -260,8 +260,8 @@ class JsonLines:
             return None
 
 
-def _state(found: os.stat_result) -> tuple[int, int, int]:
-    return found.st_dev, found.st_ino, found.st_size
+def _state(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_dev, status.st_ino, status.st_size
 
 
 def _ends_torn(file: int, path: Path) -> bool:

@@ -50,7 +50,7 @@ class Record(NamedTuple):
     """One element of a posted list."""
 
     id: str
-    """What the server calls it in its reply."""
+    """The name by which the server calls it in its reply."""
     body: bytes
     """JSON."""
 
@@ -59,7 +59,7 @@ class Refusal(NamedTuple):
     """Why a server did not take one record of a batch that it took."""
 
     status: int
-    """As an HTTP status: from 500, and 429, it may be taken later."""
+    """The HTTP status: from 500, and 429, it may be taken later."""
     message: str
 
 
@@ -70,12 +70,12 @@ class Recipient:
     name: str
     """`Phoenix`; in lower case it begins the reasons that are counted."""
     address: str
-    """Of the server itself, for people."""
+    """The address of the server itself, for people."""
     url: str
     check_url: str
     """Answers a GET with 200 to whoever may post."""
     key_setting: str
-    """What to correct where the key is refused."""
+    """The setting to correct where the key is refused."""
     envelope: tuple[bytes, bytes]
     """The bytes before and after the records of a request's body, which commas separate."""
     authorization: str = ""
@@ -94,7 +94,7 @@ class Limits:
     max_batch_bytes: int = 512 * 1024
     """Below the 1 MiB of body that usual proxies let through."""
     linger_s: float = 1.0
-    """How long a batch may gather."""
+    """The time for which a batch may gather."""
     connect_timeout_s: float = 5.0
     reply_timeout_s: float = 10.0
     max_attempts: int = 8
@@ -148,13 +148,14 @@ class Poster:
         self._buffered_bytes = 0
         self._taken = 0
         self._finished = 0
-        """Of those taken: sent or given up, in order, so that a flush knows when it is done."""
+        """The number of those taken that were sent or given up, in order: a flush knows when it is
+        done."""
         self._in_hand: list[Record] | None = None
-        """What is being sent, and nobody has counted as lost."""
+        """The batch that is being sent, and that nobody has counted as lost."""
         self._missed = self._told = 0
         """Records that were sent in vain, and of how many the last flush knew."""
         self._flushes = 0
-        """How many flushes wait; batches then go out without lingering."""
+        """The number of flushes that wait; batches then go out without lingering."""
         self._thread: threading.Thread | None = None
         self._session: Session | None = None
 
@@ -445,7 +446,7 @@ def _may_be_taken_later(status: int) -> bool:
 
 
 class PostingExporter(Poster):
-    """What the exporters to scoring APIs have in common; `export` is each one's own."""
+    """The base of the exporters to scoring APIs; `export` is each one's own."""
 
     def __init__(self, recipient: Recipient, *, limits: Limits | None = None) -> None:
         """Connect to nothing yet; the arguments are those of `Poster`."""

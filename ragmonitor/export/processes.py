@@ -45,7 +45,7 @@ _RESERVED: Final = (
 )
 """The files of a process; each begins with `_RESERVED_BYTES`."""
 MAX_FILE_BYTES: Final = 256 << 20
-"""Of a file of another process; what is larger is none of `prometheus_client`'s."""
+"""The size of another process's file; what is larger is none of `prometheus_client`'s."""
 _INTEGER = struct.Struct("i")
 _HEAD_BYTES: Final = 8
 _NUMBERS_BYTES: Final = 16

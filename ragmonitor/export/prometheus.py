@@ -75,7 +75,7 @@ _TOTALS = {
     "drawn": metrics.RETURNED_ANSWERS,
     "uncovered": metrics.UNCOVERED_ANSWERS,
 }
-"""By the field of `Totals`: its counter."""
+"""The counter of each field of `Totals`."""
 
 
 class PrometheusExporter:
@@ -132,7 +132,7 @@ class PrometheusExporter:
         self._count_notes: Callable[[], None] = _count_nothing
         self.registry = CollectorRegistry()
         """Every series, ready to be mounted in an application's own endpoint."""
-        collector = _Scrape(self._families)
+        collector = Scrape(self._families)
         self._begin()
         self.registry.register(collector)
         if registry is not None:
@@ -418,11 +418,11 @@ class PrometheusExporter:
 
     def _show_moments(self, moments: Iterable[tuple[SeriesKey, Window, Moments]]) -> None:
         means: dict[tuple[str, ...], Moments] = {}
-        for key, window, found in moments:
+        for key, window, moment in moments:
             with _SERIES:
                 part = self._labels.part(key.dimension, key.group)
                 labels = (self._service, *self._series(key), window, *part)
-                means[labels] = means.get(labels, Moments()) + found
+                means[labels] = means.get(labels, Moments()) + moment
         self._sums.means = means
 
     def _show_totals(self, totals: Iterable[tuple[SeriesKey, Totals]]) -> None:
@@ -580,18 +580,20 @@ def _exemplar(target: SpanReference | None) -> dict[str, str] | None:
     return ids if all(map(_HEXADECIMAL.fullmatch, ids.values())) else None
 
 
-class _Scrape(Collector):
+class Scrape(Collector):
     """The collector that registries hold; the instruments behind it may change."""
 
     def __init__(self, collect: Callable[[], list[Metric]]) -> None:
         self._collect = collect
 
     def collect(self) -> Iterable[Metric]:
+        """Return every series as of now; none where that fails."""
         with _SERIES:  # the registry may be the application's, with series of its own
             return self._collect()
         return ()
 
     def describe(self) -> Iterable[Metric]:
+        """Return the names, so that no registry asks for the series when it is set up."""
         return described()
 
 

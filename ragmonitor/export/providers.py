@@ -49,7 +49,7 @@ LOOK_AGAIN_S = 10.0
 CONNECT_S = 0.25
 
 _EXPORTERS = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
-"""By protocol: the entry point of OpenTelemetry's own exporter."""
+"""The entry point of OpenTelemetry's own exporter, by protocol."""
 
 
 def otlp_protocol(signal: Signal) -> str | None:
@@ -233,7 +233,7 @@ class Providers:
         resource = partial(_resource, service, version)
         deliveries = partial(self._delivering, lost or _uncounted)
         self.ids = SpanIds()
-        """Of spans of our own provider; an application's provider makes its own."""
+        """The ids of spans of our own provider; an application's provider makes its own."""
         tracers = partial(_tracers, resource, deliveries, self.ids)
         loggers = partial(_loggers, resource, deliveries)
         self._tracer: tuple[trace.TracerProvider, trace.Tracer] | None = None
@@ -389,13 +389,13 @@ class _Deliveries:
                 self._waiting = max(0, self._waiting - len(batch))
         return result
 
-    def _failed(self, n: int, said: str) -> None:
+    def _failed(self, n: int, message: str) -> None:
         with self._lock:
             n = min(n, self._waiting)  # at the end they are given up, and counted, before
         if n:
             with shielded("export"):
                 self._lost("otlp_failed", n)
-                first_line = said.partition("\n")[0][:200]
+                first_line = message.partition("\n")[0][:200]
                 record_problem(
                     "export",
                     f"OTLP: what is sent does not arrive ({first_line}); spans and events are lost "

@@ -34,18 +34,18 @@ MAX_CONNECTIONS: Final = 16
 MAX_HEAD_BYTES: Final = 32_768
 """The request line and all headers together; with what is sent after them, if anything is."""
 MAX_BODY_BYTES: Final = 16_384
-"""What a request may send after its head, unless the server says more."""
+"""The bytes that a request may send after its head, unless the server says more."""
 FORK_WAIT_S: Final = 1.0
-"""How long a fork of the host waits for a reply that is being computed, in seconds."""
+"""A fork of the host waits for so long for a reply that is being computed."""
 _BACKLOG: Final = 128
 _MAKING_ROOM_S: Final = 0.2
 _LOOK_S: Final = 0.05
-"""How often a request that waits for others looks whether its client has gone."""
+"""A request that waits for others looks so often whether its client has gone."""
 _MAX_LINE_BYTES: Final = 1_024
-"""Of a line between the chunks of a body, and of all lines after the last of them."""
+"""The length of a line between the chunks of a body, and of all lines after the last of them."""
 _LINGER_S: Final = 1.0
 _LINGER_BYTES: Final = 65_536
-"""What is read, at least, of what a refused client still sends."""
+"""So much is read, at least, of what a refused client still sends."""
 _LINGER_BODIES: Final = 4
 _ACCEPT_AGAIN_S: Final = 0.5
 _NO_ROOM: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -139,7 +139,7 @@ class BoundedServer(HTTPServer):
         self.admit = admit
         """Asked before what a request sends is read."""
         self.max_body_bytes = max_body_bytes
-        """What a request may send."""
+        """The bytes that a request may send."""
         self._tls = tls
         self._clock = clock
         self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
@@ -152,7 +152,7 @@ class BoundedServer(HTTPServer):
         self._awaited: weakref.WeakValueDictionary[tuple[Any, ...], _SharedReply] = (
             weakref.WeakValueDictionary()
         )
-        """By target and headers: the reply to all requests that came before it was begun."""
+        """The reply to all requests that came before it was begun, by target and headers."""
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), _Handler)
         survive_forks(self)
@@ -349,7 +349,7 @@ class _Connection(io.RawIOBase):
         self.sock = sock
         self.read_bytes = 0
         self.max_bytes = MAX_HEAD_BYTES
-        """Of the request; raised once its head is known."""
+        """The bytes of the request; raised once its head is known."""
         self._clock = clock
         self._deadline_s = clock() + REQUEST_TIMEOUT_S
         self.waits_for: Literal["request", "reader", ""] = "request"
@@ -363,7 +363,7 @@ class _Connection(io.RawIOBase):
 
     @property
     def left_s(self) -> float:
-        """How many seconds are left; 0 if none."""
+        """The number of seconds that are left; 0 if none."""
         return max(0.0, self._deadline_s - self._clock())
 
     def has_gone(self) -> bool:

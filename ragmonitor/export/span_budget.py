@@ -31,21 +31,21 @@ _MIN_JSON_TEXT_BYTES = 16
 FEW = 16
 """Items up to which all are tried at once: as many as an answer usually has."""
 _OVERHEAD_BYTES = 8
-"""Of one attribute, in OTLP's encoding, beside its name and value."""
+"""The bytes of one attribute in OTLP's encoding beside its name and value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanLimits:
-    """What one span may hold."""
+    """The limits of what one span may hold."""
 
     attribute_bytes: int = MAX_ATTRIBUTE_BYTES
     """UTF-8 bytes of one value."""
     span_bytes: int = MAX_SPAN_BYTES
-    """Of all names and values together."""
+    """The bytes of all names and values together."""
     attributes: int | None = MAX_ATTRIBUTES
-    """How many; None: any number."""
+    """The number of attributes; None: any number."""
     characters: int | None = None
-    """Of one value, beyond which the SDK cuts it; None: any number."""
+    """The characters of one value, beyond which the SDK cuts it; None: any number."""
 
     def clipped(self, text: str, max_bytes: int | None = None) -> str:
         """Return the text cut to one value's limits, and to `max_bytes`."""

@@ -103,7 +103,7 @@ from ragmonitor.wiring import (
 LEASE_S: Final = 6.0
 """Another estimator takes over so long after this one's last sign of life, at most."""
 TICK_S: Final = 1.0
-"""What was taken in is estimated, kept and shown this often."""
+"""Answers that were taken in are estimated, kept and shown this often."""
 POLL_S: Final = 0.2
 STAND_BY_S: Final = 1.0
 BATCH: Final = 500
@@ -146,9 +146,9 @@ class Estimator:
         # Workers and who stands by say where the numbers are.
         self._owner = f"{name} {settings.server.metrics_url(machine=machine)}".rstrip()
         self.term: Term | None = None
-        """What is estimated, while this process has the lease."""
+        """The statistics, while this process has the lease."""
         self._standby: PrometheusExporter | None = None
-        """What people scrape of this process while it stands by."""
+        """The series of this process while it stands by."""
 
     def run(self, stop: threading.Event, *, drain: bool = False) -> None:
         """Work, or stand by, until asked to stop.
@@ -287,13 +287,13 @@ class Term:
         view = view_of(settings, reader or builtin, self._judging, incidents)
         self._view = view
         self._left_s = -math.inf
-        """When the page's answers were kept last, by the monotonic clock."""
+        """The time when the page's answers were kept last, by the monotonic clock."""
         self._entries = table.select(settings.evaluators)
         self._judges: list[JudgeIdentity] = [(reader or builtin).identity]
         if self._judging is not None:
             self._judges.append(self._judging.judge.identity)
         self.meters = meters_of(settings, view)
-        """What people scrape."""
+        """The series that people scrape."""
         self._traces = traces_of(settings, self._lose)
         self._exporters = exporters_of(settings, self._lose, view, incidents)
         self._suspects: tuple[Sequence[tuple[str, str]], float] = ((), 0.0)
@@ -319,9 +319,9 @@ class Term:
         self._calibration = b""
         self._arrivals = 0
         self._interactions: Counter[tuple[str, Status]] = Counter()
-        """How many were taken in since the last tick, by framework and status."""
+        """The number taken in since the last tick, by framework and status."""
         self._outcomes: Counter[tuple[str, str, str, str, str]] = Counter()
-        """How many evaluations, by evaluator, judge, its version and kind, and cause."""
+        """The number of evaluations, by evaluator, judge, its version and kind, and cause."""
         self._server_s = 0.0
 
     def _lose(self, reason: str, n: int) -> None:

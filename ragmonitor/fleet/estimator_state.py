@@ -1,4 +1,4 @@
-"""What an estimator keeps in Redis: where it stands, and what workers follow."""
+"""Keeps in Redis where an estimator stands, and what workers follow."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class EstimatorState:
     """Attributes and values of which more answers are to be judged."""
     suspects_for_s: float = 0.0
     interactions: dict[str, int] = field(default_factory=dict)
-    """How many answers were counted, by framework and status with a space between."""
+    """The number of answers that were counted, by framework and status with a space between."""
     outcomes: dict[str, int] = field(default_factory=dict)
-    """How many evaluations, by evaluator, judge, its version and kind, and cause, as JSON."""
+    """The number of evaluations, by evaluator, judge, its version and kind, and cause, as JSON."""
     unreadable: int = 0
     """Settled answers that this release could not read."""
     asked: dict[str, float] = field(default_factory=dict)

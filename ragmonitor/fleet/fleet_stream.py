@@ -1,4 +1,4 @@
-"""What a fleet keeps in Redis beside its records: decisions, settled answers, a state.
+"""Keeps in Redis what a fleet has beside its records: decisions, settled answers, a state.
 
 Every step that must not be half done is one Lua script. All keys share one slot of a cluster.
 """
@@ -160,7 +160,7 @@ return {stored, redis.call('XLEN', KEYS[1]), open, uncounted, unpack(counted, 1,
 
 
 class Outcome(IntEnum):
-    """What came of a step that only one worker can make."""
+    """The outcome of a step that only one worker can make."""
 
     GONE = 0
     """The record was settled or buried by another worker, or was put twice."""
@@ -180,7 +180,7 @@ class SettledEntry:
 
     @property
     def at_s(self) -> float:
-        """When it was added, in seconds since the epoch of the server's clock."""
+        """The time when it was added, in seconds since the epoch of the server's clock."""
         return int(self.id.partition("-")[0]) / 1e3
 
 
@@ -199,9 +199,9 @@ class FleetCounts:
     duplicates: int
     """Records that were put twice, and dropped."""
     uncounted: int
-    """Of the settled and buried ones, those that the estimator has not taken in for good."""
+    """The number of settled and buried ones that the estimator has not taken in for good."""
     checks: int
-    """Of the stored ones, reference answers that the estimator put there to be judged again."""
+    """The number of stored ones that are reference answers, put there to be judged again."""
 
 
 class FleetStream(RedisStream):
@@ -211,7 +211,7 @@ class FleetStream(RedisStream):
         """Connect to nothing yet. Raises as `RedisStream`."""
         super().__init__(url, service, max_records=max_records)
         self.address = SecretStr(url)
-        """Of the server, which may hold a password."""
+        """The address of the server, which may hold a password."""
         names = ("decisions", "settled", "seen", "counts")
         prefix = self._key.removesuffix("records")
         self._keys = [self._key, *(prefix + name for name in names)]

@@ -94,7 +94,7 @@ IDLE_S: Final = 0.05
 RETRY_S: Final = 1.0
 CLOSING_S: Final = 10.0
 CAPTURED_WITHIN_S: Final = 5.0
-"""How long what an application captured of a golden question is looked for."""
+"""The time for which an application's own record of a golden question is looked for."""
 MAX_CAPTURED_BYTES: Final = 256 * 1024
 
 
@@ -135,7 +135,7 @@ class FleetWorker:
             settings, self._builtin, self._judging, redactor.text, place=stream.address
         )
         self.meters = meters_of(settings, None)
-        """What people scrape of this process: its operation alone."""
+        """The series of this process: its operation alone."""
         self.meters.elsewhere = elsewhere("worker", "")
         self.traces = traces_of(settings, self.meters.dropped, is_repeated=True)
         """Emits each interaction's trace."""
@@ -580,7 +580,7 @@ class FleetWorker:
 
 @dataclass(frozen=True, slots=True)
 class _Draw:
-    """What was decided of an answer."""
+    """The decision on an answer."""
 
     decided: Decided
     cause: Cause | None
@@ -617,7 +617,7 @@ def _answered(builtin: Report, found: JudgedAnswer, decided: Decided) -> Settled
 
 
 class _Learned:
-    """What the estimator has published: the calibration, and what the sampling is steered by."""
+    """The state that the estimator has published: the calibration, and what steers the sampling."""
 
     def __init__(self, settings: Settings, reader: Any, judging: Any) -> None:
         self.epoch = 0

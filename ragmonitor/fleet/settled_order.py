@@ -10,7 +10,7 @@ from typing import Final
 from ragmonitor.wire import SettledAnswer
 
 WAIT_S: Final = 600.0
-"""How long a drawn answer is waited for; its verdict is missing then."""
+"""The time for which a drawn answer is waited for; its verdict is missing then."""
 MAX_WAITING: Final = 2_000
 """Drawn answers that are waited for, or wait; of more, the first is given up."""
 MAX_GIVEN_UP: Final = 10_000

@@ -183,8 +183,10 @@ class AnswerAssertions:
             wanted = chunks_of(references)
         if not wanted:
             raise NotJudgedError("there are no reference chunks to be retrieved")
-        found = chunks_of(chunks)
-        interaction = replace(_interaction("", found, Golden(question="")), reference_chunks=wanted)
+        retrieved = chunks_of(chunks)
+        interaction = replace(
+            _interaction("", retrieved, Golden(question="")), reference_chunks=wanted
+        )
         matches = set(reference_matches(interaction)) - {None}
         if len(matches) >= at_least * len(wanted):
             return
@@ -192,7 +194,7 @@ class AnswerAssertions:
         lines += [
             f"  missing: {_brief(each)}" for at, each in enumerate(wanted) if at not in matches
         ]
-        lines += [f"  retrieved {n}: {_brief(each)}" for n, each in enumerate(found, 1)]
+        lines += [f"  retrieved {n}: {_brief(each)}" for n, each in enumerate(retrieved, 1)]
         raise AssertionError("\n".join(lines))
 
     # --- reading --------------------------------------------------------------------------------
@@ -289,10 +291,10 @@ def _interaction(answer: str, chunks: Sequence[Chunk], golden: Golden) -> Intera
     )
 
 
-def _failure(what: str, report: Report, reference: str = "") -> str:
+def _failure(claim: str, report: Report, reference: str = "") -> str:
     """Return the message of an assertion: what fell short, sentence by sentence."""
     interaction = report.interaction
-    lines = [f"{what} (by {report.judge})"]
+    lines = [f"{claim} (by {report.judge})"]
     lines += [f"  {line}" for line in shortcomings(report)]
     if interaction.query:
         lines.append(f"question: {interaction.query}")
@@ -311,7 +313,7 @@ def _brief(chunk: Chunk) -> str:
 
 class _Line(msgspec.Struct, frozen=True, kw_only=True):
     key: str
-    """Of the judge with its prompts, and of what it read."""
+    """The hash of the judge with its prompts, and of what it read."""
     question: str
     """For people who read a change of the file."""
     assessment: Assessment

@@ -70,7 +70,7 @@ class Reply:
 
     answer: str
     chunks: tuple[Chunk, ...] | None = None
-    """What was retrieved, in order; None: the application does not say."""
+    """The chunks that were retrieved, in order; None: the application does not say."""
 
 
 class Ask(Protocol):
@@ -303,8 +303,10 @@ class HttpAsk:
             )
         if not self.contexts_path:
             return Reply(answer=answer)
-        found = _searched(self.contexts_path, reply)
-        return Reply(answer=answer, chunks=chunks_of(found if isinstance(found, list) else []))
+        contexts = _searched(self.contexts_path, reply)
+        return Reply(
+            answer=answer, chunks=chunks_of(contexts if isinstance(contexts, list) else [])
+        )
 
     def _posted(self, body: Mapping[str, Any]) -> Any:
         import requests
@@ -435,14 +437,14 @@ def _imported(name: str) -> Ask:
     if not module or not path:
         raise InputError(f"{name!r} names no callable; give module:function")
     try:
-        found: Any = importlib.import_module(module)
+        function: Any = importlib.import_module(module)
         for part in path.split("."):
-            found = getattr(found, part)
+            function = getattr(function, part)
     except (ImportError, AttributeError) as error:
         raise InputError(f"{name!r} cannot be imported: {error}") from error
-    if not callable(found):
-        raise InputError(f"{name!r} is no callable, but {_kind(found)}")
-    ask: Ask = found
+    if not callable(function):
+        raise InputError(f"{name!r} is no callable, but {_kind(function)}")
+    ask: Ask = function
     return ask
 
 

@@ -19,12 +19,12 @@ _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010f
 _MARKS: Final = {"better": "✅", "equivalent": "✅", "worse": "❌", "undecided": "⚠️"}
 
 
-def headline(found: ReleaseComparison) -> str:
+def headline(comparison: ReleaseComparison) -> str:
     """Return the decision in one sentence."""
-    text = f"{found.decision}: {found.signal}"
-    if found.difference is not None:
-        text += f" {said(found.difference)} over {found.difference.pairs} questions"
-    return f"{text}; {found.why}" if found.why else text
+    text = f"{comparison.decision}: {comparison.signal}"
+    if comparison.difference is not None:
+        text += f" {said(comparison.difference)} over {comparison.difference.pairs} questions"
+    return f"{text}; {comparison.why}" if comparison.why else text
 
 
 def said(difference: Difference) -> str:
@@ -35,38 +35,48 @@ def said(difference: Difference) -> str:
     )
 
 
-def markdown(found: ReleaseComparison) -> str:
+def markdown(comparison: ReleaseComparison) -> str:
     """Return a summary for a pull request."""
-    lines = [f"### {_MARKS[found.decision]} Golden questions: {_plain(headline(found))}", ""]
+    lines = [
+        f"### {_MARKS[comparison.decision]} Golden questions: {_plain(headline(comparison))}",
+        "",
+    ]
     lines += [
-        f"Limit: {found.max_drop:g} lower. Intervals: 95 %, paired by question.",
+        f"Limit: {comparison.max_drop:g} lower. Intervals: 95 %, paired by question.",
         "",
         "| score | baseline → now (difference, interval) | questions |",
         "|---|---|---|",
     ]
-    rows = [] if found.difference is None else [(f"**{found.signal}**", found.difference)]
-    for name, difference in (*rows, *found.others.items()):
+    rows = (
+        []
+        if comparison.difference is None
+        else [(f"**{comparison.signal}**", comparison.difference)]
+    )
+    for name, difference in (*rows, *comparison.others.items()):
         lines.append(f"| {name} | {said(difference)} | {difference.pairs} |")
-    lines += ["", *_slice_lines(found)]
+    lines += ["", *_slice_lines(comparison)]
     for title, changes in (
-        ("Broken", found.of("broken")),
-        ("Lower", found.of("lower")),
-        ("Flaky: right and wrong within one run", found.of("flaky")),
-        ("Fixed", found.of("fixed")),
+        ("Broken", comparison.of("broken")),
+        ("Lower", comparison.of("lower")),
+        ("Flaky: right and wrong within one run", comparison.of("flaky")),
+        ("Fixed", comparison.of("fixed")),
     ):
         lines += _question_lines(title, changes)
-    for n, where in ((found.only_baseline, "baseline"), (found.only_candidate, "release")):
+    for n, where in (
+        (comparison.only_baseline, "baseline"),
+        (comparison.only_candidate, "release"),
+    ):
         if n:
             lines.append(f"{n} questions were answered by the {where} only, and do not count.")
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _slice_lines(found: ReleaseComparison) -> Iterator[str]:
-    if not found.slices:
+def _slice_lines(comparison: ReleaseComparison) -> Iterator[str]:
+    if not comparison.slices:
         return
     yield "| slice | baseline → now (difference, interval) | questions |"
     yield "|---|---|---|"
-    for each in found.slices[:MAX_LISTED]:
+    for each in comparison.slices[:MAX_LISTED]:
         mark = "❌ " if each.difference.upper < 0 else ""
         pairs = each.difference.pairs
         yield f"| {mark}{_plain(each.name)} | {said(each.difference)} | {pairs} |"
@@ -103,13 +113,13 @@ def _plain(text: str) -> str:
     return re.sub(r"([\\`*_\[\]|#~@])", r"\\\1", escape(" ".join(text.split()), quote=False))
 
 
-def junit(run: ScoredRun, found: ReleaseComparison | None) -> bytes:
+def junit(run: ScoredRun, comparison: ReleaseComparison | None) -> bytes:
     """Return a test suite with a case for each question, as JUnit XML.
 
     Broken questions fail, and those that got lower; a question without an answer is an error; one
     whose scores nobody could compare is skipped. Without a baseline only the last two are said.
     """
-    changes = {} if found is None else {each.golden.id: each for each in found.questions}
+    changes = {} if comparison is None else {each.golden.id: each for each in comparison.questions}
     suite = ET.Element("testsuite", name="ragmonitor gate")
     for golden in run.goldens:
         case = ET.SubElement(
@@ -118,12 +128,12 @@ def junit(run: ScoredRun, found: ReleaseComparison | None) -> bytes:
             classname=_xml(f"goldens.{golden.slices.get('kind', 'question')}"),
             name=_xml(f"{golden.question[:200]} [{golden.id}]"),
         )
-        _judge_case(case, golden, changes.get(golden.id), is_compared=found is not None)
-    if found is not None:
+        _judge_case(case, golden, changes.get(golden.id), is_compared=comparison is not None)
+    if comparison is not None:
         decided = ET.SubElement(suite, "testcase", classname="goldens", name="decision")
-        if found.decision in ("worse", "undecided"):
-            kind = "failure" if found.decision == "worse" else "skipped"
-            ET.SubElement(decided, kind, message=_xml(headline(found)))
+        if comparison.decision in ("worse", "undecided"):
+            kind = "failure" if comparison.decision == "worse" else "skipped"
+            ET.SubElement(decided, kind, message=_xml(headline(comparison)))
     for kind, attribute in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
         suite.set(attribute, str(len(suite.findall(f"testcase/{kind}"))))
     suite.set("tests", str(len(suite)))
@@ -152,7 +162,7 @@ def _xml(text: str) -> str:
     return _NOT_XML.sub("?", text)
 
 
-def as_json(run: ScoredRun, found: ReleaseComparison | None) -> dict[str, Any]:
+def as_json(run: ScoredRun, comparison: ReleaseComparison | None) -> dict[str, Any]:
     """Return all of it for programs."""
     answered = [each for golden in run.goldens for each in golden.answers]
     result: dict[str, Any] = {
@@ -161,18 +171,18 @@ def as_json(run: ScoredRun, found: ReleaseComparison | None) -> dict[str, Any]:
         "answers": len(answered),
         "unanswered": sum(bool(each.error) for each in answered),
     }
-    if found is None:
+    if comparison is None:
         return result
     return result | {
-        "decision": found.decision,
-        "reason": found.why or None,
-        "signal": found.signal,
-        "max_drop": found.max_drop,
-        "difference": None if found.difference is None else asdict(found.difference),
-        "others": {name: asdict(each) for name, each in found.others.items()},
-        "slices": {each.name: asdict(each.difference) for each in found.slices},
-        "only_baseline": found.only_baseline,
-        "only_candidate": found.only_candidate,
+        "decision": comparison.decision,
+        "reason": comparison.why or None,
+        "signal": comparison.signal,
+        "max_drop": comparison.max_drop,
+        "difference": None if comparison.difference is None else asdict(comparison.difference),
+        "others": {name: asdict(each) for name, each in comparison.others.items()},
+        "slices": {each.name: asdict(each.difference) for each in comparison.slices},
+        "only_baseline": comparison.only_baseline,
+        "only_candidate": comparison.only_candidate,
         "changes": [
             {
                 "id": each.golden.id,
@@ -182,6 +192,6 @@ def as_json(run: ScoredRun, found: ReleaseComparison | None) -> dict[str, Any]:
                 "now": each.now,
                 "what": _what(each),
             }
-            for each in found.of("broken", "lower", "flaky", "fixed", "higher")
+            for each in comparison.of("broken", "lower", "flaky", "fixed", "higher")
         ],
     }

@@ -68,7 +68,7 @@ class DropReason(StrEnum):
     """It is answered without any document."""
     AMBIGUOUS = "ambiguous"
     NEEDS_NO_HISTORY = "needs_no_history"
-    """What was to be a follow-up turn is understood without the turns before it."""
+    """The fault of a follow-up turn that is understood without the turns before it."""
     JUDGE_FAILED = "judge_failed"
     """The model gave nothing; another run tries again."""
 

@@ -23,7 +23,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 MINED: Final = "mined"
-"""What `source` begins with where a question was taken from live traffic."""
+"""The beginning of `source` where a question was taken from live traffic."""
 NO_UTF_8: Final = (
     "it is no UTF-8; save it as CSV UTF-8 in a spreadsheet, or convert it, of GBK by: "
     "iconv -f GB18030 -t UTF-8"
@@ -35,7 +35,7 @@ class GoldensError(InputError):
 
 
 class GoldenKind(StrEnum):
-    """What the question asks of the application."""
+    """The kinds of question, by what each asks of the application."""
 
     SINGLE_FACT = "single_fact"
     """One chunk holds the answer."""
@@ -97,7 +97,8 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attributes: dict[str, str] = {}
     """Slices of the traffic that it stands for, such as its route or tenant."""
     source: str = ""
-    """How it came to be, such as `generated`, `mined`, `written` or another tool's name."""
+    """The way in which it came to be, such as `generated`, `mined`, `written` or another tool's
+    name."""
     interaction_id: str = ""
     """The interaction it was mined from."""
     status: ReviewStatus = ReviewStatus.CANDIDATE
@@ -156,15 +157,15 @@ def read_goldens(path: str | os.PathLike[str]) -> list[Golden]:
         raise GoldensError(f"{name}: {NO_UTF_8}") from error
     except OSError as error:
         raise GoldensError(f"{name} cannot be read: {error}") from error
-    found: dict[str, Golden] = {}
+    by_id: dict[str, Golden] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         golden = _read_line(line, f"{name}, line {number}")
-        if golden.id in found:
+        if golden.id in by_id:
             raise GoldensError(f"{name}, line {number}: the id {golden.id!r} is there already")
-        found[golden.id] = golden
-    return list(found.values())
+        by_id[golden.id] = golden
+    return list(by_id.values())
 
 
 def _read_line(line: str, where: str) -> Golden:

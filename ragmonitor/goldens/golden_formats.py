@@ -23,7 +23,7 @@ from ragmonitor.patterns import lazy_pattern
 
 Record = dict[str, Any]
 _OF_OURS: Final = "ragmonitor_"
-"""What the synthesizers' names in our RAGAS files begin with."""
+"""The beginning of the synthesizers' names in our RAGAS files."""
 _TURN: Final = lazy_pattern(r"(user|assistant): (.*)")
 _SYNTHESIZERS: Final = {
     "single_hop": GoldenKind.SINGLE_FACT,
@@ -39,7 +39,7 @@ _TYPES: Final = get_type_hints(Golden)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldenFormat:
-    """How one tool writes a golden question."""
+    """Reads and writes golden questions as one tool has them."""
 
     fits: Callable[[Mapping[str, Any]], bool]
     """Whether a record is of this tool, by its columns."""
@@ -54,11 +54,11 @@ def recognised(record: Mapping[str, Any]) -> str:
     Raises:
         InputError: It is of none; the message names its columns.
     """
-    found = next((name for name, each in FORMATS.items() if each.fits(record)), None)
-    if found is None:
+    form = next((name for name, each in FORMATS.items() if each.fits(record)), None)
+    if form is None:
         columns = ", ".join(map(repr, list(record)[:8])) or "(none)"
         raise InputError(f"no format has the columns {columns}; known: {', '.join(FORMATS)}")
-    return found
+    return form
 
 
 def _made(record: Mapping[str, Any]) -> Golden:
@@ -95,22 +95,22 @@ def _with_metadata(fields: Record, metadata: Any, tool: str) -> Golden:
 
     Metadata of other people's that are no field of ours become attributes.
     """
-    found: Record = {}
+    merged: Record = {}
     attributes: dict[str, str] = {}
     for name, value in (_json(metadata) or {}).items():
         if name in _TYPES and _is_one(value, _TYPES[name]):
-            found[name] = value
+            merged[name] = value
         elif isinstance(value, str | int | float) and name not in fields:
             attributes[str(name)] = str(value)
-    found |= {name: value for name, value in fields.items() if value or name not in found}
+    merged |= {name: value for name, value in fields.items() if value or name not in merged}
     if attributes:
-        found["attributes"] = attributes | found.get("attributes", {})
-    found.setdefault("source", tool)
-    if "language" not in found:
-        found["language"] = splitter.language(str(found.get("question", "")))
-    if "kind" not in found and not found.get("answer"):
-        found["kind"] = GoldenKind.UNANSWERABLE
-    return _made(found)
+        merged["attributes"] = attributes | merged.get("attributes", {})
+    merged.setdefault("source", tool)
+    if "language" not in merged:
+        merged["language"] = splitter.language(str(merged.get("question", "")))
+    if "kind" not in merged and not merged.get("answer"):
+        merged["kind"] = GoldenKind.UNANSWERABLE
+    return _made(merged)
 
 
 def _is_one(value: object, kind: Any) -> bool:
@@ -134,15 +134,17 @@ def _json(value: object) -> Record | None:
 def _messages(cell: object) -> list[Record]:
     """Return the messages that a cell of a table holds as Python writes them; none: it has none."""
     try:
-        found = ast.literal_eval(cell) if isinstance(cell, str) and cell.startswith("[{") else None
+        messages = (
+            ast.literal_eval(cell) if isinstance(cell, str) and cell.startswith("[{") else None
+        )
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return []
-    if not isinstance(found, list):
+    if not isinstance(messages, list):
         return []
     is_conversation = all(
-        isinstance(each, dict) and {"content", "type"} <= each.keys() for each in found
+        isinstance(each, dict) and {"content", "type"} <= each.keys() for each in messages
     )
-    return found if is_conversation else []
+    return messages if is_conversation else []
 
 
 def _list(value: object, separator: str | None = None) -> list[str]:
@@ -400,4 +402,4 @@ FORMATS: Final[dict[str, GoldenFormat]] = {
     ),
     "ragmonitor": GoldenFormat(fits=_has("question"), write=_plain, read=_made),
 }
-"""By name; in the order in which a record's columns are looked at."""
+"""The formats by name, in the order in which a record's columns are looked at."""

@@ -1,4 +1,4 @@
-"""What the model is asked while golden questions are made: to write one, and to read it again.
+"""Asks the model, while golden questions are made, to write one and to read it again.
 
 The instructions stand in the frame of a judge's further questions (`InteractionAsker`): all that
 comes from documents is bordered, and data. The second reading never sees what the first one meant:
@@ -90,7 +90,8 @@ _HARD_TO_DECLINE: Final[dict[Language, str]] = {
     "answer it.",
     "zh": "困难:描述一个情形,CHUNKS的内容与之相近,却仍不能回答它。",
 }
-"""Of a question that cannot be answered, from whose answer no step of thought leads."""
+"""The instructions for a question that cannot be answered, from whose answer no step of thought
+leads."""
 _FIELDS: Final[dict[Language, dict[str, str]]] = {
     "en": {
         "first_question": "a text: the question before it",

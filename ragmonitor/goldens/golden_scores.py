@@ -24,13 +24,13 @@ DOCUMENT_EVALUATORS: Final = ("document_recall", "document_precision")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldenOutcome:
-    """What the judge says of one answer to a golden question."""
+    """The judge's scores of one answer to a golden question."""
 
     asked: Asked
     report: Report | None
     """With the sentences' verdicts; None: there was no answer, or the judge was not asked."""
     scores: Mapping[str, float] = field(default_factory=dict)
-    """By evaluator, 0 to 1."""
+    """The score of each evaluator, 0 to 1."""
 
     @property
     def golden(self) -> Golden:

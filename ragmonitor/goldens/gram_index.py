@@ -13,7 +13,7 @@ class Neighbour(NamedTuple):
     """One text of the index, and how near it is."""
 
     position: int
-    """Of the text, in the order of adding."""
+    """The position of the text, in the order of adding."""
     similarity: float
     """Cosine of the two vectors, 0 to 1."""
 
@@ -52,9 +52,11 @@ class GramIndex:
         """
         sums: dict[int, float] = {}
         for at, weight in _sparse(text):
-            found = self._postings.get(at, ())
-            rarity = math.log(1 + self._size / len(found)) if self._by_rarity and found else 1.0
-            for position, other in found:
+            postings = self._postings.get(at, ())
+            rarity = (
+                math.log(1 + self._size / len(postings)) if self._by_rarity and postings else 1.0
+            )
+            for position, other in postings:
                 sums[position] = sums.get(position, 0.0) + weight * other * rarity
         ranked = sorted(sums.items(), key=lambda each: (-each[1], each[0]))[:count]
         return [Neighbour(position, similarity) for position, similarity in ranked]

@@ -51,24 +51,24 @@ class MineReason(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class TrafficAnswer:
-    """What is known of one answer, over the reports of all judges."""
+    """One answer, as the reports of all judges have it."""
 
     id: str
     at_s: float = 0.0
-    """When it was given, in seconds since the epoch; 0: not known."""
+    """The time when it was given, in seconds since the epoch; 0: not known."""
     question: str = ""
     answer: str = ""
     chunks: tuple[ReferenceChunk, ...] = ()
     attributes: dict[str, str] = field(default_factory=dict)
     verdicts: dict[str, float] = field(default_factory=dict)
-    """By judge: how bad it found the answer, 0 to 1."""
+    """The badness of the answer by each judge, 0 to 1."""
     is_unanswered: bool = False
     feedback: float | None = None
     """The worst that a person said, 0 (bad) to 1 (good)."""
 
     @property
     def badness(self) -> float:
-        """What a sampled judge says, else the built-in one."""
+        """The sampled judge's badness, else the built-in judge's."""
         sampled = [bad for judge, bad in self.verdicts.items() if not is_builtin(judge)]
         return max(sampled or self.verdicts.values(), default=0.0)
 
@@ -78,19 +78,19 @@ class TrafficAnswer:
         Args:
             novelty: Distance to the nearest other question.
         """
-        found: dict[MineReason, float] = {}
+        by_reason: dict[MineReason, float] = {}
         if self.badness >= BAD_FROM:
-            found[MineReason.WORST] = self.badness
+            by_reason[MineReason.WORST] = self.badness
         spread = max(self.verdicts.values(), default=0) - min(self.verdicts.values(), default=0)
         if spread >= BAD_FROM:
-            found[MineReason.DISAGREEMENT] = spread
+            by_reason[MineReason.DISAGREEMENT] = spread
         if novelty >= NOVEL_FROM:
-            found[MineReason.NOVEL] = novelty
+            by_reason[MineReason.NOVEL] = novelty
         if self.is_unanswered:
-            found[MineReason.UNANSWERED] = 1.0
+            by_reason[MineReason.UNANSWERED] = 1.0
         if self.feedback is not None and self.feedback < BAD_FROM:
-            found[MineReason.THUMBS_DOWN] = 1.0 - self.feedback
-        return found
+            by_reason[MineReason.THUMBS_DOWN] = 1.0 - self.feedback
+        return by_reason
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,7 +98,7 @@ class Traffic:
     """Answers, as reports or a page tell of them."""
 
     answers: dict[str, TrafficAnswer] = field(default_factory=dict)
-    """By id."""
+    """The answers by id."""
     without_text: int = 0
     """Answers of which the monitor's setting `content` lets no text be seen."""
     bad_lines: int = 0
@@ -203,9 +203,9 @@ def _badness(scores: Mapping[str, Any], risk: object) -> float | None:
     return bad * (1.0 + risk) / 2 if isinstance(risk, int | float) else bad
 
 
-def _take_feedback(traffic: Traffic, answer: TrafficAnswer, said: Mapping[str, Any]) -> None:
+def _take_feedback(traffic: Traffic, answer: TrafficAnswer, entry: Mapping[str, Any]) -> None:
     traffic.has_feedback = True
-    score = said.get("score")
+    score = entry.get("score")
     if isinstance(score, int | float) and 0 <= score <= 1:
         answer.feedback = min(float(score), 1.0 if answer.feedback is None else answer.feedback)
 
@@ -278,7 +278,7 @@ class Mined:
     found: Counter[str] = field(default_factory=Counter)
     """Answers by reason, before any was chosen; one may have several reasons."""
     chosen: Counter[str] = field(default_factory=Counter)
-    """Of the goldens, by the reason in whose turn they were chosen."""
+    """The number of goldens, by the reason in whose turn they were chosen."""
 
 
 def mine(

@@ -82,7 +82,7 @@ class ReplyFile:
         """
         self.path = path
         self.usage = JudgeUsage()
-        """Of all runs together."""
+        """The usage of all runs together."""
         self._replies: dict[str, dict[str, Any]] = {}
         with file_errors(path):
             lines = path.read_bytes().split(b"\n") if path.exists() else []
@@ -143,7 +143,7 @@ class PaidModel:
         self._replies = replies
         self._slots = asyncio.Semaphore(concurrency)
         self.paid_calls = 0
-        """Of this run."""
+        """The number of calls of this run."""
         if budget is not None and not budget.reserve(spent_in(budget.unit, replies.usage)):
             self._run_budget.is_spent = True
 

@@ -84,7 +84,7 @@ class Probe:
         self.asked = 0
         """Questions so far, answered or not."""
         self.failures: dict[str, str] = {}
-        """What the newest failure of each outcome says."""
+        """The message of the newest failure of each outcome."""
         self._asker = Asker(ask, timeout_s=timeout_s)
         self._put = put
         self._concurrency = concurrency

@@ -50,7 +50,7 @@ class PlannedQuestion:
     difficulty: Difficulty
     language: Language
     chunks: tuple[ReferenceChunk, ...]
-    """Of a question about several: two; else one."""
+    """The chunks of the question: two where it is about several, else one."""
 
 
 def in_turn(weights: Mapping[str, float]) -> Iterator[str]:
@@ -104,7 +104,7 @@ class QuestionPlan:
         weights = [difficulties.get(level, 0.0) for level in levels]
         self._slots: dict[GoldenKind, deque[_Slot]] = {}
         self._wanted: Counter[GoldenKind] = Counter()
-        """By kind, without those under way."""
+        """The number of questions that are wanted, by kind, without those under way."""
         for number, name in enumerate(itertools.islice(in_turn(mix), MAX_TRIES * n)):
             kind = GoldenKind(name)
             slots = self._slots.setdefault(kind, deque())

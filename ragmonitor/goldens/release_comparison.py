@@ -14,8 +14,8 @@ from ragmonitor.goldens.golden import GoldensError
 from ragmonitor.goldens.scored_runs import ScoredAnswer, ScoredGolden, ScoredRun
 
 CORRECTNESS: Final = "correctness"
-"""Of a question with a reference answer its answer correctness, of an unanswerable one whether the
-answer declines."""
+"""The answer correctness of a question with a reference answer, and of an unanswerable one whether
+the answer declines."""
 _OF_CORRECTNESS: Final = ("answer_correctness", "refusal_correctness")
 RIGHT_FROM: Final = 0.5
 """The score from which an answer counts as right."""
@@ -28,16 +28,17 @@ MIN_SLICE: Final = 5
 MAX_QUESTIONS: Final = 100_000
 
 Change = Literal["broken", "fixed", "flaky", "lower", "higher", "same"]
-"""Of one question: `broken` was right and is wrong, `fixed` the reverse; `flaky` was both right and
-wrong within one run; `lower` and `higher` moved by at least `CHANGED_BY` on one side of right."""
+"""The change of one question: `broken` was right and is wrong, `fixed` the reverse; `flaky` was
+both right and wrong within one run; `lower` and `higher` moved by at least `CHANGED_BY` on one side
+of right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionChange:
-    """What became of one question."""
+    """One question in both releases, and what became of it."""
 
     golden: ScoredGolden
-    """As the candidate answered it."""
+    """The question as the candidate answered it."""
     before: float
     """Mean score of its answers by the baseline, 0 to 1; the higher the better."""
     now: float
@@ -52,7 +53,7 @@ class QuestionChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceDifference:
-    """What a part of the questions differs by."""
+    """The difference of one part of the questions."""
 
     name: str
     """`kind=comparison`, `route=billing`."""
@@ -67,7 +68,7 @@ class ReleaseComparison:
     max_drop: float
     decision: Decision
     why: str
-    """What a decision lacks; empty: nothing."""
+    """The reason why there is no decision; empty: there is one."""
     difference: Difference | None
     """None: no question was scored on both sides."""
     slices: Sequence[SliceDifference]
@@ -77,12 +78,12 @@ class ReleaseComparison:
     """Questions that only the baseline has answers to."""
     only_candidate: int
     others: Mapping[str, Difference]
-    """By evaluator: the other scores, as they are."""
+    """The differences of the other scores, by evaluator."""
 
     def of(self, *changes: Change) -> list[QuestionChange]:
         """Return the questions that changed so, the largest drop first."""
-        found = [each for each in self.questions if each.change in changes]
-        return sorted(found, key=lambda each: each.now - each.before)
+        changed = [each for each in self.questions if each.change in changes]
+        return sorted(changed, key=lambda each: each.now - each.before)
 
     @property
     def is_seen_worse(self) -> bool:
@@ -151,15 +152,15 @@ def _has(golden: ScoredGolden, signal: str) -> bool:
 
 def _values(golden: ScoredGolden, signal: str) -> list[float]:
     """Return the scores of its answers, turned so that higher is better; 0 where there is none."""
-    found = []
+    values = []
     for answer in golden.answers:
         name = next((each for each in _names(signal) if each in answer.scores), None)
         if answer.error:
-            found.append(0.0)
+            values.append(0.0)
         elif name is not None:
             score = answer.scores[name]
-            found.append(1 - score if table.lower_is_better(name) else score)
-    return found
+            values.append(1 - score if table.lower_is_better(name) else score)
+    return values
 
 
 def _question(before: ScoredGolden, now: ScoredGolden, signal: str) -> QuestionChange | None:
@@ -225,12 +226,12 @@ def _slices(questions: Iterable[QuestionChange]) -> list[SliceDifference]:
         total += 1
         for name, value in each.golden.slices.items():
             parts.setdefault(f"{name}={value}", []).append((each.before, each.now))
-    found = [
+    worse = [
         SliceDifference(name=name, difference=difference)
         for name, pairs in parts.items()
         if MIN_SLICE <= len(pairs) < total and (difference := paired_difference(pairs)) is not None
     ]
-    return sorted(found, key=lambda each: each.difference.difference)
+    return sorted(worse, key=lambda each: each.difference.difference)
 
 
 def _others(
@@ -239,7 +240,7 @@ def _others(
     names = dict.fromkeys(
         name for _, now in pairs for answer in now.answers for name in answer.scores
     )
-    found = {}
+    others = {}
     for name in names:
         if name == signal:
             continue
@@ -251,8 +252,8 @@ def _others(
         ]
         difference = paired_difference(means)
         if difference is not None:
-            found[name] = difference
-    return found
+            others[name] = difference
+    return others
 
 
 def _mean(golden: ScoredGolden, name: str) -> float | None:

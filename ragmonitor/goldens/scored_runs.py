@@ -18,11 +18,11 @@ class ScoredAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     answer: str = ""
     scores: dict[str, float] = {}
-    """By evaluator, 0 to 1."""
+    """The score of each evaluator, 0 to 1."""
     error: str = ""
     """Why there is no answer; empty: there is one."""
     shortcomings: tuple[str, ...] = ()
-    """What is wrong with it, a line each: the sentence and its chunk."""
+    """The faults of the answer, a line each: the sentence and its chunk."""
 
 
 class ScoredGolden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

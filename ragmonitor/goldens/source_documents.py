@@ -28,7 +28,7 @@ MIN_CHUNK_CHARACTERS: Final[Mapping[Language, int]] = {"en": 80, "zh": 30}
 """Shorter chunks hold nothing to ask about; a Chinese character says as much as three letters."""
 MAX_FILE_BYTES: Final = 50_000_000
 MAX_DOCX_BYTES: Final = 20_000_000
-"""Of a docx's XML once it is unpacked; some thousand pages."""
+"""The size of a docx's XML once it is unpacked; some thousand pages."""
 MAX_CHUNKS: Final = 20_000
 _CROWD: Final = 50
 """Chunks asked of a vector store at once."""
@@ -47,7 +47,7 @@ class SourceChunks:
 
     @property
     def documents(self) -> int:
-        """How many documents they are of."""
+        """The number of documents that they are of."""
         return len({chunk.source for chunk in self.chunks})
 
 
@@ -64,15 +64,15 @@ def read_documents(named: str, *, queries: Sequence[str] = ()) -> SourceChunks:
     """
     path = Path(named)
     if path.exists():
-        found = _of_folder(path)
+        source = _of_folder(path)
     elif ":" in named:
-        found = SourceChunks(chunks=store_chunks(_imported(named), queries=queries, name=named))
+        source = SourceChunks(chunks=store_chunks(_imported(named), queries=queries, name=named))
     else:
         raise InputError(f"{named}: no such file or folder, and no module:object")
-    of_any_length = len(found.chunks)
-    found.chunks = [chunk for chunk in found.chunks if _says_enough(chunk.text)]
-    if not found.chunks:
-        why = "; ".join(found.problems[:3]) or (
+    of_any_length = len(source.chunks)
+    source.chunks = [chunk for chunk in source.chunks if _says_enough(chunk.text)]
+    if not source.chunks:
+        why = "; ".join(source.problems[:3]) or (
             f"each of its {of_any_length} texts is shorter than "
             f"{MIN_CHUNK_CHARACTERS['en']} characters, or {MIN_CHUNK_CHARACTERS['zh']} in Chinese"
             if of_any_length
@@ -81,7 +81,7 @@ def read_documents(named: str, *, queries: Sequence[str] = ()) -> SourceChunks:
             else "nothing was found there"
         )
         raise InputError(f"{named}: nothing to ask about ({why})")
-    return found
+    return source
 
 
 def _says_enough(text: str) -> bool:
@@ -92,7 +92,7 @@ def _says_enough(text: str) -> bool:
 
 
 def _of_folder(path: Path) -> SourceChunks:
-    found = SourceChunks()
+    collected = SourceChunks()
     for file in _files(path):
         name = file.name if path.is_file() else file.relative_to(path).as_posix()
         read = READERS.get(file.suffix.lower())
@@ -105,15 +105,15 @@ def _of_folder(path: Path) -> SourceChunks:
         except MissingExtraError:
             raise
         except InputError as error:
-            found.problems.append(f"{name}: {error}")
+            collected.problems.append(f"{name}: {error}")
             continue
         except Exception as error:  # noqa: BLE001 - whatever a library raises of a broken file
-            found.problems.append(f"{name}: {type(error).__name__}: {error}")
+            collected.problems.append(f"{name}: {type(error).__name__}: {error}")
             continue
-        found.chunks += [ReferenceChunk(text=part, source=name) for part in cut(text)]
-        if len(found.chunks) > MAX_CHUNKS:
+        collected.chunks += [ReferenceChunk(text=part, source=name) for part in cut(text)]
+        if len(collected.chunks) > MAX_CHUNKS:
             raise InputError(f"{path}: more than {MAX_CHUNKS:,} chunks; give a part of it")
-    return found
+    return collected
 
 
 def _text_of(file: Path, read: Callable[[Path], str]) -> str:
@@ -198,7 +198,7 @@ READERS: Final[Mapping[str, Callable[[Path], str]]] = {
     ".docx": _read_docx,
     ".pdf": _read_pdf,
 }
-"""By suffix; other files of a folder are passed over."""
+"""The readers by suffix; other files of a folder are passed over."""
 
 
 def cut(text: str, *, most: int = CHUNK_CHARACTERS) -> list[str]:
@@ -260,12 +260,12 @@ def _imported(named: str) -> Any:
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        found = importlib.import_module(module)
+        store = importlib.import_module(module)
         for part in attribute.split("."):
-            found = getattr(found, part)
+            store = getattr(store, part)
     except Exception as error:
         raise InputError(f"{named}: {type(error).__name__}: {error}") from error
-    return found
+    return store
 
 
 def store_chunks(
@@ -283,12 +283,12 @@ def store_chunks(
         InputError: It is none of these, a retriever without a query to begin with, or it fails.
     """
     try:
-        found = _listed(store)
-        if found is None and not _asks(store) and callable(store):
+        documents = _listed(store)
+        if documents is None and not _asks(store) and callable(store):
             return store_chunks(store(), queries=queries, name=name)
-        if found is None:
-            found = _explored(store, queries, name)
-        chunks = {chunk.text: chunk for chunk in map(_chunk_of, found) if chunk.text.strip()}
+        if documents is None:
+            documents = _explored(store, queries, name)
+        chunks = {chunk.text: chunk for chunk in map(_chunk_of, documents) if chunk.text.strip()}
     except InputError:
         raise
     except Exception as error:
@@ -343,19 +343,19 @@ def _explored(store: Any, queries: Sequence[str], name: str) -> list[Any]:
             f"{name}: a {type(store).__name__} lists no documents, it can only be asked; name "
             "what to begin with by --query (repeatable)"
         )
-    waiting, found = list(queries), dict[str, Any]()
+    waiting, by_text = list(queries), dict[str, Any]()
     asked: set[str] = set()
-    while waiting and len(found) < MAX_CHUNKS:
+    while waiting and len(by_text) < MAX_CHUNKS:
         query = waiting.pop(0)
         if query in asked:
             continue
         asked.add(query)
         for document in ask(query):
             text = _chunk_of(document).text
-            if text.strip() and text not in found:
-                found[text] = document
+            if text.strip() and text not in by_text:
+                by_text[text] = document
                 waiting.append(text[:200])
-    return [*found.values()]
+    return [*by_text.values()]
 
 
 def _chunk_of(document: Any) -> ReferenceChunk:

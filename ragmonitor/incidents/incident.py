@@ -33,7 +33,7 @@ MAX_ALARMS: Final = 20
 MAX_CANDIDATES: Final = 12
 MAX_ANSWERS: Final = 10
 MAX_SENTENCES: Final = 3
-"""Of one answer, the unsupported ones first in it."""
+"""The number of sentences of one answer, the unsupported ones first."""
 MAX_TEXT: Final = 600
 """Characters of one question, sentence or passage of a chunk."""
 MAX_NAME: Final = 200
@@ -89,7 +89,7 @@ class IncidentAlarm(Part):
     raised_s: float
     """Seconds since the epoch, as all times here."""
     since_s: float
-    """Since when its evidence had been rising."""
+    """The time since which its evidence had been rising."""
     cleared_s: float | None = None
     """None: it is on."""
     objective: float | None
@@ -157,17 +157,17 @@ class Candidate(Part):
 
 
 class NamedCause(Part):
-    """What the incident names as its cause."""
+    """The cause that the incident names."""
 
     kind: CauseKind
     """`unknown`: nothing is shown yet."""
     name: str = ""
     named_s: float
-    """When it was named first."""
+    """The time when it was named first."""
 
 
 class Change(Part):
-    """When the signal changed, by its verdicts; the fields are those of `ChangePoint`."""
+    """The time when the signal changed, by its verdicts; the fields are those of `ChangePoint`."""
 
     at_s: float
     lower_s: float
@@ -317,7 +317,8 @@ class Incident(Part):
     """When somebody was last told of it."""
     alarms: tuple[IncidentAlarm, ...]
     change: Change | None = None
-    """Of the leading signal, as of the update at which before and after were furthest apart."""
+    """The change of the leading signal, as of the update at which before and after were furthest
+    apart."""
     check: JudgeCheck | None = None
     candidates: tuple[Candidate, ...] = ()
     cause: NamedCause
@@ -358,7 +359,7 @@ class Incident(Part):
 
     @property
     def since_s(self) -> float:
-        """Since when the evidence of its first alarm had been rising."""
+        """The time since which the evidence of its first alarm had been rising."""
         return min(alarm.since_s for alarm in self.alarms)
 
     @property

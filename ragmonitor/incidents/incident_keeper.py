@@ -60,7 +60,7 @@ class Notices(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _News:
-    """What has become of alarms."""
+    """The changes of alarms."""
 
     now_s: float
     on: Mapping[tuple[str, str], IncidentAlarm] = field(default_factory=dict)
@@ -129,7 +129,7 @@ class IncidentKeeper:
     def _begin(self) -> None:
         self._owner = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._suspects: dict[str, Report | BadAnswer] = {}
-        """What an incident would quote, which is worked out once one asks for it."""
+        """The quotes of an incident, which are worked out once somebody asks for them."""
         self._snapshot = Snapshot()
         self._due_s = -math.inf
         self._began_s = -math.inf

@@ -1,4 +1,4 @@
-"""What an incident says, in English and Chinese, and numbers and times as people write them."""
+"""Words incidents in English and Chinese, with numbers and times as people write them."""
 
 # ruff: noqa: E501 - a table of sentences
 

@@ -38,11 +38,11 @@ Lost = Callable[[str, int], None]
 
 
 class Plugin(Protocol):
-    """What apprise makes of an address."""
+    """The object that apprise makes of an address."""
 
     @property
     def service_name(self) -> object:
-        """What the service calls itself; holds no secret."""
+        """The name of the service; it holds no secret."""
         ...
 
     def notify(self, *, body: str, title: str) -> bool:

@@ -33,7 +33,7 @@ class Piece(NamedTuple):
     kind: Literal["text", "strong", "mark", "code", "link"]
     text: str
     address: str = ""
-    """Of a link."""
+    """The address of a link."""
 
 
 Line = Sequence[Piece]

@@ -12,7 +12,7 @@ from ragmonitor.protocols import Judge
 JUDGES: dict[str, Callable[[str], Judge]] = {
     "encoder": EncoderJudge,
 }
-"""What the setting `judge` may name, as `name:rest`, beside models of litellm; each makes its judge
-of the rest."""
+"""The judges that the setting `judge` may name, as `name:rest`, beside models of litellm; each
+makes its judge of the rest."""
 
 __all__ = ["JUDGES", "AssessmentCache", "BuiltinJudge", "EncoderJudge", "FunctionJudge", "LlmJudge"]

@@ -45,7 +45,7 @@ class Breaker:
         clock: Clock = time.monotonic,
     ) -> None:
         self._name = name
-        """Of the judge, for the log."""
+        """The name of the judge, for the log."""
         self._logged_s = -math.inf
         self._opens_after = opens_after
         self._cool_s = cool_s
@@ -53,7 +53,7 @@ class Breaker:
         self._clock = clock
         self._failures = 0
         self._opened = 0
-        """How many times in a row the breaker has opened."""
+        """The number of times in a row that the breaker has opened."""
         self._open_until: float | None = None
         self._probe: Attempt | None = None
 

@@ -68,7 +68,7 @@ class Support:
 
 
 class Reader(Protocol):
-    """From an answer to a model's inputs, and from its outputs to the support of each sentence."""
+    """Turns an answer into a model's inputs, and its outputs into each sentence's support."""
 
     def inputs(self, interaction: Interaction, claims: Sequence[Sentence]) -> Sequence[Pair]:
         """Return what the model is to compare. Raises `JudgeError`: it does not fit."""
@@ -192,10 +192,10 @@ class EncoderJudge:
         if os.getpid() != self._process:
             # A forked child: the parent's thread may have held the lock, and torch its own.
             self._reset()
-        (found,) = await apart(self.read_batch, [interaction])
-        if isinstance(found, JudgeError):
-            raise found
-        return found
+        (outcome,) = await apart(self.read_batch, [interaction])
+        if isinstance(outcome, JudgeError):
+            raise outcome
+        return outcome
 
     async def close(self) -> None:
         """Release the model."""
@@ -227,18 +227,18 @@ class EncoderJudge:
                 if time.monotonic() >= deadline:
                     break
                 outputs += model.outputs(batch)
-        found: list[Assessment | JudgeError] = []
+        outcomes: list[Assessment | JudgeError] = []
         at = 0
         for each in begun:
             if isinstance(each, JudgeError):
-                found.append(each)
+                outcomes.append(each)
                 continue
             at, before = at + len(each.inputs), at
             if not each.inputs or at <= len(outputs):
-                found.append(self._assessment(model, each, outputs[before:at]))
+                outcomes.append(self._assessment(model, each, outputs[before:at]))
             else:
-                found.append(self._failure("not read in time", Cause.JUDGE_TIMEOUT))
-        return found
+                outcomes.append(self._failure("not read in time", Cause.JUDGE_TIMEOUT))
+        return outcomes
 
     def _begun(self, model: Reader, interaction: Interaction) -> _Begun | JudgeError:
         try:
@@ -254,8 +254,8 @@ class EncoderJudge:
         )
 
     def _assessment(self, model: Reader, begun: _Begun, outputs: Sequence[Any]) -> Assessment:
-        found = model.supports(begun.interaction, begun.claims, outputs) if begun.claims else ()
-        supports = dict(zip(begun.claims, found, strict=True))
+        logits = model.supports(begun.interaction, begun.claims, outputs) if begun.claims else ()
+        supports = dict(zip(begun.claims, logits, strict=True))
         shares = [support.share for support in supports.values()]
         return replace(
             begun.base,
@@ -464,10 +464,10 @@ class _TokenReader:
         return supports
 
 
-def _risks(found: Logits) -> dict[tuple[int, int], float]:
+def _risks(logits: Logits) -> dict[tuple[int, int], float]:
     return {
         (int(start), int(end)): softmax(row)[1]
-        for row, (start, end), text in zip(found.rows, found.spans, found.texts, strict=True)
+        for row, (start, end), text in zip(logits.rows, logits.spans, logits.texts, strict=True)
         if text == 1 and end > start
     }
 

@@ -34,11 +34,11 @@ class Logits:
     """The output for one pair."""
 
     rows: Sequence[Any]
-    """Of a classifier of pairs one float per label; of one of tokens such a row for each token."""
+    """One float per label, of a classifier of pairs; of one of tokens such a row for each token."""
     spans: Sequence[tuple[int, int]]
-    """Of each token the characters of its text; shape (n_tokens, 2)."""
+    """The characters of each token in its text; shape (n_tokens, 2)."""
     texts: Sequence[int | None]
-    """Of each token the text that it is in: 0, 1, or None for signs of the tokenizer's own."""
+    """The text that each token is in: 0, 1, or None for signs of the tokenizer's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,10 +95,10 @@ def load_model(
 def onnx_file(name: str) -> Path | None:
     """Return the model file for ONNX Runtime in a folder; None: it has none, or is no folder."""
     for folder in (Path(name), Path(name, "onnx")):
-        found = sorted(folder.glob("*.onnx"))
+        files = sorted(folder.glob("*.onnx"))
         plain = folder / "model.onnx"  # others are quantised or optimised for some processor
-        if found:
-            return plain if plain in found else found[0]
+        if files:
+            return plain if plain in files else files[0]
     return None
 
 

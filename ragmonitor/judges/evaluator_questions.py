@@ -78,7 +78,7 @@ class InteractionAsker:
 
     @property
     def sentence_counts(self) -> Sequence[int]:
-        """How many sentences each chunk has in the section `sentences`; shape (n_chunks,)."""
+        """The number of sentences of each chunk in the section `sentences`; shape (n_chunks,)."""
         return [len(sentences) for sentences in self._chunk_sentences()]
 
     @property

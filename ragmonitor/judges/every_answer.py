@@ -44,7 +44,7 @@ class BatchJudge(Protocol):
 
     @property
     def identity(self) -> JudgeIdentity:
-        """Who judges."""
+        """The name, version and kind of the judge."""
         ...
 
     def read_batch(
@@ -92,7 +92,7 @@ class EveryAnswerReader:
         self._reading: Future[list[Found]] | None = None
         """The batch, or the loading, that is under way."""
         self._due_s = 0.0
-        """Until when that is waited for, in seconds of `time.monotonic`."""
+        """The time until which that is waited for, in seconds of `time.monotonic`."""
         self._has_loaded = False
         self._batch_s = 0.0
 
@@ -131,18 +131,18 @@ class EveryAnswerReader:
             self._batch_s = time.monotonic() - began
             return self._missed(interactions, cause, f"not read within {self._timeout_s:g} s")
         self._reading = None
-        found = self._take(reading)
+        outcomes = self._take(reading)
         self._batch_s = time.monotonic() - began
-        if found is None:
+        if outcomes is None:
             return self._missed(interactions, Cause.JUDGE_ERROR, "it failed; see the log")
-        return [self._named(each) for each in found]
+        return [self._named(each) for each in outcomes]
 
     async def assess(self, interaction: Interaction) -> Assessment:
         """Return what it found of one answer. Raises `JudgeError`."""
-        (found,) = await self.read([interaction], hurry=asyncio.Event())
-        if isinstance(found, JudgeError):
-            raise found
-        return found
+        (outcome,) = await self.read([interaction], hurry=asyncio.Event())
+        if isinstance(outcome, JudgeError):
+            raise outcome
+        return outcome
 
     def _submit(self, interactions: Sequence[Interaction]) -> Future[list[Found]]:
         self._reading = reading = EXECUTOR.submit(self._ask, interactions)
@@ -167,7 +167,7 @@ class EveryAnswerReader:
     def _take(self, reading: Future[list[Found]]) -> list[Found] | None:
         """Return what a finished call found; None: its helper died, and the next has another."""
         try:
-            found = reading.result()
+            outcomes = reading.result()
         except (HelperError, TimeoutError, OSError) as error:
             record_error("judge", error)
             if self._starts >= MAX_STARTS:
@@ -180,7 +180,7 @@ class EveryAnswerReader:
             record_error("judge", error)
             return None
         self._has_loaded = True
-        return found
+        return outcomes
 
     def _give_up(self, why: str) -> None:
         self._failure = JudgeError(
@@ -199,10 +199,10 @@ class EveryAnswerReader:
         error = JudgeError(self.identity.name, why, cause=cause, retryable=True)
         return [error] * len(interactions)
 
-    def _named(self, found: Found) -> Found:
-        if isinstance(found, Assessment):
-            return replace(found, judge=self.identity)
-        return found
+    def _named(self, outcome: Found) -> Found:
+        if isinstance(outcome, Assessment):
+            return replace(outcome, judge=self.identity)
+        return outcome
 
     # --- on a thread ----------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ Function = Callable[[list[str]], Sequence[str] | Awaitable[Sequence[str]]]
 """From prompts to replies, as many and in the same order; plain or a coroutine function."""
 
 LINGER_S: Final = 0.02
-"""How long the first prompt of a batch waits for others."""
+"""The time for which the first prompt of a batch waits for others."""
 
 
 class FunctionJudge(LlmJudge):

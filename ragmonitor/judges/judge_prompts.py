@@ -63,10 +63,10 @@ ctx:C1..Cm:2含所问,1只同主题,0无关
 只回JSON,如\
 {"s":[[1,3],"N","-"],"bad":[[2,"三小时",2]],"rel":3,"evasive":false,"ctx":[2,0,1]}""",
 }
-"""By the answer's language. Nothing of a call stands in it."""
+"""The instructions by the answer's language. Nothing of a call stands in them."""
 
 _REPLY: Final[dict[Language, str]] = {"en": "Reply with JSON only", "zh": "只回JSON"}
-"""Where the static part begins that says how to reply."""
+"""The place where the static part begins that says how to reply."""
 _STRICT_REPLY: Final[dict[Language, str]] = {
     "en": """\
 Reply in JSON by the schema. Each entry of s is an object: v is "S" where a list of chunks would \
@@ -104,7 +104,8 @@ SCHEMA: Final[dict[str, Any]] = {
         "ctx": {"type": "array", "items": {"type": "integer", "enum": [0, 1, 2]}},
     },
 }
-"""Of a strict reply. Without unions and without bounds on lengths: not all providers take them."""
+"""The schema of a strict reply. It is without unions and without bounds on lengths: not all
+providers take them."""
 
 EXAMPLES: Final[tuple[dict[str, Any], ...]] = tuple(
     json.loads(text[text.index('{"s"') :])
@@ -150,7 +151,7 @@ class Message(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What a judge is sent."""
+    """The messages that a judge is sent."""
 
     messages: tuple[Message, ...]
     border: str

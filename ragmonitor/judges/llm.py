@@ -152,7 +152,7 @@ class LlmJudge:
 
     @property
     def identity(self) -> JudgeIdentity:
-        """Who judges: the model, and the version of the prompt and of the rules for replies.
+        """The model, and the version of the prompt and of the rules for replies.
 
         An assessment of a model that rejected the strict form carries the identity of the other.
         """
@@ -160,7 +160,7 @@ class LlmJudge:
 
     @property
     def prompt_versions(self) -> Mapping[Literal["question", "reference"], str]:
-        """Of what surrounds evaluators' questions, and of the reading of a reference answer."""
+        """The versions of the frame of evaluators' questions, and of reading a reference answer."""
         return {"question": asking_version(), "reference": reference_version()}
 
     def counting(self, unit: BudgetUnit) -> Self:
@@ -454,9 +454,9 @@ class LlmJudge:
                 cause=Cause.JUDGE_ERROR,
             )
 
-    def _too_long(self, what: str) -> JudgeError:
+    def _too_long(self, subject: str) -> JudgeError:
         return self._error(
-            f"{what} exceeds the {self._max_calls} calls of {self._tokens_per_call} tokens that "
+            f"{subject} exceeds the {self._max_calls} calls of {self._tokens_per_call} tokens that "
             "a reading may take",
             cause=Cause.EVIDENCE_TOO_LONG,
         )

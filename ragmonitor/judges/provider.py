@@ -81,9 +81,9 @@ class Price:
     """The price of a model's tokens."""
 
     input_usd: float
-    """Per token."""
+    """The price per token."""
     output_usd: float
-    """Per token."""
+    """The price per token."""
 
     @classmethod
     def per_million(cls, input_usd: float | None, output_usd: float | None) -> Price | None:
@@ -142,7 +142,7 @@ _CAUSES: Final = {"timeout": Cause.JUDGE_TIMEOUT, "down": Cause.JUDGE_DOWN}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strict:
-    """The same question for a model that replies by a schema."""
+    """Asks the same question of a model that replies by a schema."""
 
     messages: tuple[Message, ...]
     schema: Mapping[str, Any]
@@ -153,7 +153,7 @@ class Completer(Protocol):
 
     @property
     def timeout_s(self) -> float:
-        """Per call."""
+        """The seconds per call."""
         ...
 
     @property
@@ -163,12 +163,12 @@ class Completer(Protocol):
 
     @property
     def thinking_tokens(self) -> int:
-        """Of a reply, beyond the room that is asked for."""
+        """The tokens of a reply beyond the room that is asked for."""
         ...
 
     @property
     def form(self) -> Form:
-        """What the next call will ask for."""
+        """The form of reply that the next call will ask for."""
         ...
 
     @property
@@ -222,9 +222,9 @@ class Provider:
     """Calls one model; safe to use from several tasks and loops."""
 
     model: str
-    """As litellm names it: `openai/gpt-4o-mini`."""
+    """The name by which litellm knows it: `openai/gpt-4o-mini`."""
     timeout_s: float
-    """Per call."""
+    """The seconds per call."""
     api_base: str | None = None
     api_key: str | None = field(default=None, repr=False)
     fallback_price: Price | None = None
@@ -253,12 +253,12 @@ class Provider:
 
     @property
     def thinking_tokens(self) -> int:
-        """Of a reply, beyond the room that is asked for."""
+        """The tokens of a reply beyond the room that is asked for."""
         return _THINKING_TOKENS if self._support.thinks else 0
 
     @property
     def form(self) -> Form:
-        """What the next call will ask for."""
+        """The form of reply that the next call will ask for."""
         if not self._takes_forms:
             return "text"
         rejected = self._support.rejected

@@ -54,7 +54,7 @@ in:REFERENCE每句R1..Rp一项:ANSWER蕴含它为1,否则0
 
 只回JSON,如{"a":[1,0,1],"r":[[9,12],[],"-",[4]],"in":[1,0,0,1]}""",
 }
-"""By the answer's language. Nothing of a call stands in it."""
+"""The instructions by the answer's language. Nothing of a call stands in them."""
 EXAMPLES: Final[tuple[dict[str, Any], ...]] = tuple(
     json.loads(text[text.index('{"a"') :]) for text in SYSTEM.values()
 )

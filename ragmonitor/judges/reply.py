@@ -54,10 +54,10 @@ class Entry:
     chunks: tuple[int, ...] = ()
     """From 0, in the reply's order."""
     words: tuple[str, ...] = ()
-    """As they stand in the sentence."""
+    """The words as they stand in the sentence."""
     reasons: tuple[str, ...] = ()
     severity: Severity | None = None
-    """Of what is absent or contradicted."""
+    """The severity of what is absent or contradicted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,10 +100,10 @@ class ParsedReply:
 
 @dataclass(slots=True)
 class _Fault:
-    """What `bad` says of one sentence."""
+    """The verdict of `bad` on one sentence."""
 
     words: list[str] = field(default_factory=list)
-    """As they stand in it."""
+    """The words as they stand in it."""
     severities: set[Severity | None] = field(default_factory=set)
     """One of each entry that names the sentence; None: that entry has none."""
 
@@ -402,22 +402,22 @@ def _read_bad(value: object, sentences: Sequence[str]) -> dict[int, _Fault]:
             continue
         if position < 0:
             continue
-        said = [*pair[1], *pair[2:]] if isinstance(pair[1], list) else pair[1:]
-        fault, severity = faults.setdefault(position, _Fault()), _severity(said)
+        severity_parts = [*pair[1], *pair[2:]] if isinstance(pair[1], list) else pair[1:]
+        fault, severity = faults.setdefault(position, _Fault()), _severity(severity_parts)
         fault.severities.add(severity)
-        for quote in said if severity is None else said[:-1]:
+        for quote in severity_parts if severity is None else severity_parts[:-1]:
             exact = _as_it_stands(quote, sentences[position]) if isinstance(quote, str) else ""
             if exact and exact not in fault.words:
                 fault.words.append(exact)
     return faults
 
 
-def _severity(said: Sequence[object]) -> Severity | None:
+def _severity(parts: Sequence[object]) -> Severity | None:
     """Return the severity that stands behind the words of a finding; None: none does."""
-    last = said[-1] if said else None
+    last = parts[-1] if parts else None
     if isinstance(last, str):
         # Alone it is the sentence's own word.
-        last = last.strip().lower() if len(said) > 1 else None
+        last = last.strip().lower() if len(parts) > 1 else None
     return _SEVERITIES.get(last) if isinstance(last, str | int) and last is not True else None
 
 

@@ -8,7 +8,8 @@ from typing import Final
 _LETTERS_AND_SPACE: Final = (string.ascii_letters + string.whitespace).encode()
 
 CHARACTERS_PER_TOKEN: Final = 3.5
-"""Of letters and spaces, taken for as few as they ever are; of all other text there are fewer."""
+"""Characters per token of letters and spaces, taken for as few as they ever are; of all other text
+there are fewer."""
 
 
 def estimate_tokens(text: str) -> float:

@@ -6,8 +6,8 @@ import re
 from typing import Final
 
 _FORMULA: Final = re.compile("'* *(?:[\t\r\n]|\\s*[-=+@\uff1d\uff0b\uff0d\uff20])")
-"""How a cell begins that would be computed, guarded or not; signs of full width are computed, too,
-where such are written."""
+"""The beginning of a cell that would be computed, guarded or not; signs of full width are computed,
+too, where such are written."""
 
 
 def guarded(text: str) -> str:

@@ -35,7 +35,7 @@ class EvaluationResult:
     outcomes: tuple[Outcome, ...]
     """One for each record, in order: a report, or why the record could not be read."""
     summary: Mapping[str, EvaluatorSummary]
-    """By the evaluators' names, in the order of the table."""
+    """The summary by the evaluators' names, in the order of the table."""
     totals: Mapping[str, Any]
     """All that `ragmonitor score --json` says: by language, bottlenecks, what the judge cost."""
 

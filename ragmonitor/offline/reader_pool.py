@@ -36,7 +36,7 @@ Request = Sequence[tuple[int, Interaction]]
 
 
 class AnswerReader(Protocol):
-    """What reads in each process; made there, once."""
+    """Reads answers in a process of the pool; it is made there, once."""
 
     async def prepare(self) -> None:
         """Load what it needs. Raises `RagMonitorError`."""

@@ -36,7 +36,7 @@ from ragmonitor.sampling import Budget, RunBudget
 LINES_PER_CALL: Final = 4
 """Lines held for each call that may be in flight, so that one slow reply stops no others."""
 KEPT_FIELDS: Final = ("id", "judge", "evaluations", "diagnosis", "risk", "sentences")
-"""Of a report's line: what is new beside the input, and the same at every run."""
+"""The fields of a report's line that are new beside the input, and the same at every run."""
 _AT_FAULT: Final = (Verdict.ABSENT, Verdict.CONTRADICTED)
 PASSING: Final = frozenset(
     {
@@ -129,7 +129,7 @@ class Scorer:
         self.entries_without_reference = (
             Table(entry for entry in entries if not entry.needs_reference) if is_fitted else entries
         )
-        """Of a record without a reference answer."""
+        """The evaluators of a record without a reference answer."""
         engine = partial(
             ReadingEngine, asking_timeout_s=asking_timeout_s, min_severity=min_severity
         )

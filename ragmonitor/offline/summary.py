@@ -30,7 +30,7 @@ class EvaluatorSummary:
     judge: str
     scored: int = 0
     unscored: Counter[str] = field(default_factory=Counter)
-    """By cause."""
+    """The number of unscored answers, by cause."""
     moments: Moments = field(default_factory=Moments)
 
     @property
@@ -111,7 +111,7 @@ class Summary:
     languages: dict[Language, Tally] = field(default_factory=dict)
     """The tally of each language of the answers."""
     bottlenecks: Counter[Bottleneck] = field(default_factory=Counter)
-    """Of the answers that have the three scores it takes."""
+    """The bottlenecks of the answers that have the three scores it takes."""
 
     def add(self, outcome: Outcome) -> None:
         """Take one line in."""

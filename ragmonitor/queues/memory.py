@@ -21,7 +21,7 @@ class MemoryQueue:
         self._size = size
         self._waiting: deque[Finished] = deque()
         self.upstream = 0
-        """How many wait before this queue, in the application's process."""
+        """The number that wait before this queue, in the application's process."""
 
     def put(self, finished: Finished) -> bool:
         """Take it, or return False: the queue is full."""
@@ -32,7 +32,7 @@ class MemoryQueue:
 
     @property
     def room(self) -> int:
-        """How many more it takes."""
+        """The number of items that it still takes."""
         return max(0, self._size - len(self._waiting))
 
     def take(self, max_items: int) -> Sequence[Finished]:

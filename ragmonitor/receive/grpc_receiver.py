@@ -85,7 +85,7 @@ class GrpcReceiver:
             raise OSError(0, "the address cannot be bound")
         scheme = "http" if certificates is None else "https"
         self.url = f"{scheme}://{shown}:{bound}"
-        """Where it listens, as OTEL_EXPORTER_OTLP_ENDPOINT wants it."""
+        """The address at which it listens, as OTEL_EXPORTER_OTLP_ENDPOINT wants it."""
         self._server.start()
 
     def close(self) -> None:

@@ -64,7 +64,7 @@ class HttpReceiver:
         shown = f"[{host}]" if ":" in host else host
         scheme = "http" if tls is None else "https"
         self.url = f"{scheme}://{shown}:{self._server.server_address[1]}"
-        """Where it listens, as OTEL_EXPORTER_OTLP_ENDPOINT wants it."""
+        """The address at which it listens, as OTEL_EXPORTER_OTLP_ENDPOINT wants it."""
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="ragmonitor-otlp-http", daemon=True
         )

@@ -20,7 +20,7 @@ from ragmonitor.streams import KafkaClient
 
 POLL_S: Final = 0.25
 COMMIT_S: Final = 5.0
-"""Between commits."""
+"""The time between commits."""
 RETRY_S: Final = 1.0
 """After an error, and while there is no room."""
 _STOPPING_S: Final = 5.0
@@ -67,11 +67,11 @@ class KafkaReceiver:
             raise SettingsError("receive.kafka: name the topic: kafka://broker:9092/otlp_spans")
         self._intake, self._traces, self._max_bytes = intake, traces, max_bytes
         self.url = f"topic {self._client.topic}"
-        """What it reads, for people."""
+        """The topic that it reads, for people."""
         self._taken: defaultdict[int, deque[_Taken]] = defaultdict(deque)
         self._waiting: deque[Any] = deque()
         self.partitions: frozenset[int] = frozenset()
-        """Of the topic, those that this one reads."""
+        """The partitions of the topic that this one reads."""
         self._is_paused = self._is_closed = False
         self._committed_s = traces.now()
         self._ending = threading.Event()

@@ -16,11 +16,12 @@ MAX_REMEMBERED_SPANS: Final = 200_000
 """Ids of spans that have left: those of the traces that ended last."""
 
 SpanOutcome = Literal["taken", "duplicate", "late"]
-"""What became of a span: held; known already; of a trace that was given up, or came to one that
+"""The outcome of a span: held; known already; of a trace that was given up, or came to one that
 has left without being a part of anything new."""
 State = Literal["growing", "partial", "whole", "over"]
-"""How far a trace is. `whole`: nothing that is named is missing, and it is quiet; `partial`: quiet,
-and all that is missing are parents in other processes; `over`: there is no more waiting for it."""
+"""The state of a trace. `whole`: nothing that is named is missing, and it is quiet; `partial`:
+quiet, and all that is missing are parents in other processes; `over`: there is no more waiting for
+it."""
 
 
 class OpenTrace:
@@ -30,14 +31,14 @@ class OpenTrace:
 
     def __init__(self, now: float, left: dict[str, str]) -> None:
         self.spans: dict[str, HeldSpan] = {}
-        """By id."""
+        """The spans by id."""
         self.left = left
-        """Of the same trace's spans that have left before: parents by id."""
+        """The parents, by id, of the same trace's spans that have left before."""
         self.size_bytes = 0
         self.began_s = self.changed_s = now
-        """When its first, and its last span came."""
+        """The time when its first, and its last span came."""
         self.looked_at = 0
-        """How many spans it had when it was last looked at in vain."""
+        """The number of spans that it had when it was last looked at in vain."""
         self.matches = False
         """Whether any span follows a convention."""
 
@@ -85,9 +86,9 @@ class OpenTraces:
         self._clock = clock
         self._lock = threading.Lock()
         self._open: OrderedDict[bytes, OpenTrace] = OrderedDict()
-        """By trace id; the one that has changed last comes last."""
+        """Open traces by id; the one that has changed last comes last."""
         self._left: OrderedDict[bytes, dict[str, str] | None] = OrderedDict()
-        """Of traces that have left: the parents of their spans by id; None: it was given up."""
+        """The parents, by id, of the spans of traces that have left; None: it was given up."""
         self._remembered = 0
         self.size_bytes = 0
         """About how much memory the spans take."""

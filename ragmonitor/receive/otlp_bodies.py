@@ -27,7 +27,7 @@ class UnreadableBodyError(Exception):
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
         self.status = status
-        """Of the HTTP reply."""
+        """The status of the HTTP reply."""
 
 
 def media_type(content_type: str) -> str:

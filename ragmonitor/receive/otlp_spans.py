@@ -18,7 +18,7 @@ from ragmonitor.capture.coercion import MAX_ERROR_CHARACTERS, text_in
 from ragmonitor.capture.otel_spans import SpanRecord
 
 OVERHEAD_BYTES: Final = 500
-"""Of memory that a held span takes beside its contents, estimated."""
+"""The memory that a held span takes beside its contents, estimated."""
 RESOURCE_ATTRIBUTES: Final = (
     "service.name",
     "service.version",
@@ -36,12 +36,13 @@ _STATUS: Final[dict[int, Literal["unset", "ok", "error"]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """Who sent a span: its resource."""
+    """The sender of a span: its resource."""
 
     identity: int
-    """Of two processes of one application it is not the same, of two requests of one it is."""
+    """The identity of a process: two processes of one application differ in it, two requests of one
+    do not."""
     attributes: dict[str, str]
-    """Of `RESOURCE_ATTRIBUTES`, those that it has."""
+    """The attributes among `RESOURCE_ATTRIBUTES` that it has."""
 
 
 @dataclass(slots=True)
@@ -51,7 +52,7 @@ class HeldSpan:
     span_id: str
     """16 lower-case hex digits."""
     parent_id: str
-    """Likewise; empty: it is its trace's root."""
+    """The id of its parent; empty: it is its trace's root."""
     parent_is_remote: bool
     """Its parent is said to be in another process."""
     data: bytes

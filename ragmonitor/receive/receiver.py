@@ -1,4 +1,4 @@
-"""What `ragmonitor receive` runs: servers, open traces, and the ordinary back half behind them."""
+"""Runs `ragmonitor receive`: servers, open traces, and the ordinary back half behind them."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from ragmonitor.redaction import Redactor
 from ragmonitor.settings import ReceiveSettings, Settings
 
 SWEEP_S: Final = 0.25
-"""Between looks at the open traces."""
+"""The pause between looks at the open traces."""
 CLOSING_S: Final = 10.0
 
 TraceOutcome = Literal["interaction", "none", "too_large", "unreadable"]
-"""What was found in a trace. `none`: no text was retrieved for a model's answer, or the spans that
+"""The outcome of a trace. `none`: no text was retrieved for a model's answer, or the spans that
 say so are missing; `too_large`: it had more spans than one trace may hold."""
 
 
@@ -111,7 +111,7 @@ class Receiver:
         )
         """Scores interactions, or puts them on the stream."""
         self.listeners: Sequence[Listener] = ()
-        """What takes spans, once it listens."""
+        """The servers that take spans, once they listen."""
 
     def listen(self) -> None:
         """Listen for spans.

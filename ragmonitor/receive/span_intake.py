@@ -23,7 +23,7 @@ from ragmonitor.receive.otlp_spans import HeldSpan, has_sound_ids, held_span, pr
 from ragmonitor.records import GaugeValue
 
 RequestOutcome = Literal["taken", "partial", "full", "unauthorized"] | Rejection
-"""What became of a request. `partial`: spans in it had no sound ids; `full`: it is to be sent again
+"""The outcome of a request. `partial`: spans in it had no sound ids; `full`: it is to be sent again
 later, as there is no room for open traces; the rest as the server of /metrics counts them."""
 
 _NO_IDS: Final = "spans without a trace id of 16 bytes and a span id of 8"
@@ -38,7 +38,7 @@ class FullError(Exception):
 
 
 class SpanIntake:
-    """What the servers of all protocols hand their requests to, from any thread."""
+    """Takes the requests of the servers of all protocols, from any thread."""
 
     def __init__(self, traces: OpenTraces, *, token: str | None, retry_after_s: float) -> None:
         """Take nothing yet.

@@ -23,7 +23,7 @@ class Received:
 
     tree: FinishedTree
     attributes: Mapping[str, str]
-    """Of the process that its root ran in."""
+    """The attributes of the process that its root ran in."""
 
     @property
     def framework(self) -> str:
@@ -32,7 +32,7 @@ class Received:
 
     @property
     def status(self) -> Status:
-        """How the root ended."""
+        """The way in which the root ended."""
         return self.tree.status
 
     @property

@@ -1,4 +1,4 @@
-"""What text may leave the process: secrets, personal data and the application's own hook."""
+"""Redacts texts: secrets, personal data, and what the application's own functions replace."""
 
 from ragmonitor.redaction.credentials import secrets_in, without_secrets
 from ragmonitor.redaction.personal import PersonalData

@@ -25,7 +25,7 @@ _KEY_CHARACTERS = string.ascii_letters + string.digits + "_-.~"
 _RUNS = bytes(0x61 if chr(code) in _KEY_CHARACTERS else 0x20 for code in range(256))
 _RUN = b"a" * MIN_RUN
 _BEFORE = 64
-"""How far before its run a key may begin; no key has a space."""
+"""A key may begin so far before its run; no key has a space."""
 
 _NAMES = ("key", "token", "secret", "pass", "pwd", "credential", "sig=")
 _NAMES_ZH = ("密码", "密钥", "密匙", "秘钥", "私钥", "口令", "令牌", "授权码")

@@ -251,7 +251,7 @@ FORMATTED = lazy_pattern(
     + ")"
 )
 PLACES = lazy_pattern(r"(?<![A-Za-z0-9])[A-Za-z0-9$_~.]")
-"""Where a word begins, and with it a key may."""
+"""The places where a word begins, and with it a key may."""
 BEGINS = lazy_pattern(
     "|".join(f".{{{key.before}}}{key.begins}" if key.before else key.begins for key in FORMATS)
 )

@@ -201,17 +201,17 @@ def _load(entities: Sequence[str], models: Sequence[str]) -> Callable[[str], str
     }
 
     def replace(text: str) -> str:
-        found: list[Any] = []
+        detections: list[Any] = []
         plain = plain_digits(text)
         for language in languages_of(text):
             # The words are another text's, of the same length: patterns see the true one.
             words = engine.process_text(_with_short_words(text, language), language)
-            found += analyzer.analyze(
+            detections += analyzer.analyze(
                 plain, language=language, entities=list(entities), nlp_artifacts=words
             )
-        if not found:
+        if not detections:
             return text
-        return str(anonymizer.anonymize(text, analyzer_results=found, operators=marks).text)
+        return str(anonymizer.anonymize(text, analyzer_results=detections, operators=marks).text)
 
     return replace
 

@@ -19,12 +19,12 @@ Redact = Callable[[str], str]
 """Returns the text with what must not leave replaced."""
 
 Rewrite = Callable[[str, str], str]
-"""The same, of (text, the name it has in a mapping or else nothing)."""
+"""Returns the text rewritten, given its name in a mapping or else nothing."""
 
 BUILT_IN = ("secrets", "personal")
 
 MAX_DEPTH = 10
-"""Of metadata; what is nested deeper is rewritten as the text that it prints as."""
+"""The depth of metadata; what is nested deeper is rewritten as the text that it prints as."""
 MIN_KNOWN = 8
 """Characters from which on a secret is recognised again where nothing gives it away."""
 MAX_KNOWN = 200
@@ -145,9 +145,9 @@ def _expect_clean(text: str) -> None:
     Raises:
         _FoundError: With the secrets that were found.
     """
-    found = secrets_in(text)
-    if found:
-        raise _FoundError(found)
+    secrets = secrets_in(text)
+    if secrets:
+        raise _FoundError(secrets)
 
 
 def _secrets_in(text: str) -> Sequence[Detection]:
@@ -157,8 +157,8 @@ def _secrets_in(text: str) -> Sequence[Detection]:
     try:
         _expect_clean(text)
     except _FoundError as error:
-        found: Sequence[Detection] = error.args[0]
-        return found
+        secrets: Sequence[Detection] = error.args[0]
+        return secrets
     return ()
 
 

@@ -37,7 +37,8 @@ from ragmonitor.rules.wording import (
 
 DAY_S = 86_400.0
 TICKET_SHARE = 0.1
-"""Of the threshold that pages: a level that is reached ten times as often is worth a ticket."""
+"""The share of the threshold that pages: a level that is reached ten times as often is worth a
+ticket."""
 
 WORKER_UNSEEN_S = 120
 """The worker shows itself every two seconds; a long answer may hold it up for half a minute."""
@@ -580,9 +581,9 @@ def judging(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
     )
 
 
-def _day(what: str) -> str:
-    series = f'{names.HALLUCINATION_RATE}_{what}{{service=%q,judge=%q,window="24h"}}'
-    pick = "max" if what == "upper" else "min"
+def _day(expression: str) -> str:
+    series = f'{names.HALLUCINATION_RATE}_{expression}{{service=%q,judge=%q,window="24h"}}'
+    pick = "max" if expression == "upper" else "min"
     return percentage(f"{pick}({series})")
 
 

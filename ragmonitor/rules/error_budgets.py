@@ -1,4 +1,4 @@
-"""What a service is held to, and how fast its error budget may burn."""
+"""Computes what a service is held to, and how fast its error budget may burn."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Burn:
     long: str
     short: str
     lasts: str
-    """How long it must hold (`for`)."""
+    """The time for which it must hold (`for`)."""
     severity: str
 
 
@@ -95,18 +95,18 @@ def parse_objective(text: str) -> Objective:
     Raises:
         SettingsError: It cannot be read, or the level is not between 0 and 1.
     """
-    found = _OBJECTIVE.fullmatch(text.strip())
-    if found is None:
+    match = _OBJECTIVE.fullmatch(text.strip())
+    if match is None:
         raise SettingsError(f"objective {text!r}: write it as faithfulness=0.95 or toxicity<=0.02")
     try:
-        level = float(found["level"])
+        level = float(match["level"])
     except ValueError:
-        raise SettingsError(f"objective {text!r}: {found['level']} is no number") from None
+        raise SettingsError(f"objective {text!r}: {match['level']} is no number") from None
     if not 0 < level < 1:
         raise SettingsError(f"objective {text!r}: the level lies between 0 and 1, both excluded")
-    signal = found["signal"]
+    signal = match["signal"]
     natural = ">=" if signal not in LOW_IS_GOOD else "<="
-    sign = natural if found["sign"] == "=" else found["sign"]
+    sign = natural if match["sign"] == "=" else match["sign"]
     if signal in LOW_IS_GOOD and sign == ">=":
         raise SettingsError(f"objective {text!r}: {signal} is better the lower it is")
     return Objective(signal=signal, level=level, is_floor=sign == ">=")

@@ -39,7 +39,7 @@ class Alert:
     dashboard: str = "pipeline"
     labels: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Of the dashboard: name to the label that holds its value."""
+    """The variables of the dashboard: name to the label that holds its value."""
     has_service: bool = True
     """The alert has the label `service`."""
     has_incident: bool = False

@@ -51,7 +51,7 @@ OUTRANKED: Final = f"service_judge:{names.ANSWERS}:outranked"
 DIAGNOSED: Final = f"service_judge_diagnosis:{names.DIAGNOSES}:share"
 BUILTIN: Final = "builtin"
 NO_JUDGE: Final = "none"
-"""As in series of signals that need none."""
+"""The judge in series of signals that need none."""
 IS_BUILTIN: Final = f'judge=~"{BUILTIN}(:.*)?"'
 """The rules, or an encoder that reads every answer in their place."""
 IS_RULES: Final = f'judge="{BUILTIN}"'

@@ -80,7 +80,7 @@ def _of_highest(name: str) -> str:
 
 
 _BEGAN = f"{_of_highest(names.ALARM_RISE_START)} > 0"
-"""When the mean of an alarm's signal began to rise, if that is known."""
+"""The time when the mean of an alarm's signal began to rise, if that is known."""
 
 
 def rise(*, is_share: bool) -> str:

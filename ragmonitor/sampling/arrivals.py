@@ -1,4 +1,4 @@
-"""How many answers come in per second, remembered for a while."""
+"""Measures how many answers come in per second, over a while."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ class Arrivals:
         self._fading_per_s = math.log(2) / half_life_s
         self._per_s = 0.0
         self.seen_at = -math.inf
-        """When the last one came, in seconds of the caller's clock; minus infinity: none did."""
+        """The time when the last one came, in seconds of the caller's clock; minus infinity: none
+        did."""
         self._since = math.inf
 
     def note(self, now: float) -> None:

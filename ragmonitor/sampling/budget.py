@@ -1,4 +1,4 @@
-"""What judging may cost: limits per hour and per day, held over threads, processes and restarts."""
+"""Holds the limits of what judging may cost, over threads, processes and restarts."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from ragmonitor.state import State, StateUnavailableError, state_of_service
 HOUR_S: Final = 3_600.0
 DAY_S: Final = 86_400.0
 DAY_BURST_SHARE: Final = 1 / 12
-"""Of a day's budget that may be spent at once: two hours' worth."""
+"""The share of a day's budget that may be spent at once: two hours' worth."""
 HOUR_BURST_SHARE: Final = 1 / 4
-"""Of an hour's: fifteen minutes' worth."""
+"""The share of an hour's: fifteen minutes' worth."""
 SPENT: Final = "what the judge has spent"
 VERSION: Final = 1
 HELD_FOR_S: Final = 3_600.0
-"""What a process holds and does not speak of for so long counts as spent: it is gone."""
+"""An amount of which its holder does not speak for so long counts as spent: the process is gone."""
 MAX_HOLDERS: Final = 10_000
 """Processes that hold something, in a file that can be read."""
 _RESIDUE: Final = 1e-9
 """Share of a reservation below which what is left of it is what adding and taking away left."""
 _STALE_S: Final = 1.0
-"""How old our view of what other processes spent may be when a probability is fixed."""
+"""The age that our view of other processes' spending may have when a probability is fixed."""
 
 
 Unit = BudgetUnit
@@ -43,12 +43,12 @@ Span = Literal["hour", "day", "run"]
 
 
 class BudgetStatus(NamedTuple):
-    """What a budget allows as of now, in its unit."""
+    """The amounts that a budget allows as of now, in its unit."""
 
     level: float
-    """What may be spent now; below 0 while estimates were too low."""
+    """The amount that may be spent now; below 0 while estimates were too low."""
     pace_per_s: float
-    """How much may be spent per second from now on, so that it lasts."""
+    """The amount that may be spent per second from now on, so that it lasts."""
 
 
 class Limit(NamedTuple):
@@ -56,9 +56,9 @@ class Limit(NamedTuple):
 
     per: Span
     level: float
-    """What may be spent now."""
+    """The amount that may be spent now."""
     most: float
-    """In any hour, or in any 24 hours."""
+    """The limit in any hour, or in any 24 hours."""
 
 
 def budget_state(
@@ -91,9 +91,9 @@ class Bucket:
     capacity: float = field(init=False)
     """The most it holds."""
     refill_per_s: float = field(init=False)
-    """How fast it fills."""
+    """The rate at which it fills."""
     level: float = field(init=False)
-    """What may be spent now; below 0 while estimates were too low."""
+    """The amount that may be spent now; below 0 while estimates were too low."""
 
     def __post_init__(self) -> None:
         if self.limit <= 0:
@@ -191,7 +191,7 @@ class Budget:
         self._me = secrets.token_hex(8)
         self._held = 0.0
         self._held_by_others: dict[str, tuple[float, float]] = {}
-        """By process: how much, and until when it counts; in seconds of `now`."""
+        """The amount that each process holds, and until when it counts, in seconds of `now`."""
 
     # --- asking and spending --------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ class Budget:
 
     @property
     def place(self) -> str:
-        """Where what was spent is kept, for people."""
+        """The place in which what was spent is kept, for people."""
         return "memory" if self._file is None else self._file.place
 
     def limits(self) -> Sequence[Limit]:
@@ -340,22 +340,22 @@ class Budget:
             self._write()
         self._pass_time()
 
-    def _take_over(self, told: Mapping[str, Any]) -> None:
+    def _take_over(self, saved: Mapping[str, Any]) -> None:
         now = self._clock()
-        at = min(_number(told["at"]), now)  # of the future: a clock was put back
+        at = min(_number(saved["at"]), now)  # of the future: a clock was put back
         levels = {
             # Overdrawn by more than a whole limit it would be for good.
-            bucket.name: max(_number(told["buckets"][bucket.name]["level"]), -bucket.limit)
+            bucket.name: max(_number(saved["buckets"][bucket.name]["level"]), -bucket.limit)
             for bucket in self._buckets
-            if bucket.name in told["buckets"]
+            if bucket.name in saved["buckets"]
         }
         most = max(bucket.capacity for bucket in self._buckets)
-        if len(told["held"]) > MAX_HOLDERS:
-            raise ValueError(f"{len(told['held'])} processes hold something of it")
+        if len(saved["held"]) > MAX_HOLDERS:
+            raise ValueError(f"{len(saved['held'])} processes hold something of it")
         held = {
             # What others hold is kept free for them; less than nothing would be room for more.
             str(process): (min(max(0.0, _number(amount)), most), _until(until, now))
-            for process, (amount, until) in told["held"].items()
+            for process, (amount, until) in saved["held"].items()
             if process != self._me
         }
         # Only now that all of it was read: half of a broken file is nothing.
@@ -388,12 +388,12 @@ def _number(value: Any) -> float:
     if isinstance(value, (bool, str)):
         raise TypeError(f"{value!r} is no amount")
     try:
-        found = float(value)
+        number = float(value)
     except OverflowError as error:  # of an integer that a float cannot hold
         raise ValueError("an amount is too large") from error
-    if not -1e15 < found < 1e15:
-        raise ValueError(f"{found} is no amount")
-    return found
+    if not -1e15 < number < 1e15:
+        raise ValueError(f"{number} is no amount")
+    return number
 
 
 def spent_in(unit: Unit, usage: JudgeUsage) -> float:

@@ -34,16 +34,16 @@ def is_drawn(interaction: Interaction, probability: float, *, by_session: bool =
         return uniform_of(interaction.session_id) < probability
     caller = interaction.caller
     if caller is not None and caller.trace_state:
-        found = place_of(caller)
-        if found is not None:
-            place, among = found
+        caller_place = place_of(caller)
+        if caller_place is not None:
+            place, among = caller_place
             # In whole numbers: a float has not the room for 56 bits.
             return place < round(probability * among)
     return uniform_of(interaction.id) < probability
 
 
 WHOLE: Final = 1 << 56
-"""How many values the randomness of a trace has."""
+"""The number of values that the randomness of a trace has."""
 _OURS: Final = lazy_pattern(r"(?:^|,)[ \t]*ot=([^,]*)")
 _THRESHOLD: Final = lazy_pattern(r"[0-9a-f]{1,14}")
 _RANDOM_VALUE: Final = lazy_pattern(r"[0-9a-f]{14}")

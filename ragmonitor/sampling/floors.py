@@ -10,16 +10,16 @@ from ragmonitor.records import Interaction
 from ragmonitor.sampling.arrivals import Arrivals
 
 HALF_LIFE_S: Final = 600.0
-"""Of a value's arrivals. A rare route has too few in the two minutes that all traffic is given:
-what is wanted is a number per hour, so that ten minutes are soon enough."""
+"""The half-life of a value's arrivals. A rare route has too few in the two minutes that all traffic
+is given: what is wanted is a number per hour, so that ten minutes are soon enough."""
 MAX_SHARE: Final = 0.5
-"""Of what the budget bears, for all floors together."""
+"""The share of what the budget bears, for all floors together."""
 MAX_VALUES: Final = 100
-"""Beyond it, values share one floor."""
+"""Values beyond this number share one floor."""
 IDLE_S: Final = 3_600.0
 """A value that was not seen for so long makes room for others."""
 SUSPECT_S: Final = 3_600.0
-"""How long a value is suspicious, once it was named so."""
+"""The time for which a value is suspicious, once it was named so."""
 MAX_SUSPECTS: Final = 5
 _TOTAL_AGE_S: Final = 1.0
 
@@ -51,7 +51,7 @@ class Floors:
         self._values: dict[str, Arrivals] = {}
         self._others = Arrivals(HALF_LIFE_S)
         self._suspects: dict[tuple[str, str], tuple[float, Arrivals]] = {}
-        """By attribute and value: until when it is suspicious."""
+        """The time until which an attribute's value is suspicious."""
         self._wanted_per_s = 0.0
         self._totalled_at = -math.inf
 
@@ -67,12 +67,12 @@ class Floors:
         """
         if not self._suspect_per_s:
             return
-        found = {each: kept for each, kept in self._suspects.items() if kept[0] > now}
+        suspects = {each: kept for each, kept in self._suspects.items() if kept[0] > now}
         for each in values[:MAX_SUSPECTS]:
-            until, arrivals = found.pop(each, (now, Arrivals(HALF_LIFE_S)))
-            found[each] = max(until, now + for_s), arrivals
+            until, arrivals = suspects.pop(each, (now, Arrivals(HALF_LIFE_S)))
+            suspects[each] = max(until, now + for_s), arrivals
         # Replaced at once: draws of another thread go over it.
-        self._suspects = dict(list(found.items())[-MAX_SUSPECTS:])
+        self._suspects = dict(list(suspects.items())[-MAX_SUSPECTS:])
 
     def of(
         self, interaction: Interaction, now: float, *, bearable_per_s: float

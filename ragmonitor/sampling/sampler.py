@@ -17,8 +17,9 @@ from ragmonitor.sampling.floors import Floors
 
 ARRIVALS_HALF_LIFE_S: Final = 120.0
 UNIFORM_SHARE: Final = 0.5
-"""Of the common rate, the same for all answers: so that no weight is above 2 however wrong the
-uncertainty is. A larger share where the rate is larger: there is less left to choose from."""
+"""The share of the common rate that is the same for all answers: so that no weight is above 2
+however wrong the uncertainty is. A larger share where the rate is larger: there is less left to
+choose from."""
 SHARE_SPENT_AT_FIRST: Final = 0.5
 """Until anything was settled: what is reserved has room for a second call, which few need."""
 LEAST_SHARE_SPENT: Final = 0.05
@@ -87,9 +88,9 @@ class AdaptiveSampler:
         self._is_warned = False
         self._arrivals = Arrivals(ARRIVALS_HALF_LIFE_S)
         self._typical_cost: float | None = None
-        """As reserved; None: nothing has arrived."""
+        """The typical cost as it is reserved; None: nothing has arrived."""
         self._share_spent = SHARE_SPENT_AT_FIRST
-        """Of what was reserved; estimates are upper ones."""
+        """The share that is spent of what was reserved; estimates are upper ones."""
 
     # --- drawing --------------------------------------------------------------------------------
 
@@ -233,7 +234,7 @@ class AdaptiveSampler:
 
     @property
     def _reading_cost(self) -> float:
-        """What a reading comes to, typically."""
+        """The typical cost of a reading."""
         return (self._typical_cost or 0.0) * self._share_spent
 
     # --- steering and showing -------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What outlives a process and is shared by several: in a folder, or in Redis."""
+"""Keeps what outlives a process and is shared by several: in a folder, or in Redis."""
 
 from __future__ import annotations
 

@@ -34,17 +34,17 @@ class State(ABC):
     """
 
     version: int
-    """Of the state's shape; what is of another version cannot be understood."""
+    """The version of the state's shape; a state of another version cannot be understood."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """Where it is, for people; without credentials."""
+        """The name of the place, for people; without credentials."""
 
     @property
     @abstractmethod
     def place(self) -> str:
-        """Where it and other states are, for people: the folder, or the server."""
+        """The place of it and other states, for people: the folder, or the server."""
 
     @abstractmethod
     def alone(self) -> AbstractContextManager[None]:

@@ -49,9 +49,9 @@ class RedisRows:
 
     def find(self, ids: Sequence[str]) -> dict[str, Sequence[Any]]:
         """Return the rows that there are. Raises `OSError`; `ValueError`: one is none."""
-        found: dict[str, Sequence[Any]] = {}
+        by_id: dict[str, Sequence[Any]] = {}
         for begin in range(0, len(ids), _BATCH):
             some = ids[begin : begin + _BATCH]
             rows = self._server.evaluate(_FIND, self._keys[:1], [*some])
-            found |= {id_: json.loads(row) for id_, row in zip(some, rows, strict=True) if row}
-        return found
+            by_id |= {id_: json.loads(row) for id_, row in zip(some, rows, strict=True) if row}
+        return by_id

@@ -28,11 +28,11 @@ LOCK_S: Final = 5.0
 LOCK_WAIT_S: Final = 1.0
 LOCK_PAUSE_S: Final = 0.002
 PATIENCE_S: Final = 0.1
-"""Who has waited for so long has a turn: nobody who waited for less takes the lock before."""
+"""A process that has waited for so long has a turn: nobody who waited for less goes before."""
 TURN_S: Final = 0.5
 """The turn of a process that asks no more, since it died or gave up, ends after so long."""
 TIMEOUT_S: Final = 1.0
-"""Of one command."""
+"""The limit of one command."""
 DOWN_S: Final = 5.0
 """After a command that failed the next one is tried so much later."""
 _STAGE: Final = "state"
@@ -112,8 +112,8 @@ class RedisServer:
 
     def get(self, key: str) -> bytes | None:
         """Return what a key holds; None: nothing. Raises `StateUnavailableError`."""
-        found: bytes | None = self._call("get", key)
-        return found
+        value: bytes | None = self._call("get", key)
+        return value
 
     def rename(self, key: str, to: str) -> None:
         """Call what a key holds otherwise. Raises `StateUnavailableError`."""
@@ -138,9 +138,9 @@ class RedisServer:
             raise StateUnavailableError(errno.EIO, self._why) from None
 
 
-def key_of(what: str, service: str) -> str:
+def key_of(name: str, service: str) -> str:
     """Return the key of one thing of a service: in one slot of a cluster with its others."""
-    return f"ragmonitor:{{{service}}}:state:{what}"
+    return f"ragmonitor:{{{service}}}:state:{name}"
 
 
 @cache
@@ -159,7 +159,7 @@ class RedisLock:
 
     @property
     def token(self) -> str:
-        """What the lock holds while this thread has it; empty: it has not."""
+        """The content of the lock while this thread has it; empty: it has not."""
         return getattr(self._held, "token", "")
 
     def acquire(self) -> float:
@@ -204,7 +204,7 @@ class RedisState(State):
         self._key = key
         self._lock = lock or RedisLock(server, f"{key}:lock")
         self._ahead_s = 0.0
-        """Of the server's clock before this process's."""
+        """The lead of the server's clock over this process's."""
 
     @property
     def name(self) -> str:

@@ -25,10 +25,10 @@ except ImportError:  # not a POSIX system: a file then serves one process
     fcntl = None  # type: ignore[assignment]
 
 LOCK_WAIT_S: Final = 1.0
-"""How long to wait for the lock; a state is read and written in milliseconds."""
+"""The time to wait for the lock; a state is read and written in milliseconds."""
 LOCK_PAUSE_S: Final = 0.001
 PATIENCE_S: Final = 0.1
-"""Who has waited for so long is next: nobody else takes the lock before."""
+"""A process that has waited for so long is next: nobody else takes the lock before."""
 LOCKED_OUT_S: Final = 60.0
 """After a wait in vain the lock is only tried, not waited for, for so long."""
 DRAFT_AGE_S: Final = 60.0

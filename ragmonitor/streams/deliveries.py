@@ -1,4 +1,4 @@
-"""What a stream of records promises, whatever engine is behind it."""
+"""Defines what a stream of records promises, whatever engine is behind it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Delivery:
     """The stream's own."""
     data: bytes
     deliveries: int
-    """How often it was handed out, this time included."""
+    """The number of times that it was handed out, this time included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class Buried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamState:
-    """How much is where: stored = waiting + open + settled + buried."""
+    """The number of records in each state: stored = waiting + open + settled + buried."""
 
     waiting: int
     """Records that no consumer has had."""

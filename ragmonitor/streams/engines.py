@@ -1,4 +1,4 @@
-"""Which engine an address names."""
+"""Chooses the engine that an address names."""
 
 from __future__ import annotations
 

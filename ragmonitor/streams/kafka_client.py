@@ -18,9 +18,10 @@ from ragmonitor.errors import MissingExtraError, SettingsError, StreamError
 
 SCHEME: Final = "kafka"
 TIMEOUT_S: Final = 2.0
-"""Of one request, and of storing a batch."""
+"""The limit of one request, and of storing a batch."""
 COMMIT_S: Final = 6.0
-"""Of a commit: the members of a group that changes are told of it with their next heartbeat."""
+"""The limit of a commit: the members of a group that changes are told of it with their next
+heartbeat."""
 _MAX_NAME: Final = 249
 """Characters of a topic's name, by Kafka's own rule."""
 _SUFFIX: Final = ".buried"

@@ -1,4 +1,4 @@
-"""Which records of a Kafka partition are settled, and how often the others were handed out.
+"""Keeps which records of a Kafka partition are settled, and how often others were handed out.
 
 Kafka remembers one offset for a group and partition, and a text beside it. The offset is that below
 which all is settled; the text says which records above it are settled, too, and how often those
@@ -33,7 +33,7 @@ class Entry:
     """Seconds since the epoch."""
     consumer: str = ""
     taken_s: float = 0.0
-    """By the monotonic clock."""
+    """The time when it was taken, by the monotonic clock."""
     deliveries: int = 0
 
 
@@ -56,11 +56,11 @@ class Progress:
         self._inherited = [(first + until, count) for until, count in self._inherited]
         self._gaps: deque[tuple[int, int]] = deque()
         self.until = self._inherited[-1][0] if self._inherited else first
-        """What another process handed out is below."""
+        """The offset below which another process handed records out."""
         self.next = first
-        """What was read is below."""
+        """The offset below which records were read."""
         self.end = first
-        """As far as is known, what is stored is below."""
+        """The offset below which records are stored, as far as is known."""
         self.open: dict[int, Entry] = {}
         """Handed out and not settled, oldest first."""
         self.ahead: deque[Entry] = deque()

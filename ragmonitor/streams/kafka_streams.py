@@ -31,7 +31,7 @@ _REPLAY_BATCH: Final = 100
 _MIN_SESSION_S: Final = 6.0
 """`group.min.session.timeout.ms` of a broker."""
 _SESSION_SHARE: Final = 0.8
-"""Of the lease: a dead worker's is over before its successor gives up waiting."""
+"""The share of the lease: a dead worker's is over before its successor gives up waiting."""
 _REFUSALS: Final = frozenset(
     ("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_RECORD", "POLICY_VIOLATION")
 )

@@ -1,4 +1,4 @@
-"""What is left out of a record that is too long: first what no score rests on."""
+"""Shortens a record that is too long: first by what no score rests on."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ MAX_CHUNKS: Final = 100
 MAX_LABELS: Final = 100
 """Attributes and tags that it keeps."""
 MAX_LABEL_CHARACTERS: Final = 500
-"""Of a name, an error, a tag or an attribute."""
+"""The characters of a name, an error, a tag or an attribute."""
 MAX_TEXT_CHARACTERS: Final = 100_000
-"""Of the question, the answer and the reference, each."""
+"""The characters of the question, the answer and the reference, each."""
 MAX_CHUNK_CHARACTERS: Final = 1_000
-"""Of a chunk's text."""
+"""The characters of a chunk's text."""
 
 
 def fitting(record: Interaction | Report) -> Iterator[Interaction | Report]:

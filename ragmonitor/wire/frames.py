@@ -15,7 +15,7 @@ MAX_BYTES: Final = 4 * 2**20
 """Bytes of a record before compression: what is longer is cut by a writer, refused by a reader."""
 HEADER_BYTES: Final = 4
 LEVEL: Final = 1
-"""Of Zstandard: docs/wire-format.md has the measurement."""
+"""The level of Zstandard: docs/wire-format.md has the measurement."""
 
 # MessagePack never uses it, and no UTF-8 text has it: what is no record is seen at once.
 _MAGIC: Final = 0xC1
@@ -26,7 +26,7 @@ Kind = Literal[b"i", b"r", b"f", b"j", b"s", b"d", b"a"]
 
 
 class Flag(IntFlag):
-    """What a reader must know of the bytes that follow. An unknown flag makes them unreadable."""
+    """A property of the bytes that follow. An unknown flag makes them unreadable."""
 
     ESCAPED = 1
     """Texts with lone surrogates and integers beyond 64 bits stand in extension types."""
@@ -37,7 +37,8 @@ class Flag(IntFlag):
 
 
 _FLAGS: Final = tuple(map(Flag, range(2 * max(Flag))))
-"""By the byte of flags, made once. It is below their number, unless one of them is unknown."""
+"""The sets of flags by their byte, made once. It is below their number, unless one of them is
+unknown."""
 
 
 def framed(kind: Kind, flags: Flag, body: bytes, *, compressed: bool) -> bytes:

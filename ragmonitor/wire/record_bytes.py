@@ -18,7 +18,7 @@ from ragmonitor.wire.fitting import fitting, without_metadata
 from ragmonitor.wire.frames import MAX_BYTES, Flag, Kind, framed, unframed
 
 MAX_INTEGER_BYTES: Final = 129
-"""Of an integer beyond 64 bits: 1,024 bits and its sign, as capture keeps them."""
+"""The bytes of an integer beyond 64 bits: 1,024 bits and its sign, as capture keeps them."""
 MAX_FOREIGN_CHARACTERS: Final = 1_000
 """Characters of the text that stands for an object of the application's own class."""
 

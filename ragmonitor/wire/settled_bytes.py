@@ -1,4 +1,4 @@
-"""What a fleet's workers leave for its estimator, as bytes: reports of one answer, decisions."""
+"""Encodes what a fleet's workers leave for its estimator: reports of one answer, decisions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SettledAnswer:
     """At most one of each role but `fallback`. Of the answer to a golden question those that
     `GoldenAnswer` has; none, if it is what the application captured."""
     prediction: Prediction = field(default_factory=Prediction)
-    """As it stood before the draw."""
+    """The prediction as it stood before the draw."""
     decision: SamplingDecision | None = None
     """None: no judge but the built-in one is configured."""
     epoch: int = 0
@@ -40,7 +40,7 @@ class SettledAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """What was decided of an answer before it is judged; the first decision stands."""
+    """The decision on an answer before it is judged; the first one stands."""
 
     decision: SamplingDecision
     prediction: Prediction
@@ -111,8 +111,8 @@ def encode_decided(decided: Decided) -> bytes:
 
 def decode_decided(data: bytes) -> Decided:
     """Return the decision of these bytes. Raises as `decode`."""
-    found: Decided = decoded(b"d", data, Decided)
-    return found
+    decided: Decided = decoded(b"d", data, Decided)
+    return decided
 
 
 def encode_alarms(events: Sequence[AlarmEvent]) -> bytes:
@@ -123,8 +123,8 @@ def encode_alarms(events: Sequence[AlarmEvent]) -> bytes:
 
 def decode_alarms(data: bytes) -> list[AlarmEvent]:
     """Return the alarms of these bytes. Raises as `decode`."""
-    found: list[AlarmEvent] = decoded(b"a", data, list[AlarmEvent])
-    return found
+    events: list[AlarmEvent] = decoded(b"a", data, list[AlarmEvent])
+    return events
 
 
 @cache

@@ -1,4 +1,4 @@
-"""From settings to stages: who judges, what is estimated, where it goes."""
+"""Makes stages of settings: who judges, what is estimated, where it goes."""
 
 from ragmonitor.wiring.wired_exports import (
     configure,

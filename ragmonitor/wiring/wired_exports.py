@@ -1,4 +1,4 @@
-"""From settings to exports: what leaves the process, what is replaced in it, and who serves it."""
+"""Makes exports of settings: what leaves the process, what is replaced in it, who serves it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From settings to judges: who scores every answer, who scores a share, and what it may cost."""
+"""Makes judges of settings: who scores every answer, who scores a share, what it may cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From settings to statistics: what is estimated of the answers, and the alarms that rest on it."""
+"""Makes statistics of settings: what is estimated of answers, and the alarms that rest on it."""
 
 from __future__ import annotations
 
@@ -204,15 +204,15 @@ def _slices(
 def _slice_limit(text: str) -> tuple[str, float]:
     name, _, limit = text.rpartition(":")
     try:
-        found = float(limit)
+        rate = float(limit)
     except ValueError:
-        found = math.nan
-    if "=" not in name or not 0 < found < 1:
+        rate = math.nan
+    if "=" not in name or not 0 < rate < 1:
         raise SettingsError(
             f"alarms.slice_limits: {text!r} is no limit; write attribute=value:rate, such as "
             "route=billing:0.12"
         )
-    return name, found
+    return name, rate
 
 
 def _documents(settings: Settings, judge: JudgeIdentity | None) -> Documents:
@@ -231,9 +231,9 @@ def _documents(settings: Settings, judge: JudgeIdentity | None) -> Documents:
     )
 
 
-def _kept(settings: Settings, what: str, version: int) -> State | None:
+def _kept(settings: Settings, name: str, version: int) -> State | None:
     """Return where one thing of a service is kept; None: nothing outlives the process."""
-    return state_of_service(settings.state, what, settings.service, version=version)
+    return state_of_service(settings.state, name, settings.service, version=version)
 
 
 def _versions(settings: Settings, reader: str, judge: str | None) -> Versions:

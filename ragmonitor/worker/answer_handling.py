@@ -85,13 +85,13 @@ class AnswerHandler:
         self._checks: set[asyncio.Task[None]] = set()
         """Readings outside the sample, of answers that were judged before."""
         self.readings: set[asyncio.Task[None]] = set()
-        """Of answers to golden questions."""
+        """The readings of answers to golden questions."""
         self._keeping: asyncio.TimerHandle | None = None
         self._kept_s = -math.inf
 
     @property
     def begun(self) -> tuple[asyncio.Task[None], ...]:
-        """What is under way."""
+        """The tasks that are under way."""
         return (*self.judgements, *self._checks, *self.readings)
 
     async def handle_batch(
@@ -116,7 +116,7 @@ class AnswerHandler:
         readable = [each for _, each in begun if unscorable(each) is None]
         began = time.perf_counter()
         try:
-            found = await reader.read(readable, hurry=hurry) if readable else []
+            outcomes = await reader.read(readable, hurry=hurry) if readable else []
         except GeneratorExit:  # as in `_judge`
             raise
         except BaseException:  # the task's cancellation too: what was begun is counted
@@ -126,21 +126,21 @@ class AnswerHandler:
         for _ in readable:
             with contained("count"):
                 self._exports.meters.worked("read", (time.perf_counter() - began) / len(readable))
-        by_answer = dict(zip(map(id, readable), found, strict=True))
+        by_answer = dict(zip(map(id, readable), outcomes, strict=True))
         for account, interaction in begun:
             with contained("worker"), self._step():
                 self._go_on(account, interaction, by_answer.get(id(interaction)))
             await asyncio.sleep(0)
 
     def _go_on(
-        self, account: Account, interaction: Interaction, found: Assessment | JudgeError | None
+        self, account: Account, interaction: Interaction, outcome: Assessment | JudgeError | None
     ) -> None:
         """Take one answer on, once the reader of every answer has come back with it."""
 
         def report() -> Report:
-            if isinstance(found, Assessment):
-                return self._engine.found(interaction, found)
-            return self._read(interaction, missed=None if found is None else found.cause)
+            if isinstance(outcome, Assessment):
+                return self._engine.found(interaction, outcome)
+            return self._read(interaction, missed=None if outcome is None else outcome.cause)
 
         self._draw_reported(account, report)
 
@@ -237,14 +237,14 @@ class AnswerHandler:
             return asyncio.get_running_loop().create_task(
                 self._judge(runner, account, builtin, prediction, decision)
             )
-        found = runner.unread(interaction, decision, cause)
-        target = self._exports.deliver(account, _with(prediction, builtin), found)
+        answer = runner.unread(interaction, decision, cause)
+        target = self._exports.deliver(account, _with(prediction, builtin), answer)
         self._settle(
             CompletedAnswer(
                 builtin=builtin,
                 prediction=prediction,
                 decision=decision,
-                judged=found.sampled if decision.drawn else None,
+                judged=answer.sampled if decision.drawn else None,
                 target=target,
             )
         )
@@ -332,7 +332,7 @@ class AnswerHandler:
                         True,
                         self._exports.deliver(account, _with(prediction, builtin)),
                     )
-            found = await asking
+            answer = await asking
         except GeneratorExit:  # a fork's child throws away what goes on in its parent
             raise
         except BaseException as error:  # noqa: BLE001 - its report is owed all the same
@@ -342,35 +342,35 @@ class AnswerHandler:
             if not (is_asked_to_end(error) and self._is_closed()):
                 record_error("judge", error)
                 cause = Cause.INTERNAL_ERROR
-            found = runner.unread(interaction, decision, cause)
+            answer = runner.unread(interaction, decision, cause)
         with self._step():
             if delivered:
-                for report in found.reports:
+                for report in answer.reports:
                     self._exports.export(account, replace(report, target=target, late=True))
             else:
-                target = self._exports.deliver(account, _with(prediction, builtin), found)
+                target = self._exports.deliver(account, _with(prediction, builtin), answer)
             self._settle(
                 CompletedAnswer(
                     builtin=builtin,
                     prediction=prediction,
                     decision=decision,
-                    judged=found.sampled,
-                    stand_in=found.fallback,
+                    judged=answer.sampled,
+                    stand_in=answer.fallback,
                     target=target,
                 )
             )
-            self._compare(found)
+            self._compare(answer)
 
-    def _compare(self, found: JudgedAnswer) -> None:
+    def _compare(self, answer: JudgedAnswer) -> None:
         """Take note of what two readings of one answer have in common."""
-        if found.compared is not None:
+        if answer.compared is not None:
             with contained("export"):
-                self._exports.meters.compared(*found.compared)
-        if found.repeat is not None:
+                self._exports.meters.compared(*answer.compared)
+        if answer.repeat is not None:
             with contained("export"):
-                self._exports.meters.charged(found.repeat)
+                self._exports.meters.charged(answer.repeat)
             with contained("estimate"):
-                self._estimates.repeated(found.sampled, found.repeat)
+                self._estimates.repeated(answer.sampled, answer.repeat)
 
     def check_anchors(self, runner: JudgeRunner) -> None:
         """Have answers that were judged before read again: one batch at a time."""

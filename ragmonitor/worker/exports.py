@@ -62,10 +62,10 @@ class Exports:
             give_back()
 
     def deliver(
-        self, account: Account, builtin: Report, found: JudgedAnswer | None = None
+        self, account: Account, builtin: Report, judged: JudgedAnswer | None = None
     ) -> SpanReference | None:
         """Emit the trace of an answer and export its reports; return the reference of its root."""
-        others = () if found is None else found.reports
+        others = () if judged is None else judged.reports
         target: SpanReference | None = None
         with self.timed("export"):
             with contained("export"):

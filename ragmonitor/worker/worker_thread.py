@@ -50,7 +50,8 @@ TICK_S = 2.0
 CANCEL_S = 1.0
 """A cancelled reading, or the closing of a judge's connections, may take this long."""
 HURRY_SHARE = 0.4
-"""Of the time for closing; after it the built-in rules read what an encoder has not read."""
+"""A share of the time for closing; after it the built-in rules read what an encoder has not
+read."""
 STOP_SHARE = 0.25
 MAX_STOP_S = 1.5
 """Flushing leaves this share of the time for closing, `MAX_STOP_S` at most, to the rest of it."""
@@ -139,7 +140,7 @@ class Worker(WorksInSteps):
         self.has_closed = threading.Event()
         """Set once every stage is closed, which may be later than `close` could wait."""
         self._submitted: set[Coroutine[Any, Any, bool]] = set()
-        """What others than the thread have put on its loop."""
+        """The work that others than the thread have put on its loop."""
         self._prepare_loop()
 
     def _prepare_loop(self) -> None:
@@ -333,7 +334,7 @@ class Worker(WorksInSteps):
 
     @property
     def _waiting(self) -> int:
-        """How many wait for this thread; at the end none does: who closes counts them."""
+        """The number that wait for this thread; at the end none does: who closes counts them."""
         return 0 if self._closed else len(self._queue)
 
     def _take(self, max_items: int) -> Sequence[tuple[Finished, Account]]:

@@ -507,7 +507,7 @@ def unobserved(windows: int) -> None:
     """Print how often intervals hold the truth of windows that are observed in part."""
     print(f"\n{windows:,} windows a row of 2,000 answers, one in ten drawn, AUROC .8.\n")
     head(
-        ["not observed", "rate", "share observed", "interval holds the truth", "width pp", "like n"]
+        ["not observed", "rate", "share observed", "interval holds the truth", "width pp", "eff. n"]
     )
     shift = 1.19
     for case in (

@@ -46,7 +46,8 @@ _DEFERRED = {"input": ""}
 
 _lock = threading.Lock()
 _handlers: WeakValueDictionary[int, RagMonitorHandler] = WeakValueDictionary()
-"""By the monitor's id. A handler holds its monitor, so no id here can have been used again."""
+"""The handlers by the monitor's id. A handler holds its monitor, so no id here can have been used
+again."""
 
 
 class RagMonitorHandler(BaseCallbackHandler):

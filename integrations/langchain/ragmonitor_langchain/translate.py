@@ -1,4 +1,4 @@
-"""From LangChain's objects to our records.
+"""Translates LangChain's objects into our records.
 
 `keep` and `keep_documents` run in the application's request and only copy references; everything
 else runs behind it.

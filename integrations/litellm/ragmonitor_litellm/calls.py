@@ -23,7 +23,7 @@ REDACTED = "redacted-by-litellm"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a model replied, read off litellm's object at once: the application may change it."""
+    """The reply of a model, read off litellm's object at once: the application may change it."""
 
     text: str
     is_answer: bool
@@ -34,7 +34,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extraction:
-    """What one call is about; without `content`, it answers no question over retrieved text."""
+    """The content of one call; without `content`, it answers no question over retrieved text."""
 
     content: Extracted | None
     is_incomplete: bool = False
@@ -43,13 +43,13 @@ class Extraction:
 
 @dataclass(slots=True, kw_only=True, eq=False, weakref_slot=True)
 class Call:
-    """What is noted of one call while it goes on. Texts are kept by reference and not read yet."""
+    """The notes on one call while it goes on. Texts are kept by reference and not read yet."""
 
     run_id: str
     """The recorder's run of the interaction; a router's next call goes on with the same one."""
     messages: tuple[Any, ...]
     info: Mapping[str, Any]
-    """What litellm tells its callbacks of the call, for extractors; see `KEPT_INFO`."""
+    """The facts that litellm tells its callbacks of the call, for extractors; see `KEPT_INFO`."""
     extract: Extractor | None
     trace_id: str
     model: str
@@ -65,11 +65,11 @@ class Call:
     error: str = ""
     """The error of the last request, if it failed."""
     ended_ns: int = 0
-    """When the last request failed."""
+    """The time when the last request failed."""
     earlier_error: str = ""
     """The error of the request before the last one."""
     first_token_ns: int = 0
-    """When the first piece of a stream came."""
+    """The time when the first piece of a stream came."""
     was_seen: bool = False
     """A request failed after the user had seen a part of its answer."""
     is_cached: bool = False
@@ -220,7 +220,7 @@ def _extract(call: Call, *, is_redacted: bool) -> Extraction:
 
 
 def _messages(call: Call) -> list[Mapping[str, Any]]:
-    return [found for m in call.messages if (found := _mapping(m)) is not None]
+    return [message for m in call.messages if (message := _mapping(m)) is not None]
 
 
 def metadata_of(params: Mapping[str, Any]) -> list[Any]:

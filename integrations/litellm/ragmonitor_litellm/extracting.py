@@ -1,4 +1,4 @@
-"""What was retrieved, read out of a call.
+"""Reads what was retrieved out of a call.
 
 litellm sees a prompt, and only the application knows which part of it is context. An extractor
 gets the messages of one call and what litellm tells its callbacks about it, and returns an
@@ -19,7 +19,7 @@ from typing import Any
 from ragmonitor import Chunk
 
 Messages = Sequence[Mapping[str, Any]]
-"""As litellm was given them, in order: `role`, `content`, ..."""
+"""The messages as litellm was given them, in order: `role`, `content`, ..."""
 
 METADATA_KEY = "ragmonitor"
 """Under which an application says in `metadata` what it retrieved."""
@@ -29,7 +29,7 @@ _LABEL = re.compile(r"\A\s*(?:user )?(?:question|query|问题|提问)\s*[:：]\s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extracted:
-    """What one call is about."""
+    """The question and the chunks of one call."""
 
     query: str
     """The question, as the user asked it."""
@@ -198,11 +198,11 @@ def first_of(*extractors: Extractor) -> Extractor:
     return extract
 
 
-def from_metadata(said: Any, messages: Messages) -> Extracted:
+def from_metadata(metadata: Any, messages: Messages) -> Extracted:
     """Return what an application said under `metadata["ragmonitor"]`.
 
     Args:
-        said: `{"query": text, "chunks": [text or {"text", "id", "score", "metadata"}]}`, or the
+        metadata: `{"query": text, "chunks": [text or {"text", "id", "score", "metadata"}]}`, or the
             same as JSON: clients of OpenAI's API send texts only. Without a query, it is the last
             message of the user.
         messages: Of the call.
@@ -211,43 +211,49 @@ def from_metadata(said: Any, messages: Messages) -> Extracted:
         TypeError: It has another shape.
         ValueError: It is no JSON.
     """
-    if isinstance(said, str):
-        said = json.loads(said)
-    if not isinstance(said, Mapping) or not isinstance(said.get("chunks"), list | tuple):
+    if isinstance(metadata, str):
+        metadata = json.loads(metadata)
+    if not isinstance(metadata, Mapping) or not isinstance(metadata.get("chunks"), list | tuple):
         raise TypeError(
             f"metadata[{METADATA_KEY!r}] has to be a mapping with 'query' and 'chunks' (a list)"
         )
-    query = said.get("query")
+    query = metadata.get("query")
     return Extracted(
         query=query if isinstance(query, str) else last_question(messages),
-        chunks=[chunk_of(each) for each in said["chunks"]],
+        chunks=[chunk_of(each) for each in metadata["chunks"]],
     )
 
 
-def chunk_of(said: Any) -> Chunk:
+def chunk_of(document: Any) -> Chunk:
     """Return a chunk from a chunk, a text, or a mapping with `text`, `content` or `page_content`.
 
     Raises:
         TypeError: It is none of these.
     """
-    if isinstance(said, Chunk):
-        return said
-    if isinstance(said, str):
-        return Chunk(text=said)
-    if isinstance(said, Mapping):
+    if isinstance(document, Chunk):
+        return document
+    if isinstance(document, str):
+        return Chunk(text=document)
+    if isinstance(document, Mapping):
         text = next(
-            (t for k in ("text", "content", "page_content") if isinstance(t := said.get(k), str)),
+            (
+                t
+                for k in ("text", "content", "page_content")
+                if isinstance(t := document.get(k), str)
+            ),
             None,
         )
         if text is not None:
-            score, metadata = said.get("score"), said.get("metadata")
+            score, metadata = document.get("score"), document.get("metadata")
             return Chunk(
                 text=text,
-                id=str(said.get("id") or ""),
+                id=str(document.get("id") or ""),
                 score=float(score) if isinstance(score, int | float) else None,
                 metadata=metadata if isinstance(metadata, Mapping) else {},
             )
-    raise TypeError(f"a chunk has to be a text or a mapping with 'text', not {type(said).__name__}")
+    raise TypeError(
+        f"a chunk has to be a text or a mapping with 'text', not {type(document).__name__}"
+    )
 
 
 class _Template:
@@ -277,7 +283,7 @@ class _Template:
         start, end = len(first), len(text) - len(last)
         if not self.fields or start > end or not (text.startswith(first) and text.endswith(last)):
             return None
-        found: dict[str, str] = {}
+        values: dict[str, str] = {}
         # Towards the context from both sides, so that it gets what can be read in two ways.
         for position, field in enumerate(self.fields[: self._middle]):
             if position + 1 == len(self.fields):
@@ -285,16 +291,16 @@ class _Template:
             place = text.find(self._literals[position + 1], start, end)
             if place < 0:
                 return None
-            found[field] = text[start:place]
+            values[field] = text[start:place]
             start = place + len(self._literals[position + 1])
         for position in range(len(self.fields) - 1, self._middle, -1):
             place = text.rfind(self._literals[position], start, end)
             if place < 0:
                 return None
-            found[self.fields[position]] = text[place + len(self._literals[position]) : end]
+            values[self.fields[position]] = text[place + len(self._literals[position]) : end]
             end = place
-        found[self.fields[min(self._middle, len(self.fields) - 1)]] = text[start:end]
-        return found
+        values[self.fields[min(self._middle, len(self.fields) - 1)]] = text[start:end]
+        return values
 
 
 def _between(open: str, close: str) -> re.Pattern[str]:  # noqa: A002 - as in `tagged`

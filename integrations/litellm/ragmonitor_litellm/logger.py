@@ -58,8 +58,8 @@ KEPT_INFO: Final[tuple[str, ...]] = (
     "stream",
     "user",
 )
-"""What of litellm's dict is kept for extractors, beside `metadata`. The whole of it also holds the
-request as it was sent and the reply as it came."""
+"""The keys of litellm's dict that are kept for extractors, beside `metadata`. The whole of it also
+holds the request as it was sent and the reply as it came."""
 
 _CHATS = frozenset({"completion", "acompletion"})
 _RETRIES = ("attempted_retries", "attempted_fallbacks", "previous_models")
@@ -113,9 +113,9 @@ class RagMonitorLogger(CustomLogger):
         self._recorder: Recorder | None = None
         self._building = threading.Lock()
         self._calls: WeakValueDictionary[Hashable, Call] = WeakValueDictionary()
-        """By litellm's call id: for the proxy, which names a request by it."""
+        """Calls by litellm's call id: for the proxy, which names a request by it."""
         self._failed: dict[str, list[Call]] = {}
-        """By litellm's trace id: failed calls that a router may go on with."""
+        """Failed calls that a router may go on with, by litellm's trace id."""
         if monitor is not None:
             self._report_to(monitor)
 
@@ -435,7 +435,8 @@ def _remove(logger: RagMonitorLogger) -> None:
 
 _lock = threading.Lock()
 _loggers: WeakValueDictionary[int, RagMonitorLogger] = WeakValueDictionary()
-"""By the monitor's id. A logger holds its monitor, so no id here can have been used again."""
+"""The loggers by the monitor's id. A logger holds its monitor, so no id here can have been used
+again."""
 
 
 def _nanoseconds(moment: Any) -> int:

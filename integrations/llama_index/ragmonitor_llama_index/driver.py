@@ -153,7 +153,7 @@ class LlamaIndexApplication:
 
 
 class LlamaIndexDriver:
-    """What `ragmonitor demo` and `ragmonitor replay` drive LlamaIndex with."""
+    """Drives LlamaIndex for `ragmonitor demo` and `ragmonitor replay`."""
 
     framework = "llama_index"
 

@@ -68,14 +68,14 @@ _capture = shielded("capture")
 _MAX_PLACES = 200_000
 _FORGOTTEN_AT_ONCE = 200
 _places: dict[str, _Place] = {}
-"""By span id, for every open span below a root, and the root itself.
+"""The places by span id, for every open span below a root, and the root itself.
 
 Of this module and not of a handler: handlers are pydantic models, whose attributes are slow.
 """
 
 _MAX_LONE = 1_000
 _lone: dict[str, _Root] = {}
-"""By span id, streams of models that the application called by itself, within a block."""
+"""Streams of models that the application called by itself, within a block, by span id."""
 
 # Names of this module: an enumeration's own are looked up at twice the price, 50 times per query.
 _OTHER, _ENGINE, _WORKFLOW, _RETRIEVER, _MODEL, _TOOL, _SYNTHESIS, _WRITER, _RERANKER, _ASKING = (
@@ -104,9 +104,10 @@ class _Place:
         # None instead of itself: a cycle would wait for the garbage collector, with its texts.
         self._root = root
         self.instance = instance
-        """Of a model: to tell a stream from its own inner calls."""
+        """The model, by which a stream is told from its own inner calls."""
         self.answered = False
-        """Of a tool: an engine in it is an interaction of its own; its answer is no retrieval."""
+        """Whether an engine in this tool is an interaction of its own, whose answer is no
+        retrieval."""
 
     @property
     def root(self) -> _Root:
@@ -139,10 +140,10 @@ class _Root(_Place):
         """Calls below it that returned a generator."""
         self.returned = False
         self.written = False
-        """Of a streaming chat: the writer has drained the model."""
+        """Whether the writer of this streaming chat has drained the model."""
         self.failure: BaseException | None = None
         self.block: Any = None
-        """Of a part: the interaction of plain code that it belongs to."""
+        """The interaction of plain code that this part belongs to."""
         self._finished = False
 
     def take_reply(self, item: Any) -> None:

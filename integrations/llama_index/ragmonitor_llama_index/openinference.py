@@ -28,7 +28,7 @@ def span_of(span_id: Hashable) -> SpanContext | None:
     # Private, both: its public `get_current_span` knows the innermost span only. A version without
     # them costs the link, and our own trace is emitted as if the setting were off.
     handler = getattr(instrumentor, "_span_handler", None)
-    found = None if handler is None else handler.open_spans.get(span_id)
-    span = getattr(found, "_otel_span", None)
+    open_span = None if handler is None else handler.open_spans.get(span_id)
+    span = getattr(open_span, "_otel_span", None)
     context: SpanContext | None = None if span is None else span.get_span_context()
     return context if context is not None and context.is_valid else None

@@ -1,4 +1,4 @@
-"""Which of LlamaIndex's spans matter: ten to twelve are opened per query, three or four do."""
+"""Tells which of LlamaIndex's spans matter: of ten to twelve per query, three or four do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workflows import Workflow
 
 
 class Role(IntEnum):
-    """What a span is to an interaction."""
+    """The role of a span in an interaction."""
 
     OTHER = 0
     """Needed for its children's parent only."""
@@ -33,7 +33,7 @@ class Role(IntEnum):
     SYNTHESIS = 6
     """A synthesizer's public call: it knows the nodes after postprocessing."""
     WRITER = 7
-    """What drains a streaming chat's model into the chat history."""
+    """The function that drains a streaming chat's model into the chat history."""
     RERANKER = 8
     """A postprocessor: the models in it see nodes that the one that answers may not see."""
     ASKING = 9
@@ -67,7 +67,7 @@ _MAX_KNOWN = 4096
 _known: dict[tuple[type, str], Role] = {}
 
 UUID_LENGTH = 37
-"""Of the end of a span id: a dash and a UUID; before it stands `Class.method`."""
+"""The length of the end of a span id: a dash and a UUID; before it stands `Class.method`."""
 
 
 def role_of(id_: str, instance: Any) -> Role:

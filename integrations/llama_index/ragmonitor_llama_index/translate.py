@@ -61,7 +61,7 @@ class Note:
     def __init__(self, tags: Mapping[str, Any] | None, model: Any = None) -> None:
         self.tags = dict(tags) if tags else None
         self.model = model
-        """Of a model that runs by itself."""
+        """The model that runs by itself."""
         self.incomplete = False
         """A part of the interaction was lost by a fault of ours."""
         self.shown: NotedNodes | None = None
@@ -112,14 +112,14 @@ def _note_node(node: Any, score: Any) -> NotedNode:
     return node.id_, text, score, dict(node.metadata)
 
 
-def note_query(given: Any) -> str:
+def note_query(query: Any) -> str:
     """Return the question in what an engine, a retriever or an agent was asked."""
-    if isinstance(given, str):
-        return given
-    if isinstance(given, QueryBundle):
-        return given.query_str
-    if isinstance(given, ChatMessage):
-        return given.content or ""
+    if isinstance(query, str):
+        return query
+    if isinstance(query, QueryBundle):
+        return query.query_str
+    if isinstance(query, ChatMessage):
+        return query.content or ""
     return ""
 
 
@@ -129,14 +129,14 @@ def note_prompt(arguments: Mapping[str, Any]) -> Any:
         if isinstance(asked, str):
             return asked
         # LlamaIndex's decorators hide a completion model's own parameters behind these two.
-        given = asked
+        prompt = asked
         if name == "args":
-            given = asked[0] if asked else None
+            prompt = asked[0] if asked else None
         elif name == "kwargs":
-            given = asked.get("messages", asked.get("prompt"))
-        if isinstance(given, str):
-            return given
-        return (*given,) if isinstance(given, (list, tuple)) else None
+            prompt = asked.get("messages", asked.get("prompt"))
+        if isinstance(prompt, str):
+            return prompt
+        return (*prompt,) if isinstance(prompt, (list, tuple)) else None
     return None
 
 

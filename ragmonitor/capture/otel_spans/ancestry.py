@@ -1,4 +1,4 @@
-"""Which spans of one trace enclose which."""
+"""Says which spans of one trace enclose which."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Ancestry:
     def below(self, others: Collection[str]) -> set[str]:
         """Return the ids of all that any of these encloses."""
         known: dict[str, bool] = {"": False}
-        """Of a span and all that encloses it: whether one of them is among the others."""
+        """Whether a span, or one that encloses it, is among the others."""
         for span_id in self._parents:
             path: list[str] = []
             at = span_id

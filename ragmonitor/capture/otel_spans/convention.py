@@ -15,7 +15,7 @@ Role = Literal["chain", "retriever", "reranker", "model", "tool", "other"]
 
 
 class Convention:
-    """How one family of instrumentations writes spans. Its methods are pure functions of a span."""
+    """Reads the spans of one family of instrumentations, by pure functions of a span."""
 
     framework: str
     """The label's value: `openinference`."""
@@ -24,7 +24,7 @@ class Convention:
     SCOPES: frozenset[str] = frozenset()
     """Scopes all of whose spans follow this convention, with a mark or without."""
     ROLES: Mapping[str, Role]
-    """By operation; every other one is `other`."""
+    """The roles by operation; every other one is `other`."""
     PROVIDER: tuple[str, ...]
     MODEL: tuple[str, ...]
     """Attributes that name a model's provider, and the model; the first that is set counts."""

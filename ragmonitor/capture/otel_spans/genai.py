@@ -19,7 +19,7 @@ from ragmonitor.capture.otel_spans.texts import UNKNOWN_DOCUMENTS, Documents
 from ragmonitor.records import Chunk, Message
 
 _VARIABLE = "gen_ai.prompt.variable."
-"""Of `opentelemetry-instrumentation-genai-langchain`; not in the conventions."""
+"""The attribute of `opentelemetry-instrumentation-genai-langchain`; not in the conventions."""
 _CONTEXT = ("context", "context_str", "documents", "docs", "chunks", "passages", "sources")
 _QUESTION = ("question", "query", "input", "query_str", "user_input")
 

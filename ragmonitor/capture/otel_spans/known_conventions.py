@@ -38,7 +38,7 @@ FRAMEWORKS = {
     "opentelemetry.instrumentation.llamaindex": "llama_index",
     "opentelemetry.instrumentation.genai.langchain": "langchain",
 }
-"""By scope: the frameworks that have an integration of ours as well."""
+"""The frameworks that have an integration of ours as well, by scope."""
 
 SCOPES = (
     "openinference.",

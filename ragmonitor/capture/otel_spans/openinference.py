@@ -19,7 +19,7 @@ from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Chunk, Message
 
 REDACTED = "__REDACTED__"
-"""What stands where OPENINFERENCE_HIDE_* hides a text."""
+"""The mark that stands where OPENINFERENCE_HIDE_* hides a text."""
 
 _LLAMA_INDEX = ".llama_index"
 _ENGINE = lazy_pattern(r"\.(a?query|a?chat|a?stream_chat)$")

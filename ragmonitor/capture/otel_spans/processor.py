@@ -47,13 +47,14 @@ class _Trace:
 
     def __init__(self) -> None:
         self.open: dict[int, tuple[Span, float]] = {}
-        """By id, with the time at which it began."""
+        """Open spans by id, each with the time at which it began."""
         self.ended: dict[int, tuple[ReadableSpan, float]] = {}
-        """By id, with the time at which it ended: spans of conventions, and what encloses them."""
+        """Spans of conventions and what encloses them, by id, each with the time at which it
+        ended."""
         self.above: set[int] = set()
         """Ids of the spans that enclose a span of a convention."""
         self.read: dict[int, SpanRecord] = {}
-        """By id: the records of `ended` so far; a sweep reads only what is new."""
+        """The records of `ended` so far, by id; a sweep reads only what is new."""
         self.changed = False
         """A span has ended since the last sweep."""
         self.due = 0.0
@@ -118,7 +119,7 @@ class InteractionSpanProcessor(SpanProcessor):
         self._on_forgotten = on_forgotten
         self._traces: dict[int, _Trace] = {}
         self._scopes: dict[str, bool] = {}
-        """By scope: whether its spans follow a convention; learnt from them if need be."""
+        """Whether the spans of a scope follow a convention; learnt from them if need be."""
         self._held = 0
         """About how many spans are held: threads may miscount, and every sweep counts anew."""
         self._awake = False

@@ -35,7 +35,7 @@ _REPR_OF_ERROR = lazy_pattern(r"(\w+)\(")
 _JAVASCRIPT = "@"
 """Beginning of a scope that is a package of npm."""
 _JAVASCRIPT_NS = 2_000_000
-"""How far its times may be off: they begin with whole milliseconds, each span's by itself."""
+"""The error of its times: they begin with whole milliseconds, each span's by itself."""
 _ABANDONED = "abandoned stream"
 """OpenTelemetry's description of a stream that was closed early."""
 
@@ -47,11 +47,12 @@ class Tree:
     root: SpanRecord
     """Among `spans`, unless it is a span of no convention that holds them together."""
     spans: tuple[SpanRecord, ...]
-    """By the time of their start."""
+    """The spans in the order of their start."""
     parents: Mapping[str, str]
-    """By id: the span of a convention, or the root, that encloses it most closely; empty: none."""
+    """The span of a convention, or the root, that encloses each most closely, by id; empty:
+    none."""
     conventions: Mapping[str, Convention]
-    """By id."""
+    """The convention of each span, by id."""
 
     @cached_property
     def convention(self) -> Convention:
@@ -64,7 +65,7 @@ class Tree:
 
     @cached_property
     def roles(self) -> dict[str, str]:
-        """By id: what the span is to the interaction."""
+        """The role of each span in the interaction, by its id."""
         return {s.span_id: self.convention_at(s).role(s) for s in self.spans}
 
     @property
@@ -128,7 +129,7 @@ class FinishedTree:
 
     @property
     def status(self) -> Status:
-        """How the root ended."""
+        """The way in which the root ended."""
         return _ending(self.tree.root)[0]
 
     def is_interaction(self, *, in_turn: bool = False) -> bool:
@@ -487,7 +488,7 @@ class _Reader:
 
     @cached_property
     def _models_in(self) -> Counter[str]:
-        """How many models each span encloses, by its id."""
+        """The number of models that each span encloses, by its id."""
         return Counter(above for run in self._models for above in self._tree.above(run.inputs))
 
 

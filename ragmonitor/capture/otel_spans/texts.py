@@ -21,7 +21,8 @@ _REPR = lazy_pattern(
     r"|[A-Z]\w*\((\)$|\w+=.*(\)|\.\.\.)$)",
     re.DOTALL,
 )
-"""What an instrumentation writes of a stream, and of an event or a message it cannot dump."""
+"""The text that an instrumentation writes of a stream, and of an event or a message it cannot
+dump."""
 
 _QUESTION_KEYS = (
     "question",
@@ -70,7 +71,7 @@ _DEEPEST = 12
 
 
 class Documents(NamedTuple):
-    """What a span says of the documents that were found."""
+    """The documents that a span says were found."""
 
     chunks: tuple[Chunk, ...]
     complete: bool

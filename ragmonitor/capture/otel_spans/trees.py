@@ -1,4 +1,4 @@
-"""Which spans of a trace belong to one interaction."""
+"""Says which spans of a trace belong to one interaction."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragmonitor.capture.otel_spans.spans import SpanRecord
 
 
 class OpenSpan(NamedTuple):
-    """What is known of a span that has not ended."""
+    """A span that has not ended."""
 
     parent_id: str
     """Empty: it has none in this process."""
@@ -24,7 +24,7 @@ class OpenSpan(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Which of nested trees is the interaction; the settings of the same names."""
+    """Chooses the interaction among nested trees, as the settings of the same names say."""
 
     innermost: bool = False
     root_names: Collection[str] = ()

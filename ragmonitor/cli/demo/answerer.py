@@ -25,7 +25,7 @@ MAX_SENTENCES = 3
 MIN_MATCH = 0.4
 """Share of the question's weight that the best sentence must hold."""
 NEXT_BEST = 0.8
-"""Of the best sentence's match, for further ones."""
+"""The share of the best sentence's match that further ones need."""
 UNFINISHED = 0.7
 """Weight of what may have been cut by the chunker."""
 

@@ -1,4 +1,4 @@
-"""What makes the demo's spike: a document, a prompt's version, a route, the mix, or the judge."""
+"""Makes the demo's spike: by a document, a prompt's version, a route, the mix, or the judge."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ SPOILED_ROUTE: Final = "billing"
 HARD_ROUTE: Final = "legal"
 """With the cause `mix` there is this route beside the others."""
 HARD_SPOILED: Final = 0.8
-"""Of its answers, in every phase."""
+"""The share of its answers that is spoiled, in every phase."""
 HARD_SHARE: Final = 0.25
 HARD_SHARE_IN_SPIKE: Final = 0.95
-"""Of the questions, that the hard route has before and after the spike, and during it."""
+"""The share of the questions that the hard route has before and after the spike, and during it."""
 VERSIONS: Final = ("1.0", "1.1")
 PLANTED: Final[Mapping[SpikeCause, str]] = {
     "document": REPLACED,
@@ -31,7 +31,7 @@ PLANTED: Final[Mapping[SpikeCause, str]] = {
     "mix": f"route={HARD_ROUTE}",
     "judge": "judge",
 }
-"""What an incident should name."""
+"""The cause that an incident should name."""
 
 
 class WrongEdition:

@@ -89,7 +89,7 @@ class ReceivedAlarm:
 
     event: AlarmEvent
     at_s: float
-    """By `time.monotonic`."""
+    """The time by `time.monotonic`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ class TimeBin:
     total: float = 0.0
     scored: int = 0
     during: int = 0
-    """How many of them were asked in a spike."""
+    """The number of them that were asked in a spike."""
 
 
 class Collector:
@@ -109,9 +109,9 @@ class Collector:
         self.bin_s = bin_s
         self.began_ns = time.time_ns()
         self.asked: Counter[str] = Counter()
-        """By framework."""
+        """The numbers by framework."""
         self.failures: Counter[str] = Counter()
-        """By framework."""
+        """The numbers by framework."""
         self.last_failure = ""
         self.phases: dict[Phase, PhaseSums] = {phase: PhaseSums() for phase in PHASES}
         self.latest: deque[UnsupportedAnswer] = deque(maxlen=MAX_LATEST)

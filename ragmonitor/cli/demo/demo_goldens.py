@@ -80,11 +80,11 @@ class GoldenDesk:
 
 
 class GoldenFigures:
-    """What the golden questions showed in each phase of the demo."""
+    """The results of the golden questions in each phase of the demo."""
 
     def __init__(self) -> None:
         self.correctness: dict[Phase, float] = {}
-        """As of the end of a phase; of the spike the lowest."""
+        """The value as of the end of a phase; of the spike the lowest."""
         self.faults: dict[Phase, int] = {}
         """The most of a phase."""
         self.asked = 0

@@ -1,4 +1,4 @@
-"""What the demo's users ask: about this project, and now and then about something else."""
+"""Lists what the demo's users ask: about this project, now and then about something else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the demo's application knows: this project's README and docs, and its settings."""
+"""Reads what the demo's application knows: this project's README, docs and settings."""
 
 from __future__ import annotations
 

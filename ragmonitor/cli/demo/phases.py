@@ -1,4 +1,4 @@
-"""When the demo's answers are spoiled."""
+"""Times the spoiling of the demo's answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Schedule:
     before_s: float = 60.0
     spike_s: float = 45.0
     again_s: float | None = 180.0
-    """How long it stays well between two spikes; None: there is one spike only."""
+    """The time for which it stays well between two spikes; None: there is one spike only."""
 
     @classmethod
     def within(cls, seconds: float) -> Schedule:

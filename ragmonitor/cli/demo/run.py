@@ -59,13 +59,13 @@ if TYPE_CHECKING:
 
 SERVICE = "ragmonitor-demo"
 JUDGE_RATE = 0.5
-"""Of the answers; in a demo that lasts a minute an hour's verdicts must come quickly."""
+"""The share of the answers: in a demo that lasts a minute an hour's verdicts must come quickly."""
 BUDGET_USD_PER_DAY = 25.0
 OBJECTIVE = {"hallucination": 0.15, "refusal": 0.4}
 WITH_HARD_ROUTE = {"hallucination": 0.3}
-"""Of a service that accepts that the answers of one route often are bad."""
+"""The settings of a service that accepts that the answers of one route often are bad."""
 COLUMNS = 60
-"""Of a demo that ends, on the chart."""
+"""The columns of the chart of a demo that ends."""
 ENDLESS_BIN_S = 5.0
 REFRESH_S = 0.25
 STATUS_LINE_S = 10.0
@@ -91,7 +91,7 @@ class Demo:
 
     @property
     def elapsed_s(self) -> float:
-        """Since the first question."""
+        """The seconds since the first question."""
         return time.monotonic() - self.began_s
 
     def is_over(self) -> bool:

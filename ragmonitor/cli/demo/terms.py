@@ -64,7 +64,7 @@ def _stem(word: str) -> str:
 
 
 class Weights:
-    """How much a term tells: the rarer among the texts, the more."""
+    """The weights of terms: the rarer among the texts, the more a term tells."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._texts = 0

@@ -43,7 +43,7 @@ class SpoilableModel:
 
 
 class Notes(Protocol):
-    """Where an asker says what it does."""
+    """The place in which an asker says what it does."""
 
     def asking(self, framework: str, phase: Phase) -> None:
         """Note that a question is about to be asked."""

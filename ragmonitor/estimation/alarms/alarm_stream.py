@@ -18,10 +18,10 @@ class Stream:
     signal: str
     """Empty: a slot, for a slice that is chosen while the service runs."""
     judge: str
-    """Whose verdicts update it; `none` for what needs no judge."""
+    """The judge whose verdicts update it; `none` for what needs no judge."""
     kind: AlarmKind
     share: float
-    """Of all false alarms that are allowed; those of all streams together at most 1."""
+    """The share of all false alarms that are allowed; those of all streams together at most 1."""
     higher_is_better: bool = False
     """Better the higher it is: `objective` is the lowest mean accepted."""
     max_importance_weight: float = 1.0
@@ -32,9 +32,9 @@ class Stream:
     """The share of its threshold that may be put aside for when the built-in score is
     suspicious."""
     least_learned: float = 0.0
-    """What is learned is at least this, on the scale of badness."""
+    """The least objective that is learned, on the scale of badness."""
     definition: str = ""
-    """What the signal's value means, where a setting says it: another is another evidence."""
+    """The meaning of the signal's value, where a setting says it: another is another evidence."""
 
 
 def key_of(stream: Stream) -> str:

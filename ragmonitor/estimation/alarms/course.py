@@ -18,9 +18,9 @@ class Tally:
 
     scored: float = 0.0
     graded: float = 0.0
-    """Of them, those whose badness is neither 0 nor 1."""
+    """The number of them whose badness is neither 0 nor 1."""
     bad: float = 0.0
-    """Of them, those whose badness is 1."""
+    """The number of them whose badness is 1."""
     weight: float = 0.0
     weighted: float = 0.0
     """Weight times badness."""
@@ -63,7 +63,7 @@ class Course:
     before: Tally = field(default_factory=Tally)
     since: Tally = field(default_factory=Tally)
     since_s: float = 0.0
-    """When the second part began, in seconds since the epoch."""
+    """The time when the second part began, in seconds since the epoch."""
     level: float = 0.0
     """The sum since then of badness beyond the objective (during an alarm: below it); above 0."""
 

@@ -15,7 +15,8 @@ from typing import Final, Generic, TypeVar
 Item = TypeVar("Item")
 
 WAIT_S: Final = 600.0
-"""How long an answer is waited for; its verdict is missing then, as if the judge had failed."""
+"""The time for which an answer is waited for; its verdict is missing then, as if the judge had
+failed."""
 MAX_WAITING: Final = 2_000
 """Answers that are waited for, or wait; of more, the first is given up."""
 GIVEN_UP_KEPT: Final = 10_000
@@ -29,8 +30,8 @@ class DrawOrder(Generic[Item]):
     def __init__(self) -> None:
         """Wait for nothing."""
         self._drawn: OrderedDict[str, tuple[float, list[Item], list[bool], float]] = OrderedDict()
-        """By answer, in the order of their draws: when it was, updates, whether all are there, and
-        how suspicious the built-in judge's score of those before was."""
+        """The drawn answers in the order of their draws: when it was, updates, whether all are
+        there, and how suspicious the built-in judge's score of those before was."""
         self._given_up: OrderedDict[str, None] = OrderedDict()
         self.late = 0
         """Answers whose verdict came after they were given up, so far."""

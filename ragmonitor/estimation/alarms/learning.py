@@ -24,7 +24,7 @@ ARMED_AFTER_S: Final = 7_200.0
 ARMED_CONFIDENCE: Final = 0.99
 ARMED_HEADROOM: Final = 2.0
 COMMITTED_EACH_S: Final = 3_600.0
-"""What is learned is thrown away again if an alarm is raised within so long."""
+"""An objective that was learned is thrown away again if an alarm is raised within so long."""
 _RIDGE: Final = 0.01
 
 
@@ -35,7 +35,7 @@ def _sums_of_verdicts(sums: list[float]) -> list[float]:
 
 
 Sums = Annotated[list[FiniteFloat], AfterValidator(_sums_of_verdicts)]
-"""As `Learning.kept`, in a state on disk."""
+"""The sums of `Learning.kept`, in a state on disk."""
 
 _N, _W, _WW, _X, _C, _S, _CC, _CS, _XC, _XS = range(10)
 
@@ -52,12 +52,12 @@ class Learning:
     began_s: float | None = None
     committed_s: float | None = None
     until_s: float | None = None
-    """When as many whole days are over as the verdicts took; None: there are too few."""
+    """The time when as many whole days are over as the verdicts took; None: there are too few."""
     kept: list[float] = field(default_factory=lambda: [0.0] * 10)
     """Number; sums of weight, its square, and weight times value; of weight times cosine, sine,
     cosine squared, cosine times sine; of weight times value times cosine and sine."""
     fresh: list[float] = field(default_factory=lambda: [0.0] * 10)
-    """The same of the last hour, which an alarm would make worthless."""
+    """The sums of the last hour, which an alarm would make worthless."""
 
     def add(self, x: float, weight: float, before: float, at_s: float) -> None:
         """Take in one verdict.
@@ -103,12 +103,12 @@ class Learning:
 
     @property
     def verdicts(self) -> int:
-        """How many it has; those of one session within an hour count once."""
+        """The number of verdicts that it has; those of one session within an hour count once."""
         return int(self.kept[_N] + self.fresh[_N])
 
     @property
     def days(self) -> int:
-        """How many whole days it covers, or will; 0: not known yet."""
+        """The number of whole days that it covers, or will; 0: not known yet."""
         if self.began_s is None or self.until_s is None:
             return 0
         return round((self.until_s - self.began_s) / DAY_S)

@@ -1,4 +1,4 @@
-"""Which objective holds for a stream, where processes that share its evidence say different ones.
+"""Decides which objective holds for a stream where processes with shared evidence differ.
 
 The strictest of those that were said within ten minutes. Evidence against a higher mean is evidence
 against a lower one too: capital that grows by luck alone no faster than time where the mean may be
@@ -13,13 +13,13 @@ from __future__ import annotations
 from typing import Final
 
 LEASE_S: Final = 600.0
-"""How long an objective holds after a process said it last."""
+"""The time for which an objective holds after a process said it last."""
 MAX_SAID: Final = 8
 """Different objectives of one stream that are kept; the strictest ones."""
 
 
 class Objectives:
-    """What processes said lately is still accepted of one stream, on the scale of badness."""
+    """The objectives that processes said lately of one stream, on the scale of badness."""
 
     __slots__ = ("own", "said")
 
@@ -31,7 +31,7 @@ class Objectives:
         """
         self.own = own
         self.said: dict[float, float] = {}
-        """By objective: when a process said it last, in seconds since the epoch."""
+        """The time when a process said each objective last, in seconds since the epoch."""
 
     def live(self, now_s: float) -> set[float]:
         """Return those that were said within ten minutes, and this process's own."""

@@ -106,17 +106,17 @@ class Alarms(Part):
         self._index = {each.signal: at for at, each in enumerate(self._streams) if each.signal}
         self._monitors = [self._monitor(place) for place in range(len(self._streams))]
         self._asked: dict[str, float | None] = {}
-        """What `adopt` and `release` ask for, by signal; None: it is to be released."""
+        """The slices that `adopt` and `release` ask for, by signal; None: it is to be released."""
         self._pending: list[Pending] = []
         self._updates = 0
-        """How many were noted since the last `apply`, those that wait for others included."""
+        """The number noted since the last `apply`, those that wait for others included."""
         self._draws: DrawOrder[Pending] = DrawOrder()
         self._lost = 0
         self._sessions = Sessions()
         self._session_s = -math.inf
-        """When a verdict with a session was applied last, in seconds since the epoch."""
+        """The time when a verdict with a session was applied last, in seconds since the epoch."""
         self._seen = ""
-        """Which writing of the file this process knows or is ahead of."""
+        """The writing of the file that this process knows or is ahead of."""
         self._unconfigured: dict[str, Any] = {}
         """Streams in the file that are not configured now: kept for when they are again."""
         self._disputed: set[int] = set()
@@ -150,7 +150,7 @@ class Alarms(Part):
 
     @property
     def slots(self) -> int:
-        """How many slices may be adopted."""
+        """The number of slices that may be adopted."""
         return len(self._streams) - self._first_slot
 
     def adopted(self) -> Mapping[str, SignalMonitor]:
@@ -216,7 +216,7 @@ class Alarms(Part):
 
     @property
     def late(self) -> int:
-        """How many answers' verdicts came too late to count since the process began."""
+        """The number of answers whose verdicts came too late to count since the process began."""
         return self._draws.late
 
     def update(self, observation: Observation) -> None:

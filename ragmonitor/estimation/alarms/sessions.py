@@ -70,7 +70,8 @@ class Sessions:
     def __init__(self) -> None:
         """Know of none."""
         self._sessions: OrderedDict[str, tuple[int, int, dict[int, Block]]] = OrderedDict()
-        """By digest: the seconds of its first and its last verdict; its block of each stream."""
+        """The sessions by digest: the seconds of the first and the last verdict, and the block of
+        each stream."""
         self._latest: tuple[str, float, dict[int, Block]] = ("", 0.0, {})
         """The session that was asked for last, when, and its blocks: an answer updates many
         streams."""

@@ -1,4 +1,4 @@
-"""Where each stream stands: its evidence, its alarm, and the state of both in a file."""
+"""Keeps the state of each stream: its evidence and its alarm, also in a file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PROVISIONAL_EACH = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _State:
-    """What processes tell each other of a stream: the numbers of a `SignalMonitor`, checked."""
+    """The numbers of a `SignalMonitor` that processes tell each other, checked."""
 
     objective: Number | None
     learned: Number | None
@@ -51,7 +51,7 @@ class _State:
     reserve: Number
     at_s: Number | None
     clearing: list[Number] | None
-    """When it began, its age in hours, the largest weight, and its parts."""
+    """The time when it began, its age in hours, the largest weight, and its parts."""
     course: Annotated[list[Number], Field(min_length=NUMBERS, max_length=NUMBERS)] | None = None
     rise: tuple[Number, int, Number, int | None, Number | None] | None = None
     """An `AlarmSpan`, in the order of its fields."""
@@ -71,14 +71,14 @@ def _states() -> TypeAdapter[_State]:
 
 @dataclass(slots=True, kw_only=True)
 class SignalMonitor:
-    """Where one stream stands. `objective` and `learned` are on the scale of badness."""
+    """The state of one stream. `objective` and `learned` are on the scale of badness."""
 
     threshold_days: float
     max_importance_weight: float
     max_reserve: float = 0.0
     objectives: Objectives
     objective: float | None = None
-    """What the evidence is about; None: not known yet."""
+    """The objective that the evidence is about; None: not known yet."""
     learned: float | None = None
     learning: Learning = field(default_factory=Learning)
     provisional: float | None = None
@@ -93,9 +93,9 @@ class SignalMonitor:
     raised: int = 0
     examples: list[Example] = field(default_factory=list)
     course: Course = field(default_factory=Course)
-    """What the alarm says of the answers since; it outlives a restart of the evidence."""
+    """The course of the answers since the alarm; it outlives a restart of the evidence."""
     rise: AlarmSpan | None = None
-    """What the active alarm said when it was raised."""
+    """The rise that the active alarm stated when it was raised."""
 
     def __post_init__(self) -> None:
         self.restart(self.objective)
@@ -232,12 +232,12 @@ class SignalMonitor:
 
     @property
     def evidence_days(self) -> float:
-        """Of an active alarm what raised it; else what there is now."""
+        """The evidence that raised an active alarm; else that of now."""
         return self.detector.evidence if self.clearing is None else self.held_days
 
     @property
     def updated_s(self) -> float:
-        """When a verdict counted last, or a slice was adopted; seconds since the epoch."""
+        """The time when a verdict counted last, or a slice was adopted; seconds since the epoch."""
         times = [self.learning.began_s, self.detector.at_s]
         times.append(None if self.clearing is None else self.clearing.at_s)
         return max((each for each in times if each is not None), default=0.0)

@@ -19,7 +19,7 @@ from ragmonitor.records import Chunk, Interaction
 from ragmonitor.state import State
 
 VERSION: Final = 3
-"""Of the state's shape."""
+"""The version of the state's shape."""
 
 
 @cache

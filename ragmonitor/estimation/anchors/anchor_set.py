@@ -7,27 +7,28 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 CONFIRMATIONS_FINE: Final = 1
-"""How often the judge has to say the same again."""
+"""The judge has to say the same again so often."""
 CONFIRMATIONS_HALLUCINATED: Final = 2
 """More often of the rare verdict, which has the more slips among its own."""
 CLAIM_S: Final = 600.0
-"""What a process took to read and does not report for so long is due again."""
+"""An anchor that a process took to read and does not report for so long is due again."""
 CHECKS_SHOWN: Final = 100
 DAY_S: Final = 86_400.0
 
 Outcome = Literal["same", "flipped", "missing"]
 Cause = Literal["judge", "application", "unknown"]
-"""Of a rate that rises: the judge became stricter, the answers became worse, or not yet known."""
+"""The cause of a rate that rises: the judge became stricter, the answers became worse, or not yet
+known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeChange:
-    """What became of the anchors when the judge's identity changed."""
+    """The outcome of a change of the judge's identity for the anchors."""
 
     before: str
     """Identity (`name@version`) of the judge whose verdicts were frozen."""
     after: str
-    """Of the one whose verdicts are frozen now."""
+    """The identity of the judge whose verdicts are frozen now."""
     at_s: float
     """Seconds since the epoch."""
     checked: int
@@ -36,7 +37,7 @@ class JudgeChange:
     """Anchors of which it gave no verdict, in several tries each."""
     flipped: int
     to_hallucinated: int
-    """Of these: from fine to hallucinated. The new judge is stricter there."""
+    """The number of these that went from fine to hallucinated. The new judge is stricter there."""
     to_fine: int
     """From hallucinated to fine. It is laxer there."""
     p_value: float
@@ -65,12 +66,12 @@ class Anchor:
     """The frozen verdict; None: the first reading is still to come."""
     joined_s: float
     confirmations: int = 0
-    """How often the judge said the same again."""
+    """The number of times that the judge said the same again."""
     flipped: bool = False
-    """At the last check."""
+    """Whether it flipped at the last check."""
     claimed_until_s: float = 0.0
     label: bool | None = None
-    """What a person's own file says of it; None: it was drawn from the traffic."""
+    """The label in a person's own file; None: it was drawn from the traffic."""
     in_reserve: bool = False
     """Kept for an inquiry only: fine at its one reading, and never checked day by day."""
 
@@ -107,18 +108,18 @@ class Rereading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rise:
-    """By how much the judged hallucination rate has risen."""
+    """The rise of the judged hallucination rate."""
 
     before: float
     """Weighted share of hallucinated answers before; 0 to 1."""
     after: float
-    """The same, since it began to rise."""
+    """The rate since it began to rise."""
     verdicts: int
     """On which `after` rests."""
 
     @property
     def size(self) -> float:
-        """How much higher it is; 0 if it is not."""
+        """The height of the rise; 0 if there is none."""
         return max(0.0, self.after - self.before)
 
 
@@ -127,7 +128,8 @@ class Inquiry:
     """Asks whether the judge explains an alarm, by reading old answers again."""
 
     since_s: float
-    """Since when the rate has been rising; an answer that was judged later is no witness."""
+    """The time since which the rate has been rising; an answer that was judged later is no
+    witness."""
     opened_s: float
     rise: Rise | None = None
     """None: too few verdicts since."""
@@ -151,13 +153,13 @@ class Inquiry:
 
 @dataclass(slots=True, kw_only=True)
 class AnchorSet:
-    """What the processes of a service share."""
+    """The anchors that the processes of a service share."""
 
     judge: str = ""
-    """Whose verdicts are frozen."""
+    """The judge whose verdicts are frozen."""
     anchors: dict[str, Anchor] = field(default_factory=dict)
     began_s: float = 0.0
-    """When the first anchor joined."""
+    """The time when the first anchor joined."""
     next_check_s: float = 0.0
     draws: int = 0
     rereading: Rereading | None = None
@@ -172,7 +174,7 @@ class AnchorSet:
     pairs: float = 0.0
     """Fine answers that the judge read twice within a day."""
     pairs_flipped: float = 0.0
-    """Of these, those that it found hallucinated at the second reading."""
+    """The number of these that it found hallucinated at the second reading."""
 
     @property
     def checked(self) -> list[Anchor]:

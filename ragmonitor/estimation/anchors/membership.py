@@ -11,7 +11,7 @@ from ragmonitor.records import Interaction
 
 MAX_ANCHORS: Final = 100
 MAX_CHARACTERS: Final = 60_000
-"""Of an anchor's texts; a longer one would be read in many calls."""
+"""The characters of an anchor's texts; a longer one would be read in many calls."""
 MAX_RESERVE_CHARACTERS: Final = 12_000
 COLLECT_S: Final = 7 * 86_400.0
 """For so long hallucinated answers may still take the places of fine ones."""

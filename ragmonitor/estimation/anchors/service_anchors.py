@@ -47,9 +47,9 @@ from ragmonitor.records import AlarmCause, GaugeValue, Interaction, JudgeIdentit
 from ragmonitor.state import State
 
 LOOK_AGAIN_S: Final = 300.0
-"""How old our view of what other processes did may be."""
+"""The age that our view of other processes may have."""
 INQUIRY_LOOK_S: Final = 10.0
-"""The same, while it is asked why a rate rises."""
+"""The same age, while it is asked why a rate rises."""
 MIN_CHECKS: Final = 20
 """Below, no flip rate is shown."""
 MAX_OUTCOMES: Final = 10_000
@@ -82,7 +82,8 @@ class Anchors:
         self._file = file if keep_texts else None
         self._set = AnchorSet()
         self._texts: dict[str, Interaction] = {}
-        """What there is to read, by id; of shared anchors those that this process has met."""
+        """The texts that there are to read, by id; of shared anchors those that this process has
+        met."""
         self._clear_outcomes()
 
     def _clear_outcomes(self) -> None:
@@ -96,7 +97,7 @@ class Anchors:
         self._pairs = self._pairs_flipped = 0.0
         """Answers read twice that the shared state does not know of yet."""
         self._full_until_s: dict[tuple[str, bool], float] = {}
-        """By judge and verdict, when an answer is given for which there may be room again."""
+        """The time, by judge and verdict, of an answer for which there may be room again."""
 
     def clear(self) -> None:
         """Forget what was counted and not yet taken, for a forked child; shared anchors stay."""
@@ -358,7 +359,7 @@ class Anchors:
 
     @property
     def inquiry(self) -> Inquiry | None:
-        """What is asked about the alarm that is active, as far as it is known here."""
+        """The inquiry about the alarm that is active, as far as it is known here."""
         return self._set.inquiry
 
     def inquire(self, since_s: float, now_s: float) -> None:

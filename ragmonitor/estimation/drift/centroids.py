@@ -26,7 +26,7 @@ Pause = Callable[[], None]
 
 CENTROIDS: Final = 20
 _ROUNDS: Final = 6
-"""Of k-means; after these hardly a question moves."""
+"""The rounds of k-means; after these hardly a question moves."""
 _SEEDED_FROM: Final = 500
 """Dense vectors that k-means++ chooses from."""
 _DAMPING: Final = 1.5
@@ -51,7 +51,7 @@ class Centroids(Protocol):
     """Fitted centroids of points of one kind; a point is bytes, so that it can be kept anywhere."""
 
     state: Mapping[str, Any]
-    """What JSON holds of them, and a class builds them from."""
+    """The form in which JSON holds them, and from which a class builds them."""
 
     def nearest(self, point: bytes) -> tuple[int, float]:
         """Return the nearest centroid and the distance to it."""
@@ -91,10 +91,10 @@ class HashedCentroids:
         self._share = _SHRINKAGE / max(1, questions)
         self._unknown = _weight(questions, 0) ** 2
         self._squares: dict[int, float] = {}
-        """By feature, its squared weight."""
+        """The squared weight of each feature."""
         self._rows: dict[int, tuple[float, ...]] = {}
-        """By feature: for each centroid, what it adds to the product of a question and the sum of
-        the centroid's questions."""
+        """The addition of each feature, for each centroid, to the product of a question and the sum
+        of the centroid's questions."""
         means = 0.0
         entries = zip(places, values, strict=True)
         for feature, frequency, held in zip(features, frequencies, cells, strict=True):

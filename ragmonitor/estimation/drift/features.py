@@ -12,7 +12,7 @@ FEATURES: Final = "grams@1"
 """Name and version: changed features make a new reference, not a drift."""
 
 Features = tuple[int, ...]
-"""Of one text: ascending, each once, below `BUCKETS`. Empty: the text has no word."""
+"""The features of one text: ascending, each once, below `BUCKETS`. Empty: the text has no word."""
 
 BUCKETS: Final = 1 << 18
 """Few enough that a bucket stands for many possible words, so that a stored one is nobody's text;
@@ -23,7 +23,7 @@ _IS_HAN: Final = lazy_pattern(f"[{_HAN}]")
 _TOKEN: Final = lazy_pattern(f"[{_HAN}]+|[^\\W_{_HAN}]+")
 _GRAM: Final = 4
 _MAX_CHARACTERS: Final = 2_000
-"""Of a question that are looked at."""
+"""The characters of a question that are looked at."""
 _MAX_KNOWN: Final = 24
 """Characters of a token whose hashes are remembered."""
 

@@ -32,7 +32,7 @@ MIN_OBJECTIVES: Final[Mapping[str, float]] = MappingProxyType(
 has, nominally. What it accepts is learned from the first answers, and never below this."""
 
 STATE_VERSION: Final = 2
-"""Of the file that the processes of a service share."""
+"""The version of the file that the processes of a service share."""
 
 MAX_QUESTION: Final = 8_000
 """Characters of a question that an embedding is entry: as many as models take, and a thousand that
@@ -44,7 +44,7 @@ _MAX_TOPICS: Final = 4_096
 
 
 class InputOutcomes(NamedTuple):
-    """What one interaction says of the input; unknown signals are left out."""
+    """The outcomes of one interaction's input; unknown signals are left out."""
 
     interaction_id: str
     at_s: float

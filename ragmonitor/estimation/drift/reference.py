@@ -37,7 +37,7 @@ _BINS: Final = 8
 _PER_BIN: Final = 50
 
 Direction = Literal["falls", "rises", ""]
-"""How scores go along a list, best first: `rises` are distances; empty: nobody knows."""
+"""The direction of scores along a list, best first: `rises` are distances; empty: nobody knows."""
 
 
 class Scores(NamedTuple):
@@ -63,7 +63,7 @@ class Asked(NamedTuple):
     """Empty: there was no text, or no embedding of it."""
     scores: Scores
     fold: int = 0
-    """Which of `FOLDS` parts it is held out with. Questions of a session go together: they
+    """The part, of `FOLDS`, that it is held out with. Questions of a session go together: they
     resemble each other as those of tomorrow's sessions will not."""
 
 
@@ -75,9 +75,9 @@ class Collected:
     rising: int = 0
     falling: int = 0
     sample: dict[str, Asked] = field(default_factory=dict)
-    """By a hash of the interaction's id. Past `_SAMPLE`, those of the smallest hashes stay: an even
-    sample, whatever the order and whoever collected them (Cohen and Kaplan, "Summarizing data
-    using bottom-k sketches", PODC 2007)."""
+    """The sample by a hash of the interaction's id. Past `_SAMPLE`, those of the smallest hashes
+    stay: an even sample, whatever the order and whoever collected them (Cohen and Kaplan,
+    "Summarizing data using bottom-k sketches", PODC 2007)."""
 
     def add(self, interaction_id: str, asked: Asked) -> None:
         """Add one question; the same interaction counts once."""
@@ -106,7 +106,7 @@ class Collected:
 
     @property
     def direction(self) -> Direction:
-        """Which way scores go along the lists seen."""
+        """The direction in which scores go along the lists seen."""
         neighbours = self.rising + self.falling
         if self.rising >= _AGREEING * neighbours > 0:
             return "rises"
@@ -148,7 +148,7 @@ class Collected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypicalDistances:
-    """How far questions of a length lie from the nearest centroid, and which lie too far."""
+    """The distances of questions of a length from the nearest centroid, and which are too far."""
 
     bins: tuple[tuple[float, float, float], ...]
     """Ascending by the first: log of the extent, mean distance, mean deviation from it."""
@@ -203,7 +203,7 @@ class Reference:
     """The frozen reference."""
 
     state: Mapping[str, Any]
-    """What JSON holds of it."""
+    """The form in which JSON holds it."""
     version: str
     """Hash of the state and of what it is made of: another version compares differently."""
     centroids: Centroids | None

@@ -22,7 +22,7 @@ _LOOK_SOON_S: Final = 5.0
 """Between two looks at the file, while there is much to bring or the reference is full."""
 _MANY: Final = 64
 _CLAIM_S: Final = 3_600.0
-"""How long others wait for the process that fits; then another does."""
+"""The time for which others wait for the process that fits; then another does."""
 _SLICE_S: Final = 0.01
 _EFFORT: Final = 0.1
 """A fit takes at most that share of the time, and at most that long at once."""
@@ -106,7 +106,7 @@ class SharedReference:
 
     @property
     def ratio(self) -> float:
-        """How much of the reference is collected, 0 to 1."""
+        """The share of the reference that is collected, 0 to 1."""
         return min(1.0, (self._shared + self._pending.count) / self._size)
 
     @property

@@ -17,7 +17,7 @@ MAX_FACTOR: Final = 10_000.0
 
 
 class LabelledTexts(NamedTuple):
-    """What was labelled, whole."""
+    """The texts that were labelled, whole."""
 
     question: str
     answer: str
@@ -26,7 +26,7 @@ class LabelledTexts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """What the judge and a person say of one answer."""
+    """The verdicts of the judge and of a person on one answer."""
 
     interaction_id: str
     judged: bool
@@ -34,11 +34,11 @@ class Label:
     human: bool | None
     """A person does; None: nobody has said anything, or nobody can tell."""
     at_s: float
-    """When it was answered, in seconds since the epoch."""
+    """The time when it was answered, in seconds since the epoch."""
     chance: float = 1.0
     """Inclusion probability of the answer; above 0, up to 1."""
     drawn_from: int | None = None
-    """How many answers of this verdict it was drawn among; None: nobody says."""
+    """The number of answers of this verdict that it was drawn among; None: nobody says."""
     texts: LabelledTexts | None = None
     """None: they are not all there."""
 
@@ -52,7 +52,7 @@ class Share:
     upper: float
     labels: int
     effective_n: float
-    """Of answers with equal chances that would tell as much."""
+    """The number of answers with equal chances that would tell as much."""
 
 
 def wilson(mean: float, n: float) -> tuple[float, float]:

@@ -59,7 +59,7 @@ class HumanLabels(Part):
         self._read = read
         self._learn = learn
         self._answers: dict[str, LabelledAnswer | None] = {}
-        """By id, of the labels that are learned from; None: it cannot be read."""
+        """The answers, by id, of the labels that are learned from; None: it cannot be read."""
         self._now = now
         self._clock = clock
         self._look_at = -math.inf
@@ -69,7 +69,7 @@ class HumanLabels(Part):
 
     @property
     def count(self) -> int:
-        """How many labels of the last 30 days there are."""
+        """The number of labels of the last 30 days."""
         return len(self._recent())
 
     def estimate(self, rate: Estimate) -> Estimate | None:

@@ -35,9 +35,9 @@ Shelf = Literal["judged", "builtin", "unscored", "recent"]
 
 CAPACITY: Final[dict[Shelf, int]] = {"judged": 120, "builtin": 60, "unscored": 20, "recent": 100}
 MAX_BYTES: Final = 4_000_000
-"""Of all that are kept together, as JSON."""
+"""The bytes of all that are kept together, as JSON."""
 CAPACITY_LEFT: Final = 100
-"""Of the worst, which are left to a successor."""
+"""The number of the worst that are left to a successor."""
 MAX_BYTES_LEFT: Final = 1_000_000
 BAD_FROM: Final = 0.15
 HALF_LIFE_S: Final = 3_600.0
@@ -73,7 +73,7 @@ _PASSAGES_WITHIN: Final = 8_000
 """Characters of a chunk that are looked through."""
 _MIN_SHARED: Final = 3
 _SHARED_SHARE: Final = 0.3
-"""Of a passage's words. Below these two, what words have in common is chance."""
+"""The share of a passage's words. Below these two, what words have in common is chance."""
 _SCORES_COUNT: Final = 0.4
 """A low score alone is less than a claim that nothing bears out."""
 _OF_RETRIEVAL: Final = ("context_", "document_")
@@ -108,22 +108,22 @@ class KeptAnswer:
     same: bytes
     """Equal for equal questions and answers."""
     times: int
-    """How often it was given since it is kept."""
+    """The number of times that it was given since it is kept."""
     data: bytes = b""
     """A JSON object; empty: it is not written yet."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Unwritten:
-    """What the JSON of a kept answer is written from, once somebody asks for it."""
+    """The reports from which the JSON of a kept answer is written, once somebody asks for it."""
 
     report: Report
     badness: float
     cause: Cause | None
     builtin: _BuiltinScores | None
-    """Of the built-in judge, where the report is another's."""
+    """The report of the built-in judge, where the other report is another's."""
     characters: int
-    """Of its texts."""
+    """The characters of its texts."""
     judge_cause: str = ""
     """Why the sampling judge gave no score, where the report is the built-in judge's."""
 
@@ -158,9 +158,9 @@ class Answers:
         self._by_text: dict[tuple[Basis, bytes], KeptAnswer] = {}
         self._shelves: dict[Shelf, dict[int, KeptAnswer]] = {name: {} for name in CAPACITY}
         self._recent: OrderedDict[str, _BuiltinScores] = OrderedDict()
-        """Of newer answers what the built-in judge's report adds to another judge's."""
+        """The additions of the built-in judge's report to another judge's, of newer answers."""
         self._unwritten: dict[int, _Unwritten] = {}
-        """By number. Most answers make way for others before anybody asks for them."""
+        """The answers by number. Most answers make way for others before anybody asks for them."""
         self._unwritten_characters = 0
         self._size_bytes = 0
         self._last = 0
@@ -172,7 +172,7 @@ class Answers:
 
     @property
     def size_bytes(self) -> int:
-        """What they take as JSON."""
+        """The bytes that they take as JSON."""
         self._write_all()
         return self._size_bytes
 

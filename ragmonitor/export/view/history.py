@@ -20,7 +20,7 @@ MAX_COLUMNS: Final = 160
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
-    """How far back, and how finely."""
+    """The span of time that is kept, and how finely."""
 
     name: str
     every_s: float

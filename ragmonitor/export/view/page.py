@@ -36,7 +36,7 @@ from ragmonitor.records import (
 PATH: Final = "/ragmonitor/"
 ANSWERS_PER_REPLY: Final = 20
 POINTS_PER_REPLY: Final = 120
-"""Of each resolution. A new browser asks again until it has all of them."""
+"""The points of each resolution in one reply. A new browser asks again until it has all of them."""
 MAX_EVENTS: Final = 50
 MAX_SERIES: Final = 200
 MAX_GAUGES: Final = 200
@@ -96,7 +96,7 @@ _LET_IN: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Left:
-    """What a page leaves to its successor in another process."""
+    """The state that a page leaves to its successor in another process."""
 
     content: Content
     worst: list[KeptAnswer]

@@ -252,7 +252,7 @@ _CHARACTERS: Final = lazy_pattern(rf"[{HAN}]|[^\W_{HAN}]+")
 
 
 _MAX_TIMES: Final = 32
-"""How many times as long as a sentence a passage may be to say the same of the same."""
+"""A passage may be so many times as long as a sentence, to say the same of the same."""
 
 
 def _is_part(text: str, passage: str) -> bool:
@@ -280,7 +280,7 @@ _AFFIRMS: Final = lazy_pattern(
     r"|\b(?:can|may|could)\b|可以|能够|需要|必须|已|了",
     re.IGNORECASE,
 )
-"""What an answer affirms by, whatever its verb."""
+"""The words by which an answer affirms, whatever its verb."""
 _GRANTS: Final = frozenset(map(stem, GRANTS))
 _MAX_SHORT: Final = 4.0
 _MAX_OTHER: Final = 1.0

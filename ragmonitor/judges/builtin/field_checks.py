@@ -1,4 +1,4 @@
-"""What the fields of structured chunks add to a sentence's support and to its failed checks."""
+"""Adds what the fields of structured chunks say to a sentence's support and failed checks."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ MAX_CPU_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How long the texts of one answer may be, and for how long they may be read."""
+    """The limits of the texts of one answer, and of the time in which they are read."""
 
     max_characters: int = MAX_CHARACTERS
     max_cpu_s: float = MAX_CPU_S

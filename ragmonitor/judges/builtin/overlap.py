@@ -1,4 +1,4 @@
-"""How much of a sentence the chunks support, and where."""
+"""Measures how much of a sentence the chunks support, and where."""
 
 from __future__ import annotations
 

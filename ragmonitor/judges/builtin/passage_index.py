@@ -48,7 +48,7 @@ MAX_KEPT_CHARACTERS: Final = 1_000
 
 
 class ChunkReading(NamedTuple):
-    """What of one chunk is the same for every answer. Shared: nothing in it is to be changed."""
+    """The reading of one chunk, shared by every answer: nothing in it is to be changed."""
 
     passages: Sequence[str]
     keys: Sequence[TermKeys]
@@ -62,7 +62,7 @@ class ChunkReading(NamedTuple):
     structured: Structured | None
     """Its records; None: it is prose."""
     rows: int
-    """How many passages, the last ones, are rows of records."""
+    """The number of passages, the last ones, that are rows of records."""
 
 
 def read_chunk(chunk: str, tick: Tick = unlimited) -> ChunkReading:
@@ -434,7 +434,7 @@ def _windows(first: int, last: int) -> list[Passages]:
 
 
 _MARGIN = " .!?。！？…*_\"'“”‘’"
-"""What may differ at either end of a copy."""
+"""The number of words that may differ at either end of a copy."""
 _MAX_OCCURRENCES = 32
 """Places at which a copy is looked for."""
 

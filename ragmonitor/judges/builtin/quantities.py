@@ -48,7 +48,7 @@ _UNIT_BEHIND = lazy_pattern(
     + "|[元米克吨升亩秒天周岁度年月日号])"
 )
 _BEFORE_NO_UNIT: Final = frozenset(["", *".,;:!?)]\"'/\n"])
-"""What often follows a number, and is neither a unit nor a space before one."""
+"""The signs that often follow a number, and are neither a unit nor a space before one."""
 MEASURES: Final = "年月日号个人次元岁天米吨名家位座条项辆架艘只件种届级层楼万亿成折倍时点分秒%％"
 """Characters that make a number of a single Chinese numeral before them."""
 _MEASURES = frozenset(MEASURES)

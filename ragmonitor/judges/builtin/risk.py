@@ -15,7 +15,7 @@ QUESTION_SHARE: Final = 0.5
 REFUSAL: Final = 0.02
 """Risk of an answer that declines."""
 DECAY: Final = 0.5
-"""What the next worst sentence counts for, relative to the one before it."""
+"""The weight of the next worst sentence, relative to the one before it."""
 PENALTIES: Final[dict[Reason, float]] = {
     "content": 0.0,  # the support says it already
     "number": 0.5,

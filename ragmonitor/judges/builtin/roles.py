@@ -1,4 +1,4 @@
-"""Who does what to whom: names around a verb, so that exchanged roles are seen.
+"""Reads who does what to whom: names around a verb, so that exchanged roles are seen.
 
 `B bought A` has all the words of `A bought B`. Only what is plain is read: two names with one verb
 between them, active or passive, and in Chinese a verb of a list. What reads otherwise has no roles.
@@ -27,7 +27,7 @@ class Act:
     doer: frozenset[str]
     """Keys of the name of who does it; in Chinese, the endings of what stands before it."""
     other: frozenset[str]
-    """The same of whom it is done to; in Chinese, the beginnings of what
+    """The names of whom it is done to; in Chinese, the beginnings of what
     stands behind."""
     term: Term
     """The verb."""
@@ -75,7 +75,7 @@ _BEHIND: Final = lazy_pattern(
     re.IGNORECASE,
 )
 _JOINS: Final = frozenset({" ", "-", ". ", " of ", " the ", " of the ", "'", "’", " & "})
-"""What stands between the words of one name."""
+"""The signs that stand between the words of one name."""
 _MUTUAL: Final = frozenset(map(stem, MUTUAL))
 _MAX_GAP: Final = 48
 """Characters between a name and its verb."""
@@ -147,7 +147,7 @@ _ADVERBS: Final = lazy_pattern(
     "|[0-9]{1,4}年){1,4}\\Z"
 )
 _WHERE: Final = lazy_pattern("[在于以从向对将把]")
-"""How, where and when it is done, between the name and the verb."""
+"""The words that say how, where and when it is done, between the name and the verb."""
 _KIND: Final = lazy_pattern(
     "(?<=..)(?:有限|股份|责任){0,3}(?:公司|集团|[队市省县区]|大学|先生|女士)\\Z"
 )

@@ -29,7 +29,7 @@ _SOURCES: Final = _any(
     "search results?",
     "knowledge base",
 )
-"""What English answers call the chunks."""
+"""The words by which English answers call the chunks."""
 
 _APOSTROPHE = "(?: ?n['’]?t)"
 _LACKS = _any(
@@ -98,7 +98,7 @@ _MADE_BY_FRAMEWORKS: Final = _any(
     "(?:智能体|代理|模型)?因?(?:已?达到|超过)最大(?:迭代|循环|调用)次数.{0,20}?",
     "(?:很?抱歉|对不起)[，,]?需要更多步骤.{0,20}?",
 )
-"""What frameworks say in place of an answer, when there is none."""
+"""The sentences that frameworks say in place of an answer, when there is none."""
 _OTHER_LANGUAGES: Final = _any(
     "ich wei(?:ß|ss) (?:es |das |die antwort )?(?:leider )?nicht",
     "das wei(?:ß|ss) ich (?:leider )?nicht",
@@ -112,7 +112,7 @@ _OTHER_LANGUAGES: Final = _any(
     "情報[がは](?:ありません|見つかりません)",
     "모르겠습니다|알 수 없습니다|답변할 수 없습니다|정보가 없습니다",
 )
-"""How other languages say it, at the head of a sentence or after an excuse."""
+"""The phrases of other languages, at the head of a sentence or after an excuse."""
 
 REFUSALS: Final = _compiled(
     rf"\A\W{{0,4}}(?:response \d{{1,3}}: )?{_MADE_BY_FRAMEWORKS}\W{{0,4}}\Z",

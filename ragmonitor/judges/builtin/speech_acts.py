@@ -12,7 +12,7 @@ from ragmonitor.patterns import lazy_pattern
 
 
 class SpeechAct(Enum):
-    """What a sentence does."""
+    """The act of a sentence."""
 
     CLAIM = auto()
     QUESTION = auto()

@@ -11,7 +11,7 @@ from ragmonitor.patterns import lazy_pattern
 
 TABLE: Final = "frequencies.txt"
 BAND_WEIGHTS: Final = (0.35, 0.6, 1.0)
-"""By band: among the some 4,000 commonest English words, among the next 8,000, rarer or unknown.
+"""The weights by band: some 4,000 commonest English words, the next 8,000, rarer or unknown.
 
 They are about in the ratios of the inverse document frequencies of such words in running text.
 """

@@ -360,7 +360,7 @@ def _append_number_word(found: list[Term], text: str, start: int, end: int, valu
 
 _PERHAPS_ONE = frozenset({"一"})
 _JOINTS = frozenset({" ", "-", " and "})
-"""What stands between the words of one number."""
+"""The words that stand between the words of one number."""
 _TWELVE = frozenset(str(number) for number in range(1, 13))
 
 
@@ -389,7 +389,7 @@ _IS_SPECIAL = (
 _SPECIAL = lazy_pattern(f"[{_BEGIN_SPECIAL}](?:{_IS_SPECIAL})")
 """Where `_special` is worth a try: all that it reads begins so, and little else does."""
 _FIGURE = lazy_pattern(rf"[{_BEGIN_SPECIAL}\d\[【](?:(?<=[\d\[【])|{_IS_SPECIAL})")
-"""The same, numbers in digits and citations."""
+"""The pattern of numbers in digits and of citations."""
 _AFTER_NEGATION = frozenset("有能会是曾可得法需须必止")
 _FORBIDS = re.compile("禁(?=止)|除(?=[^，。；、\\n]{1,12}?外(?![，,]?[还也另又更并均都]))")
 """Characters that are a sign of negation only before certain others: `除周一外`."""

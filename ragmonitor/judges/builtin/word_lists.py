@@ -180,7 +180,8 @@ CHINESE_TITLES: Final = frozenset(
 
 CHINESE_PLACES: Final = frozenset(_listed("大学 出版社 研究所 省 市 县 自治区"))
 CHINESE_FIRMS: Final = frozenset(_listed("公司 集团 银行 医院 学院 有限公司 股份公司"))
-"""What the names of places and of organisations end in; before the latter stands no other word."""
+"""The endings of the names of places and of organisations; before the latter stands no other
+word."""
 
 CHINESE_GENERIC: Final = frozenset(
     _listed(
@@ -194,7 +195,7 @@ CHINESE_GENERIC: Final = frozenset(
         """
     )
 )
-"""What stands before those endings and names nothing."""
+"""The words that stand before those endings and name nothing."""
 
 MONTHS: Final = {
     name: number

@@ -14,10 +14,10 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from ragmonitor import wiring
 from ragmonitor.cli.app import app
 from ragmonitor.errors import JudgeError
 from ragmonitor.records import Cause, JudgeIdentity, JudgeUsage
+from ragmonitor.wiring import wired_judges
 from tests.support import stories
 from tests.support.openai_server import OpenAiServer, truthful
 from tests.support.waiting import until
@@ -70,7 +70,7 @@ class FakeLlm:
 @pytest.fixture
 def llm(monkeypatch):
     FakeLlm.asked, FakeLlm.failing, FakeLlm.version = (), frozenset(), "1"
-    monkeypatch.setattr(wiring, "LlmJudge", FakeLlm)
+    monkeypatch.setattr(wired_judges, "LlmJudge", FakeLlm)
     return FakeLlm
 
 

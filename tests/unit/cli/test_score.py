@@ -13,10 +13,10 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from ragmonitor import wiring
 from ragmonitor.cli.app import app
 from ragmonitor.errors import JudgeError
 from ragmonitor.records import Cause, JudgeIdentity, JudgeUsage
+from ragmonitor.wiring import wired_judges
 from tests.support import stories
 from tests.support.openai_server import OpenAiServer
 
@@ -103,7 +103,7 @@ class FakeLlm:
 @pytest.fixture
 def llm(monkeypatch):
     FakeLlm.calls = FakeLlm.most_at_once = 0
-    monkeypatch.setattr(wiring, "LlmJudge", FakeLlm)
+    monkeypatch.setattr(wired_judges, "LlmJudge", FakeLlm)
     return FakeLlm
 
 

@@ -18,7 +18,7 @@ class Time(NamedTuple):
     start: int
     end: int
     minutes: int
-    """Since midnight."""
+    """The minutes since midnight."""
     is_sure: bool
     """Whether it says which half of the day it is in."""
 
@@ -128,7 +128,7 @@ _SEGMENT: Final = lazy_pattern(r"[;；,，/]")
 
 @dataclass(slots=True)
 class Schedule:
-    """When something is open, day by day."""
+    """The opening hours, day by day."""
 
     row: int
     """The row that it belongs to."""

@@ -77,7 +77,7 @@ EMPTY_KEYS: Final = _stems(
 )
 """Stems in keys that need not be said to speak of the field, if the key has others."""
 EMPTY_HAN: Final = tuple(_listed("是否 可否 能否 支持 提供 允许 数量 年份 日期 总数 数 率"))
-"""The same at the ends of Chinese keys."""
+"""The words at the ends of Chinese keys."""
 CONTAINERS: Final = _stems(
     """
     attributes amenities features facilities services options info flags
@@ -142,4 +142,4 @@ HAN_FRAMES: Final = tuple(
         """
     )
 )
-"""The same in Chinese."""
+"""The frames in Chinese."""

@@ -133,7 +133,7 @@ class Fact:
     """Its numbers: keys of terms, and units."""
     times: tuple[Time, ...] = ()
     phrases: tuple[str, ...] = ()
-    """What it may be called in a sentence, by `phrase`."""
+    """The names that it may have in a sentence, by `phrase`."""
 
     @property
     def label(self) -> str:

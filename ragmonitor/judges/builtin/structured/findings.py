@@ -1,4 +1,4 @@
-"""What the fields of structured chunks say of one sentence."""
+"""Holds what the fields of structured chunks say of one sentence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ragmonitor.judges.builtin.structured.clauses import Span
 
 
 class Outcome(IntEnum):
-    """What a field says of a clause; what is greater goes before what is less."""
+    """The finding of a field on a clause; the greater one goes before the lesser one."""
 
     SILENT = 0
     CONTRADICTS = 1
@@ -31,7 +31,7 @@ class Finding(NamedTuple):
 
 @dataclass(slots=True)
 class FieldReading:
-    """What the fields say of one sentence."""
+    """The findings of the fields on one sentence."""
 
     supported: list[Span] = field(default_factory=list)
     """Parts that fields bear out, perhaps in other words."""
