@@ -147,6 +147,7 @@ def assess(query: str, chunks: Sequence[str], answer: str, *, tick: Tick = unlim
     parsed = parse_sentences([sentence.text for sentence in sentences], tick)
     question = terms(query)
     everywhere_at = term_everywhere_at(parsed.values(), question)
+    index.find([*question, *(term for each in parsed.values() for term in each.content)])
     judged: dict[str, JudgedSentence] = {}
     for text, sentence in parsed.items():
         tick()

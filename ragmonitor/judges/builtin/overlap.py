@@ -7,7 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ragmonitor.judges.builtin.passage_index import PassageIndex, Passages, number
+from ragmonitor.judges.builtin.passage_index import (
+    NOWHERE,
+    PassageIndex,
+    Passages,
+    Places,
+    number,
+)
 from ragmonitor.judges.builtin.quantities import kept_digits
 from ragmonitor.judges.builtin.text_terms import Term
 
@@ -84,73 +90,65 @@ def overlap_of(
     by_passage: defaultdict[int, float] = defaultdict(float)
     by_window: defaultdict[int, float] = defaultdict(float)
     by_chunk: defaultdict[int, list[int]] = defaultdict(list)
-    exact, chunk_of = index.exact, index.chunk_of
+    exact = index.exact.of({term.key for term in content})
+    loose = index.loose.of({term.prefix for term in content if term.key not in exact})
     for position, term in enumerate(content):
         gain = gains[position]
         if not gain:
             continue
-        postings = exact.get(term.key)
-        if postings is None:
-            postings, gain = _loosely(term, index)
-            gains[position] = gain
-            if not gain:
+        places = exact.get(term.key)
+        if places is None:
+            places = loose.get(term.prefix) or _rounded(term, index)
+            if places is None:
+                gains[position] = 0.0
                 missing.append(term)
                 continue
-        if len(postings) > everywhere_at:
+            gains[position] = gain = gain * LOOSE_CREDIT
+        passages, windows, chunks = places
+        if len(passages) <= everywhere_at:
+            for passage in passages:
+                by_passage[passage] += gain
+            for middle in windows:
+                by_window[middle] += gain
+        else:
             everywhere += gain
-            for chunk in index.chunks_of(postings, everywhere_at):
-                by_chunk[chunk].append(position)
-            continue
-        holder = -1
-        for passage in postings:
-            by_passage[passage] += gain
-            chunk = chunk_of[passage]
-            if chunk != holder:
-                holder = chunk
-                by_chunk[chunk].append(position)
-        for middle in index.windows_of(postings):
-            by_window[middle] += gain
-    together = NEAR * max(by_window.values(), default=0.0)
+            chunks = index.some_chunks(places, everywhere_at)
+        for chunk in chunks:
+            by_chunk[chunk].append(position)
+    most = max(by_window.values(), default=0.0)
     closer = (1.0 - NEAR) * max(by_passage.values(), default=0.0)
     return Overlap(
         weight,
         min(1.0, sum(gains) / weight),
-        min(1.0, (together + closer + everywhere) / weight),
+        min(1.0, (NEAR * most + closer + everywhere) / weight),
         missing,
         _fewest(by_chunk, gains, weight, index),
-        _closest(index, by_window),
+        _closest(index, by_window, most),
         by_passage,
         by_window,
         by_chunk,
     )
 
 
-def _loosely(term: Term, index: PassageIndex) -> tuple[Sequence[int], float]:
-    """Return the passages of what counts for a missing term, and the weight that it counts for."""
-    if term.kind == "pair":
-        return (), 0.0
-    postings = index.loose.get(term.prefix) if term.prefix else None
-    if postings or (term.kind == "number" and _is_rounded(term, index)):
-        return postings or (), term.weight * LOOSE_CREDIT
-    return (), 0.0
+def _rounded(term: Term, index: PassageIndex) -> Places | None:
+    """Return `NOWHERE` if a missing term is a number of the chunks, rounded; None: it is not.
 
-
-def _is_rounded(term: Term, index: PassageIndex) -> bool:
-    """Return whether a number of the chunks, rounded, is this one: `6.6 million` for 6,572,728."""
+    `6.6 million` stands for 6,572,728.
+    """
+    if term.kind != "number":
+        return None
     digits = kept_digits(term.key[1:])
     near = index.rounded[digits] if digits else ()
-    return bool(near) and number(term.key) in near
+    return NOWHERE if near and number(term.key) in near else None
 
 
-def _closest(index: PassageIndex, by_window: Mapping[int, float]) -> Passages:
+def _closest(index: PassageIndex, by_window: Mapping[int, float], most: float) -> Passages:
     """Return the window with the most of the sentence; texts break ties, not their order."""
     if not by_window:
         return ()
-    most = max(by_window.values()) - 1e-9
-    tied = [at for at, share in by_window.items() if share > most]
-    if len(tied) == 1:
-        return index.windows[tied[0]]
-    return index.windows[min(tied, key=index.ranks.__getitem__)]
+    least = most - 1e-9
+    tied = [at for at, share in by_window.items() if share > least]
+    return index.windows[tied[0] if len(tied) == 1 else index.first_by_text(tied)]
 
 
 def _fewest(
@@ -170,7 +168,7 @@ def _fewest(
     least = MIN_GAIN * weight
     gained = 0.0
     while left and gained < enough:
-        adds = {chunk: sum([gains[term] for term in held]) for chunk, held in left.items()}
+        adds = {chunk: sum(map(gains.__getitem__, held)) for chunk, held in left.items()}
         most = max(adds.values())
         tied = [chunk for chunk, added in adds.items() if added == most]
         best = tied[0] if len(tied) == 1 else max(tied, key=index.chunk_ranks.__getitem__)
