@@ -55,7 +55,7 @@ def failed_checks(
     failed = _missing(text, own, overlap, index)
     failed += _units(content, overlap, index)
     if any(term.kind == "pair" for term in overlap.missing):
-        near = [index.names[at] for at in overlap.window]
+        near = (index.names[at] for at in overlap.window)  # few sentences ask for them
         for term, has_rival in missing_names(text, overlap.missing, near):
             failed.append(FailedCheck("name", term, has_rival))
     alike = _most_alike(own, overlap, index)

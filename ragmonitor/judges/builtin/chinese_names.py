@@ -84,14 +84,14 @@ def _is_generic(core: str) -> bool:
 
 
 def missing_names(
-    text: str, missing: Sequence[Term], near: Sequence[Sequence[tuple[str, str]]]
+    text: str, missing: Sequence[Term], near: Iterable[Sequence[tuple[str, str]]]
 ) -> Iterator[tuple[Term, bool]]:
     """Yield the names of a sentence that the chunks lack, and whether they have another there.
 
     Args:
         text: What the terms' offsets point into.
         missing: The terms that stand nowhere in the chunks, in order.
-        near: The names, by kind and text, of each passage near by.
+        near: The names, by kind and text, of each passage near by; read once at most.
     """
     left = iter([term for term in missing if term.kind == "pair" and term.end - term.start > 1])
     rivals: set[str] | None = None

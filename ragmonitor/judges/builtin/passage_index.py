@@ -289,7 +289,8 @@ def _names_of(text: str) -> Sequence[tuple[str, str]]:
 
 
 def _rounded(held: Iterable[TermKeys], digits: int) -> set[float]:
-    numbers = {key for each in held for key in each.numbers}
+    # What has no more characters has no more digits, and stays as it is.
+    numbers = {key for each in held for key in each.numbers if len(key) - 1 > digits}
     values = [value for key in numbers if (value := number(key)) is not None]
     pairs = [(value, float(f"{value:.{digits}g}")) for value in values]
     return {near for value, near in pairs if near != value}

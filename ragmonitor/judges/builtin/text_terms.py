@@ -104,6 +104,14 @@ _MAX_WORD: Final = 48
 """Characters of a word that are looked at: bounds the cache and the work on one-word texts."""
 
 
+def in_lower_case(text: str) -> str:
+    """Return a text in lower case, of the same length, as patterns that ignore case see it."""
+    if not text.isascii():
+        # To them the three letters are an `i` or an `s`.
+        text = text.replace("\u0130", "i").replace("\u0131", "i").replace("\u017f", "s")
+    return text.lower()
+
+
 def terms(text: str, *, with_pairs: bool = True) -> list[Term]:
     """Return the terms of a text in order. Never raises; linear in the text's length.
 
