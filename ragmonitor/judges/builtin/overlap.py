@@ -46,19 +46,20 @@ class Overlap:
     lower it."""
     missing: Sequence[Term]
     """The terms that stand nowhere in the chunks."""
-    chunks: tuple[int, ...]
-    """The fewest chunks that explain the support, best first (greedily)."""
-    window: Passages
-    """Positions of the passages that come closest to the sentence; empty if none does."""
+    gains: Sequence[float]
+    """What each term counts for, in the sentence's order."""
     by_passage: Mapping[int, float]
     """For each passage, the weight that it holds."""
     by_window: Mapping[int, float]
     """For each passage, the weight that it and its neighbours hold."""
     by_chunk: Mapping[int, Sequence[int]]
     """For each chunk that holds anything, the positions of the terms that it holds, ascending."""
+    window: Passages = ()
+    """Positions of the passages that come closest to the sentence, see `closest`; only of what is
+    checked against them."""
 
 
-NO_OVERLAP: Final = Overlap(0.0, 0.0, 0.0, (), (), (), {}, {}, {})
+NO_OVERLAP: Final = Overlap(0.0, 0.0, 0.0, (), (), {}, {}, {})
 
 
 def everywhere_from(terms: int) -> int:
@@ -122,8 +123,7 @@ def overlap_of(
         min(1.0, sum(gains) / weight),
         min(1.0, (NEAR * most + closer + everywhere) / weight),
         missing,
-        _fewest(by_chunk, gains, weight, index),
-        _closest(index, by_window, most),
+        gains,
         by_passage,
         by_window,
         by_chunk,
@@ -142,27 +142,27 @@ def _rounded(term: Term, index: PassageIndex) -> Places | None:
     return NOWHERE if near and number(term.key) in near else None
 
 
-def _closest(index: PassageIndex, by_window: Mapping[int, float], most: float) -> Passages:
-    """Return the window with the most of the sentence; texts break ties, not their order."""
+def closest(overlap: Overlap, index: PassageIndex) -> Passages:
+    """Return the passages that come closest to a sentence, a window; none if none holds any of it.
+
+    Texts break ties, not their order.
+    """
+    by_window = overlap.by_window
     if not by_window:
         return ()
-    least = most - 1e-9
+    least = max(by_window.values()) - 1e-9
     tied = [at for at, share in by_window.items() if share > least]
     return index.windows[tied[0] if len(tied) == 1 else index.first_by_text(tied)]
 
 
-def _fewest(
-    by_chunk: Mapping[int, Sequence[int]],
-    gains: Sequence[float],
-    weight: float,
-    index: PassageIndex,
-) -> tuple[int, ...]:
-    """Return the chunks that explain the support, each adding the most to those before it.
+def fewest_chunks(overlap: Overlap, index: PassageIndex) -> tuple[int, ...]:
+    """Return the chunks that explain a sentence's support, each adding the most to those before.
 
     Texts break ties, so that the chunks' order makes no difference.
     """
+    gains, weight = overlap.gains, overlap.weight
     chosen: list[int] = []
-    left = dict(by_chunk)
+    left = dict(overlap.by_chunk)
     total = sum(gains)
     enough = ENOUGH * total
     least = MIN_GAIN * weight

@@ -14,7 +14,15 @@ from ragmonitor.judges.builtin.polarity import REACH, Polarity, polarity
 from ragmonitor.judges.builtin.quantities import is_year
 from ragmonitor.judges.builtin.roles import Act, acts_of
 from ragmonitor.judges.builtin.structured import Fields, Structured, passages_of, structured
-from ragmonitor.judges.builtin.text_terms import NEGATION, Kind, Term, TermKeys, keys, terms
+from ragmonitor.judges.builtin.text_terms import (
+    HOLDS_SIGN,
+    NEGATION,
+    Kind,
+    Term,
+    TermKeys,
+    keys,
+    terms,
+)
 from ragmonitor.judges.sentences import spans
 from ragmonitor.patterns import lazy_pattern
 
@@ -179,7 +187,7 @@ class PassageIndex:
             lambda at: _names_of(texts[at])
         )
         """Maps a passage to its Chinese names, by kind and text."""
-        self.details: Mapping[int, Details] = _Cache(lambda at: _details(texts[at]))
+        self.details: Mapping[int, Details] = _Cache(lambda at: _details_of(texts[at], held[at]))
         self.rounded: Mapping[int, set[float]] = _Cache(lambda digits: _rounded(held, digits))
         """Maps a count of significant digits to the chunks' numbers that rounding to it changes,
         rounded: half to even on the decimal digits, as `format(value, ".3g")` does it."""
@@ -313,11 +321,20 @@ def detail_class(term: Term) -> str:
     return f"in {term.unit}"
 
 
+def _details_of(text: str, read: TermKeys) -> Details:
+    """Return the details of a passage, out of what was read of it if that is all."""
+    return _details(text) if read.figures is None else _details_among(read.figures)
+
+
 @_kept
 def _details(text: str) -> Details:
+    return _details_among(terms(text, with_pairs=False))
+
+
+def _details_among(found: Iterable[Term]) -> Details:
     by_class: dict[str, set[str]] = {}
     units: dict[str, set[str]] = {}
-    for term in terms(text, with_pairs=False):
+    for term in found:
         if term.kind in DETAIL_KINDS:
             by_class.setdefault(detail_class(term), set()).add(term.key)
             if term.kind == "number":
@@ -481,6 +498,8 @@ def _is_negated(text: str, at: int) -> bool:
     """Return whether a sign of negation before a place in a text negates what stands there."""
     start = max(0, at - REACH)
     near = text[start : at + REACH]
+    if not HOLDS_SIGN.search(near):
+        return False
     before = [term for term in terms(near, with_pairs=False) if term.start < at - start]
     if not before or before[-1].key != NEGATION:
         return False

@@ -95,6 +95,12 @@ NEGATION: Final = "!"
 NEGATION_END: Final = "!|"
 """Key of a word at which a negation ends."""
 SIGNS: Final = frozenset({NEGATION, NEGATION_END})
+HOLDS_SIGN: Final = lazy_pattern(
+    f"[{''.join(CHINESE_NEGATIONS)}]|n['’]t|(?<![a-z])(?:{'|'.join(sorted(NEGATIONS))})"
+    rf"|(?![\x00-\x7f])[^\W\d_{_SYLLABIC}]"
+)
+"""All that reads as a sign of negation, in lower case, holds one of these, or another letter than
+`a` to `z`, which may be one with an accent."""
 DENYING: Final = frozenset(map(stem, DENIALS))
 """Keys of the words that negate what goes before them."""
 MAY_NEGATE: Final = SIGNS | DENYING | {stem("free")}
@@ -179,6 +185,8 @@ class TermKeys(NamedTuple):
     """The keys of numbers."""
     may_negate: bool
     """Whether there is a sign of negation, perhaps in form only."""
+    figures: Sequence[Term] | None
+    """Of a text without words, all that is more than plain characters; None: it may have words."""
 
 
 def keys(text: str) -> TermKeys:
@@ -226,7 +234,7 @@ def _keys_of_chinese(text: str) -> TermKeys:
     plain = "\n".join(stretches)
     exact = set(_PAIR.findall(plain))
     exact.update(_ALONE.findall(plain))
-    return _term_keys(exact, set(), figures)
+    return _term_keys(exact, set(), figures, is_all=True)
 
 
 def _append_figure(found: list[Term], text: str, at: int, floor: int) -> int:
@@ -270,15 +278,21 @@ def _keys_in_order(text: str) -> TermKeys:
     return _term_keys(exact, prefixes, others)
 
 
-def _term_keys(exact: set[str], prefixes: set[str], others: Sequence[Term]) -> TermKeys:
-    """Return the keys of a text, out of those that were read apart and the terms read in order."""
+def _term_keys(
+    exact: set[str], prefixes: set[str], others: Sequence[Term], *, is_all: bool = False
+) -> TermKeys:
+    """Return the keys of a text, out of those that were read apart and the terms read in order.
+
+    `is_all` says that no other terms but plain characters were read apart.
+    """
     if others:
         exact.update([term.key for term in others])
     may_negate = not exact.isdisjoint(MAY_NEGATE)
     exact -= SIGNS
     prefixes.discard("")
     numbers = tuple([term.key for term in others if term.kind == "number"]) if others else ()
-    return TermKeys(exact, prefixes, numbers, may_negate)
+    figures = others if is_all else None
+    return _new(TermKeys, (exact, prefixes, numbers, may_negate, figures))
 
 
 WordTerm = tuple[str, str, float, Kind]
