@@ -9,7 +9,7 @@ neighbourhood, so that the time is linear in the text's length, whatever it hold
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ragmonitor.patterns import lazy_pattern
@@ -56,6 +56,8 @@ def language(text: str) -> Language:
     if text.isascii():
         return "en"
     han = sum(map(len, _HAN_RUN.findall(text)))
+    if 2 * han > len(text):
+        return "zh"  # there cannot be as many words in what is left
     return "zh" if han > len(_OTHER_WORD.findall(text)) else "en"
 
 
@@ -66,9 +68,10 @@ _OTHER_WORD = lazy_pattern(rf"[^\W\d_{HAN}]+")
 # --- lines to blocks ------------------------------------------------------------------------
 
 _LINE = lazy_pattern(r"[^\n\r\x0b\x0c\x85\u2028\u2029]+")
-_FENCE = lazy_pattern(r"[ \t]{0,12}(```|~~~)")
-_HEADING = lazy_pattern(r"[ \t]{0,3}#{1,6}[ \t]")
-_ROW = lazy_pattern(r"[ \t]{0,12}\|")
+_LINE_HEAD = lazy_pattern(
+    r"[ \t]{0,12}(?:(?P<fence>```|~~~)|(?P<row>\|))|(?P<heading>[ \t]{0,3}#{1,6}[ \t])"
+)
+"""The head of a line that is no prose."""
 
 _CHINESE_DIGITS = "一二三四五六七八九十百零〇"
 _CIRCLED = "\u2460-\u24ff\u2776-\u2793\u3220-\u3229\u3280-\u3289"
@@ -105,24 +108,21 @@ def _blocks(text: str) -> Iterator[tuple[int, int, bool]]:
     open_at = fence_at = -1
     last_end = 0
     fence = ""
-    for line in _LINE.finditer(text):
-        start, end = line.span()
-        mark = _FENCE.match(text, start)
+    for start, end in _lines(text):
+        head = _LINE_HEAD.match(text, start)
+        mark = head["fence"] if head else None
         if fence:
-            if mark and mark[1] == fence:
+            if mark == fence:
                 yield fence_at, end, False
                 fence = ""
             last_end = end
             continue
-        stands_alone = _HEADING.match(text, start) or _ROW.match(text, start)
-        if open_at >= 0 and (
-            mark or stands_alone or not _continues(text, open_at, last_end, start, end)
-        ):
+        if open_at >= 0 and (head or not _continues(text, open_at, last_end, start, end)):
             yield open_at, last_end, True
             open_at = -1
         if mark:
-            fence, fence_at = mark[1], start
-        elif stands_alone:
+            fence, fence_at = mark, start
+        elif head:
             yield start, end, False
         elif open_at < 0:
             open_at = start
@@ -131,6 +131,13 @@ def _blocks(text: str) -> Iterator[tuple[int, int, bool]]:
         yield fence_at, len(text), False
     elif open_at >= 0:
         yield open_at, last_end, True
+
+
+def _lines(text: str) -> Sequence[tuple[int, int]]:
+    """Return the offsets of the lines of a text that are not empty."""
+    if text.splitlines() == [text]:  # most texts are one line, and this is quicker to see
+        return [(0, len(text))]
+    return [line.span() for line in _LINE.finditer(text)]
 
 
 def _continues(text: str, block: int, last_end: int, start: int, end: int) -> bool:
@@ -160,17 +167,19 @@ def _last_visible(text: str, start: int, end: int) -> int:
 
 
 def _first_visible(text: str, start: int, end: int) -> int:
-    for at in range(start, min(end, start + _NEIGHBOURHOOD)):
-        if not text[at].isspace():
-            return at
-    return -1
+    end = min(end, start + _NEIGHBOURHOOD)
+    while start < end and text[start].isspace():
+        start += 1
+    return start if start < end else -1
 
 
 # --- prose to sentences ---------------------------------------------------------------------
 
 _CLOSERS = "\"'”’」』）)】\\]》〉*_"
+_STOPS = "[.!?…。！？；｡．]"
+# The class comes first and alone, as that is what a search skips ahead by.
 _STOP = lazy_pattern(
-    rf"(?P<stop>[.!?…。！？；｡．]+)(?P<closers>(?:[{_CLOSERS}]|\[\d{{1,3}}(?=\]))*)"
+    rf"(?P<stop>{_STOPS}{_STOPS}*)(?P<closers>(?:[{_CLOSERS}]|\[\d{{1,3}}(?=\]))*)"
 )
 _WIDE = set("。！？；｡")
 _QUOTES = set("\"'”’」』）)")
@@ -222,7 +231,9 @@ _STARTERS = frozenset(
 )
 """Words that, with a capital, start a sentence rather than follow an abbreviation."""
 
-_WORD_BEFORE = lazy_pattern(r"[^\W\d_]+(?:\.[^\W\d_]+)*\Z")
+_WORD_BACKWARDS = lazy_pattern(r"[^\W\d_]+(?:\.[^\W\d_]+)*")
+_LONGER = 1 + max(map(len, (_NEVER_LAST | _BEFORE_NUMBER | _PERHAPS_LAST | _UNITS)))
+"""Letters of a word that is longer than every abbreviation."""
 _WORD_AFTER = lazy_pattern(r"[^\W\d_]+")
 _GLUED = lazy_pattern(r"[A-Z][a-z]*(?=[ ,'’])")
 _GLUED_BEFORE = lazy_pattern(r"(?:[a-z]{2}|\d{2}|[)\]\"”%])\Z")
@@ -290,10 +301,13 @@ def _dot_ends(
     dot = match.start()
     if dot + 1 - start <= _MAX_MARKER and _is_marker(text[start : dot + 1]):
         return False
-    before = _WORD_BEFORE.search(text[max(start, dot - 20) : dot])
-    if before is None:
+    if dot - start >= _LONGER and text[dot - _LONGER : dot].isalpha():
         return True
-    word = before[0].lower()
+    backwards = _WORD_BACKWARDS.match(text[max(start, dot - 20) : dot][::-1])
+    if backwards is None:
+        return True
+    surface = backwards[0][::-1]
+    word = surface.lower()
     if closes_quote and word not in _PERHAPS_LAST:
         return True
     if word in _NEVER_LAST:
@@ -302,7 +316,7 @@ def _dot_ends(
         return False
     if word in _UNITS and following.islower():
         return False
-    is_initial = len(word) == 1 and before[0].isupper() and not following.isdigit()
+    is_initial = len(word) == 1 and surface.isupper() and not following.isdigit()
     if word in _PERHAPS_LAST or is_initial or _is_dotted_letters(word):
         return following in '“"「' or _is_starter(text, match.end())
     return True
@@ -319,12 +333,17 @@ def _is_starter(text: str, at: int) -> bool:
 
 
 def _is_marker(piece: str) -> bool:
-    return len(piece) <= _MAX_MARKER and _BARE_MARKER.fullmatch(piece.strip()) is not None
+    """Return whether a piece, without space at its end, is a bare marker."""
+    if len(piece) > _MAX_MARKER or piece[-1] in _NO_MARKER_ENDS:
+        return False
+    return _BARE_MARKER.fullmatch(piece.strip()) is not None
 
 
 # --- pieces to sentences --------------------------------------------------------------------
 
 _SAYS_SOMETHING = lazy_pattern(r"[^\W_]")
+_NO_MARKER_ENDS = frozenset("。！？；!?")
+"""What many sentences end in, and no marker."""
 
 
 def _merged(text: str, pieces: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -335,7 +354,8 @@ def _merged(text: str, pieces: Iterable[tuple[int, int]]) -> list[tuple[int, int
         start, end = _stripped(text, begin, finish)
         if start == end:
             continue
-        if _SAYS_SOMETHING.search(text, start, end) and not _is_marker(text[start:end]):
+        says_something = text[start].isalnum() or _SAYS_SOMETHING.search(text, start, end)
+        if says_something and not _is_marker(text[start:end]):
             joined.append((start if held < 0 else held, end))
             held = -1
         elif held < 0:

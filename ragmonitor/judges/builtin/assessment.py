@@ -10,7 +10,14 @@ from ragmonitor.judges.builtin import relevance, risk
 from ragmonitor.judges.builtin.checks import FailedCheck, failed_checks
 from ragmonitor.judges.builtin.field_checks import with_fields
 from ragmonitor.judges.builtin.framing import framing, outside, without
-from ragmonitor.judges.builtin.overlap import NO_OVERLAP, Overlap, everywhere_from, overlap_of
+from ragmonitor.judges.builtin.overlap import (
+    NO_OVERLAP,
+    Overlap,
+    closest,
+    everywhere_from,
+    fewest_chunks,
+    overlap_of,
+)
 from ragmonitor.judges.builtin.passage_index import PassageIndex, Tick, unlimited
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, declines, may_be_claim, speech_act_of
 from ragmonitor.judges.builtin.text_terms import Term, terms
@@ -58,6 +65,8 @@ class JudgedSentence:
     failed: Sequence[FailedCheck]
     is_copy: bool
     """It stands in a chunk word for word; no check applies."""
+    chunks: tuple[int, ...] = ()
+    """Of a claim, the fewest chunks that explain its support, best first (greedily)."""
 
     @property
     def is_claim(self) -> bool:
@@ -147,6 +156,7 @@ def assess(query: str, chunks: Sequence[str], answer: str, *, tick: Tick = unlim
     parsed = parse_sentences([sentence.text for sentence in sentences], tick)
     question = terms(query)
     everywhere_at = term_everywhere_at(parsed.values(), question)
+    index.find([*question, *(term for each in parsed.values() for term in each.content)])
     judged: dict[str, JudgedSentence] = {}
     for text, sentence in parsed.items():
         tick()
@@ -216,10 +226,15 @@ def judge_sentence(
     is_copy = act in _CHECKED and index.holds(sentence.bare)
     failed: Sequence[FailedCheck] = ()
     if act in _CHECKED and not is_copy:
+        if overlap.weight:
+            overlap.window = closest(overlap, index)
         failed = failed_checks(text, content, overlap, index)
         if act is SpeechAct.CLAIM and content:
             overlap, failed = with_fields(text, content, overlap, failed, index)
-    return JudgedSentence(text, act, overlap, failed, is_copy)
+    judged = JudgedSentence(text, act, overlap, failed, is_copy)
+    if judged.is_claim:
+        judged.chunks = fewest_chunks(overlap, index)
+    return judged
 
 
 def _is_stated(text: str, overlap: Overlap) -> bool:
@@ -250,7 +265,7 @@ def _verdict(sentence: Sentence, judged: JudgedSentence) -> SentenceVerdict:
         start=start,
         end=end,
         verdict=verdict,
-        chunks=judged.overlap.chunks,
+        chunks=judged.chunks,
         words=_surfaces(text, missing, [check.term for check in judged.failed]),
         support=judged.overlap.support,
         reasons=reasons,
@@ -263,6 +278,8 @@ def _surfaces(text: str, missing: Sequence[Term], failed: Sequence[Term]) -> tup
 
     Of a Chinese name that failed, it alone is shown, without the pairs that reach into it.
     """
+    if not missing and not failed:
+        return ()
     named = {at for term in failed if term.kind == "name" for at in range(term.start, term.end)}
     rest = [term for term in missing if term.start not in named and term.end - 1 not in named]
     pieces: list[str] = []

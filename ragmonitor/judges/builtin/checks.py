@@ -55,7 +55,7 @@ def failed_checks(
     failed = _missing(text, own, overlap, index)
     failed += _units(content, overlap, index)
     if any(term.kind == "pair" for term in overlap.missing):
-        near = [index.names[at] for at in overlap.window]
+        near = (index.names[at] for at in overlap.window)  # few sentences ask for them
         for term, has_rival in missing_names(text, overlap.missing, near):
             failed.append(FailedCheck("name", term, has_rival))
     alike = _most_alike(own, overlap, index)
@@ -285,6 +285,8 @@ _GRANTS: Final = frozenset(map(stem, GRANTS))
 _MAX_SHORT: Final = 4.0
 _MAX_OTHER: Final = 1.0
 """Terms of an answer that affirms, and of those that its passage lacks. A pair counts half."""
+_MAX_KEYS: Final = 2 * _MAX_SHORT + len(SIGNS)
+"""Keys of an answer that may be so short."""
 
 
 def _affirmed(
@@ -294,7 +296,9 @@ def _affirmed(
 
     `You can pay cash` against `We do not take cash`.
     """
-    if not overlap.window or _size(own) > _MAX_SHORT or not _AFFIRMS.search(text, 0, _MAX_BACK):
+    if not overlap.window or len(own) > _MAX_KEYS or _size(own) > _MAX_SHORT:
+        return []
+    if not _AFFIRMS.search(text, 0, _MAX_BACK):
         return []
     by_passage = overlap.by_passage
     at = max(overlap.window, key=lambda at: (by_passage.get(at, 0.0), index.texts[at]))
@@ -329,7 +333,7 @@ def _affirmed(
 
 def _size(keys: Iterable[str]) -> float:
     """Return how many terms there are; Chinese characters and pairs of them count half."""
-    return sum(0.5 if key[0] > _HAN_FROM else 1.0 for key in keys if key not in SIGNS)
+    return sum([0.5 if key[0] > _HAN_FROM else 1.0 for key in keys if key not in SIGNS])
 
 
 _HAN_FROM: Final = "\u3000"
@@ -363,9 +367,11 @@ def _most_alike(own: set[str], overlap: Overlap, index: PassageIndex) -> int | N
     Neither a word whose opposite may stand in its place counts, nor what a negation would swallow.
     """
     weight = overlap.weight - sum(
-        term.weight
-        for term in overlap.missing
-        if term.key in _OPPOSITE or (term.kind == "pair" and not _MODAL.isdisjoint(term.key))
+        [
+            term.weight
+            for term in overlap.missing
+            if term.key in _OPPOSITE or (term.kind == "pair" and not _MODAL.isdisjoint(term.key))
+        ]
     )
     candidates = [
         at for at in overlap.window if overlap.by_passage.get(at, 0.0) >= ALIKE * weight > 0

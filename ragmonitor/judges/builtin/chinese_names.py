@@ -43,7 +43,10 @@ _FOREIGN: Final = f"[{CHINESE_TRANSLITERATIONS}]{{1,6}}"
 
 
 def _any(words: Iterable[str]) -> str:
-    return "(?:" + "|".join(sorted(words, key=len, reverse=True)) + ")"
+    words = sorted(words, key=len, reverse=True)
+    # One look at the first character spares one for each word.
+    first = "".join(dict.fromkeys(word[0] for word in words))
+    return f"(?=[{first}])(?:{'|'.join(words)})"
 
 
 _PATTERNS: Final = {
@@ -59,14 +62,21 @@ _PATTERNS: Final = {
     f"(?P<firm>[{HAN}]{{2,4}}?(?P<kind>{_any(CHINESE_FIRMS)}))",
 }
 _NAME: Final = lazy_pattern("|".join(_PATTERNS.values()))
+_MARKS: Final = {"work": "《", "quote": "“", "foreign": "·•"}
+"""Signs of which every name of a kind holds one."""
+_PLAIN_NAME: Final = lazy_pattern(
+    "|".join(pattern for name, pattern in _PATTERNS.items() if name not in _MARKS)
+)
+_EVERY_MARK: Final = frozenset("".join(_MARKS.values()))
 _NEED_RIVALS: Final = frozenset({"quote", "bare", "place", "firm"})
 
 
 def chinese_names(text: str) -> list[ChineseName]:
     """Return the names of a text in order, without overlap, in time linear in its length."""
     names: list[ChineseName] = []
-    for found in _NAME.finditer(text):
-        group = next(name for name in _PATTERNS if found[name] is not None)
+    pattern = _PLAIN_NAME if _EVERY_MARK.isdisjoint(text) else _NAME
+    for found in pattern.finditer(text):
+        group = found.lastgroup or ""  # the outer one, as it ends last
         kind = found["ending"] or found["kind"] or _SAME_KIND.get(group, group)
         start, end = found.span(group)
         core = text[start : end - len(kind)] if group in {"place", "firm"} else ""
@@ -84,14 +94,14 @@ def _is_generic(core: str) -> bool:
 
 
 def missing_names(
-    text: str, missing: Sequence[Term], near: Sequence[Sequence[tuple[str, str]]]
+    text: str, missing: Sequence[Term], near: Iterable[Sequence[tuple[str, str]]]
 ) -> Iterator[tuple[Term, bool]]:
     """Yield the names of a sentence that the chunks lack, and whether they have another there.
 
     Args:
         text: What the terms' offsets point into.
         missing: The terms that stand nowhere in the chunks, in order.
-        near: The names, by kind and text, of each passage near by.
+        near: The names, by kind and text, of each passage near by; read once at most.
     """
     left = iter([term for term in missing if term.kind == "pair" and term.end - term.start > 1])
     rivals: set[str] | None = None

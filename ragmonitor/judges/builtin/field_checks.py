@@ -44,7 +44,7 @@ def with_fields(
     if reading is None or not (reading.supported or reading.findings):
         return overlap, failed
     supported = Spans(reading.supported)
-    covered = {term for term in content if supported.hold(term)}
+    covered = [term for term in content if supported.hold(term)]
     read_spans = Spans([*reading.supported, *(each[:2] for each in reading.findings)])
     kept = [check for check in failed if not read_spans.hold(check.term)]
     kept += [
@@ -65,13 +65,14 @@ def _term_at(content: Sequence[Term], start: int) -> Term:
     return next((term for term in content if term.end > start), content[-1])
 
 
-def _supported(overlap: Overlap, covered: set[Term]) -> Overlap:
-    """Return an overlap in which the covered terms stand close together in the chunks."""
+def _supported(overlap: Overlap, covered: Sequence[Term]) -> Overlap:
+    """Return an overlap in which the covered terms, given in order, stand close together."""
     if not overlap.weight:
         return overlap
     gained = 0.0
+    supported = set(covered)
     for term in overlap.missing:
-        if term in covered:
+        if term in supported:
             gained += term.weight / overlap.weight
         elif covered and term.kind in _PLAIN:
             gained += PLAIN_CREDIT * term.weight / overlap.weight
@@ -80,5 +81,5 @@ def _supported(overlap: Overlap, covered: set[Term]) -> Overlap:
         overlap,
         support=min(1.0, overlap.support + gained),
         closeness=min(1.0, max(overlap.closeness + gained, close)),
-        missing=[term for term in overlap.missing if term not in covered],
+        missing=[term for term in overlap.missing if term not in supported],
     )

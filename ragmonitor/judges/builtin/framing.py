@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ragmonitor.judges.builtin.text_terms import Term
+from ragmonitor.judges.builtin.text_terms import Term, in_lower_case
 from ragmonitor.patterns import lazy_pattern
 
 
@@ -67,6 +67,7 @@ _SIGN_WORDS: Final = """
     """
 _SIGNS: Final = (*"[【［(（†", *_SIGN_WORDS.split())
 """All framing holds one of these, in lower case: to look for them is quicker."""
+_ASCII_SIGNS: Final = tuple(filter(str.isascii, _SIGNS))
 _FRAMING: Final = lazy_pattern(
     _any(
         # Rules above or below, labels in front.
@@ -111,9 +112,8 @@ _FRAMING: Final = lazy_pattern(
 
 def framing(text: str) -> Sequence[tuple[int, int]]:
     """Return the offsets (start, end) of a sentence's framing, ascending, without overlap."""
-    # The three letters are an `i` or an `s` to a pattern that ignores case.
-    lowered = text.replace("\u0130", "i").lower().replace("\u0131", "i").replace("\u017f", "s")
-    if not any(map(lowered.__contains__, _SIGNS)):
+    signs = _ASCII_SIGNS if text.isascii() else _SIGNS
+    if not any(map(in_lower_case(text).__contains__, signs)):
         return ()
     return [found.span() for found in _FRAMING.finditer(text)]
 

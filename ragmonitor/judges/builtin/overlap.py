@@ -7,7 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ragmonitor.judges.builtin.passage_index import PassageIndex, Passages, number
+from ragmonitor.judges.builtin.passage_index import (
+    NOWHERE,
+    PassageIndex,
+    Passages,
+    Places,
+    number,
+)
 from ragmonitor.judges.builtin.quantities import kept_digits
 from ragmonitor.judges.builtin.text_terms import Term
 
@@ -40,19 +46,20 @@ class Overlap:
     lower it."""
     missing: Sequence[Term]
     """The terms that stand nowhere in the chunks."""
-    chunks: tuple[int, ...]
-    """The fewest chunks that explain the support, best first (greedily)."""
-    window: Passages
-    """Positions of the passages that come closest to the sentence; empty if none does."""
+    gains: Sequence[float]
+    """What each term counts for, in the sentence's order."""
     by_passage: Mapping[int, float]
     """For each passage, the weight that it holds."""
     by_window: Mapping[int, float]
     """For each passage, the weight that it and its neighbours hold."""
     by_chunk: Mapping[int, Sequence[int]]
     """For each chunk that holds anything, the positions of the terms that it holds, ascending."""
+    window: Passages = ()
+    """Positions of the passages that come closest to the sentence, see `closest`; only of what is
+    checked against them."""
 
 
-NO_OVERLAP: Final = Overlap(0.0, 0.0, 0.0, (), (), (), {}, {}, {})
+NO_OVERLAP: Final = Overlap(0.0, 0.0, 0.0, (), (), {}, {}, {})
 
 
 def everywhere_from(terms: int) -> int:
@@ -84,93 +91,84 @@ def overlap_of(
     by_passage: defaultdict[int, float] = defaultdict(float)
     by_window: defaultdict[int, float] = defaultdict(float)
     by_chunk: defaultdict[int, list[int]] = defaultdict(list)
-    exact, chunk_of = index.exact, index.chunk_of
+    exact = index.exact.of({term.key for term in content})
+    loose = index.loose.of({term.prefix for term in content if term.key not in exact})
     for position, term in enumerate(content):
         gain = gains[position]
         if not gain:
             continue
-        postings = exact.get(term.key)
-        if postings is None:
-            postings, gain = _loosely(term, index)
-            gains[position] = gain
-            if not gain:
+        places = exact.get(term.key)
+        if places is None:
+            places = loose.get(term.prefix) or _rounded(term, index)
+            if places is None:
+                gains[position] = 0.0
                 missing.append(term)
                 continue
-        if len(postings) > everywhere_at:
+            gains[position] = gain = gain * LOOSE_CREDIT
+        passages, windows, chunks = places
+        if len(passages) <= everywhere_at:
+            for passage in passages:
+                by_passage[passage] += gain
+            for middle in windows:
+                by_window[middle] += gain
+        else:
             everywhere += gain
-            for chunk in index.chunks_of(postings, everywhere_at):
-                by_chunk[chunk].append(position)
-            continue
-        holder = -1
-        for passage in postings:
-            by_passage[passage] += gain
-            chunk = chunk_of[passage]
-            if chunk != holder:
-                holder = chunk
-                by_chunk[chunk].append(position)
-        for middle in index.windows_of(postings):
-            by_window[middle] += gain
-    together = NEAR * max(by_window.values(), default=0.0)
+            chunks = index.some_chunks(places, everywhere_at)
+        for chunk in chunks:
+            by_chunk[chunk].append(position)
+    most = max(by_window.values(), default=0.0)
     closer = (1.0 - NEAR) * max(by_passage.values(), default=0.0)
     return Overlap(
         weight,
         min(1.0, sum(gains) / weight),
-        min(1.0, (together + closer + everywhere) / weight),
+        min(1.0, (NEAR * most + closer + everywhere) / weight),
         missing,
-        _fewest(by_chunk, gains, weight, index),
-        _closest(index, by_window),
+        gains,
         by_passage,
         by_window,
         by_chunk,
     )
 
 
-def _loosely(term: Term, index: PassageIndex) -> tuple[Sequence[int], float]:
-    """Return the passages of what counts for a missing term, and the weight that it counts for."""
-    if term.kind == "pair":
-        return (), 0.0
-    postings = index.loose.get(term.prefix) if term.prefix else None
-    if postings or (term.kind == "number" and _is_rounded(term, index)):
-        return postings or (), term.weight * LOOSE_CREDIT
-    return (), 0.0
+def _rounded(term: Term, index: PassageIndex) -> Places | None:
+    """Return `NOWHERE` if a missing term is a number of the chunks, rounded; None: it is not.
 
-
-def _is_rounded(term: Term, index: PassageIndex) -> bool:
-    """Return whether a number of the chunks, rounded, is this one: `6.6 million` for 6,572,728."""
+    `6.6 million` stands for 6,572,728.
+    """
+    if term.kind != "number":
+        return None
     digits = kept_digits(term.key[1:])
     near = index.rounded[digits] if digits else ()
-    return bool(near) and number(term.key) in near
+    return NOWHERE if near and number(term.key) in near else None
 
 
-def _closest(index: PassageIndex, by_window: Mapping[int, float]) -> Passages:
-    """Return the window with the most of the sentence; texts break ties, not their order."""
+def closest(overlap: Overlap, index: PassageIndex) -> Passages:
+    """Return the passages that come closest to a sentence, a window; none if none holds any of it.
+
+    Texts break ties, not their order.
+    """
+    by_window = overlap.by_window
     if not by_window:
         return ()
-    most = max(by_window.values()) - 1e-9
-    tied = [at for at, share in by_window.items() if share > most]
-    if len(tied) == 1:
-        return index.windows[tied[0]]
-    return index.windows[min(tied, key=index.ranks.__getitem__)]
+    least = max(by_window.values()) - 1e-9
+    tied = [at for at, share in by_window.items() if share > least]
+    return index.windows[tied[0] if len(tied) == 1 else index.first_by_text(tied)]
 
 
-def _fewest(
-    by_chunk: Mapping[int, Sequence[int]],
-    gains: Sequence[float],
-    weight: float,
-    index: PassageIndex,
-) -> tuple[int, ...]:
-    """Return the chunks that explain the support, each adding the most to those before it.
+def fewest_chunks(overlap: Overlap, index: PassageIndex) -> tuple[int, ...]:
+    """Return the chunks that explain a sentence's support, each adding the most to those before.
 
     Texts break ties, so that the chunks' order makes no difference.
     """
+    gains, weight = overlap.gains, overlap.weight
     chosen: list[int] = []
-    left = dict(by_chunk)
+    left = dict(overlap.by_chunk)
     total = sum(gains)
     enough = ENOUGH * total
     least = MIN_GAIN * weight
     gained = 0.0
     while left and gained < enough:
-        adds = {chunk: sum([gains[term] for term in held]) for chunk, held in left.items()}
+        adds = {chunk: sum(map(gains.__getitem__, held)) for chunk, held in left.items()}
         most = max(adds.values())
         tied = [chunk for chunk, added in adds.items() if added == most]
         best = tied[0] if len(tied) == 1 else max(tied, key=index.chunk_ranks.__getitem__)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, wraps
@@ -15,7 +14,15 @@ from ragmonitor.judges.builtin.polarity import REACH, Polarity, polarity
 from ragmonitor.judges.builtin.quantities import is_year
 from ragmonitor.judges.builtin.roles import Act, acts_of
 from ragmonitor.judges.builtin.structured import Fields, Structured, passages_of, structured
-from ragmonitor.judges.builtin.text_terms import NEGATION, Kind, Term, TermKeys, keys, terms
+from ragmonitor.judges.builtin.text_terms import (
+    HOLDS_SIGN,
+    NEGATION,
+    Kind,
+    Term,
+    TermKeys,
+    keys,
+    terms,
+)
 from ragmonitor.judges.sentences import spans
 from ragmonitor.patterns import lazy_pattern
 
@@ -34,9 +41,6 @@ def unlimited() -> None:
     """Do nothing: the `Tick` of work without a limit."""
 
 
-MAX_APART: Final = 16
-"""Chunks in each of which a key is looked up; of more, one table is made for all keys, so that the
-time stays linear in their number."""
 MAX_KEPT_CHUNKS: Final = 128
 """Chunks whose reading is kept: a corpus is asked for the same few again and again."""
 MAX_KEPT_BYTES: Final = 6_000
@@ -45,6 +49,19 @@ MAX_KEPT_PASSAGES: Final = 1_024
 """Passages of which each of four readings is kept: what they negate, who acts, names, details."""
 MAX_KEPT_CHARACTERS: Final = 1_000
 """Characters of a passage whose readings are kept."""
+
+
+class Places(NamedTuple):
+    """Where a key stands."""
+
+    passages: Passages
+    windows: Passages
+    """Those passages and their neighbours in the same chunk."""
+    chunks: tuple[int, ...]
+    """Positions of the chunks, ascending."""
+
+
+NOWHERE: Final = Places((), (), ())
 
 
 class ChunkReading(NamedTuple):
@@ -152,10 +169,11 @@ class PassageIndex:
         """For each passage, the position of its chunk."""
         self.windows: Sequence[Passages] = windows
         """For each passage, itself and its neighbours in the same chunk."""
-        self.exact = _Postings(begins, [reading.exact for reading in readings])
-        """The passages that hold a key."""
-        self.loose = _Postings(begins, [reading.loose for reading in readings])
-        """The passages that hold a stem beginning with a prefix."""
+        places = [_new(Places, ((at,), windows[at], (chunk,))) for at, chunk in enumerate(chunk_of)]
+        self.exact = Postings(begins, [reading.exact for reading in readings], places)
+        """The places that hold a key."""
+        self.loose = Postings(begins, [reading.loose for reading in readings], places)
+        """The places that hold a stem beginning with a prefix."""
         self.plain: Sequence[str] = plain
         """The chunks in lower case with single spaces."""
         self.keys: Sequence[TermKeys] = held
@@ -169,7 +187,7 @@ class PassageIndex:
             lambda at: _names_of(texts[at])
         )
         """Maps a passage to its Chinese names, by kind and text."""
-        self.details: Mapping[int, Details] = _Cache(lambda at: _details(texts[at]))
+        self.details: Mapping[int, Details] = _Cache(lambda at: _details_of(texts[at], held[at]))
         self.rounded: Mapping[int, set[float]] = _Cache(lambda digits: _rounded(held, digits))
         """Maps a count of significant digits to the chunks' numbers that rounding to it changes,
         rounded: half to even on the decimal digits, as `format(value, ".3g")` does it."""
@@ -177,52 +195,42 @@ class PassageIndex:
             lambda letters: {each for text in plain for each in initials(text, letters)}
         )
         self._quoted = [chunks[at] for at in sorted({chunk_of[row] for row in rendered})]
-        self._chunks_of: dict[int, Sequence[int]] = {}
-        self._windows_of: dict[int, Sequence[int]] = {}
+        self._some_chunks: dict[int, tuple[int, ...]] = {}
         self._unsearched = MAX_SEARCHED
 
-    def chunks_of(self, postings: Sequence[int], max_chunks: int) -> Sequence[int]:
-        """Return the chunks of one posting list, ascending; of more than `max_chunks`, some."""
-        # By identity: the lists live as long as the index, and to hash one is to read it again.
-        chunks = self._chunks_of.get(id(postings))
+    def find(self, terms: Sequence[Term]) -> None:
+        """Find where terms stand that will be asked for: quicker than sentence by sentence."""
+        found = self.exact.of({term.key for term in terms})
+        self.loose.of({term.prefix for term in terms if term.key not in found})
+
+    def some_chunks(self, places: Places, max_chunks: int) -> tuple[int, ...]:
+        """Return the chunks of some places, ascending; of more than `max_chunks`, some."""
+        if len(places.chunks) <= max_chunks:
+            return places.chunks
+        # By identity: the places live as long as the index, and to hash them is to read them again.
+        chunks = self._some_chunks.get(id(places))
         if chunks is None:
-            chunks = list(dict.fromkeys([self.chunk_of[at] for at in postings]))
-            if len(chunks) > max_chunks:
-                chunks = sorted(nlargest(max_chunks, chunks, key=self.chunk_ranks.__getitem__))
-            self._chunks_of[id(postings)] = chunks
+            largest = nlargest(max_chunks, places.chunks, key=self.chunk_ranks.__getitem__)
+            chunks = self._some_chunks[id(places)] = tuple(sorted(largest))
         return chunks
 
-    def windows_of(self, postings: Sequence[int]) -> Sequence[int]:
-        """Return the passages of one posting list and their neighbours, ascending."""
-        windows = self.windows
-        if len(postings) == 1:
-            return windows[postings[0]]
-        held = self._windows_of.get(id(postings))  # by identity, as above
-        if held is None:
-            held = sorted(set().union(*[windows[at] for at in postings]))
-            self._windows_of[id(postings)] = held
-        return held
+    def first_by_text(self, passages: Iterable[int]) -> int:
+        """Return the first of some passages by its text and its neighbours', whatever their order.
+
+        Which of those that are equal in all that is returned makes no difference.
+        """
+        ranks, windows = self._ranks, self.windows
+        return min(passages, key=lambda at: (ranks[at], [ranks[i] for i in windows[at]], at))
 
     @cached_property
-    def ranks(self) -> Sequence[int]:
-        """Each passage's rank by its text and its neighbours', whatever the chunks' order.
-
-        Equal ones have different ranks: which of them is named makes no difference.
-        """
-        texts, windows = self.texts, self.windows
-        by_text = {text: rank for rank, text in enumerate(sorted(set(texts)))}
-        of = [by_text[text] for text in texts]
-        order = sorted(range(len(of)), key=lambda at: (of[at], [of[i] for i in windows[at]]))
-        ranks = [0] * len(order)
-        for rank, at in enumerate(order):
-            ranks[at] = rank
-        return ranks
+    def _ranks(self) -> Sequence[int]:
+        """Each passage's rank by its text; equal texts have equal ranks."""
+        return _ranks_of(self.texts)
 
     @cached_property
     def chunk_ranks(self) -> Sequence[int]:
         """Each chunk's rank by its text; equal texts have equal ranks."""
-        by_text = {text: rank for rank, text in enumerate(sorted(set(self.plain)))}
-        return [by_text[text] for text in self.plain]
+        return _ranks_of(self.plain)
 
     def spells_out(self, acronym: str) -> bool:
         """Return whether words with an acronym's letters, in order, stand in a chunk."""
@@ -257,6 +265,11 @@ class PassageIndex:
         return {_plain(passage).strip(_MARGIN) for passage in quotable}
 
 
+def _ranks_of(texts: Sequence[str]) -> Sequence[int]:
+    by_text = {text: rank for rank, text in enumerate(sorted(set(texts)))}
+    return [by_text[text] for text in texts]
+
+
 def _kept(read: Callable[[str], _Value]) -> Callable[[str], _Value]:
     """Keep what is read of short passages: as with chunks, the same few are asked for again."""
     kept = lru_cache(maxsize=MAX_KEPT_PASSAGES)(read)
@@ -284,7 +297,8 @@ def _names_of(text: str) -> Sequence[tuple[str, str]]:
 
 
 def _rounded(held: Iterable[TermKeys], digits: int) -> set[float]:
-    numbers = {key for each in held for key in each.numbers}
+    # What has no more characters has no more digits, and stays as it is.
+    numbers = {key for each in held for key in each.numbers if len(key) - 1 > digits}
     values = [value for key in numbers if (value := number(key)) is not None]
     pairs = [(value, float(f"{value:.{digits}g}")) for value in values]
     return {near for value, near in pairs if near != value}
@@ -307,11 +321,20 @@ def detail_class(term: Term) -> str:
     return f"in {term.unit}"
 
 
+def _details_of(text: str, read: TermKeys) -> Details:
+    """Return the details of a passage, out of what was read of it if that is all."""
+    return _details(text) if read.figures is None else _details_among(read.figures)
+
+
 @_kept
 def _details(text: str) -> Details:
+    return _details_among(terms(text, with_pairs=False))
+
+
+def _details_among(found: Iterable[Term]) -> Details:
     by_class: dict[str, set[str]] = {}
     units: dict[str, set[str]] = {}
-    for term in terms(text, with_pairs=False):
+    for term in found:
         if term.kind in DETAIL_KINDS:
             by_class.setdefault(detail_class(term), set()).add(term.key)
             if term.kind == "number":
@@ -364,48 +387,68 @@ def initials(text: str, letters: int) -> set[str]:
 _PASSAGES_PER_TICK: Final = 32
 
 
-class _Postings:
-    """Posting lists over all chunks, each put together when it is first asked for: few ever are.
+class Postings:
+    """Where the keys of all chunks stand, put together for those that are asked for: few ever are.
 
-    A key has one list, always the same object; keys of one and the same passage share theirs.
+    A key has one object for its places; keys of one and the same passage share theirs.
     """
 
-    __slots__ = ("_alone", "_chunks", "_lists")
-
     def __init__(
-        self, begins: Sequence[int], chunks: Sequence[Mapping[str, Sequence[int]]]
+        self,
+        begins: Sequence[int],
+        chunks: Sequence[Mapping[str, Sequence[int]]],
+        alone: Sequence[Places],
     ) -> None:
-        """Take each chunk's own posting lists, and the position of its first passage."""
+        """Take each chunk's own posting lists, and the position of its first passage.
+
+        `alone` has for each passage the places of what stands nowhere else.
+        """
         self._chunks = list(zip(begins, chunks, strict=True))
-        if len(chunks) > MAX_APART:
-            self._chunks = [(0, _together(self._chunks))]
-        self._lists: dict[str, Sequence[int] | None] = {}
-        self._alone: dict[int, Passages] = {}
+        self._alone = alone
+        self._asked: set[str] = set()
+        self._found: dict[str, Places] = {}
 
-    def get(self, key: str) -> Sequence[int] | None:
-        """Return the positions of the passages that hold a key, ascending; None: none does."""
-        if key in self._lists:
-            return self._lists[key]
-        several: list[int] = []
+    def of(self, keys: AbstractSet[str]) -> Mapping[str, Places]:
+        """Return the places of these keys, and perhaps others; what stands nowhere has none."""
+        new = keys - self._asked
+        if new:
+            self._asked |= new
+            self._find(dict.fromkeys(new).keys())
+        return self._found
+
+    def _find(self, keys: KeysView[str]) -> None:
+        found, alone = self._found, self._alone
         for first, lists in self._chunks:
-            if key in lists:
-                several += [first + at for at in lists[key]]
-        found: Sequence[int] | None = several or None
-        if len(several) == 1:
-            found = self._alone.setdefault(several[0], (several[0],))
-        self._lists[key] = found
-        return found
+            for key in lists.keys() & keys:  # in time linear in the fewer of the two
+                here = lists[key]
+                places = alone[first + here[0]]
+                if len(here) > 1:
+                    places = self._several([first + at for at in here])
+                found[key] = _joined(found[key], places) if key in found else places
+
+    def _several(self, passages: Sequence[int]) -> Places:
+        """Return the places of what stands in several passages of one chunk."""
+        (at, *rest) = passages
+        _, windows, chunks = self._alone[at]
+        for following in rest:
+            beside = self._alone[following].windows
+            if following - at < _WINDOW:  # they have neighbours in common
+                beside = tuple([middle for middle in beside if middle > at + 1])
+            windows += beside
+            at = following
+        return _new(Places, (tuple(passages), windows, chunks))
 
 
-def _together(
-    chunks: Iterable[tuple[int, Mapping[str, Sequence[int]]]],
-) -> Mapping[str, Sequence[int]]:
-    """Return the posting lists over all chunks, given by the positions of their first passages."""
-    lists: defaultdict[str, list[int]] = defaultdict(list)
-    for first, own in chunks:
-        for key, here in own.items():
-            lists[key] += [first + at for at in here]
-    return lists
+_new = tuple.__new__
+"""Builds a named tuple faster than its constructor, which is written in Python."""
+_WINDOW: Final = 3
+"""Passages of a window."""
+
+
+def _joined(one: Places, other: Places) -> Places:
+    """Return the places in one chunk and in a later one."""
+    passages, windows, chunks = one
+    return _new(Places, (passages + other.passages, windows + other.windows, chunks + other.chunks))
 
 
 def _by_key(held: Iterable[Iterable[str]]) -> Mapping[str, Sequence[int]]:
@@ -455,6 +498,8 @@ def _is_negated(text: str, at: int) -> bool:
     """Return whether a sign of negation before a place in a text negates what stands there."""
     start = max(0, at - REACH)
     near = text[start : at + REACH]
+    if not HOLDS_SIGN.search(near):
+        return False
     before = [term for term in terms(near, with_pairs=False) if term.start < at - start]
     if not before or before[-1].key != NEGATION:
         return False

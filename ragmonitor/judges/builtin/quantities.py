@@ -30,8 +30,9 @@ class Quantity(NamedTuple):
 _MAX_DIGITS: Final = 18
 """Digits; longer runs are identifiers and are compared as text."""
 
+# A class comes first and alone, as that is what a search skips ahead by.
 NUMBER: Final = (
-    r"(?P<number>(?i:\d{1,40}(?:[,，]\d{3}(?!\d)){0,12}(?:\.\d{1,40})?"
+    r"(?P<number>(?i:\d\d{0,39}(?:[,，]\d{3}(?!\d)){0,12}(?:\.\d{1,40})?"
     r"(?P<ordinal>(?:st|nd|rd|th)\b)?"
     r"(?P<scale>[ \t\xa0-]?(?:hundred|thousand|million|billion|trillion|bn|mn)\b|[kKbBmM]\b|"
     r"[十百千万亿]{1,3})?))"
@@ -152,7 +153,8 @@ def _goes_on(text: str, at: int) -> bool:
 def canonical(digits: str, scale: float = 1.0) -> str:
     """Return one spelling for all spellings of a number, given in digits."""
     if scale == 1.0 and len(digits) <= _PRECISION and digits.isdecimal():
-        return str(int(digits))
+        is_spelled = digits[0] != "0" and digits.isascii()
+        return digits if is_spelled else str(int(digits))
     digits = digits.replace(",", "").replace("，", "")
     if len(digits) > _MAX_DIGITS:
         return digits

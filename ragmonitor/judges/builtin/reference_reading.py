@@ -94,4 +94,4 @@ def _supporting(
             alone.append(chunk)
     if alone:
         return tuple(alone)
-    return judged.overlap.chunks if judged.is_supported else ()
+    return judged.chunks if judged.is_supported else ()

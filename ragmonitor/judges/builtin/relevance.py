@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ragmonitor.judges.builtin.overlap import LOOSE_CREDIT, Overlap
-from ragmonitor.judges.builtin.passage_index import PassageIndex
+from ragmonitor.judges.builtin.passage_index import PassageIndex, Places
 from ragmonitor.judges.builtin.text_terms import Term
 from ragmonitor.patterns import lazy_pattern
 
@@ -88,8 +88,9 @@ def bridge(asked: Overlap, answered: Overlap) -> float:
     """Return how well one place in the chunks holds both the question and a sentence, 0 to 1."""
     if not answered.weight or not asked.weight:
         return 0.0
-    one, other = asked.by_window, answered.by_window
-    best = max([one[window] * other[window] for window in one.keys() & other.keys()], default=0.0)
+    other = answered.by_window
+    joined = [share * other[at] for at, share in asked.by_window.items() if at in other]
+    best = max(joined, default=0.0)
     return min(1.0, best / (asked.weight * answered.weight))
 
 
@@ -101,18 +102,20 @@ def chunk_relevance(question: Sequence[Term], index: PassageIndex) -> tuple[floa
         index: The chunks.
     """
     total = sum([term.weight for term in question])
-    # By identity: a posting list is one object, and a question that repeats itself counts once.
+    # By identity: the places of a key are one object, and one that holds several keys counts once.
     weights: dict[int, float] = {}
-    lists: dict[int, Sequence[int]] = {}
+    held_at: dict[int, Places] = {}
+    exact = index.exact.of({term.key for term in question})
+    loose = index.loose.of({term.prefix for term in question})
     for term in question:
-        places = index.exact.get(term.key) or index.loose.get(term.prefix)
+        places = exact.get(term.key) or loose.get(term.prefix)
         if places and term.weight:
             weights[id(places)] = weights.get(id(places), 0.0) + term.weight
-            lists[id(places)] = places
-    if not total or (total < SAYS_LITTLE and not lists):
+            held_at[id(places)] = places
+    if not total or (total < SAYS_LITTLE and not held_at):
         return None
     held = [0.0] * len(index.plain)
-    for which, places in lists.items():
-        for chunk in {index.chunk_of[place] for place in places}:
+    for which, places in held_at.items():
+        for chunk in places.chunks:
             held[chunk] += weights[which]
     return tuple([scaled(weight / total) for weight in held])

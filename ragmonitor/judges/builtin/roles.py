@@ -66,7 +66,8 @@ _BEFORE: Final = lazy_pattern(
     r"|finally|once|just|already)){0,4}\s{1,2}",
     re.IGNORECASE,
 )
-_LETTER: Final = lazy_pattern(r"(?<![\w.'’&-])[A-HJ-Z](?![\w'’&-])")
+# The class comes first, as that is what a search skips ahead by.
+_LETTER: Final = lazy_pattern(r"[A-HJ-Z](?<![\w.'’&-][A-HJ-Z])(?![\w'’&-])")
 """`I` is none."""
 _BE: Final = lazy_pattern(r"\b(?:was|were|is|are|been|being|be|got)\b", re.IGNORECASE)
 _BEHIND: Final = lazy_pattern(
@@ -79,12 +80,17 @@ _JOINS: Final = frozenset({" ", "-", ". ", " of ", " the ", " of the ", "'", "�
 _MUTUAL: Final = frozenset(map(stem, MUTUAL))
 _MAX_GAP: Final = 48
 """Characters between a name and its verb."""
+_MIN_NAMES: Final = 2
+"""Names of an act."""
 
 
 def _english(text: str, content: Sequence[Term]) -> Iterator[Act]:
     """Yield the acts between two names with one verb between them."""
+    placed = _with_letters(text, content)
+    if [term.kind for term in placed].count("name") < _MIN_NAMES:
+        return
     runs: list[list[Term]] = []
-    for term in _with_letters(text, content):
+    for term in placed:
         last = runs[-1][-1] if runs else None
         is_joined = (
             last is not None

@@ -15,12 +15,24 @@ def _any(*patterns: str) -> str:
     return "(?:" + "|".join(patterns) + ")"
 
 
+def _listed(text: str) -> list[str]:
+    return text.split()
+
+
 def _words(text: str) -> str:
     return _any(*text.split())
 
 
 def _compiled(*patterns: str) -> re.Pattern[str]:
     return lazy_pattern(_any(*patterns), re.IGNORECASE)
+
+
+def _in_lower_case(*patterns: str, before: str = "") -> re.Pattern[str]:
+    """Return a pattern for texts in lower case: several times as quick as one for any case.
+
+    What stands before all of the patterns is looked at once, and not for each of them.
+    """
+    return lazy_pattern(before + _any(*patterns))
 
 
 _SOURCES: Final = _any(
@@ -114,60 +126,70 @@ _OTHER_LANGUAGES: Final = _any(
 )
 """The phrases of other languages, at the head of a sentence or after an excuse."""
 
-REFUSALS: Final = _compiled(
-    rf"\A\W{{0,4}}(?:response \d{{1,3}}: )?{_MADE_BY_FRAMEWORKS}\W{{0,4}}\Z",
-    rf"\A(?:[^,，、.!?]{{1,24}}[,，、] ?)?{_OTHER_LANGUAGES}",
-    r"\bi (?:cannot|can ?not|ca ?n['’]?t) comply with (?:that|this|your)\b",
-    r"\bno (?:relevant |matching |related |such )?(?:docs?|documents?|passages?|matches|entries)"
+REFUSALS_AT_THE_HEAD: Final = _in_lower_case(
+    rf"\W{{0,4}}(?:response \d{{1,3}}: )?{_MADE_BY_FRAMEWORKS}\W{{0,4}}\Z",
+    rf"(?:[^,，、.!?]{{1,24}}[,，、] ?)?{_OTHER_LANGUAGES}",
+    r"\W{0,4}(?:not (?:mentioned|specified|stated|provided|available|enough information)"
+    r"|unanswerable|unknown|no answer|n/a|null)\W{0,4}\Z",
+    r"\W{0,4}no (?:idea|clue)\W{0,4}\Z",
+    rf"(?:based on|from|according to) (?:\w+ ){{0,3}}?{_SOURCES},? it is (?:unclear|not clear)\b",
+    r"[^.!?]{1,60} (?:is|are|was|were) not (?:mentioned|specified|stated)\W{0,3}\Z",
+    r"\W{0,4}不(?:知道|清楚|详)\W{0,4}\Z",
+    rf"\W{{0,4}}(?:{_CHINESE_SOURCES}(?:中|里)?)?(?:并?没有?|并?未)"
+    r"(?:提到|提及|说明|给出|涉及|指出|明确)\W{0,4}\Z",
+    r"\W{0,4}(?:未知|不明|不得而知|没有答案|查无(?:此|相关)?信息|无(?:相关|此|可用)?"
+    r"(?:信息|内容|资料|答案))\W{0,4}\Z",
+    before=r"\A",
+)
+REFUSALS_IN_WORDS: Final = _in_lower_case(
+    r"i (?:cannot|can ?not|ca ?n['’]?t) comply with (?:that|this|your)\b",
+    r"no (?:relevant |matching |related |such )?(?:docs?|documents?|passages?|matches|entries)"
     r" (?:were |was |could be |have been )?(?:found|retrieved)\b",
-    r"\bi (?:really |just |honestly )?(?:do not|do ?n['’]?t|cannot|ca ?n['’]?t|can not|could not"
+    r"i (?:really |just |honestly )?(?:do not|do ?n['’]?t|cannot|ca ?n['’]?t|can not|could not"
     rf"|could ?n['’]?t) (?:really |actually |currently |be able to )?{_KNOW}\b",
-    r"\b(?:i am|i ?['’]m|we are|we ?['’]re|i was)"
+    r"(?:i am|i ?['’]m|we are|we ?['’]re|i was)"
     r" (?:not sure|unsure|not certain|not aware|unable|not able)\b",
-    r"\bunable to (?:answer|find|determine|provide|locate|confirm|help|assist|identify)\b",
-    rf"\b{_SOURCES}\b[^.!?]{{0,80}}?\b{_LACKS} (?:\w+ ){{0,2}}?{_TELL}\b",
-    rf"\bthey {_LACKS} (?:\w+ ){{0,2}}?(?:mention|specify|state|say)\b",
-    r"\b(?:there is|there['’]?s|there are|there was|i (?:found|see|have)|contains?|provides?|has)"
+    r"unable to (?:answer|find|determine|provide|locate|confirm|help|assist|identify)\b",
+    rf"{_SOURCES}\b[^.!?]{{0,80}}?\b{_LACKS} (?:\w+ ){{0,2}}?{_TELL}\b",
+    rf"they {_LACKS} (?:\w+ ){{0,2}}?(?:mention|specify|state|say)\b",
+    r"(?:there is|there['’]?s|there are|there was|i (?:found|see|have)|contains?|provides?|has)"
     rf" (?:no|not any|not enough|insufficient) (?:\w+ ){{0,3}}?{_FACTS}\b",
-    r"\b(?:no|not enough|insufficient) (?:\w+ ){0,2}?(?:information|details?|data|answer|context"
+    r"(?:no|not enough|insufficient) (?:\w+ ){0,2}?(?:information|details?|data|answer|context"
     r"|results)\b[^.!?]{0,40}?(?:\b(?:found|available|provided|given|is|was|were|to answer)\b|\Z)",
-    r"\b(?:cannot|ca ?n['’]?t|can not|could not|could ?n['’]?t) be"
+    r"(?:cannot|ca ?n['’]?t|can not|could not|could ?n['’]?t) be"
     r" (?:determined|answered|found|inferred|established|known)\b",
-    r"\bnot (?:\w+ )?(?:mentioned|provided|specified|stated|available|found|given|included|covered"
+    r"not (?:\w+ )?(?:mentioned|provided|specified|stated|available|found|given|included|covered"
     r"|discussed|answered) (?:in|by|within|from) (?:the|this|these|any|my|our|your)\b"
     rf"[^.!?]{{0,30}}?\b{_SOURCES}\b",
-    r"\A\W{0,4}(?:not (?:mentioned|specified|stated|provided|available|enough information)"
-    r"|unanswerable|unknown|no answer|n/a|null)\W{0,4}\Z",
-    r"\b(?:i|we) (?:did not|did ?n['’]?t) (?:find|see|locate)"
+    r"(?:i|we) (?:did not|did ?n['’]?t) (?:find|see|locate)"
     rf" (?:anything|(?:any|the) (?:\w+ ){{0,2}}?{_FACTS})\b",
-    r"\b(?:i|we) (?:have no (?:idea|clue)|lack (?:\w+ ){0,2}?information)\b",
-    r"\A\W{0,4}no (?:idea|clue)\W{0,4}\Z",
-    r"\bnot something (?:that )?(?:i|we) (?:can|could|am|are)\b",
-    r"\bthere (?:is|was|are|were)(?: not|(?: ?n['’]?t)) any (?:\w+ ){0,3}?"
+    r"(?:i|we) (?:have no (?:idea|clue)|lack (?:\w+ ){0,2}?information)\b",
+    r"not something (?:that )?(?:i|we) (?:can|could|am|are)\b",
+    r"there (?:is|was|are|were)(?: not|(?: ?n['’]?t)) any (?:\w+ ){0,3}?"
     rf"{_FACTS}\b",
-    rf"\b(?:nothing|none|neither)(?: (?:of|in))?(?: \w+){{0,3}}? {_SOURCES}\b"
+    rf"(?:nothing|none|neither)(?: (?:of|in))?(?: \w+){{0,3}}? {_SOURCES}\b"
     rf"[^.!?]{{0,20}}?\b{_TELLS}\b",
-    r"\bthere (?:is|was|['’]s) nothing (?:\w+ ){0,3}?in (?:the|this|these|your) "
+    r"there (?:is|was|['’]s) nothing (?:\w+ ){0,3}?in (?:the|this|these|your) "
     rf"(?:\w+ ){{0,2}}?{_SOURCES}\b",
-    rf"\b{_SOURCES} (?:\w+ )?(?:lacks? (?:\w+ ){{0,2}}?{_FACTS}|(?:is|are) silent (?:on|about)"
+    rf"{_SOURCES} (?:\w+ )?(?:lacks? (?:\w+ ){{0,2}}?{_FACTS}|(?:is|are) silent (?:on|about)"
     r"|says? nothing)\b",
-    rf"\b{_SOURCES} (?:\w+ ){{0,2}}?(?:is|are)(?: not (?:\w+ )?(?:relevant|related)|"
+    rf"{_SOURCES} (?:\w+ ){{0,2}}?(?:is|are)(?: not (?:\w+ )?(?:relevant|related)|"
     r" (?:irrelevant|unrelated)) to (?:the|your|this) (?:\w+ )?(?:question|query)\b",
-    r"\banswer (?:\w+ ){0,6}?is not (?:\w+ ){0,2}?(?:in|within|part of) (?:the|these|this|any) "
+    r"answer (?:\w+ ){0,6}?is not (?:\w+ ){0,2}?(?:in|within|part of) (?:the|these|this|any) "
     rf"(?:\w+ ){{0,2}}?{_SOURCES}\b",
-    rf"\b(?:outside|beyond)(?: of)? the scope of (?:\w+ ){{0,3}}?{_SOURCES}\b",
-    rf"\b(?:unclear|not (?:\w+ )?clear) (?:from|in|based on) (?:\w+ ){{0,3}}?{_SOURCES}\b",
-    rf"\A(?:based on|from|according to) (?:\w+ ){{0,3}}?{_SOURCES},? it is (?:unclear|not clear)\b",
-    rf"\b(?:missing|absent) from (?:the|these|this|your) (?:\w+ ){{0,2}}?{_SOURCES}\b",
-    r"\A[^.!?]{1,60} (?:is|are|was|were) not (?:mentioned|specified|stated)\W{0,3}\Z",
-    rf"\b{_MORE} (?:is|are|would be|may be|will be) (?:needed|required|necessary)"
+    rf"(?:outside|beyond)(?: of)? the scope of (?:\w+ ){{0,3}}?{_SOURCES}\b",
+    rf"(?:unclear|not (?:\w+ )?clear) (?:from|in|based on) (?:\w+ ){{0,3}}?{_SOURCES}\b",
+    rf"(?:missing|absent) from (?:the|these|this|your) (?:\w+ ){{0,2}}?{_SOURCES}\b",
+    rf"{_MORE} (?:is|are|would be|may be|will be) (?:needed|required|necessary)"
     r"(?: (?:to|for) (?:answer|determine|give|provide|help|assist|confirm|tell|an? )|\W{0,3}\Z)",
-    rf"\bi(?:['’]d| would)? need {_MORE}\b",
-    r"\bas an ai\b[^.!?]{0,60}?\b(?:cannot|can['’]?t|not able|unable|don['’]?t)\b",
+    rf"i(?:['’]d| would)? need {_MORE}\b",
+    r"as an ai\b[^.!?]{0,60}?\b(?:cannot|can['’]?t|not able|unable|don['’]?t)\b",
+    before=r"\b",
+)  # fmt: skip
+REFUSALS_IN_CHINESE: Final = _in_lower_case(
     "(?:无法|不能|没法|难以|没办法|没有办法)(?:直接|准确|为您|给您|给你|为你|从中|据此|确切|明确|根据.{0,12}?){0,2}"
     "(?:回答|处理|确定|提供|得知|判断|找到|给出|确认|获知|解答|答复|得出)",
     "(?:我|本人|目前|暂时|抱歉|对不起)[，,]?我?也?并?不太?(?:知道|清楚|了解|确定)",
-    r"\A\W{0,4}不(?:知道|清楚|详)\W{0,4}\Z",
     f"{_CHINESE_SOURCES}[^。！？]{{0,24}}?(?:没|未|不)有?(?:直接|明确|具体|曾|能)?{_CHINESE_TELL}",
     "(?:没有|未能?|暂无|找不到|查不到|缺乏|缺少)(?:找到|查到|检索到|搜索到|提供|得到)?"
     "(?:任何|与.{0,20}?|关于.{0,20}?|足够的?|相关的?|具体的?|有关.{0,20}?){0,3}"
@@ -177,29 +199,26 @@ REFUSALS: Final = _compiled(
     f"答案[^。！？]{{0,6}}?不在[^。！？]{{0,12}}?{_CHINESE_SOURCES}",
     f"{_CHINESE_SOURCES}[^。！？]{{0,12}}?[与和跟同][^。！？]{{0,12}}?(?:问题|提问|查询)[^。！？]{{0,4}}?"
     "(?:无关|不相关|没有关系|关系不大)",
-    rf"\A\W{{0,4}}(?:{_CHINESE_SOURCES}(?:中|里)?)?(?:并?没有?|并?未)"
-    r"(?:提到|提及|说明|给出|涉及|指出|明确)\W{0,4}\Z",
-    r"\A\W{0,4}(?:未知|不明|不得而知|没有答案|查无(?:此|相关)?信息|无(?:相关|此|可用)?"
-    r"(?:信息|内容|资料|答案))\W{0,4}\Z",
     f"需要{_CHINESE_MORE}[^。！？]{{0,4}}?(?:才|来|以便|方)[^。！？]{{0,4}}?"
     "(?:回答|判断|确定|解答|作答|得出|帮)",
     f"(?:回答|判断|确定|解答)[^。！？]{{0,12}}?需要{_CHINESE_MORE}",
     "(?:信息|资料)不(?:足|够)|超出.{0,8}?范围",
-)  # fmt: skip
-"""A refusal: it declines to answer, or says that the sources do not tell."""
+)
+"""A refusal, each in lower case: it declines to answer, or says that the sources do not tell."""
 
-ENGLISH_SIGNS: Final = (
-    "not", "n't", "n’t", "no ", "never", "fail", "unable", "unsure", "insufficient", "unknown",
-    "none", "neither", "unclear", "lack", "silent", "unrelated", "irrelevant", "outside", "beyond",
-    "missing", "absent", "needed", "required", "necessary", "need more", "need additional",
-    "need further", "unanswerable", "n/a", "as an ai",
-    "snt ", "dnt ", "dont ", "cant ", "cannt ", "arent ",
-    "werent ", "havent ", " nt ", "empty response", "agent stopped", "call limit", "null",
-    "max iterations", "either something", "content policy", "was flagged", "comply",
-    "nicht", "keine", "je n",
-)  # fmt: skip
+ENGLISH_SIGNS: Final = frozenset(
+    _listed(
+        """
+        not no n t nt never cannot fail fails failed unable unsure insufficient unknown none neither
+        nothing unclear lack lacks silent unrelated irrelevant outside beyond missing absent needed
+        required necessary need unanswerable null dont doesnt didnt isnt arent wasnt werent hasnt
+        havent couldnt cant cannt empty agent limit limits max either policy flagged nicht keine je
+        """
+    )
+)
 CHINESE_SIGNS: Final = frozenset("不没未无难缺超需空达んせ르없")
-"""Every refusal holds, in lower case, one of these signs: to look for them is quicker."""
+"""Every refusal holds, in lower case, one of these words, as letters between others than `a` to
+`z`, or one of these characters: to look for them is quicker."""
 
 FIRST_PERSON: Final = _compiled(
     r"\b(?:i|we|my|our)\b|我|无法|抱歉|对不起",
@@ -221,7 +240,7 @@ ABOUT_SOURCES: Final = _compiled(
 )
 """A statement of what the sources are about. It is one only beside a refusal, else a claim."""
 
-OFFERS: Final = _compiled(
+OFFERS: Final = _in_lower_case(
     r"\A\W{0,4}(?:(?:sure|certainly|absolutely|of course|great|no problem|好的|当然)\W{1,3})?"
     + _any(
         r"(?:please |just )?(?:let me know|feel free|do not hesitate|don['’]?t hesitate)",
@@ -271,7 +290,7 @@ OFFERS: Final = _compiled(
         "您?可以(?:尝试)?(?:咨询|查阅|联系|参考)",
     ),
 )
-"""An offer or advice to ask elsewhere makes a courtesy of all that follows."""
+"""In lower case: an offer or advice to ask elsewhere makes a courtesy of all that follows."""
 
 _VERDICT_WORDS = _any(
     _words("true right correct great cool awesome nice interesting amazing terrible awful sad"),
@@ -279,7 +298,7 @@ _VERDICT_WORDS = _any(
     "good (?:point|idea|question)",
     "great question",
 )
-COURTESIES: Final = _compiled(
+_COURTESIES: Final = (
     r"\b"
     + _any(
         "(?:good|great|interesting|excellent) question",
@@ -312,6 +331,8 @@ COURTESIES: Final = _compiled(
     "让您久等了?|打扰了?|请稍[等候]",
     "这是一?个很?好的?问题",
 )  # fmt: skip
+COURTESIES: Final = _compiled(*_COURTESIES)
+COURTESIES_IN_LOWER_CASE: Final = _in_lower_case(*_COURTESIES)
 """A greeting, thanks, agreement or excuse says nothing of the matter."""
 
 ANNOUNCES: Final = _compiled(
@@ -327,7 +348,7 @@ ANNOUNCES: Final = _compiled(
 )  # fmt: skip
 """Before a colon, it announces a list."""
 
-ANNOUNCES_ALONE: Final = _compiled(
+ANNOUNCES_ALONE: Final = _in_lower_case(
     r"\A\W{0,4}(?:here(?:['’]s| is| are)|below (?:is|are)|the following (?:is|are))\b"
     r"[^.!?]{0,60}?\b"
     + _words(
@@ -339,7 +360,7 @@ ANNOUNCES_ALONE: Final = _compiled(
     r"\A[^。！？]{0,60}?如下\W{0,3}\Z",
     r"\A\W{0,4}(?:以下|下面)(?:是|为)",
 )
-"""At the head of a sentence, it announces without a colon."""
+"""At the head of a sentence, in lower case, it announces without a colon."""
 
 CLAUSES: Final = _compiled(
     r"\b"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum, auto
+from itertools import repeat
 from typing import Final
 
 from ragmonitor.judges.builtin import speech_act_phrases as phrases
-from ragmonitor.judges.builtin.text_terms import Term, terms
+from ragmonitor.judges.builtin.text_terms import Term, in_lower_case, terms
 from ragmonitor.patterns import lazy_pattern
 
 
@@ -27,7 +28,7 @@ class SpeechAct(Enum):
 _MAX_HEAD: Final = 400
 """Characters of a sentence that are searched for set phrases: they stand at its beginning."""
 
-_LATIN: Final = lazy_pattern("[A-Za-z]")
+_LETTERS: Final = lazy_pattern("[a-z]+")
 _HEADING: Final = lazy_pattern(
     r"\s{0,3}(?:#{1,6}\s|(?:\*\*|__)[^*_\n]{1,120}(?:\*\*|__)[:：]?\s*\Z|【[^】\n]{1,40}】\s*\Z"
     r"|(?:={3,}|-{3,}|\*{3,})\s*\Z|[^\n]{1,120}\n(?:={3,}|-{3,})\s*\Z)"
@@ -45,16 +46,17 @@ def speech_act_of(text: str, all_terms: Sequence[Term]) -> SpeechAct:
     """Return the speech act of a sentence with these terms; `CLAIM` where there is any doubt."""
     if _HEADING.match(text):
         return SpeechAct.HEADING
-    head = text[:_MAX_HEAD]
-    if _is_refusal(head):
+    head = in_lower_case(text[:_MAX_HEAD])
+    if _is_refusal(text[:_MAX_HEAD], head):
         return SpeechAct.REFUSAL
     if phrases.OFFERS.match(head):
         return SpeechAct.COURTESY
     if _ENDS_ASKING.search(text, max(0, len(text) - 16)):
         return SpeechAct.QUESTION
-    is_open = text.rstrip(" *_")[-1:] in {":", "："}
-    if (is_open or phrases.ANNOUNCES_ALONE.match(head)) and _announces(text, all_terms):
-        return SpeechAct.HEADING
+    if _announces(text, all_terms):
+        is_open = text.rstrip(" *_")[-1:] in {":", "："}
+        if is_open or phrases.ANNOUNCES_ALONE.match(head):
+            return SpeechAct.HEADING
     if len(text) <= _MAX_COURTESY and _is_courtesy(text, all_terms):
         return SpeechAct.COURTESY
     return SpeechAct.CLAIM
@@ -80,31 +82,34 @@ def declines(sentences: Sequence[str], acts: Sequence[SpeechAct]) -> bool:
     )
 
 
-def _is_refusal(head: str) -> bool:
-    """Return whether a sentence refuses and no clause of it answers."""
-    if not may_refuse(head) or not phrases.REFUSALS.search(head):
+def _is_refusal(head: str, lowered: str) -> bool:
+    """Return whether a sentence, also given in lower case, refuses and no clause of it answers."""
+    if not may_refuse(lowered) or not _refuses(lowered):
         return False
     return not any(_answers(clause) for clause in phrases.CLAUSES.split(head))
 
 
-def may_refuse(head: str) -> bool:
-    """Return whether a text holds one of the signs of which every refusal holds one."""
-    if not phrases.CHINESE_SIGNS.isdisjoint(head):
+def may_refuse(lowered: str) -> bool:
+    """Return whether a text in lower case holds one of the signs of which every refusal has one."""
+    if not phrases.ENGLISH_SIGNS.isdisjoint(_LETTERS.findall(lowered)):
         return True
-    if not _LATIN.search(head):
-        return False
-    lowered = head.lower()
-    return any(map(lowered.__contains__, phrases.ENGLISH_SIGNS))
+    return not (lowered.isascii() or phrases.CHINESE_SIGNS.isdisjoint(lowered))
+
+
+def _refuses(lowered: str) -> bool:
+    """Return whether a text in lower case holds a refusal."""
+    return bool(
+        phrases.REFUSALS_AT_THE_HEAD.match(lowered)
+        or phrases.REFUSALS_IN_WORDS.search(lowered)
+        or (not lowered.isascii() and phrases.REFUSALS_IN_CHINESE.search(lowered))
+    )
 
 
 def _answers(clause: str) -> bool:
     """Return whether a clause beside a refusal says something of the matter."""
     clause = clause.strip(" ,，")
-    if (
-        phrases.REFUSALS.search(clause)
-        or phrases.ABOUT_SOURCES.match(clause)
-        or phrases.OFFERS.match(clause)
-    ):
+    lowered = in_lower_case(clause)
+    if _refuses(lowered) or phrases.ABOUT_SOURCES.match(clause) or phrases.OFFERS.match(lowered):
         return False
     return _content_count(terms(phrases.COURTESIES.sub(" ", clause))) >= _MIN_STATEMENT
 
@@ -113,22 +118,25 @@ def _is_courtesy(text: str, all_terms: Sequence[Term]) -> bool:
     """Return whether nothing is said besides courtesies."""
     first = next((term for term in all_terms if term.weight), None)
     # Most sentences end here: what comes first in them belongs to no courtesy.
-    if first and not any(phrases.COURTESIES.match(text, at) for at in range(first.end)):
-        return False
+    if first:
+        match, lowered = phrases.COURTESIES_IN_LOWER_CASE.match, in_lower_case(text)
+        if not any(map(match, repeat(lowered), range(first.end))):
+            return False
     rest, count = phrases.COURTESIES.subn(" ", text)
     return count > 0 and not _content_count(terms(rest))
 
 
 def _announces(text: str, all_terms: Sequence[Term]) -> bool:
-    """Return whether a sentence that ends in a colon only announces the next ones."""
-    if len(text) > _MAX_HEAD or any(term.kind == "number" and term.weight for term in all_terms):
+    """Return whether a sentence would only announce the next ones, if it ended in a colon."""
+    count = _content_count(all_terms)
+    if count > _MAX_ANNOUNCEMENT or len(text) > _MAX_HEAD:
         return False
-    limit = _MAX_ANNOUNCEMENT if phrases.ANNOUNCES.search(text) else _MIN_STATEMENT
-    return _content_count(all_terms) <= limit
+    if any(term.kind == "number" and term.weight for term in all_terms):
+        return False
+    return count <= _MIN_STATEMENT or phrases.ANNOUNCES.search(text) is not None
 
 
 def _content_count(all_terms: Sequence[Term]) -> int:
     """Return how many terms with content there are; Chinese pairs count half."""
-    content = [term for term in all_terms if term.weight]
-    pairs = sum(term.kind == "pair" for term in content)
-    return len(content) - pairs // 2
+    kinds = [term.kind for term in all_terms if term.weight]
+    return len(kinds) - kinds.count("pair") // 2

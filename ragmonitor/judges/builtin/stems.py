@@ -7,7 +7,6 @@ from importlib import resources
 from typing import Final
 
 from ragmonitor.judges.builtin.word_lists import IRREGULAR
-from ragmonitor.patterns import lazy_pattern
 
 TABLE: Final = "frequencies.txt"
 BAND_WEIGHTS: Final = (0.35, 0.6, 1.0)
@@ -22,9 +21,13 @@ _SUFFIXES = (
     ("ied", "y"), ("ies", "y"), ("ily", "y"), ("ed", ""), ("ly", ""), ("es", ""), ("s", ""),
     ("e", ""),
 )  # fmt: skip
+_BY_LAST_LETTER = {
+    last: tuple((suffix, instead) for suffix, instead in _SUFFIXES if suffix[-1] == last)
+    for last in {suffix[-1] for suffix, _ in _SUFFIXES}
+}
 _KEPT_ENDINGS = ("ss", "us", "is")
 _MIN_STEM = 3
-_HAS_VOWEL = lazy_pattern("[aeiouy]")
+_VOWELS = frozenset("aeiouy")
 
 
 def stem(word: str) -> str:
@@ -36,10 +39,10 @@ def stem(word: str) -> str:
     word = IRREGULAR.get(word, word)
     if len(word) <= _MIN_STEM or not word.isascii():
         return word
-    for suffix, instead in _SUFFIXES:
+    for suffix, instead in _BY_LAST_LETTER.get(word[-1], ()):
         if word.endswith(suffix):
             base = word[: -len(suffix)]
-            if len(base) < _MIN_STEM or not _HAS_VOWEL.search(base):
+            if len(base) < _MIN_STEM or _VOWELS.isdisjoint(base):
                 continue
             if suffix == "s" and word.endswith(_KEPT_ENDINGS):
                 break

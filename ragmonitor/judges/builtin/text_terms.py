@@ -74,22 +74,33 @@ _SYLLABIC = f"{HAN}\u3040-\u30ff\uac00-\ud7af"
 """Scripts that write no spaces or little of them, read by pairs of characters."""
 _WORD_PATTERN = rf"\b(?:[A-Za-z]\.){{2,8}}|[^\W\d_{_SYLLABIC}]+(?:['’][^\W\d_{_SYLLABIC}]+)*"
 _CITATION_PATTERN = r"[\[【]\d{1,3}(?:[,，、-] ?\d{1,3}){0,8}[\]】]"
-_TOKEN = lazy_pattern(
-    rf"(?P<pairs>[{_SYLLABIC}]+)"
-    rf"|(?P<word>{_WORD_PATTERN})"
-    rf"|{quantities.NUMBER}"
-    rf"|(?P<citation>{_CITATION_PATTERN})"
-)
+_OTHER_TOKENS = rf"|{quantities.NUMBER}|(?P<citation>{_CITATION_PATTERN})"
+_TOKEN = lazy_pattern(rf"(?P<pairs>[{_SYLLABIC}]+)|(?P<word>{_WORD_PATTERN}){_OTHER_TOKENS}")
 _WORD = lazy_pattern(_WORD_PATTERN)
 _NUMBER = lazy_pattern(quantities.NUMBER)
 _CITATION = lazy_pattern(_CITATION_PATTERN)
 _LETTER = lazy_pattern(rf"[^\W\d_{_SYLLABIC}]")
-_OTHER_THAN_WORDS = lazy_pattern(rf"[\d{_SYLLABIC}]")
+_SYLLABLE = lazy_pattern(rf"[{_SYLLABIC}]")
+
+# The same for texts in ASCII, as most are in English: they take half of the time.
+_ASCII_WORD_PATTERN = r"[A-Za-z](?:(?<=\b[A-Za-z])\.(?:[A-Za-z]\.){1,7}|[A-Za-z]*(?:'[A-Za-z]+)*)"
+_ASCII_TOKEN = lazy_pattern(
+    rf"(?=[A-Za-z\d\[])(?:(?P<word>{_ASCII_WORD_PATTERN}){_OTHER_TOKENS})", re.ASCII
+)
+_ASCII_WORD = lazy_pattern(_ASCII_WORD_PATTERN, re.ASCII)
+_ASCII_NUMBER = lazy_pattern(quantities.NUMBER, re.ASCII)
+_ASCII_LETTER = lazy_pattern("[A-Za-z]")
 NEGATION: Final = "!"
 """Key of a sign of negation."""
 NEGATION_END: Final = "!|"
 """Key of a word at which a negation ends."""
 SIGNS: Final = frozenset({NEGATION, NEGATION_END})
+HOLDS_SIGN: Final = lazy_pattern(
+    f"[{''.join(CHINESE_NEGATIONS)}]|n['’]t|(?<![a-z])(?:{'|'.join(sorted(NEGATIONS))})"
+    rf"|(?![\x00-\x7f])[^\W\d_{_SYLLABIC}]"
+)
+"""All that reads as a sign of negation, in lower case, holds one of these, or another letter than
+`a` to `z`, which may be one with an accent."""
 DENYING: Final = frozenset(map(stem, DENIALS))
 """Keys of the words that negate what goes before them."""
 MAY_NEGATE: Final = SIGNS | DENYING | {stem("free")}
@@ -99,6 +110,14 @@ _MAX_WORD: Final = 48
 """Characters of a word that are looked at: bounds the cache and the work on one-word texts."""
 
 
+def in_lower_case(text: str) -> str:
+    """Return a text in lower case, of the same length, as patterns that ignore case see it."""
+    if not text.isascii():
+        # To them the three letters are an `i` or an `s`.
+        text = text.replace("\u0130", "i").replace("\u0131", "i").replace("\u017f", "s")
+    return text.lower()
+
+
 def terms(text: str, *, with_pairs: bool = True) -> list[Term]:
     """Return the terms of a text in order. Never raises; linear in the text's length.
 
@@ -106,10 +125,11 @@ def terms(text: str, *, with_pairs: bool = True) -> list[Term]:
         text: Any text.
         with_pairs: Whether plain pairs of Chinese characters are among them.
     """
-    if not _LETTER.search(text):
+    is_ascii = text.isascii()
+    if not (_ASCII_LETTER if is_ascii else _LETTER).search(text):
         return _terms_of_chinese(text, with_pairs=with_pairs)
     found: list[Term] = []
-    for token in _TOKEN.finditer(text):
+    for token in (_ASCII_TOKEN if is_ascii else _TOKEN).finditer(text):
         kind = token.lastgroup
         if kind == "word":
             surface = token[0]
@@ -165,30 +185,43 @@ class TermKeys(NamedTuple):
     """The keys of numbers."""
     may_negate: bool
     """Whether there is a sign of negation, perhaps in form only."""
+    figures: Sequence[Term] | None
+    """Of a text without words, all that is more than plain characters; None: it may have words."""
 
 
 def keys(text: str) -> TermKeys:
     """Return the keys and the prefixes of `terms(text)`, signs of negation left out; faster."""
-    if not _OTHER_THAN_WORDS.search(text):
-        return _keys_of_words(text) or _keys_of_any(text)
-    return _keys_of_any(text) if _LETTER.search(text) else _keys_of_chinese(text)
+    if text.isascii() or not _SYLLABLE.search(text):
+        return _keys_of_words(text) or _keys_in_order(text)
+    return _keys_in_order(text) if _LETTER.search(text) else _keys_of_chinese(text)
 
 
 def _keys_of_words(text: str) -> TermKeys | None:
-    """Return the keys of a text of words without figures; None: it must be read in order."""
-    words = _WORD.findall(text)
+    """Return the keys of a text of words and figures; None: it must be read in order."""
+    is_ascii = text.isascii()
+    find_words = (_ASCII_WORD if is_ascii else _WORD).findall
+    words: list[str] = []
+    figures: list[Term] = []
+    floor = 0
+    for number in (_ASCII_NUMBER if is_ascii else _NUMBER).finditer(text):
+        start = number.start()
+        if start < floor:  # in the citation before it
+            continue
+        words += find_words(text, floor, start)
+        citation = _CITATION.match(text, start - 1) if start else None
+        if citation is None:
+            _append_number(figures, text, number)
+        floor = (citation or number).end()
+    words += find_words(text, floor)
     if not _PERHAPS_DATES.isdisjoint(words) or max(map(len, words), default=0) > _MAX_WORD:
         return None
-    exact: set[str] = set()
-    prefixes: set[str] = set()
-    for reading in map(_word_term, words):
-        if reading is not None:
-            key, prefix, _, kind = reading
-            if kind == "number":  # may join the one before it
-                return None
-            exact.add(key)
-            prefixes.add(prefix)
-    return _term_keys(exact, prefixes, ())
+    readings = [reading for reading in map(_word_term, words) if reading is not None]
+    if not readings:
+        return _term_keys(set(), set(), figures)
+    exact, prefixes, _, kinds = zip(*readings, strict=True)
+    if "number" in kinds:  # may join the one before it
+        return None
+    return _term_keys(set(exact), set(prefixes), figures)
 
 
 def _keys_of_chinese(text: str) -> TermKeys:
@@ -201,7 +234,7 @@ def _keys_of_chinese(text: str) -> TermKeys:
     plain = "\n".join(stretches)
     exact = set(_PAIR.findall(plain))
     exact.update(_ALONE.findall(plain))
-    return _term_keys(exact, set(), figures)
+    return _term_keys(exact, set(), figures, is_all=True)
 
 
 def _append_figure(found: list[Term], text: str, at: int, floor: int) -> int:
@@ -220,11 +253,11 @@ def _append_figure(found: list[Term], text: str, at: int, floor: int) -> int:
     return special.end if special else 0
 
 
-def _keys_of_any(text: str) -> TermKeys:
+def _keys_in_order(text: str) -> TermKeys:
     exact: set[str] = set()
     prefixes: set[str] = set()
     others: list[Term] = []
-    for token in _TOKEN.finditer(text):
+    for token in (_ASCII_TOKEN if text.isascii() else _TOKEN).finditer(text):
         kind = token.lastgroup
         if kind == "pairs":
             _add_pairs(exact, others, text, *token.span())
@@ -245,15 +278,21 @@ def _keys_of_any(text: str) -> TermKeys:
     return _term_keys(exact, prefixes, others)
 
 
-def _term_keys(exact: set[str], prefixes: set[str], others: Sequence[Term]) -> TermKeys:
-    """Return the keys of a text, out of those that were read apart and the terms read in order."""
+def _term_keys(
+    exact: set[str], prefixes: set[str], others: Sequence[Term], *, is_all: bool = False
+) -> TermKeys:
+    """Return the keys of a text, out of those that were read apart and the terms read in order.
+
+    `is_all` says that no other terms but plain characters were read apart.
+    """
     if others:
         exact.update([term.key for term in others])
     may_negate = not exact.isdisjoint(MAY_NEGATE)
     exact -= SIGNS
     prefixes.discard("")
     numbers = tuple([term.key for term in others if term.kind == "number"]) if others else ()
-    return TermKeys(exact, prefixes, numbers, may_negate)
+    figures = others if is_all else None
+    return _new(TermKeys, (exact, prefixes, numbers, may_negate, figures))
 
 
 WordTerm = tuple[str, str, float, Kind]

@@ -1,6 +1,9 @@
 """Structured chunks are read as fields, and what an answer says is checked against them."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -211,3 +214,23 @@ def test_a_number_counts_what_stands_right_behind_it():
     assert "field" in (wrong.sentences or ())[0].reasons
     other = assess("Which?", [rows], "The setting (variable a, default 1) is the first.")
     assert "field" not in (other.sentences or ())[0].reasons
+
+
+def test_an_assessment_is_the_same_in_every_process():
+    """What fields bear out is added up in the sentence's order, not in that of hashes."""
+    pairs = " | ".join(f"key{n}x: {n}" for n in range(16))
+    script = f"""
+from ragmonitor.judges.builtin import assess
+print([repr(assess("", [{pairs!r}], {pairs!r}[:end] + " 4711").risk) for end in range(20, 150)])
+"""
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in range(3)
+    }
+    assert len(found) == 1

@@ -111,7 +111,7 @@ class Structured:
 
 def structured(chunk: str) -> Structured | None:
     """Return the structured parts of a chunk; None for prose. Linear in its length."""
-    if not _MAY_BE.search(chunk):
+    if not _may_be_structured(chunk):
         return None
     records = Records()
     parts = list(_bracketed(chunk, records)) or list(_html_tables(chunk, records))
@@ -120,8 +120,18 @@ def structured(chunk: str) -> Structured | None:
     return Structured(records, parts) if parts and has_keys else None
 
 
-_MAY_BE: Final = lazy_pattern(r"[{<|\t]|\[\s*[\"'{]|[:：;；]|\n[^\n,]*,")
-"""One of these stands in every structured text."""
+_SIGNS: Final = "{<|\t:：;；"
+_LIST: Final = lazy_pattern(r"\[\s*[\"'{]")
+
+
+def _may_be_structured(chunk: str) -> bool:
+    """Return whether a chunk has one of the signs of which every structured text has one."""
+    if any(map(chunk.__contains__, _SIGNS)) or ("[" in chunk and _LIST.search(chunk)):
+        return True
+    below = chunk.find("\n")
+    return below >= 0 and chunk.find(",", below) >= 0  # rows below a head
+
+
 _LETTER: Final = lazy_pattern(r"[^\W\d_]")
 
 # --- JSON -----------------------------------------------------------------------------------
