@@ -52,6 +52,7 @@ from ragmonitor.queues import MemoryQueue, Notes
 from ragmonitor.records import (
     AlarmState,
     Cause,
+    Interaction,
     Report,
     Status,
 )
@@ -103,6 +104,7 @@ class _Helper:
         reached: tuple[Connection, int],
         setup: Setup,
         handlers: dict[str, Callable[..., object]],
+        emit: Callable[[Interaction, Sequence[Report]], object],
     ) -> None:
         """Begin it. Raises `OSError`.
 
@@ -111,6 +113,7 @@ class _Helper:
             reached: What its `connect` has returned.
             setup: What it works with.
             handlers: Of its messages and requests.
+            emit: Emits a trace here, and returns its root's reference.
         """
         self._process = process
         connection, self.pid = reached
@@ -132,8 +135,9 @@ class _Helper:
             "failed": self._failed,
             "progress": self._progress,
             "emit_kept": self._emit_kept,
+            "emit": self._emit,
         }
-        self._emit = handlers["emit"]
+        self._emit_trace = emit
         self.link = Link(connection, own | handlers, apart=frozenset({"flush_exporter"}))
         try:
             connection.send_bytes(pickle.dumps(setup))
@@ -160,12 +164,15 @@ class _Helper:
             self.kept.pop(number, None)
 
     def _emit_kept(self, number: int, reports: Sequence[Report]) -> object:
-        """Emit a record that was kept; the reports come without it."""
+        """Emit a record that was kept."""
         data = self.kept.pop(number, None)
         if data is None:  # whoever closes has counted it in this moment
             return None
-        record = wire.decode(data)
-        return self._emit(record, [replace(each, interaction=record) for each in reports])
+        return self._emit(wire.decode(data), reports)
+
+    def _emit(self, record: Interaction, reports: Sequence[Report]) -> object:
+        """Emit a record; the reports come without it."""
+        return self._emit_trace(record, [replace(each, interaction=record) for each in reports])
 
     def end(self, within_s: float) -> int | None:
         """Close the connection, and the process with its last; return its exit status."""
@@ -664,8 +671,13 @@ class ProcessBackHalf:
                 logger.warning("ragmonitor: this process has a helper of its own: %s", error)
                 self._shared = None
             else:
-                return _Helper(self._shared, reached, setup, self._handlers())
-        return _Helper(HELPER, HELPER.connect(), setup, self._handlers())
+                return self._helper_of(self._shared, reached, setup)
+        return self._helper_of(HELPER, HELPER.connect(), setup)
+
+    def _helper_of(
+        self, process: HelperProcess | SharedHelper, reached: tuple[Connection, int], setup: Setup
+    ) -> _Helper:
+        return _Helper(process, reached, setup, self._handlers(), self._traces.emit)
 
     def _stay(self, why: str) -> None:
         """Work in this process from now on, with all that waits."""
@@ -844,7 +856,6 @@ class ProcessBackHalf:
             "log": lambda level, text: logger.log(level, "%s", text),
             "export": self._export,
             "flush_exporter": lambda number, timeout_s: self._exporters[number].flush(timeout_s),
-            "emit": self._traces.emit,
             "late": self._traces.export,
             "alarm": self._traces.alarm,
             "told": self._traces.feedback,
