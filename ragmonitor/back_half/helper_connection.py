@@ -20,7 +20,7 @@ from ragmonitor.back_half.link import Link, LinkError
 from ragmonitor.back_half.local import LocalBackHalf
 from ragmonitor.back_half.setup import Setup
 from ragmonitor.back_half.shared_helper import SharedHelper
-from ragmonitor.records import Report, Status
+from ragmonitor.records import Interaction, Report, Status
 
 
 class HelperConnection:
@@ -32,6 +32,7 @@ class HelperConnection:
         reached: tuple[Connection, int],
         setup: Setup,
         handlers: dict[str, Callable[..., object]],
+        emit: Callable[[Interaction, Sequence[Report]], object],
     ) -> None:
         """Begin it. Raises `OSError`.
 
@@ -40,6 +41,7 @@ class HelperConnection:
             reached: What its `connect` has returned.
             setup: What it works with.
             handlers: Of its messages and requests.
+            emit: Emits a trace here, and returns its root's reference.
         """
         self._process = process
         connection, self.pid = reached
@@ -61,8 +63,9 @@ class HelperConnection:
             "failed": self._failed,
             "progress": self._progress,
             "emit_kept": self._emit_kept,
+            "emit": self._emit,
         }
-        self._emit = handlers["emit"]
+        self._emit_trace = emit
         self.link = Link(connection, own | handlers, apart=frozenset({"flush_exporter"}))
         try:
             connection.send_bytes(pickle.dumps(setup))
@@ -89,12 +92,15 @@ class HelperConnection:
             self.kept.pop(number, None)
 
     def _emit_kept(self, number: int, reports: Sequence[Report]) -> object:
-        """Emit a record that was kept; the reports come without it."""
+        """Emit a record that was kept."""
         data = self.kept.pop(number, None)
         if data is None:  # whoever closes has counted it in this moment
             return None
-        record = wire.decode(data)
-        return self._emit(record, [replace(each, interaction=record) for each in reports])
+        return self._emit(wire.decode(data), reports)
+
+    def _emit(self, record: Interaction, reports: Sequence[Report]) -> object:
+        """Emit a record; the reports come without it."""
+        return self._emit_trace(record, [replace(each, interaction=record) for each in reports])
 
     def end(self, within_s: float) -> int | None:
         """Close the connection, and the process with its last; return its exit status."""

@@ -26,7 +26,7 @@ from prometheus_client.metrics_core import Metric
 from ragmonitor import guard, wire
 from ragmonitor.apart import within
 from ragmonitor.back_half.helper_connection import HelperConnection, HelperRequest
-from ragmonitor.back_half.helper_process import HELPER
+from ragmonitor.back_half.helper_process import HELPER, HelperProcess
 from ragmonitor.back_half.link import LinkError
 from ragmonitor.back_half.local import LocalBackHalf
 from ragmonitor.back_half.setup import (
@@ -557,8 +557,13 @@ class ProcessBackHalf:
                 logger.warning("ragmonitor: this process has a helper of its own: %s", error)
                 self._shared = None
             else:
-                return HelperConnection(self._shared, reached, setup, self._handlers())
-        return HelperConnection(HELPER, HELPER.connect(), setup, self._handlers())
+                return self._connection_to(self._shared, reached, setup)
+        return self._connection_to(HELPER, HELPER.connect(), setup)
+
+    def _connection_to(
+        self, process: HelperProcess | SharedHelper, reached: tuple[Connection, int], setup: Setup
+    ) -> HelperConnection:
+        return HelperConnection(process, reached, setup, self._handlers(), self._traces.emit)
 
     def _stay(self, why: str) -> None:
         """Work in this process from now on, with all that waits."""
@@ -738,7 +743,6 @@ class ProcessBackHalf:
             "log": lambda level, text: logger.log(level, "%s", text),
             "export": self._export,
             "flush_exporter": lambda number, timeout_s: self._exporters[number].flush(timeout_s),
-            "emit": self._traces.emit,
             "late": self._traces.export,
             "alarm": self._traces.alarm,
             "told": self._traces.feedback,

@@ -408,13 +408,13 @@ class MonitorConnection:
             self.tell_progress()
         received = self.work.senders.get(interaction.id)
         with suppress(LinkError, TimeoutError):
+            bare = tuple(replace(each, interaction=_NOTHING) for each in reports)
             # What no redaction has changed is not sent back: it is most of what there is to send.
             if received is not None and received.is_kept and received.record == interaction:
                 received.is_kept = False
-                bare = tuple(replace(each, interaction=_NOTHING) for each in reports)
                 asked = self.link.request("emit_kept", received.number, bare)
             else:
-                asked = self.link.request("emit", interaction, tuple(reports))
+                asked = self.link.request("emit", interaction, bare)
             return self._awaited(asked)
         return None
 

@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Protocol
 
 from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
@@ -88,6 +89,9 @@ class _Questions(Translator, Protocol):
     def finish_reason(self, run: Run) -> str:
         """Return why a model run stopped, in its provider's words; empty if unknown."""
         return ""
+
+
+_started_ns = attrgetter("started_ns")
 
 
 class FinishedRuns:
@@ -377,7 +381,7 @@ class FinishedRuns:
 
     def _members(self) -> list[Run]:
         # What an inner run left to this one was noted when that run ended.
-        return sorted(self._root.members, key=lambda run: run.started_ns)
+        return sorted(self._root.members, key=_started_ns)
 
     def _models(self) -> list[Run]:
         return [run for run in self._members() if run.is_generation]

@@ -187,6 +187,8 @@ class RecordReader:
         self._known: dict[int, tuple[Any, dict[str, Any]]] = {}
         """Metadata that was read before, by id, since chunks stand in a record twice, with the
         original, which keeps its id from being used again."""
+        self._chunks: dict[int, tuple[Chunk, Chunk]] = {}
+        """Chunks, likewise: they stand in a record twice, retrieved and shown."""
 
     def text(self, value: Any) -> str:
         """Return a text that scores rest on."""
@@ -215,6 +217,9 @@ class RecordReader:
 
     def chunk(self, value: Any) -> Chunk | None:
         """Return a chunk; None if there is none in this."""
+        known = self._chunks.get(id(value))
+        if known is not None:
+            return known[1]
         is_chunk = _is_a(value, Chunk)
         content = value.text if is_chunk else value
         text = None if content is None else text_in(content)
@@ -224,12 +229,14 @@ class RecordReader:
             return None
         if not is_chunk:
             return Chunk(text=text)
-        return Chunk(
+        read = Chunk(
             text=text,
             id=self.label(value.id),
             score=_score(value.score),
             metadata=self._plain(value.metadata),
         )
+        self._chunks[id(value)] = value, read
+        return read
 
     def _plain(self, metadata: Any) -> dict[str, Any]:
         known = self._known.get(id(metadata))
@@ -419,6 +426,8 @@ def getattr_of(value: Any, name: str) -> Any:
 
 def finite(value: Any) -> float | None:
     """Return a finite number; None if it is none."""
+    if value is None:
+        return None
     if isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value):
         return float(value)
     return None
@@ -431,11 +440,15 @@ _OUTPUT_TOKENS = ("completion_tokens", "output_tokens", "candidates_token_count"
 
 def score_of(metadata: Mapping[str, Any]) -> float | None:
     """Return the score that retrievers write into a document's metadata; None: there is none."""
+    if not metadata:
+        return None
     return next((s for key in _SCORE_KEYS if (s := finite(metadata.get(key))) is not None), None)
 
 
 def usage_of(counts: Any) -> Usage:
     """Return the tokens that a provider's own mapping or object counts, under any known name."""
+    if counts is None or (type(counts) is dict and not counts):  # as where nobody counts
+        return Usage()
     input_tokens, output_tokens = (
         next(
             (
@@ -452,7 +465,10 @@ def usage_of(counts: Any) -> Usage:
 
 def member_of(holder: Any, name: str) -> Any:
     """Return what a mapping or an object has under a name; None: nothing."""
-    return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
+    # The exact type first: to ask an abstract class takes ten times as long.
+    if type(holder) is dict or isinstance(holder, Mapping):
+        return holder.get(name)
+    return getattr(holder, name, None)
 
 
 MAX_FINISH_REASON: Final = 100
@@ -462,6 +478,8 @@ _FINISH_REASONS: Final = ("finish_reason", "stop_reason", "done_reason")
 
 def finish_reason_of(reply: Any) -> str:
     """Return why a model stopped, as a provider's reply says, a mapping or an object; else ""."""
+    if reply is None or (type(reply) is dict and not reply):
+        return ""
     choices = member_of(reply, "choices")
     for holder in (reply, *(choices[:1] if isinstance(choices, list | tuple) else ())):
         for name in _FINISH_REASONS:

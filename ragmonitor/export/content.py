@@ -9,7 +9,9 @@ import math
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+import msgspec
 
 from ragmonitor.records import REASONS, SentenceVerdict, Verdict, error_type
 
@@ -112,7 +114,11 @@ def encodable(text: str) -> str:
     """
     if text.isascii():
         return text
-    return text.encode("utf-8", "replace").decode("utf-8")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
 
 
 def size_bytes(text: str) -> int:
@@ -133,10 +139,13 @@ def clipped(text: str, most: int, max_characters: int | None = None) -> str:
     if text.isascii():  # of a megabyte only what may stay is copied
         size, data = len(text), text[:most].encode()
     else:
-        data = text.encode("utf-8", "replace")
+        try:
+            data = text.encode()
+        except UnicodeEncodeError:  # a lone surrogate
+            return clipped(encodable(text), most, max_characters)
         size = len(data)
     if size <= most and (max_characters is None or len(text) <= max_characters):
-        return data.decode()
+        return text
     # As long as the mark can get: what is left out has no more digits than the whole.
     mark = CUT.format(left_out=size)
     room_bytes, room = most - size_bytes(mark), None
@@ -160,6 +169,25 @@ def compact_json(value: Any) -> str:
         return _JSON.encode(value)
     except (TypeError, ValueError):  # a key that is no string, a NaN
         return _JSON.encode(finite(value))
+
+
+def encodable_json(value: Any) -> str:
+    """Return `compact_json`, encodable."""
+    return encodable(compact_json(value))
+
+
+_TEXTS_JSON: Final = msgspec.json.Encoder()
+
+
+def texts_json(value: Any) -> str:
+    """Return `encodable_json` of lists and dicts that hold texts alone, in a fifth of its time.
+
+    Of other values the two libraries write some differently: floats, sets, objects.
+    """
+    try:
+        return _TEXTS_JSON.encode(value).decode()
+    except (TypeError, UnicodeEncodeError):  # a class derived from `str`, a lone surrogate
+        return encodable_json(value)
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from opentelemetry import _logs, trace
 from opentelemetry.context import Context
@@ -312,11 +313,17 @@ class OtelExporter:
         limits = getattr(span, "_limits", None)
         max_attributes = getattr(limits, "max_span_attributes", MAX_ATTRIBUTES)
         there = len(getattr(span, "attributes", None) or ())
-        return replace(
+        return _narrowed(
             self._limits,
-            attributes=None if max_attributes is None else max(0, max_attributes - there - leaving),
-            characters=getattr(limits, "max_span_attribute_length", None),
+            None if max_attributes is None else max(0, max_attributes - there - leaving),
+            getattr(limits, "max_span_attribute_length", None),
         )
+
+
+@lru_cache(maxsize=64)
+def _narrowed(limits: SpanLimits, attributes: int | None, characters: int | None) -> SpanLimits:
+    """Return the limits with these; nearly all spans of a provider have the same."""
+    return replace(limits, attributes=attributes, characters=characters)
 
 
 def _failure(report: Report) -> Unscored | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import Any, TypeGuard
 
@@ -18,6 +18,7 @@ from ragmonitor.export.content import (
     encodable,
     is_unsupported,
     size_bytes,
+    texts_json,
 )
 from ragmonitor.export.span_budget import Attributes, SpanBudget, SpanLimits, cut
 from ragmonitor.records import (
@@ -79,20 +80,20 @@ def root_attributes(
     query, answer = policy.text(interaction.query), policy.text(interaction.answer)
     if policy.shows:
         budget.add_texts({names.OI_INPUT_VALUE: query, names.OI_OUTPUT_VALUE: answer})
-    budget.add_each(
-        {
-            names.OI_SPAN_KIND: names.OI_KIND_CHAIN,
-            names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_WORKFLOW,
-            names.INTERACTION_ID: limits.clipped(interaction.id),
-            names.STATUS: interaction.status,
-        }
-    )
-    amounts = {names.FIRST_TEXT: interaction.first_token_s, names.COST_USD: cost_usd}
-    budget.add_each({name: value for name, value in amounts.items() if value is not None})
-    _add_verdict(budget, reports)
+    about: Attributes = {
+        names.OI_SPAN_KIND: names.OI_KIND_CHAIN,
+        names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_WORKFLOW,
+        names.INTERACTION_ID: limits.clipped(interaction.id),
+        names.STATUS: interaction.status,
+    }
+    if interaction.first_token_s is not None:
+        about[names.FIRST_TEXT] = interaction.first_token_s
+    if cost_usd is not None:
+        about[names.COST_USD] = cost_usd
+    about |= _verdict(reports)
     if version:
-        budget.add({names.OTEL_SERVICE_VERSION: limits.clipped(version)})
-    budget.add_each(_context(interaction, limits))
+        about[names.OTEL_SERVICE_VERSION] = limits.clipped(version)
+    budget.add_each(about | _context(interaction, limits))
     _add_unsupported(budget, reports, policy)
     _add_evaluations(budget, reports, policy)
     if policy.shows:
@@ -125,17 +126,17 @@ def retrieval_attributes(
     query = policy.text(retrieval.query)
     if policy.shows:
         budget.add_texts({names.OI_INPUT_VALUE: query})
-    budget.add_each(
-        {
-            names.OI_SPAN_KIND: names.OI_KIND_RETRIEVER,
-            names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_RETRIEVAL,
-            names.DOCUMENTS_FOUND: len(retrieval.chunks),
-        }
-    )
+    about: Attributes = {
+        names.OI_SPAN_KIND: names.OI_KIND_RETRIEVER,
+        names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_RETRIEVAL,
+        names.DOCUMENTS_FOUND: len(retrieval.chunks),
+    }
     if retrieval.error:
-        budget.add({names.OTEL_ERROR_TYPE: error_type(retrieval.error) or UNTYPED_ERROR})
+        about[names.OTEL_ERROR_TYPE] = error_type(retrieval.error) or UNTYPED_ERROR
     if policy.shows:
-        budget.add({names.OI_INPUT_MIME_TYPE: _TEXT})
+        about[names.OI_INPUT_MIME_TYPE] = _TEXT
+    budget.add_each(about)
+    if policy.shows:
         budget.add_texts({names.GENAI_RETRIEVAL_QUERY_TEXT: query})
     if retrieval.chunks:
         _add_ids_and_scores(budget, retrieval.chunks)
@@ -159,28 +160,27 @@ def generation_attributes(
     output = policy.text(generation.output)
     if policy.shows:
         budget.add_texts({names.OI_OUTPUT_VALUE: output})
-    budget.add_each(
-        {
-            names.OI_SPAN_KIND: names.OI_KIND_LLM,
-            names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_CHAT,
-        }
-    )
+    about: Attributes = {
+        names.OI_SPAN_KIND: names.OI_KIND_LLM,
+        names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_CHAT,
+    }
     if generation.error:
-        budget.add({names.OTEL_ERROR_TYPE: error_type(generation.error) or UNTYPED_ERROR})
+        about[names.OTEL_ERROR_TYPE] = error_type(generation.error) or UNTYPED_ERROR
     if generation.model:
         model = limits.clipped(generation.model)
-        budget.add_each({names.GENAI_REQUEST_MODEL: model, names.OI_LLM_MODEL_NAME: model})
+        about |= {names.GENAI_REQUEST_MODEL: model, names.OI_LLM_MODEL_NAME: model}
     if generation.provider:
         provider = limits.clipped(generation.provider)
-        budget.add_each({names.GENAI_PROVIDER_NAME: provider, names.OI_LLM_PROVIDER: provider})
+        about |= {names.GENAI_PROVIDER_NAME: provider, names.OI_LLM_PROVIDER: provider}
     if generation.finish_reason:
-        reason = limits.clipped(generation.finish_reason)
-        budget.add({names.GENAI_FINISH_REASONS: [reason]})
-    budget.add_each(_tokens(generation.usage))
+        about[names.GENAI_FINISH_REASONS] = [limits.clipped(generation.finish_reason)]
+    about |= _tokens(generation.usage)
     if generation.first_token_s is not None:
-        budget.add({names.GENAI_FIRST_CHUNK: generation.first_token_s})
+        about[names.GENAI_FIRST_CHUNK] = generation.first_token_s
     if policy.shows:
-        budget.add({names.OI_OUTPUT_MIME_TYPE: _TEXT})
+        about[names.OI_OUTPUT_MIME_TYPE] = _TEXT
+    budget.add_each(about)
+    if policy.shows:
         budget.add_texts(
             {names.OI_LLM_OUTPUT_ROLE: "assistant", names.OI_LLM_OUTPUT_CONTENT: output}
         )
@@ -206,14 +206,12 @@ def carrier_attributes(
     """
     budget = SpanBudget(limits)
     budget.reserve(MAX_EXPLANATION_BYTES)  # for the description of its status
-    budget.add_each(
-        {
-            names.OI_SPAN_KIND: names.OI_KIND_EVALUATOR,
-            names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_EVALUATION,
-            names.INTERACTION_ID: limits.clipped(reports[0].interaction.id),
-        }
-    )
-    _add_verdict(budget, reports)
+    about: Attributes = {
+        names.OI_SPAN_KIND: names.OI_KIND_EVALUATOR,
+        names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_EVALUATION,
+        names.INTERACTION_ID: limits.clipped(reports[0].interaction.id),
+    }
+    budget.add_each(about | _verdict(reports))
     _add_unsupported(budget, reports, policy)
     _add_evaluations(budget, reports, policy)
     return budget.attributes()
@@ -379,20 +377,25 @@ def _add_documents(budget: SpanBudget, chunks: Sequence[Chunk], policy: ContentP
         if len(some) < len(chunks):
             attributes[names.DOCUMENTS_LEFT_OUT] = len(chunks) - len(some)
         for n, chunk in enumerate(some):
-            text = budget.limits.clipped(text_of(n), max_bytes)
-            attributes[names.OI_DOCUMENT.format(n=n, field="content")] = text
+            content, identity, score, about = _document_names(n)
+            attributes[content] = budget.limits.clipped(text_of(n), max_bytes)
             if chunk.id:
-                identity = budget.limits.clipped(chunk.id)
-                attributes[names.OI_DOCUMENT.format(n=n, field="id")] = identity
+                attributes[identity] = budget.limits.clipped(chunk.id)
             if _is_finite(chunk.score):
-                attributes[names.OI_DOCUMENT.format(n=n, field="score")] = float(chunk.score)
+                attributes[score] = float(chunk.score)
             if chunk.metadata:
                 metadata = metadata_of(n)(max_bytes)
                 if metadata is not None:
-                    attributes[names.OI_DOCUMENT.format(n=n, field="metadata")] = metadata
+                    attributes[about] = metadata
         return attributes
 
     budget.add_fitted(chunks, build)
+
+
+@lru_cache(maxsize=256)
+def _document_names(n: int) -> Sequence[str]:
+    fields = ("content", "id", "score", "metadata")
+    return [names.OI_DOCUMENT.format(n=n, field=field) for field in fields]
 
 
 def _is_finite(score: float | None) -> TypeGuard[float]:
@@ -413,7 +416,12 @@ def _add_ids_and_scores(budget: SpanBudget, chunks: Sequence[Chunk]) -> None:
 
 
 def _add_message(budget: SpanBudget, name: str, role: str, text: str) -> None:
-    budget.add_json(name, (text,), lambda some, size: [_message(role, cut(t, size)) for t in some])
+    budget.add_json(
+        name,
+        (text,),
+        lambda some, size: [_message(role, cut(t, size)) for t in some],
+        encode=texts_json,
+    )
 
 
 def _add_prompt(budget: SpanBudget, messages: Sequence[Message], policy: ContentPolicy) -> None:
@@ -442,7 +450,11 @@ def _add_prompt(budget: SpanBudget, messages: Sequence[Message], policy: Content
     budget.add({names.OI_INPUT_MIME_TYPE: _TEXT})
     budget.add_texts({names.OI_INPUT_VALUE: newest_first[0].text}, max_bytes=budget.left_bytes // 3)
     budget.add_json(
-        names.GENAI_INPUT_MESSAGES, newest_first, build_json, max_bytes=budget.left_bytes // 2
+        names.GENAI_INPUT_MESSAGES,
+        newest_first,
+        build_json,
+        max_bytes=budget.left_bytes // 2,
+        encode=texts_json,
     )
     budget.add_fitted(newest_first, build)
 
@@ -466,25 +478,35 @@ def _tokens(usage: Usage) -> Attributes:
 
 def _add_evaluations(budget: SpanBudget, reports: Sequence[Report], policy: ContentPolicy) -> None:
     """Add the scores under OpenInference's names, which has none for a missing score."""
-    for n, scored in enumerate(_scores(reports)):
-        if n == MAX_EVALUATIONS:
-            break
-        fields: dict[str, str | float] = {
-            "name": encodable(evaluator_name(scored.evaluator)),
-            "score": scored.score,
-            "annotator_kind": scored.judge.kind,
-            "identifier": encodable(f"{scored.evaluator} {scored.judge}"),
+    groups: list[tuple[Attributes, Attributes]] = []
+    """Of each score what stands together or not at all, and its explanation."""
+    together: Attributes = {}
+    for n, scored in enumerate(islice(_scores(reports), MAX_EVALUATIONS)):
+        name, score, kind, identifier, why = _evaluation_names(n)
+        fields: Attributes = {
+            name: encodable(evaluator_name(scored.evaluator)),
+            score: scored.score,
+            kind: scored.judge.kind,
+            identifier: encodable(f"{scored.evaluator} {scored.judge}"),
         }
-        attributes: Attributes = {
-            names.OI_EVALUATION.format(n=n, field=field): value for field, value in fields.items()
-        }
-        if not budget.add(attributes):
-            break
+        explanation: Attributes = {}
         if scored.explanation and policy.shows:
-            explanation = budget.limits.clipped(
-                policy.text(scored.explanation), MAX_EXPLANATION_BYTES
-            )
-            budget.add({names.OI_EVALUATION.format(n=n, field="explanation"): explanation})
+            text = policy.text(scored.explanation)
+            explanation[why] = budget.limits.clipped(text, MAX_EXPLANATION_BYTES)
+        groups.append((fields, explanation))
+        together |= fields | explanation
+    if budget.add(together):  # as nearly always
+        return
+    for fields, explanation in groups:
+        if not budget.add(fields):
+            break
+        budget.add(explanation)
+
+
+@lru_cache(maxsize=MAX_EVALUATIONS)
+def _evaluation_names(n: int) -> Sequence[str]:
+    fields = ("name", "score", "annotator_kind", "identifier", "explanation")
+    return [names.OI_EVALUATION.format(n=n, field=field) for field in fields]
 
 
 def _scores(reports: Sequence[Report]) -> Iterator[Scored]:
@@ -499,10 +521,10 @@ def _last_scored(reports: Sequence[Report]) -> Report:
     return next((r for r in reversed(reports) if r.assessment is not None), reports[0])
 
 
-def _add_verdict(budget: SpanBudget, reports: Sequence[Report]) -> None:
-    """Add the verdict of the last judge that scored the interaction, under our own names."""
+def _verdict(reports: Sequence[Report]) -> Attributes:
+    """Return the verdict of the last judge that scored the interaction, under our own names."""
     if not reports:
-        return
+        return {}
     report = _last_scored(reports)
     attributes: Attributes = {names.JUDGE: encodable(str(report.judge)), **_inclusion(reports)}
     attributes |= _assessed(report.assessment) if report.assessment is not None else {}
@@ -520,7 +542,7 @@ def _add_verdict(budget: SpanBudget, reports: Sequence[Report]) -> None:
             attributes[names.SCORE.format(evaluator=evaluator)] = evaluation.score
         else:
             attributes[names.UNSCORED.format(evaluator=evaluator)] = evaluation.cause.value
-    budget.add_each(attributes)
+    return attributes
 
 
 def _inclusion(reports: Sequence[Report]) -> Mapping[str, str | float]:

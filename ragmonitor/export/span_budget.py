@@ -10,10 +10,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate
 from typing import Any, TypeVar
 
-from ragmonitor.export.content import clipped, compact_json, encodable, size_bytes
+from ragmonitor.export.content import clipped, encodable_json, size_bytes
 
 Value = str | bool | int | float | list[str]
 Attributes = dict[str, Value]
@@ -50,33 +51,38 @@ class SpanLimits:
     def clipped(self, text: str, max_bytes: int | None = None) -> str:
         """Return the text cut to one value's limits, and to `max_bytes`."""
         own = self.attribute_bytes
-        return clipped(text, own if max_bytes is None else min(max_bytes, own), self.characters)
+        most = own if max_bytes is None or max_bytes > own else max_bytes
+        return clipped(text, most, self.characters)
 
-    def holds(self, text: str) -> bool:
-        """Return whether the text fits into one value."""
+    def holds(self, text: str, max_bytes: int | None = None) -> bool:
+        """Return whether the text fits into one value, and into `max_bytes`."""
         within = self.characters is None or len(text) <= self.characters
-        return within and size_bytes(text) <= self.attribute_bytes
+        own = self.attribute_bytes
+        return within and size_bytes(text) <= (own if max_bytes is None else min(max_bytes, own))
 
     def json_object(self, values: Mapping[str, Any]) -> Callable[[int], str | None]:
         """Return a function from a number of bytes to the values as a JSON object of at most that.
 
         First the texts in it are cut, then values are left out from the end; None: nothing fits.
         """
-        whole = encodable(compact_json(values))
+        whole = encodable_json(values)
         some = list(values.items())
-        # The fewest bytes of the first n: 2 braces, and each its own part and a comma.
-        each = (size_bytes(self._encoded([item], _MIN_JSON_TEXT_BYTES)) - 1 for item in some)
-        at_least = list(accumulate(each, initial=1))[1:]
+
+        @cache
+        def at_least() -> list[int]:
+            # The fewest bytes of the first n: 2 braces, and each its own part and a comma.
+            each = (size_bytes(self._encoded([item], _MIN_JSON_TEXT_BYTES)) - 1 for item in some)
+            return list(accumulate(each, initial=1))[1:]
 
         def within(max_bytes: int) -> str | None:
             max_bytes = min(max_bytes, self.attribute_bytes)
-            if self.holds(whole) and size_bytes(whole) <= max_bytes:
+            if self.holds(whole, max_bytes):
                 return whole
 
             def fits(text: str) -> bool:
-                return self.holds(text) and size_bytes(text) <= max_bytes
+                return self.holds(text, max_bytes)
 
-            possible = some[: bisect_right(at_least, max_bytes)]
+            possible = some[: bisect_right(at_least(), max_bytes)]
             fitting = fitted(
                 possible, self._encoded, fits, min_bytes=_MIN_JSON_TEXT_BYTES, max_bytes=max_bytes
             )
@@ -86,7 +92,7 @@ class SpanLimits:
 
     @staticmethod
     def _encoded(some: Sequence[tuple[str, Any]], max_bytes: int) -> str:
-        return encodable(compact_json({name: cut(value, max_bytes) for name, value in some}))
+        return encodable_json({name: cut(value, max_bytes) for name, value in some})
 
 
 def fitted(
@@ -167,9 +173,13 @@ _NUMBERS = frozenset({bool, int, float})
 def cut(value: Any, max_bytes: int) -> Any:
     """Return a value for JSON with every text in it cut to so many bytes."""
     kind = type(value)
-    if kind is str and len(value) <= max_bytes and value.isascii():
+    if kind is str:
+        return clipped(value, max_bytes)
+    if value is None or kind in _NUMBERS:
         return value
-    if value is None or kind in _NUMBERS or isinstance(value, float | int):
+    if kind is list:
+        return [cut(inner, max_bytes) for inner in value]
+    if isinstance(value, float | int):
         return value
     if isinstance(value, dict):
         return {str(key): cut(inner, max_bytes) for key, inner in value.items()}
@@ -242,6 +252,8 @@ class SpanBudget:
         items: Sequence[Item],
         build: Callable[[Sequence[Item], int], Any],
         max_bytes: int | None = None,
+        *,
+        encode: Callable[[Any], str] = encodable_json,
     ) -> int:
         """Take a value as JSON in one attribute; return of how many items it is.
 
@@ -250,16 +262,24 @@ class SpanBudget:
             items: In the order of importance; none: nothing is taken.
             build: The value of some of them, their texts cut to so many bytes.
             max_bytes: Bytes of the whole.
+            encode: Makes encodable JSON of it.
         """
 
         def encoded(some: Sequence[Item], max_bytes: int) -> str:
-            return encodable(compact_json(build(some, max_bytes)))
+            return encode(build(some, max_bytes))
+
+        def is_short(text: str) -> bool:
+            return self.limits.holds(text, max_bytes)
 
         def fits(text: str) -> bool:
-            within = max_bytes is None or size_bytes(text) <= max_bytes
-            return within and self.limits.holds(text) and self.holds({name: text})
+            return is_short(text) and self.holds({name: text})
 
-        fitting = fitted(items, encoded, fits, max_bytes=self.limits.attribute_bytes)
+        longest = self.limits.attribute_bytes
+        if 0 < len(items) <= FEW:  # as nearly always
+            whole = encoded(items, longest)
+            if is_short(whole) and self.add({name: whole}):
+                return len(items)
+        fitting = fitted(items, encoded, fits, max_bytes=longest)
         if fitting is None or not fitting[1]:
             return 0
         self.add({name: fitting[0]})
@@ -270,6 +290,8 @@ class SpanBudget:
     ) -> int:
         """Take what is built of as many items as fit, their texts cut; return of how many."""
         max_bytes = self.limits.attribute_bytes
+        if len(items) <= FEW and self.add(build(items, max_bytes)):  # as nearly always
+            return len(items)
         fitting = fitted(items, build, self.holds, max_bytes=max_bytes)
         if fitting is None:
             return 0
@@ -287,11 +309,10 @@ class SpanBudget:
 
 def _size(attributes: Attributes) -> int:
     # A plain loop: every attribute of every span comes here.
-    size = _OVERHEAD_BYTES * len(attributes)
-    for name, value in attributes.items():
-        size += len(name) if name.isascii() else size_bytes(name)
+    size = _OVERHEAD_BYTES * len(attributes) + size_bytes("".join(attributes))
+    for value in attributes.values():
         if isinstance(value, str):
-            size += len(value) if value.isascii() else size_bytes(value)
+            size += len(value) if value.isascii() else len(value.encode())
         elif isinstance(value, list):
             size += sum([size_bytes(text) + _OVERHEAD_BYTES for text in value])
         else:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from ragmonitor.errors import RagMonitorError, SettingsError
 from ragmonitor.guard import record_error
-from ragmonitor.records import Chunk, Interaction, error_type
+from ragmonitor.records import (
+    Chunk,
+    Generation,
+    Interaction,
+    Message,
+    Retrieval,
+    error_type,
+)
 from ragmonitor.redaction.credentials import is_secret_under, secrets_in, without_secrets
 from ragmonitor.redaction.detections import MARK, Detection, redacted
 from ragmonitor.redaction.personal import PersonalData
@@ -176,7 +184,7 @@ def _without_secrets(interaction: Interaction) -> dict[tuple[str, str], str]:
             if name and is_secret_under(name, text):
                 cleaned[text, name] = MARK.format(kind="secret")
                 known.setdefault(text, "secret")
-        return ""
+        return text  # nothing changes, so no record is made
 
     _rewritten(interaction, clean, clean)
     again = {value: kind for value, kind in known.items() if len(value) >= MIN_KNOWN}
@@ -195,16 +203,20 @@ def _rewritten(
 ) -> Interaction:
     """Return the record with its texts rewritten by `text`, and its attributes by `label`."""
 
-    def metadata(of: Mapping[str, Any]) -> dict[str, Any]:
+    def metadata(of: Mapping[str, Any]) -> Mapping[str, Any]:
+        if not of and type(of) is dict:  # as nearly always
+            return of
         return _mapping(of, text, 1) if with_metadata else {}
 
     def chunks(of: tuple[Chunk, ...]) -> tuple[Chunk, ...]:
-        return tuple(
-            replace(chunk, text=text(chunk.text, ""), metadata=metadata(chunk.metadata))
-            for chunk in of
+        return _each(
+            of,
+            lambda chunk: _with(
+                chunk, text=text(chunk.text, ""), metadata=metadata(chunk.metadata)
+            ),
         )
 
-    return replace(
+    return _with(
         interaction,
         query=text(interaction.query, ""),
         chunks=chunks(interaction.chunks),
@@ -213,28 +225,58 @@ def _rewritten(
         reference=text(interaction.reference, ""),
         reference_chunks=chunks(interaction.reference_chunks),
         error=text(interaction.error, ""),
-        retrievals=tuple(
-            replace(r, query=text(r.query, ""), chunks=chunks(r.chunks), error=text(r.error, ""))
-            for r in interaction.retrievals
+        retrievals=_each(
+            interaction.retrievals,
+            lambda r: _with(
+                r, query=text(r.query, ""), chunks=chunks(r.chunks), error=text(r.error, "")
+            ),
         ),
-        generations=tuple(
-            replace(
+        generations=_each(
+            interaction.generations,
+            lambda g: _with(
                 g,
-                input=tuple(replace(m, text=text(m.text, "")) for m in g.input),
+                input=_each(g.input, lambda m: _with(m, text=text(m.text, ""))),
                 output=text(g.output, ""),
                 error=text(g.error, ""),
-            )
-            for g in interaction.generations
+            ),
         ),
-        attributes={
-            name: label(value, name) if isinstance(value, str) else value
-            for name, value in interaction.attributes.items()
-        },
+        attributes=_same_or(
+            interaction.attributes,
+            {
+                name: label(value, name) if isinstance(value, str) else value
+                for name, value in interaction.attributes.items()
+            },
+        ),
     )
 
 
-def _mapping(values: Mapping[Any, Any], text: Rewrite, depth: int) -> dict[Any, Any]:
-    return {name: _value(value, str(name), text, depth) for name, value in values.items()}
+Record = TypeVar("Record", Chunk, Retrieval, Generation, Message, Interaction)
+
+
+def _with(record: Record, **fields: Any) -> Record:
+    """Return the record with these fields; the same one where each is the same already."""
+    for name, value in fields.items():
+        if getattr(record, name) is not value:
+            return replace(record, **fields)
+    return record
+
+
+def _each(records: tuple[Record, ...], rewrite: Callable[[Record], Record]) -> tuple[Record, ...]:
+    rewritten = tuple([rewrite(record) for record in records])
+    return records if all(map(operator.is_, rewritten, records)) else rewritten
+
+
+def _same_or(values: Mapping[Any, Any], rewritten: dict[Any, Any]) -> Mapping[Any, Any]:
+    """Return the rewritten mapping; the one that it was made of where that holds the same."""
+    if type(values) is dict and all(map(operator.is_, rewritten.values(), values.values())):
+        return values
+    return rewritten
+
+
+def _mapping(values: Mapping[Any, Any], text: Rewrite, depth: int) -> Mapping[Any, Any]:
+    return _same_or(
+        values, {name: _value(value, str(name), text, depth) for name, value in values.items()}
+    )
 
 
 def _value(value: Any, name: str, text: Rewrite, depth: int) -> Any:

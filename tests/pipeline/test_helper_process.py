@@ -15,7 +15,9 @@ import time
 import urllib.request
 from collections import Counter
 from concurrent.futures import Future
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from ragmonitor import Budget, CaptureSettings, ExportSettings, Monitor, Report, Scored
+from ragmonitor import Budget, CaptureSettings, ExportSettings, Monitor, Report, Scored, wire
 from ragmonitor.back_half import helper_process
 from ragmonitor.back_half.helper_connection import HelperConnection
 from ragmonitor.back_half.helper_process import HELPER, HelperProcess
@@ -41,7 +43,7 @@ from ragmonitor.back_half.process import ProcessBackHalf
 from ragmonitor.back_half.setup import reason_to_stay
 from ragmonitor.capture import Record
 from ragmonitor.judges import BuiltinJudge
-from ragmonitor.records import AlarmEvent, Cause, Chunk, Interaction
+from ragmonitor.records import AlarmEvent, Cause, Chunk, Generation, Interaction, Message
 from ragmonitor.settings import Settings
 from ragmonitor.testing import ListExporter
 from ragmonitor_langchain import RagMonitorHandler
@@ -292,6 +294,27 @@ def test_the_applications_own_provider_gets_the_spans():
     root = next(each for each in ours if "faithfulness" in str(dict(each.attributes or {})))
     assert root.parent is not None
     assert root.parent.span_id == request.get_span_context().span_id
+
+
+@pytest.mark.parametrize("length", [10, wire.MAX_BYTES])
+def test_a_record_comes_over_a_link_as_it_was(length):
+    """Also one so long that bytes of `wire` would leave a part of it out."""
+    ours, theirs = Pipe()
+    message = Message(role="user", text="长" * length)
+    call = Generation(output="A", started_ns=0, ended_ns=1, input=(message,))
+    record = replace(RECORDED, generations=(call,))
+    judge = BuiltinJudge().identity
+    scored = Scored(evaluator="faithfulness@2", judge=judge, score=1.0)
+    report = Report(
+        interaction=record, judge=judge, evaluations=(scored,), assessment=None, role="builtin"
+    )
+    taken: list[object] = []
+    link = Link(ours, {"take": lambda *sent: taken.extend(sent)})
+    threading.Thread(target=link.serve, daemon=True).start()
+    Link(theirs, {}).send("take", record, (report,))
+    until("it comes", lambda: len(taken) == 2)
+    link.close()
+    assert taken == [record, (report,)]
 
 
 SECRET = "sk-proj-" + "Ab3dE6gH9" * 5

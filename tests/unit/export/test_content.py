@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.export.content import Content, ContentPolicy, clipped, size_bytes
+from ragmonitor.export.content import (
+    Content,
+    ContentPolicy,
+    clipped,
+    encodable_json,
+    size_bytes,
+    texts_json,
+)
 from ragmonitor.records import SentenceVerdict, Verdict
 
 texts = st.text(st.characters(), max_size=60)
@@ -84,6 +91,28 @@ def test_of_an_error_the_type_stays(content: Content, expected: str) -> None:
     assert ContentPolicy(content=content).error("ValueError: no such 退货") == expected
     hashed = HASHED.error("ValueError: no such 退货")
     assert hashed == f"ValueError: {HASHED.text('no such 退货')}"
+
+
+anything = st.text(st.characters(exclude_categories=()), max_size=30)
+
+
+@given(
+    value=st.recursive(
+        anything, lambda inner: st.lists(inner) | st.dictionaries(anything, inner), max_leaves=8
+    )
+)
+def test_texts_are_the_same_json_whoever_writes_it(value: object) -> None:
+    """Control characters, quotes, lone surrogates, text and keys of any script."""
+    assert texts_json(value) == encodable_json(value)
+
+
+def test_a_class_derived_from_a_text_is_written_as_one() -> None:
+    """The faster library refuses it."""
+
+    class Text(str):
+        __slots__ = ()
+
+    assert texts_json([Text("“退货”")]) == '["“退货”"]'
 
 
 def test_a_sentence_can_be_found_without_its_text() -> None:
