@@ -10,16 +10,10 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    metrics,
-    values,
-)
+from prometheus_client import CollectorRegistry, Counter, Gauge, metrics, values
 
 from ragmonitor.export.content import encodable
+from ragmonitor.export.histograms import Histogram, HistogramSeries
 from ragmonitor.metrics import TABLE, Metric
 
 OTHER = "other"
@@ -107,7 +101,7 @@ class Instruments:
             service: The first label's value in every series.
             labels: What every value of a label passes through.
             shared: Whether to count in files that other processes read too, where the library has
-                been told to.
+                been told to. Else histograms are observed by one thread only.
         """
         kinds: Any = metrics if shared else _in_memory()
         self.registry = CollectorRegistry()
@@ -118,22 +112,22 @@ class Instruments:
         self._absent: set[tuple[str, tuple[object, ...]]] = set()
         """Series that are not there: most of those that are removed were removed before."""
         self._instruments = {
-            metric.name: _instrument(kinds, metric, self.registry)
+            metric.name: _instrument(kinds, metric, self.registry, shared=shared)
             for metric in TABLE.values()
             if not metric.derived
         }
 
     def counter(self, name: str, *labels: object) -> Counter:
         """Return a counter's series with these labels, in the order of the table."""
-        return self._series(name, labels)  # type: ignore[no-any-return]
+        return self._known.get((name, labels)) or self._series(name, labels)  # type: ignore[no-any-return]
 
     def gauge(self, name: str, *labels: object) -> Gauge:
         """Return a gauge's series."""
-        return self._series(name, labels)  # type: ignore[no-any-return]
+        return self._known.get((name, labels)) or self._series(name, labels)  # type: ignore[no-any-return]
 
-    def histogram(self, name: str, *labels: object) -> Histogram:
+    def histogram(self, name: str, *labels: object) -> HistogramSeries:
         """Return a histogram's series; a summary is observed alike, without exemplars."""
-        return self._series(name, labels)  # type: ignore[no-any-return]
+        return self._known.get((name, labels)) or self._series(name, labels)  # type: ignore[no-any-return]
 
     def remove(self, name: str, *labels: object) -> None:
         """Forget a series, if it is there."""
@@ -148,15 +142,13 @@ class Instruments:
             self._absent.add(clean)
 
     def _series(self, name: str, labels: tuple[object, ...]) -> Any:
-        known = self._known.get((name, labels))
-        if known is None:
-            values = self._values(name, labels)
-            known = self._instruments[name].labels(*values)
-            self._absent.discard((name, (*values[1:],)))
-            # Of what was cleaned nothing is kept: those are too many, or too long.
-            if len(self._known) < MAX_KNOWN and values[1:] == [*labels]:
-                self._known[name, labels] = known
-        return known
+        values = self._values(name, labels)
+        series = self._instruments[name].labels(*values)
+        self._absent.discard((name, (*values[1:],)))
+        # Of what was cleaned nothing is kept: those are too many, or too long.
+        if len(self._known) < MAX_KNOWN and values[1:] == [*labels]:
+            self._known[name, labels] = series
+        return series
 
     def _values(self, name: str, labels: Sequence[object]) -> list[str]:
         names = ("service", *TABLE[name].labels)
@@ -164,12 +156,17 @@ class Instruments:
         return [self._labels.value(*each) for each in zip(names, values, strict=True)]
 
 
-def _instrument(kinds: Any, metric: Metric, registry: CollectorRegistry) -> Any:
+def _instrument(kinds: Any, metric: Metric, registry: CollectorRegistry, *, shared: bool) -> Any:
+    labels = ("service", *metric.labels)
+    if metric.kind == "histogram" and not shared:
+        histogram = Histogram(metric.name, metric.help, labels, metric.buckets)
+        registry.register(histogram)
+        return histogram
     options: dict[str, Any] = {}
     if metric.kind == "gauge":
         options["multiprocess_mode"] = metric.merge
     elif metric.kind == "histogram":
         options["buckets"] = metric.buckets
     return getattr(kinds, metric.kind.capitalize())(
-        metric.name, metric.help, ("service", *metric.labels), registry=registry, **options
+        metric.name, metric.help, labels, registry=registry, **options
     )
