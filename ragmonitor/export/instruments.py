@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import unicodedata
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
 from types import SimpleNamespace
@@ -32,7 +33,7 @@ class Labels:
 
     def __init__(self, max_values: int = MAX_LABEL_VALUES) -> None:
         self._max_values = max_values
-        self._seen: dict[str, set[str]] = {}
+        self._seen: defaultdict[str, set[str]] = defaultdict(set)
 
     def value(self, label: str, value: object) -> str:
         """Return the value, cleaned, or `other` if this label has had too many different ones.
@@ -41,7 +42,7 @@ class Labels:
             label: Its name, or whatever else the bound is for.
             value: Usually text; of anything else its `str`.
         """
-        seen = self._seen.setdefault(label, set())
+        seen = self._seen[label]
         if isinstance(value, str) and value in seen:  # only clean ones are there
             return value
         clean = cleaned(value)
