@@ -27,7 +27,7 @@ Kind = Literal[b"i", b"r", b"f", b"j", b"s", b"d", b"a"]
 class Flag:
     """What a reader must know of the bytes that follow. An unknown flag makes them unreadable.
 
-    Plain numbers: each operation on an enumeration's takes as long as reading a short record.
+    Plain numbers: operations on an enumeration are calls, and each record that is read has some.
     """
 
     ESCAPED: Final = 1
