@@ -266,8 +266,10 @@ class Alarms(Part):
             estimate: By signal, the last hour's; asked for the signals of events only.
         """
         self._updates = 0
-        for noted in self._draws.released(self._now()):
-            self._note(noted)
+        released = list(self._draws.released(self._now()))
+        room = MAX_PENDING - len(self._pending)
+        self._pending += released[:room]
+        self._lost += max(0, len(released) - room)
         if self._lost:
             record_problem("estimation", f"{self._lost} verdicts too many for alarms were left out")
             self._lost = 0
