@@ -13,10 +13,11 @@ from ragmonitor.cli.terminal import FINE, say
 from ragmonitor.settings import Settings
 from ragmonitor.wiring import redactor_of, restrict_logs
 
-GC_THRESHOLD: Final = 200_000
-"""Objects between two collections in an estimator. Each answer is some hundred without a ring among
-them, most of which live until the next tick. To look for rings among these took a twentieth of the
-time at 50,000 objects, and up to a tenth at the interpreter's own 700."""
+GC_THRESHOLD: Final = 1_000_000
+"""Objects between two collections in an estimator. Each answer is some two hundred without a ring
+among them, most of which live until the next tick. Between two ticks there are fewer than this, so
+that rings are looked for now and then only, and seldom among the answers: at 200,000 objects that
+took a tenth of the time."""
 
 
 def work(options: WorkerOptions) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 BINS: Final = 32
@@ -268,6 +269,7 @@ def _share(part: float, whole: float, verdicts: float) -> float:
     return (part + 0.5 * prior) / (whole + prior)
 
 
+@lru_cache(maxsize=1_024)  # most features are one of a few values, such as 0 and 1
 def _bin(feature: float) -> int:
     share = 2 / math.pi * math.asin(math.sqrt(min(1.0, max(0.0, feature))))
     return min(BINS - 1, int(share * BINS))

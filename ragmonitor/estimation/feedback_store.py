@@ -111,7 +111,7 @@ class FeedbackStore:
         """
         import sqlite3
 
-        known = [_storable_row(answer) for answer in answers]
+        known = _storable_rows(answers)
         known += self._of_others(known, feedback)
         try:
             with self._open() as opened:
@@ -231,12 +231,13 @@ def _storable(value: Any) -> Any:
     return value
 
 
-def _storable_row(answer: KnownAnswer) -> tuple[Any, ...]:
+def _storable_rows(answers: Sequence[KnownAnswer]) -> list[tuple[Any, ...]]:
+    texts = [each for answer in answers for each in answer if isinstance(each, str)]
     try:
-        "".join([each for each in answer if isinstance(each, str)]).encode()
+        "".join(texts).encode()
     except UnicodeEncodeError:
-        return tuple(map(_storable, answer))
-    return answer
+        return [tuple(map(_storable, answer)) for answer in answers]
+    return [*answers]
 
 
 def _joined(opened: sqlite3.Connection, feedback: Feedback) -> JoinedFeedback | None:

@@ -74,7 +74,7 @@ class PeoplesFeedback(Part):
         """Keep the answer's id, and what the judges say of it."""
         completed = answer.completed
         read = answer.builtin[0][1] if answer.builtin else None
-        self._judges[False] = str(completed.builtin.judge)
+        self._judges[False] = reader = str(completed.builtin.judge)
         judged, found = completed.judged, answer.hallucination
         if judged is not None:
             self._judges[True] = str(judged.judge)
@@ -83,7 +83,7 @@ class PeoplesFeedback(Part):
             KnownAnswer(
                 id=joining_id(answer.interaction.id),
                 at_s=answer.at_s,
-                reader=str(completed.builtin.judge),
+                reader=reader,
                 read=bool(read.value) if read is not None and read.scored else None,
                 judge="" if judged is None else str(judged.judge),
                 judged=None if found is None else bool(found.value),

@@ -162,12 +162,13 @@ class Predictions(Part):
             return ()
         language = language_of(answer.completed.builtin)
         known = dict(self._features(answer.completed.builtin, answer.builtin))
-        weight = answer.weight
+        weight, pooled = answer.weight, self._pooled
         for signal, outcome in answer.judged:
             if outcome is None:
                 continue
             feature, (scored, value) = known.get(signal), outcome
-            self._of(signal, "").add(feature, scored=scored, value=value, weight=weight)
+            calibration = pooled.get(signal) or self._of(signal, "")
+            calibration.add(feature, scored=scored, value=value, weight=weight)
             if signal == HALLUCINATION and language:
                 self._of(signal, language).add(feature, scored=scored, value=value, weight=weight)
         self._learn(answer)

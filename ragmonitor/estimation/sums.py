@@ -141,7 +141,8 @@ class Sums:
         value = scored * mean
         weight = 1.0 / probability
         self.answers += 1
-        self._expect(scored, mean, value, probability)
+        if scored > 0:
+            self._expect(scored, mean, value, probability)
         self.drawn_count += 1
         self.drawn += weight
         self.drawn_squared += weight * weight
@@ -189,11 +190,11 @@ class Sums:
             self.missing_scored += weight * scored
 
     def _expect(self, scored: float, mean: float, value: float, probability: float) -> None:
+        """Take in a prediction; scored is above 0."""
         self.expected += value
         self.expected_scored += scored
-        if scored > 0:
-            spread = value - scored * self.expected / self.expected_scored
-            self.expected_variance += scored * mean * (1.0 - mean) / probability + spread * spread
+        spread = value - scored * self.expected / self.expected_scored
+        self.expected_variance += scored * mean * (1.0 - mean) / probability + spread * spread
 
     def _join(self, group: int, value: float, scored: float) -> None:
         """Add an answer to its session's random group."""

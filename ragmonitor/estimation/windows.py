@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import astuple
+from operator import attrgetter
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from ragmonitor.estimation.sums import Sums, moments_of, row_difference
@@ -29,6 +29,8 @@ class Span(NamedTuple):
 SPANS: Final[dict[Window, Span]] = {"1h": Span(3_600.0, 30), "24h": Span(86_400.0, 48)}
 """An hour's window holds the last 60 to 62 minutes, a day's the last 24 to 24.5 hours."""
 MAX_SERIES: Final = 1_000
+_NUMBERS: Final = [name for name in Sums.__slots__ if name != "groups"]
+_numbers_of: Final = attrgetter(*_NUMBERS)
 
 
 class Summed(Protocol):
@@ -166,8 +168,8 @@ class Windows(SlidingSums[Sums]):
 
         series = [
             {
-                "key": list(astuple(key)),
-                "sums": list(astuple(kept.sums)),
+                "key": [key.signal, key.judge, key.dimension, key.group],
+                "sums": [*_numbers_of(kept.sums), [*kept.sums.groups]],
                 "seen": number(kept.seen),
                 "marks": {window: [number(row) for row in kept.marks[window]] for window in SPANS},
             }
@@ -190,9 +192,8 @@ class Windows(SlidingSums[Sums]):
         found: dict[Hashable, _Kept[Sums]] = {}
         for each in dumped["series"][:MAX_SERIES]:
             *numbers, groups = each["sums"]
-            names = [name for name in Sums.__slots__ if name != "groups"]
             sums = Sums(groups=list(map(float, groups)))
-            for name, number in zip(names, numbers, strict=True):
+            for name, number in zip(_NUMBERS, numbers, strict=True):
                 setattr(sums, name, float(number))
             kept = _Kept(sums)
             kept.seen = rows[each["seen"]]

@@ -5,21 +5,16 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import unicodedata
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    metrics,
-    values,
-)
+from prometheus_client import CollectorRegistry, Counter, Gauge, metrics, values
 
 from ragmonitor.export.content import encodable
+from ragmonitor.export.histograms import Histogram, HistogramSeries
 from ragmonitor.metrics import TABLE, Metric
 
 OTHER = "other"
@@ -38,7 +33,7 @@ class Labels:
 
     def __init__(self, max_values: int = MAX_LABEL_VALUES) -> None:
         self._max_values = max_values
-        self._seen: dict[str, set[str]] = {}
+        self._seen: defaultdict[str, set[str]] = defaultdict(set)
 
     def value(self, label: str, value: object) -> str:
         """Return the value, cleaned, or `other` if this label has had too many different ones.
@@ -47,7 +42,7 @@ class Labels:
             label: Its name, or whatever else the bound is for.
             value: Usually text; of anything else its `str`.
         """
-        seen = self._seen.setdefault(label, set())
+        seen = self._seen[label]
         if isinstance(value, str) and value in seen:  # only clean ones are there
             return value
         clean = cleaned(value)
@@ -107,7 +102,7 @@ class Instruments:
             service: The first label's value in every series.
             labels: What every value of a label passes through.
             shared: Whether to count in files that other processes read too, where the library has
-                been told to.
+                been told to. Else histograms are observed by one thread only.
         """
         kinds: Any = metrics if shared else _in_memory()
         self.registry = CollectorRegistry()
@@ -118,22 +113,22 @@ class Instruments:
         self._absent: set[tuple[str, tuple[object, ...]]] = set()
         """Series that are not there: most of those that are removed were removed before."""
         self._instruments = {
-            metric.name: _instrument(kinds, metric, self.registry)
+            metric.name: _instrument(kinds, metric, self.registry, shared=shared)
             for metric in TABLE.values()
             if not metric.derived
         }
 
     def counter(self, name: str, *labels: object) -> Counter:
         """Return a counter's series with these labels, in the order of the table."""
-        return self._series(name, labels)  # type: ignore[no-any-return]
+        return self._known.get((name, labels)) or self._series(name, labels)  # type: ignore[no-any-return]
 
     def gauge(self, name: str, *labels: object) -> Gauge:
         """Return a gauge's series."""
-        return self._series(name, labels)  # type: ignore[no-any-return]
+        return self._known.get((name, labels)) or self._series(name, labels)  # type: ignore[no-any-return]
 
-    def histogram(self, name: str, *labels: object) -> Histogram:
+    def histogram(self, name: str, *labels: object) -> HistogramSeries:
         """Return a histogram's series; a summary is observed alike, without exemplars."""
-        return self._series(name, labels)  # type: ignore[no-any-return]
+        return self._known.get((name, labels)) or self._series(name, labels)  # type: ignore[no-any-return]
 
     def remove(self, name: str, *labels: object) -> None:
         """Forget a series, if it is there."""
@@ -148,15 +143,13 @@ class Instruments:
             self._absent.add(clean)
 
     def _series(self, name: str, labels: tuple[object, ...]) -> Any:
-        known = self._known.get((name, labels))
-        if known is None:
-            values = self._values(name, labels)
-            known = self._instruments[name].labels(*values)
-            self._absent.discard((name, (*values[1:],)))
-            # Of what was cleaned nothing is kept: those are too many, or too long.
-            if len(self._known) < MAX_KNOWN and values[1:] == [*labels]:
-                self._known[name, labels] = known
-        return known
+        values = self._values(name, labels)
+        series = self._instruments[name].labels(*values)
+        self._absent.discard((name, (*values[1:],)))
+        # Of what was cleaned nothing is kept: those are too many, or too long.
+        if len(self._known) < MAX_KNOWN and values[1:] == [*labels]:
+            self._known[name, labels] = series
+        return series
 
     def _values(self, name: str, labels: Sequence[object]) -> list[str]:
         names = ("service", *TABLE[name].labels)
@@ -164,12 +157,17 @@ class Instruments:
         return [self._labels.value(*each) for each in zip(names, values, strict=True)]
 
 
-def _instrument(kinds: Any, metric: Metric, registry: CollectorRegistry) -> Any:
+def _instrument(kinds: Any, metric: Metric, registry: CollectorRegistry, *, shared: bool) -> Any:
+    labels = ("service", *metric.labels)
+    if metric.kind == "histogram" and not shared:
+        histogram = Histogram(metric.name, metric.help, labels, metric.buckets)
+        registry.register(histogram)
+        return histogram
     options: dict[str, Any] = {}
     if metric.kind == "gauge":
         options["multiprocess_mode"] = metric.merge
     elif metric.kind == "histogram":
         options["buckets"] = metric.buckets
     return getattr(kinds, metric.kind.capitalize())(
-        metric.name, metric.help, ("service", *metric.labels), registry=registry, **options
+        metric.name, metric.help, labels, registry=registry, **options
     )

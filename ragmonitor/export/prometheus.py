@@ -261,8 +261,13 @@ class PrometheusExporter:
         judge = self._judge(report.judge.name)
         exemplar = _exemplar(report.target)
         scored = [each for each in report.evaluations if isinstance(each, Scored)]
-        for evaluation in scored:
-            self._observe(evaluation, exemplar)
+        histogram = self._instruments.histogram
+        for each in scored:
+            name = evaluator_name(each.evaluator)
+            histogram(metrics.SCORE_HISTOGRAM, name, each.judge.name).observe(each.score, exemplar)
+        if exemplar is not None and self._folder is not None:
+            for each in scored:
+                self._keep_exemplar(each, exemplar)
         for name in {each.judge.name for each in scored}:
             self._instruments.gauge(metrics.LAST_SCORE_TIMESTAMP, name).set(self._now())
         if report.diagnosis is not None:
@@ -282,15 +287,15 @@ class PrometheusExporter:
 
     def answered(self, interaction: Interaction, target: SpanReference | None) -> None:
         """Observe an interaction's time, chunks and retrieval scores."""
-        self._instruments.histogram(metrics.INTERACTION_SECONDS, interaction.framework).observe(
+        histogram, chunks = self._instruments.histogram, interaction.chunks
+        histogram(metrics.INTERACTION_SECONDS, interaction.framework).observe(
             interaction.latency_s, _exemplar(target)
         )
-        chunks = interaction.chunks
-        self._instruments.histogram(metrics.RETRIEVED_CHUNKS).observe(len(chunks))
+        histogram(metrics.RETRIEVED_CHUNKS).observe(len(chunks))
         if chunks and chunks[0].score is not None and math.isfinite(chunks[0].score):
-            self._instruments.histogram(metrics.RETRIEVAL_TOP_SCORE).observe(chunks[0].score)
+            histogram(metrics.RETRIEVAL_TOP_SCORE).observe(chunks[0].score)
         for name, labels, amount in amounts(interaction, self._cost_usd(interaction)):
-            self._instruments.histogram(name, *labels).observe(amount)
+            histogram(name, *labels).observe(amount)
 
     def worked(self, stage: str, seconds: float) -> None:
         """Observe the time of one stage behind the request."""
@@ -346,19 +351,16 @@ class PrometheusExporter:
             metrics.EVALUATIONS, evaluator, evaluation.judge.name, outcome
         ).inc(n)
 
-    def _observe(self, scored: Scored, exemplar: dict[str, str] | None) -> None:
-        evaluator, judge = evaluator_name(scored.evaluator), scored.judge.name
-        score = self._instruments.histogram(metrics.SCORE_HISTOGRAM, evaluator, judge)
-        score.observe(scored.score, exemplar)
-        if exemplar is not None and self._folder is not None:
-            labels = {
-                "service": self._service,
-                "evaluator": self._evaluator(scored.evaluator),
-                "judge": self._judge(judge),
-            }
-            bound = next((b for b in metrics.SCORE_BUCKETS if scored.score <= b), math.inf)
-            key = (frozenset(labels.items()), bound)
-            self._sums.exemplars[key] = Exemplar(exemplar, scored.score, self._now())
+    def _keep_exemplar(self, scored: Scored, exemplar: dict[str, str]) -> None:
+        """Keep an exemplar for the scrapes of other processes, whose files hold none."""
+        labels = {
+            "service": self._service,
+            "evaluator": self._evaluator(scored.evaluator),
+            "judge": self._judge(scored.judge.name),
+        }
+        bound = next((b for b in metrics.SCORE_BUCKETS if scored.score <= b), math.inf)
+        key = (frozenset(labels.items()), bound)
+        self._sums.exemplars[key] = Exemplar(exemplar, scored.score, self._now())
 
     def _charge(self, judge: str, usage: JudgeUsage, outcome: str) -> None:
         instruments = self._instruments

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from enum import IntFlag
 from functools import cache
 from typing import Final, Literal
 
@@ -25,23 +24,24 @@ Kind = Literal[b"i", b"r", b"f", b"j", b"s", b"d", b"a"]
 `SettledAnswer`, a decision before judging, or alarms."""
 
 
-class Flag(IntFlag):
-    """A property of the bytes that follow. An unknown flag makes them unreadable."""
+class Flag:
+    """A property of the bytes that follow. An unknown flag makes them unreadable.
 
-    ESCAPED = 1
+    Plain numbers: operations on an enumeration are calls, and each record that is read has some.
+    """
+
+    ESCAPED: Final = 1
     """Texts with lone surrogates and integers beyond 64 bits stand in extension types."""
-    COMPRESSED = 2
+    COMPRESSED: Final = 2
     """One Zstandard frame."""
-    CUT = 4
+    CUT: Final = 4
     """Parts were left out, since the record was longer than `MAX_BYTES`."""
 
 
-_FLAGS: Final = tuple(map(Flag, range(2 * max(Flag))))
-"""The sets of flags by their byte, made once. It is below their number, unless one of them is
-unknown."""
+_KNOWN_FLAGS: Final = Flag.ESCAPED | Flag.COMPRESSED | Flag.CUT
 
 
-def framed(kind: Kind, flags: Flag, body: bytes, *, compressed: bool) -> bytes:
+def framed(kind: Kind, flags: int, body: bytes, *, compressed: bool) -> bytes:
     """Return a record's bytes with their header.
 
     Raises:
@@ -53,7 +53,7 @@ def framed(kind: Kind, flags: Flag, body: bytes, *, compressed: bool) -> bytes:
     return bytes((_MAGIC, kind[0], VERSION, flags)) + body
 
 
-def unframed(data: bytes, kind: Kind) -> tuple[Flag, bytes | memoryview]:
+def unframed(data: bytes, kind: Kind) -> tuple[int, bytes | memoryview]:
     """Return the flags and the body, at most `MAX_BYTES` of it.
 
     Raises:
@@ -64,7 +64,7 @@ def unframed(data: bytes, kind: Kind) -> tuple[Flag, bytes | memoryview]:
     body = memoryview(data)[HEADER_BYTES:]
     if len(body) > MAX_BYTES:
         raise WireError(f"a record of {len(body)} bytes; the limit is {MAX_BYTES}")
-    return flags, _decompressed(body) if Flag.COMPRESSED in flags else body
+    return flags, _decompressed(body) if flags & Flag.COMPRESSED else body
 
 
 def require_compression() -> None:
@@ -79,10 +79,10 @@ def is_kind(data: bytes, kind: Kind) -> bool:
 
 def was_cut(data: bytes) -> bool:
     """Return whether the writer left parts of this record out. Raises `WireError`."""
-    return Flag.CUT in _flags(data, data[1:2])
+    return bool(_flags(data, data[1:2]) & Flag.CUT)
 
 
-def _flags(data: bytes, kind: bytes) -> Flag:
+def _flags(data: bytes, kind: bytes) -> int:
     if len(data) < HEADER_BYTES or data[0] != _MAGIC:
         raise WireError("these bytes are no record of ragmonitor")
     if data[1] != kind[0]:
@@ -92,9 +92,9 @@ def _flags(data: bytes, kind: bytes) -> Flag:
             f"a record of version {data[2]}; this release reads up to {VERSION + 1}: "
             "update the older side, one version at a time"
         )
-    if data[3] >= len(_FLAGS):
+    if data[3] & ~_KNOWN_FLAGS:
         raise WireError("a record with an unknown flag: update this side")
-    return _FLAGS[data[3]]
+    return data[3]
 
 
 def _decompressed(body: memoryview) -> bytes:

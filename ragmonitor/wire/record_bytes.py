@@ -100,10 +100,10 @@ def _encoded(kind: Kind, record: Interaction | Report, *, compressed: bool) -> b
     return framed(kind, flags, body, compressed=compressed)
 
 
-def packed(record: Any) -> tuple[Flag, bytes]:
+def packed(record: Any) -> tuple[int, bytes]:
     """Return a record, or plain values that hold some, as MessagePack."""
     try:
-        return Flag(0), _ENCODER.encode(record)
+        return 0, _ENCODER.encode(record)
     except (UnicodeEncodeError, OverflowError, RecursionError):
         pass
     try:
@@ -119,7 +119,7 @@ def decoded(kind: Kind, data: bytes, shape: Any) -> Any:
     """Return a value of this shape. Raises as `decode`."""
     flags, body = unframed(data, kind)
     try:
-        if Flag.ESCAPED in flags:
+        if flags & Flag.ESCAPED:
             return msgspec.convert(_untyped(body), shape)
         return _decoder(shape).decode(body)
     # Beside the library's own: what a text, a key of a map or a depth can be wrong in.

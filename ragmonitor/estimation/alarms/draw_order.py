@@ -22,6 +22,21 @@ MAX_WAITING: Final = 2_000
 GIVEN_UP_KEPT: Final = 10_000
 
 
+class Drawn(Generic[Item]):
+    """What is known of an answer that was drawn."""
+
+    __slots__ = ("at_s", "is_complete", "suspicion", "updates")
+
+    def __init__(self, at_s: float, suspicion: float) -> None:
+        self.at_s = at_s
+        """When it was drawn."""
+        self.updates: list[Item] = []
+        self.is_complete = False
+        """Whether all updates are there."""
+        self.suspicion = suspicion
+        """How suspicious the built-in judge's score of those before was."""
+
+
 class DrawOrder(Generic[Item]):
     """Holds the updates of drawn answers until all that were drawn before have theirs."""
 
@@ -29,34 +44,29 @@ class DrawOrder(Generic[Item]):
 
     def __init__(self) -> None:
         """Wait for nothing."""
-        self._drawn: OrderedDict[str, tuple[float, list[Item], list[bool], float]] = OrderedDict()
-        """The drawn answers in the order of their draws: when it was, updates, whether all are
-        there, and how suspicious the built-in judge's score of those before was."""
+        self._drawn: OrderedDict[str, Drawn[Item]] = OrderedDict()
+        """The drawn answers by id, in the order of their draws."""
         self._given_up: OrderedDict[str, None] = OrderedDict()
         self.late = 0
         """Answers whose verdict came after they were given up, so far."""
 
     def draw(self, answer: str, at_s: float, suspicion: float) -> None:
         """Wait for an answer's verdict from now on."""
-        self._drawn[answer] = at_s, [], [False], suspicion
+        self._drawn[answer] = Drawn(at_s, suspicion)
 
-    def suspicion(self, answer: str) -> float:
-        """Return what was told when an answer was drawn; 0 of others."""
-        known = self._drawn.get(answer)
-        return 0.0 if known is None else known[3]
+    def waits(self, answer: str) -> Drawn[Item] | None:
+        """Return the answer to whose updates another is to be added; None: it waits for nothing."""
+        return self._drawn.get(answer)
 
-    def holds(self, answer: str, update: Item) -> bool:
-        """Take in an update, and return whether it waits or is too late; else it may go at once."""
-        known = self._drawn.get(answer)
-        if known is not None:
-            known[1].append(update)
-        return known is not None or answer in self._given_up
+    def is_late(self, answer: str) -> bool:
+        """Return whether an answer was given up, so that its updates count no more."""
+        return answer in self._given_up
 
     def complete(self, answer: str) -> None:
         """Take note that no more updates of an answer follow; there may have been none."""
         known = self._drawn.get(answer)
         if known is not None:
-            known[2][0] = True
+            known.is_complete = True
         elif answer in self._given_up:
             del self._given_up[answer]
             self.late += 1
@@ -64,13 +74,13 @@ class DrawOrder(Generic[Item]):
     def released(self, now_s: float) -> Iterator[Item]:
         """Yield the updates that need not wait any more, in order."""
         while self._drawn:
-            answer, (at_s, updates, complete, _) = next(iter(self._drawn.items()))
-            if not complete[0]:
-                if now_s - at_s < WAIT_S and len(self._drawn) <= MAX_WAITING:
+            answer, drawn = next(iter(self._drawn.items()))
+            if not drawn.is_complete:
+                if now_s - drawn.at_s < WAIT_S and len(self._drawn) <= MAX_WAITING:
                     return
                 self._given_up[answer] = None
                 while len(self._given_up) > GIVEN_UP_KEPT:
                     self._given_up.popitem(last=False)
             del self._drawn[answer]
-            if complete[0]:
-                yield from updates
+            if drawn.is_complete:
+                yield from drawn.updates

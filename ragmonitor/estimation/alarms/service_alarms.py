@@ -16,7 +16,7 @@ from ragmonitor.estimation.alarms.draw_order import DrawOrder
 from ragmonitor.estimation.alarms.objectives import LEASE_S, Objectives
 from ragmonitor.estimation.alarms.sessions import SESSION_S, Sessions
 from ragmonitor.estimation.alarms.signal_monitor import SignalMonitor
-from ragmonitor.estimation.detector import CLEARED_AT, DAY_S, Block
+from ragmonitor.estimation.detector import CLEARED_AT, DAY_S
 from ragmonitor.estimation.parts import Means, Observation, Part
 from ragmonitor.estimation.signals import slice_of
 from ragmonitor.guard import (
@@ -224,26 +224,20 @@ class Alarms(Part):
 
         A value of a signal without a stream, or without a weight, is left out.
         """
-        place, weight = self._index.get(observation.signal), observation.importance_weight
-        value, at_s = observation.value, observation.at_s
+        # Taken apart at once: this runs for every score, and each name takes its time.
+        signal, value, at_s, weight, session, answer, example, _ = observation
+        place = self._index.get(signal)
         if place is None or not (weight > 0 and math.isfinite(value) and math.isfinite(at_s)):
             return
         self._updates += 1
-        self._sessions.usual.see(observation.session, at_s)
+        self._sessions.usual.see(session, at_s)
         value = value if 0.0 <= value <= 1.0 else min(1.0, max(0.0, value))
         x = 1.0 - value if self._streams[place].higher_is_better else value
-        suspicion = self._draws.suspicion(observation.answer)
-        noted = (
-            at_s,
-            observation.signal,
-            x,
-            weight,
-            suspicion,
-            observation.session,
-            observation.example,
-        )
-        if not self._draws.holds(observation.answer, noted):
-            self._note(noted)
+        drawn = self._draws.waits(answer)
+        if drawn is not None:
+            drawn.updates.append((at_s, signal, x, weight, drawn.suspicion, session, example))
+        elif not self._draws.is_late(answer):
+            self._note((at_s, signal, x, weight, 0.0, session, example))
 
     @property
     def is_full(self) -> bool:
@@ -272,8 +266,10 @@ class Alarms(Part):
             estimate: By signal, the last hour's; asked for the signals of events only.
         """
         self._updates = 0
-        for noted in self._draws.released(self._now()):
-            self._note(noted)
+        released = list(self._draws.released(self._now()))
+        room = MAX_PENDING - len(self._pending)
+        self._pending += released[:room]
+        self._lost += max(0, len(released) - room)
         if self._lost:
             record_problem("estimation", f"{self._lost} verdicts too many for alarms were left out")
             self._lost = 0
@@ -497,7 +493,9 @@ class Alarms(Part):
             monitor, block = self._monitors[place], self._sessions.block(session, place, at_s)
             monitor.note(x, importance_weight, at_s)
             if monitor.objective is None and monitor.clearing is None:
-                self._learn(place, x, importance_weight, at_s, block)
+                monitor.learn(x, importance_weight, at_s, block)
+                if monitor.learning.is_done(at_s):
+                    self._adopt_learned(place)
                 if monitor.provisional is None:
                     if block is not None:
                         block.add(x, min(importance_weight, monitor.max_importance_weight))
@@ -528,13 +526,8 @@ class Alarms(Part):
         self._monitors[place].restart(objective)
         self._sessions.spend(place)
 
-    def _learn(
-        self, place: int, x: float, importance_weight: float, at_s: float, block: Block | None
-    ) -> None:
+    def _adopt_learned(self, place: int) -> None:
         monitor, stream = self._monitors[place], self._streams[place]
-        monitor.learn(x, importance_weight, at_s, block)
-        if not monitor.learning.is_done(at_s):
-            return
         monitor.learned = max(stream.least_learned, monitor.learning.objective())
         self._restart(place, monitor.learned)
         logger.info(
