@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from multiprocessing.connection import Connection
 from typing import Any
 
 from prometheus_client import CollectorRegistry
