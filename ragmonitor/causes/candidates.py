@@ -44,6 +44,8 @@ class CandidateCause:
     is_compared: bool = True
     """Enough answers of the kind were judged before the rise to tell that they got worse from that
     there are more of them."""
+    only_in: str = ""
+    """Of a slice: the pair whose answers alone are why it is worse; empty: there is none."""
     since_s: float | None = None
     """Since when, in seconds since the epoch."""
     detail: str = ""

@@ -118,16 +118,20 @@ class Candidate(Part):
     e_value: Annotated[float, AfterValidator(lambda e: 1.0 if math.isnan(e) else min(e, 1e300))]
     is_discovery: bool
     is_compared: bool = True
+    only_in: Name = ""
     since_s: float | None
     detail: Detail
     detail_zh: Detail = ""
 
     @property
-    def weight(self) -> tuple[bool, float, float]:
-        """For sorting: what is shown before what is suspected, then by how much it explains."""
+    def weight(self) -> tuple[bool, bool, float, float]:
+        """For sorting: what is shown before what is suspected, then by how much it explains.
+
+        A slice that is bad by a pair's answers alone comes behind, however much it explains.
+        """
         known = (self.explained_lower, self.explained)
         share = next((each for each in known if each is not None), 0.0)
-        return self.is_discovery, round(share, 2), self.e_value
+        return self.is_discovery, not self.only_in, round(share, 2), self.e_value
 
     def is_of(self, other: Candidate) -> bool:
         """Return whether another one is the slice of this document's or this version's answers."""
@@ -151,6 +155,7 @@ class Candidate(Part):
         """Return it with what is known of the slice of the same answers."""
         shares = ("explained", "explained_lower", "explained_upper")
         new = {name: getattr(same, name) for name in shares} if self.explained is None else {}
+        new["only_in"] = same.only_in
         if same.is_discovery and not self.is_discovery:
             new |= {"is_discovery": True, "e_value": same.e_value}
         return self.model_copy(update={"since_s": self.since_s or same.since_s} | new)

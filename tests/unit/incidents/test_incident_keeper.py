@@ -127,6 +127,19 @@ def test_what_is_shown_and_explains_most_is_named_first():
     assert scene.incident.cause.name == "large"
 
 
+def test_a_slice_that_is_bad_by_a_pair_alone_is_not_named_before_it():
+    """It holds the same bad answers, and may seem to explain more by chance."""
+    pair = "route=/r, tenant=t1"
+    found = (
+        candidate("route=/r", kind="slice", explained_lower=0.9, only_in=pair),
+        candidate(pair, kind="slice", explained_lower=0.5),
+    )
+    scene = Scene(None, ScriptedFinder(*found))
+    scene.keeper.alarm(raised())
+    assert scene.incident.cause.name == pair
+    assert [each.name for each in scene.incident.candidates] == [pair, "route=/r"]
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "of"),
     [
