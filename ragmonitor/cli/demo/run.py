@@ -246,11 +246,7 @@ def _begin(
     for asker in demo.askers:
         asker.start()
     _watch_goldens(demo, desk, documents)
-    if options.cause == "version" and monitor.metrics_url is not None:
-        demo.gate = VersionGate(
-            service=SERVICE, address=monitor.metrics_url, after_s=schedule.before_s
-        )
-        demo.gate.start()
+    _watch_versions(demo)
     return demo
 
 
@@ -262,6 +258,14 @@ def _watch_goldens(demo: Demo, desk: GoldenDesk, documents: dict[str, str]) -> N
     demo.probe = demo.monitor.probe(
         desk.ask, goldens, every=len(goldens) / PER_SECOND, per_hour=3_600 * PER_SECOND
     )
+
+
+def _watch_versions(demo: Demo) -> None:
+    """Have the gate decide of the new version of the prompt, where there is one."""
+    address = demo.monitor.metrics_url
+    if demo.cause == "version" and address is not None:
+        demo.gate = VersionGate(service=SERVICE, address=address, after_s=demo.schedule.before_s)
+        demo.gate.start()
 
 
 def _run_to_end(demo: Demo, options: DemoOptions) -> bool:
@@ -360,7 +364,9 @@ def _summary(demo: Demo, counts: Counts) -> dict[str, Any]:
         "alarm": _alarm(demo),
         "golden": collector.goldens.as_json(golden_alarms(collector)),
         "incident": _incident(demo),
-        "gate": None if demo.gate is None or demo.gate.latest is None else demo.gate.latest.as_json(),
+        "gate": None
+        if demo.gate is None or demo.gate.latest is None
+        else demo.gate.latest.as_json(),
         "worst": [unsupported.as_json() for unsupported in collector.worst],
         "metrics_url": demo.monitor.metrics_url,
         "all_accounted_for": (
