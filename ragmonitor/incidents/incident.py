@@ -14,6 +14,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ragmonitor.causes import CandidateKind, ChangePoint
+from ragmonitor.causes.candidates import LISTED_FROM
 from ragmonitor.causes.document_table import name_of
 from ragmonitor.causes.slice_names import MAX_CHARACTERS
 from ragmonitor.export.content import Content, ContentPolicy, encodable
@@ -133,6 +134,14 @@ class Candidate(Part):
         share = next((each for each in known if each is not None), 0.0)
         return self.is_discovery, not self.only_in, round(share, 2), self.e_value
 
+    def has_evidence(self) -> bool:
+        """Return whether more than chance speaks for it; a shift of the mix has an interval.
+
+        An event is near in time, and says no more.
+        """
+        is_told = self.is_discovery or self.kind in ("mix", "event")
+        return is_told or self.e_value >= LISTED_FROM
+
     def is_of(self, other: Candidate) -> bool:
         """Return whether another one is the slice of this document's or this version's answers."""
         if self.kind not in ("document", "version") or other.kind != "slice":
@@ -156,8 +165,8 @@ class Candidate(Part):
         shares = ("explained", "explained_lower", "explained_upper")
         new = {name: getattr(same, name) for name in shares} if self.explained is None else {}
         new["only_in"] = same.only_in
-        if same.is_discovery and not self.is_discovery:
-            new |= {"is_discovery": True, "e_value": same.e_value}
+        if not self.is_discovery and (same.is_discovery or same.e_value > self.e_value):
+            new |= {"is_discovery": same.is_discovery, "e_value": same.e_value}
         return self.model_copy(update={"since_s": self.since_s or same.since_s} | new)
 
 
@@ -423,7 +432,8 @@ class Incident(Part):
                 are listed stay, unless another cause is shown. What is shown now and was not then
                 is added.
         """
-        ranked = sorted(_merged(candidates), key=lambda each: each.weight, reverse=True)
+        suspects = filter(Candidate.has_evidence, _merged(candidates))
+        ranked = sorted(suspects, key=lambda each: each.weight, reverse=True)
         ranked = ranked[:MAX_CANDIDATES]
         kind: CauseKind = "unknown"
         name = ""

@@ -157,6 +157,21 @@ def test_a_document_or_version_is_named_rather_than_the_slice_of_its_answers(kin
     assert [each.name for each in scene.incident.candidates] == [name]
 
 
+def test_a_version_without_evidence_is_no_suspect():
+    """That it is the newest one says nothing, unless its answers' slice has some."""
+    new = candidate("prompt_version 1.1", kind="version", is_discovery=False, e_value=1.2)
+    deployed = candidate("deployment: 1.5", kind="event", is_discovery=False, e_value=1)
+    finder = ScriptedFinder(new, deployed)
+    scene = Scene(None, finder)
+    scene.keeper.alarm(raised())
+    assert [each.kind for each in scene.incident.candidates] == ["event"]
+    slice_ = candidate("prompt_version=1.1", kind="slice", is_discovery=False, e_value=8)
+    finder.found = [*finder.found, slice_]
+    scene.pass_time(2, on("hallucination"))
+    version = scene.incident.candidates[0]
+    assert (version.kind, version.is_discovery, version.e_value) == ("version", False, 8)
+
+
 def test_a_private_attribute_is_in_no_incident():
     """Of alarms, examples and reports alike; the others are."""
     private = replace(
