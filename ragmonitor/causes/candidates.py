@@ -27,6 +27,9 @@ class CandidateCause:
     """For people, without texts of answers: `route=billing`, `handbook.md`, `version 1.1`."""
     signal: str
     """The signal that rose."""
+    title: str = ""
+    """What the name's topic of questions is about, in the questions' own words; empty: it has no
+    topic, or texts may not be shown."""
     now: Estimate | None
     """Mean of the signal over the answers concerned, since the rise began."""
     before: Estimate | None

@@ -81,6 +81,7 @@ class SliceSearch:
         is_flipped: bool,
         max_weight: float,
         proven: Mapping[Slice, float] | None = None,
+        title: Callable[[Slice], str] = lambda _: "",
     ) -> None:
         self._signal = signal
         self._since_s = since_s
@@ -88,6 +89,8 @@ class SliceSearch:
         self._max_weight = max_weight
         self._proven = proven or {}
         """E-values of slices whose own alarm says that they got worse."""
+        self._title = title
+        """Returns what a topic of questions is about."""
         self._is_predicted = signal == HALLUCINATION
         self._met: set[tuple[int, bool]] = set()
         self._rows = [self._row(row, slices) for row, slices in banded(list(rows))]
@@ -307,6 +310,7 @@ class SliceSearch:
         return CandidateCause(
             kind="slice",
             name=_name(each),
+            title=self._titled(each),
             only_in=pair,
             signal=self._signal,
             now=self._estimate(sums, since=True),
@@ -324,6 +328,10 @@ class SliceSearch:
             + (f"变差仅因其中 {pair} 的回答。" if pair else ""),
             examples=self._shown(each, examples),
         )
+
+    def _titled(self, each: Hypothesis) -> str:
+        """Return what the topic among the slices is about; empty: there is none."""
+        return next(filter(None, map(self._title, each)), "")
 
     def _shown(self, each: Hypothesis, examples: Examples) -> tuple[Example, ...]:
         """Return the newest bad answers of a slice or a pair, of the time since."""
@@ -355,6 +363,7 @@ class SliceSearch:
             yield CandidateCause(
                 kind="mix",
                 name="=".join(shift.value),
+                title=self._title(shift.value),
                 signal=self._signal,
                 now=self._estimate(sums, since=True),
                 before=self._estimate(sums, since=False),

@@ -109,6 +109,7 @@ class Candidate(Part):
 
     kind: CandidateKind
     name: Name
+    title: Name = ""
     signal: Name
     now: Rate | None
     before: Rate | None

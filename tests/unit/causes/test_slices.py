@@ -83,6 +83,24 @@ def test_a_pair_is_not_named_where_its_slice_got_worse_without_it_too():
         assert traffic.discoveries() == ["route=billing"]
 
 
+def test_a_topic_says_what_it_is_about():
+    """Its name stays the number, and the words stand beside it."""
+    topics = {"topic": lambda since: "topic-01" if next(turns) % 3 else "topic-02"}
+    turns = iter(range(10**9))
+    rows = Traffic(now=600, rates=only(topic="topic-02")(0.5), extra=topics).rows()
+    search = SliceSearch(
+        rows,
+        SIGNAL,
+        SINCE_S,
+        is_flipped=False,
+        max_weight=1.0,
+        title=lambda each: "return, parcel" if each == ("topic", "topic-02") else "",
+    )
+    first, *others = search.slices(())
+    assert (first.name, first.title) == ("topic=topic-02", "return, parcel")
+    assert not [each.title for each in others if "topic-02" not in each.name and each.title]
+
+
 def test_slices_that_are_bad_by_a_pair_alone_stand_behind_it():
     """Each holds the pair's bad answers among others that are fine, and says so."""
     traffic = Traffic(
