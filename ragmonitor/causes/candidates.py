@@ -27,6 +27,9 @@ class CandidateCause:
     """For people, without texts of answers: `route=billing`, `handbook.md`, `version 1.1`."""
     signal: str
     """The signal that rose."""
+    title: str = ""
+    """What the name's topic of questions is about, in the questions' own words; empty: it has no
+    topic, or texts may not be shown."""
     now: Estimate | None
     """Mean of the signal over the answers concerned, since the rise began."""
     before: Estimate | None
@@ -44,6 +47,8 @@ class CandidateCause:
     is_compared: bool = True
     """Enough answers of the kind were judged before the rise to tell that they got worse from that
     there are more of them."""
+    only_in: str = ""
+    """Of a slice: the pair whose answers alone are why it is worse; empty: there is none."""
     since_s: float | None = None
     """Since when, in seconds since the epoch."""
     detail: str = ""

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, islice
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from ragmonitor.causes.answer_log import Row
@@ -80,6 +81,7 @@ class SliceSearch:
         is_flipped: bool,
         max_weight: float,
         proven: Mapping[Slice, float] | None = None,
+        title: Callable[[Slice], str] = lambda _: "",
     ) -> None:
         self._signal = signal
         self._since_s = since_s
@@ -87,6 +89,8 @@ class SliceSearch:
         self._max_weight = max_weight
         self._proven = proven or {}
         """E-values of slices whose own alarm says that they got worse."""
+        self._title = title
+        """Returns what a topic of questions is about."""
         self._is_predicted = signal == HALLUCINATION
         self._met: set[tuple[int, bool]] = set()
         self._rows = [self._row(row, slices) for row, slices in banded(list(rows))]
@@ -172,22 +176,36 @@ class SliceSearch:
         for each in listed:  # of two that are the same answers one
             different.setdefault((*self.parts[each].sums,), each)
         listed = list(different.values())
+        only_in: dict[Hypothesis, Hypothesis] = {
+            (one,): pair for pair in listed if pair in found and pair[1:] for one in pair
+        }
+        listed.sort(key=lambda each: (each in found, each not in only_in), reverse=True)
         self.suspects = [
             each[0]
             for each in listed
             if len(each) == 1 and each[0][0] not in RECORDED and evidence[each] >= SUSPICIOUS_FROM
         ]
-        yield from self.alarmed(examples)
+        yield from self.alarmed(examples, only_in)
         for each in listed[:MAX_LISTED]:
             if not each[1:] and each[0] in self._proven:
                 continue
-            yield self._slice(each, evidence[each], each in found, examples)
+            pair = only_in.get(each, ())
+            yield self._slice(each, evidence[each], each in found, examples, only_in=pair)
 
-    def alarmed(self, examples: Examples) -> Iterator[CandidateCause]:
-        """Yield the slices whose own alarm says that they got worse, strongest evidence first."""
-        for each in sorted(self._proven, key=self._proven.__getitem__, reverse=True):
-            if (each,) in self.parts:
-                yield self._slice((each,), self._proven[each], True, examples)
+    def alarmed(
+        self, examples: Examples, only_in: Mapping[Hypothesis, Hypothesis] = MappingProxyType({})
+    ) -> Iterator[CandidateCause]:
+        """Yield the slices whose own alarm says that they got worse, strongest evidence first.
+
+        Args:
+            examples: Bad answers.
+            only_in: By slice, the pair whose answers alone are why it is worse.
+        """
+        for one in sorted(self._proven, key=self._proven.__getitem__, reverse=True):
+            each = (one,)
+            if each in self.parts:
+                pair = only_in.get(each, ())
+                yield self._slice(each, self._proven[one], True, examples, only_in=pair)
 
     def _is_testable(self, judged: int) -> bool:
         return min(judged, self.everything.judged[1] - judged) >= MIN_JUDGED
@@ -246,22 +264,35 @@ class SliceSearch:
         found = []
         for each in tested:
             inside = _samples(self._members(each))
-            log = log_worse(inside[1], total[1] - inside[1], self._max_weight)
-            if _is_compared(inside[0]):
-                log = min(log, log_worse(inside[1], inside[0], self._max_weight))
-            found.append(log)
+            found.append(self._log_got_worse(*inside, total[1] - inside[1]))
         return found
 
+    def _log_got_worse(self, before: Sample, since: Sample, others: Sample) -> float:
+        """Return the log e-value that answers are worse than others since, and than they were."""
+        log = log_worse(since, others, self._max_weight)
+        if _is_compared(before):
+            log = min(log, log_worse(since, before, self._max_weight))
+        return log
+
     def _adds(self, each: Hypothesis, evidence: Mapping[Hypothesis, float]) -> bool:
-        """Return whether a hypothesis says more than its parts: a pair has to beat both."""
+        """Return whether a hypothesis says more than its parts do.
+
+        A pair has to beat both, and to be worse than what is left of each of them, which has to be
+        fine: where it got worse as well, the slice alone explains as much as the pair, and more.
+        """
         if len(each) == 1:
             return True
         if any(evidence[each] <= evidence.get((one,), 0.0) for one in each):
             return False
-        pair = _samples(self._members(each))[1]
-        rests = (_samples(self._index[one])[1] - pair for one in each)
-        least = math.log(ADDS_FROM)
-        return all(log_worse(pair, rest, self._max_weight) >= least for rest in rests)
+        everything, pair = _samples(self._rows), _samples(self._members(each))
+        for one in each:
+            whole = _samples(self._index[one])
+            before, rest = whole[0] - pair[0], whole[1] - pair[1]
+            if log_worse(pair[1], rest, self._max_weight) < math.log(ADDS_FROM):
+                return False
+            if self._log_got_worse(before, rest, everything[1] - whole[1]) >= math.log(LISTED_FROM):
+                return False
+        return True
 
     def _slice(
         self,
@@ -269,14 +300,18 @@ class SliceSearch:
         e_value: float,
         is_discovery: bool,
         examples: Examples,
+        *,
+        only_in: Hypothesis = (),
     ) -> CandidateCause:
         sums = self.parts[each]
         share = share_of_rise(self.everything, [sums], self._rate_part(sums.is_new))
         size = 100 * sums.periods()[1].scored / self.everything.periods()[1].scored
-        judged = sums.judged[1]
+        judged, pair = sums.judged[1], _name(only_in)
         return CandidateCause(
             kind="slice",
-            name=", ".join("=".join(one) for one in each),
+            name=_name(each),
+            title=self._titled(each),
+            only_in=pair,
             signal=self._signal,
             now=self._estimate(sums, since=True),
             before=self._estimate(sums, since=False),
@@ -287,10 +322,16 @@ class SliceSearch:
             is_discovery=is_discovery,
             is_compared=_is_compared(_samples(self._members(each))[0]),
             since_s=self._since_s,
-            detail=f"{size:.1f} % of the answers since, {judged} of them judged.",
-            detail_zh=f"占此后回答的 {size:.1f} %，其中 {judged} 条已评审。",
+            detail=f"{size:.1f} % of the answers since, {judged} of them judged."
+            + (f" Worse by the answers of {pair} alone." if pair else ""),
+            detail_zh=f"占此后回答的 {size:.1f} %，其中 {judged} 条已评审。"
+            + (f"变差仅因其中 {pair} 的回答。" if pair else ""),
             examples=self._shown(each, examples),
         )
+
+    def _titled(self, each: Hypothesis) -> str:
+        """Return what the topic among the slices is about; empty: there is none."""
+        return next(filter(None, map(self._title, each)), "")
 
     def _shown(self, each: Hypothesis, examples: Examples) -> tuple[Example, ...]:
         """Return the newest bad answers of a slice or a pair, of the time since."""
@@ -322,6 +363,7 @@ class SliceSearch:
             yield CandidateCause(
                 kind="mix",
                 name="=".join(shift.value),
+                title=self._title(shift.value),
                 signal=self._signal,
                 now=self._estimate(sums, since=True),
                 before=self._estimate(sums, since=False),
@@ -334,6 +376,11 @@ class SliceSearch:
                 detail_zh=shift.detail_zh,
                 examples=self._shown((shift.value,), examples),
             )
+
+
+def _name(each: Hypothesis) -> str:
+    """Return what a slice or a pair is called."""
+    return ", ".join("=".join(one) for one in each)
 
 
 def _is_own(each: Hypothesis) -> bool:

@@ -44,6 +44,7 @@ class Slices(Part):
         max_importance_weight: float,
         higher_is_better: Callable[[str], bool],
         topic: Callable[[Interaction], str] = lambda _: "",
+        title: Callable[[Slice], str] = lambda _: "",
         leave_out: Sequence[str] = (),
         suspect: Callable[[Sequence[Slice], float], None] | None = None,
         watch: SliceWatch | None = None,
@@ -57,6 +58,7 @@ class Slices(Part):
             max_importance_weight: Of its verdicts, as in `Stream`.
             higher_is_better: Whether a signal is the better the higher it is.
             topic: Returns the topic of a question; empty: not known.
+            title: Returns what the questions of a topic are about; empty: not known, or no topic.
             leave_out: Patterns of dimensions that are not looked at.
             suspect: Told of the slices by an attribute that look suspicious, worst first, and for
                 how many seconds.
@@ -68,6 +70,7 @@ class Slices(Part):
         )
         self._max_weight = max_importance_weight
         self._higher_is_better = higher_is_better
+        self._title = title
         self._suspect = suspect
         self._watch = watch
         self._clock = clock
@@ -143,6 +146,7 @@ class Slices(Part):
             is_flipped=self._higher_is_better(signal),
             max_weight=self._max_weight,
             proven=proven,
+            title=self._title,
         )
         if not search.is_possible:
             return tuple(search.alarmed(self._examples))

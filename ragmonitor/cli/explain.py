@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ragmonitor import metrics as names
 from ragmonitor.addresses import shown
-from ragmonitor.cli.monitor_client import address, fetched
+from ragmonitor.cli.monitor_client import Page, address, fetched
 from ragmonitor.cli.monitor_options import ExplainOptions
 from ragmonitor.cli.monitor_state import Learned, PlanningRow, Sampling, ServiceState
-from ragmonitor.cli.terminal import FINE, figures_table, new_console, print_json
+from ragmonitor.cli.terminal import FINE, figures_table, new_console, print_json, say
+from ragmonitor.cli.topic_titles import add_titles
 from ragmonitor.errors import InputError
 from ragmonitor.estimation.alarms import LEARNED_FROM
 from ragmonitor.estimation.detector import DAY_S
@@ -44,11 +45,15 @@ def run(options: ExplainOptions) -> int:
             f"{shown(url)} serves no service {options.service!r}, but {', '.join(services)}"
         )
     chosen = [state for state in states if options.service in (None, state.service)]
+    page = Page(options.address, options.token)
+    problem = add_titles([alarm for state in chosen for alarm in state.alarms], page)
     if options.json_output:
         records = [finite(state.as_json()) for state in chosen]
         print_json({"url": shown(url), "services": records})
     else:
         _print_all(shown(url), chosen)
+        if problem:
+            say(f"topics are told by their numbers: {problem}")
     return FINE
 
 
@@ -291,7 +296,7 @@ def _alarms(state: ServiceState) -> Table:
             calm += 1
             continue
         table.add_row(
-            slice_of(alarm["signal"]) or alarm["signal"],
+            _called(alarm),
             alarm["kind"],
             _percent(alarm["evidence_days"] / (state.threshold_days or math.inf)),
             "-" if objective is None else f"{objective:.4g}",
@@ -300,6 +305,11 @@ def _alarms(state: ServiceState) -> Table:
     if calm:
         table.add_row(f"{calm} slices of the traffic", "slice", "-", "-", "quiet")
     return table
+
+
+def _called(alarm: Mapping[str, Any]) -> str:
+    name = slice_of(alarm["signal"]) or str(alarm["signal"])
+    return f"{name} ({alarm['title']})" if "title" in alarm else name
 
 
 def _alarm_state(alarm: Mapping[str, Any]) -> str:

@@ -47,10 +47,54 @@ class Reading:
     problems: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateDecision:
+    """What was decided of a candidate, and by what."""
+
+    options: GateOptions
+    decision: Decision
+    comparison: Comparison | None
+    """None: no verdicts of both versions are known."""
+    why: str
+    """What a decision still lacks."""
+    waited_s: float
+
+    @property
+    def exit_code(self) -> int:
+        """Of `ragmonitor gate`: 0 for what is accepted."""
+        accepted = _ACCEPTED[: _ACCEPTED.index(self.options.accept or "better") + 1]
+        return FINE if self.decision in accepted else EXIT[self.decision]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return an object for JSON."""
+        options, comparison = self.options, self.comparison
+        return {
+            "decision": self.decision,
+            "exit_code": self.exit_code,
+            "service": options.service,
+            "by": options.by,
+            "candidate": options.candidate,
+            "baseline": options.baseline,
+            "signal": options.signal,
+            "max_worse": options.max_worse,
+            "comparison": None if comparison is None else asdict(comparison),
+            "reason": self.why if self.decision == "undecided" else None,
+            "waited_s": round(self.waited_s, 1),
+        }
+
+    def __str__(self) -> str:
+        """Return it in a line."""
+        options, comparison = self.options, self.comparison
+        text = f"{self.decision}: {options.candidate} against {options.baseline}"
+        if comparison is not None:
+            text += f": {comparison.said(options.signal or 'hallucination')}"
+        return f"{text}; {self.why}" if self.decision == "undecided" else text
+
+
 def run(
     options: GateOptions,
     *,
-    sleep: Callable[[float], None] = time.sleep,
+    wait: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> int:
     """Wait for a decision, say it, and return its exit code.
@@ -58,11 +102,45 @@ def run(
     Raises:
         RagMonitorError: A duration or an address is none, or an option is missing.
     """
+    last_shown = ""
+
+    def tell(now: GateDecision) -> None:
+        nonlocal last_shown
+        if now.why != last_shown and not options.json_output:
+            last_shown = now.why
+            say(f"waiting: {now.why}")
+
+    decided = decide(options, undecided=tell, wait=wait, clock=clock)
+    if options.json_output:
+        print_json(decided.as_json())
+    else:
+        say(str(decided))
+    return decided.exit_code
+
+
+def decide(
+    options: GateOptions,
+    *,
+    undecided: Callable[[GateDecision], object],
+    wait: Callable[[float], bool | None],
+    clock: Callable[[], float] = time.monotonic,
+) -> GateDecision:
+    """Wait for a decision and return it.
+
+    Args:
+        options: Which versions, and where their numbers are.
+        undecided: Told of each look that decided nothing and is not the last.
+        wait: Waits so many seconds at most; returns whether the next look is to be the last.
+        clock: Of how long was waited.
+
+    Raises:
+        RagMonitorError: A duration or an address is none, or an option is missing.
+    """
     options = _checked(options)
     timeout_s = duration_s(options.timeout, "--timeout")
     every_s = duration_s(options.every, "--every")
-    read = _reader(options)
-    began, last_shown = clock(), ""
+    read, began = _reader(options), clock()
+    is_last: bool | None = False
     while True:
         reading = read()
         comparison = None
@@ -74,18 +152,17 @@ def run(
         decision: Decision = "undecided"
         if comparison is not None:
             decision = comparison.decision(options.max_worse, higher_is_better=is_higher)
-        why = _why(options, reading, comparison)
-        waited_s = clock() - began
-        if decision != "undecided" or waited_s >= timeout_s:
-            break
-        if why != last_shown and not options.json_output:
-            say(f"waiting: {why}")
-            last_shown = why
-        sleep(min(every_s, timeout_s - waited_s))
-    _print(options, decision, comparison, why, waited_s)
-    if decision in _ACCEPTED[: _ACCEPTED.index(options.accept or "better") + 1]:
-        return FINE
-    return EXIT[decision]
+        now = GateDecision(
+            options=options,
+            decision=decision,
+            comparison=comparison,
+            why=_why(options, reading, comparison),
+            waited_s=clock() - began,
+        )
+        if decision != "undecided" or is_last or now.waited_s >= timeout_s:
+            return now
+        undecided(now)
+        is_last = wait(min(every_s, timeout_s - now.waited_s))
 
 
 def _checked(options: GateOptions) -> GateOptions:
@@ -127,37 +204,6 @@ def _why(options: GateOptions, reading: Reading, comparison: Comparison | None) 
                 f"decision needs {100 * MIN_COVERAGE:.0f} %"
             )
     return "the interval is still too wide"
-
-
-def _print(
-    options: GateOptions,
-    decision: Decision,
-    comparison: Comparison | None,
-    why: str,
-    waited_s: float,
-) -> None:
-    if options.json_output:
-        print_json(
-            {
-                "decision": decision,
-                "service": options.service,
-                "by": options.by,
-                "candidate": options.candidate,
-                "baseline": options.baseline,
-                "signal": options.signal,
-                "max_worse": options.max_worse,
-                "comparison": None if comparison is None else asdict(comparison),
-                "reason": why if decision == "undecided" else None,
-                "waited_s": round(waited_s, 1),
-            }
-        )
-        return
-    text = f"{decision}: {options.candidate} against {options.baseline}"
-    if comparison is not None:
-        text += f": {comparison.said(options.signal)}"
-    if decision == "undecided":
-        text += f"; {why}"
-    say(text)
 
 
 # --- where the sums come from ---------------------------------------------------------------------

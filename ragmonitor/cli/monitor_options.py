@@ -50,7 +50,7 @@ class _PageOptions(_MonitorOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainOptions(_MonitorOptions):
+class ExplainOptions(_PageOptions):
     """Say what the numbers of a running monitor rest on, and what they would be at other budgets.
 
     Reads its state once, beside /metrics: estimates and what they are made of, sampling, money,

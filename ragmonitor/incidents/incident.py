@@ -14,6 +14,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ragmonitor.causes import CandidateKind, ChangePoint
+from ragmonitor.causes.candidates import LISTED_FROM
 from ragmonitor.causes.document_table import name_of
 from ragmonitor.causes.slice_names import MAX_CHARACTERS
 from ragmonitor.export.content import Content, ContentPolicy, encodable
@@ -108,6 +109,7 @@ class Candidate(Part):
 
     kind: CandidateKind
     name: Name
+    title: Name = ""
     signal: Name
     now: Rate | None
     before: Rate | None
@@ -118,16 +120,28 @@ class Candidate(Part):
     e_value: Annotated[float, AfterValidator(lambda e: 1.0 if math.isnan(e) else min(e, 1e300))]
     is_discovery: bool
     is_compared: bool = True
+    only_in: Name = ""
     since_s: float | None
     detail: Detail
     detail_zh: Detail = ""
 
     @property
-    def weight(self) -> tuple[bool, float, float]:
-        """For sorting: what is shown before what is suspected, then by how much it explains."""
+    def weight(self) -> tuple[bool, bool, float, float]:
+        """For sorting: what is shown before what is suspected, then by how much it explains.
+
+        A slice that is bad by a pair's answers alone comes behind, however much it explains.
+        """
         known = (self.explained_lower, self.explained)
         share = next((each for each in known if each is not None), 0.0)
-        return self.is_discovery, round(share, 2), self.e_value
+        return self.is_discovery, not self.only_in, round(share, 2), self.e_value
+
+    def has_evidence(self) -> bool:
+        """Return whether more than chance speaks for it; a shift of the mix has an interval.
+
+        An event is near in time, and says no more.
+        """
+        is_told = self.is_discovery or self.kind in ("mix", "event")
+        return is_told or self.e_value >= LISTED_FROM
 
     def is_of(self, other: Candidate) -> bool:
         """Return whether another one is the slice of this document's or this version's answers."""
@@ -151,8 +165,9 @@ class Candidate(Part):
         """Return it with what is known of the slice of the same answers."""
         shares = ("explained", "explained_lower", "explained_upper")
         new = {name: getattr(same, name) for name in shares} if self.explained is None else {}
-        if same.is_discovery and not self.is_discovery:
-            new |= {"is_discovery": True, "e_value": same.e_value}
+        new["only_in"] = same.only_in
+        if not self.is_discovery and (same.is_discovery or same.e_value > self.e_value):
+            new |= {"is_discovery": same.is_discovery, "e_value": same.e_value}
         return self.model_copy(update={"since_s": self.since_s or same.since_s} | new)
 
 
@@ -419,7 +434,8 @@ class Incident(Part):
                 are listed stay, unless another cause is shown. What is shown now and was not then
                 is added.
         """
-        ranked = sorted(_merged(candidates), key=lambda each: each.weight, reverse=True)
+        suspects = filter(Candidate.has_evidence, _merged(candidates))
+        ranked = sorted(suspects, key=lambda each: each.weight, reverse=True)
         ranked = ranked[:MAX_CANDIDATES]
         kind: CauseKind = "unknown"
         name = ""

@@ -151,7 +151,7 @@ def _story(incident: Incident, say: Wording, links: Links) -> Iterator[Block]:
         yield _candidates(incident, say)
         details = tuple(
             [
-                Piece("strong", say.name(each.kind, each.name)),
+                Piece("strong", _called(each, say)),
                 Piece("text", f"{say.colon}{_detail(each, say)}"),
             ]
             for each in incident.candidates
@@ -259,14 +259,15 @@ def _cause(incident: Incident, say: Wording) -> Iterator[Block]:
     elif cause.kind == "unknown":
         yield _p(say("cause_unknown" if incident.candidates else "cause_nothing"))
     else:
-        text = say("cause_named", cause=say.cause(cause.kind, cause.name), after=after)
+        said = say.cause(cause.kind, cause.name) + _about_topic(named, say)
+        text = say("cause_named", cause=said, after=after)
         yield Block(kind="p", lines=([Piece("strong", text)],))
     if named is not None:
         yield _p(_goes_with(named, say), _detail(named, say), between=say.between)
         if named.kind != "event":
             yield _p(say(_mix_or_rate(named)))
     others = [
-        say.cause(each.kind, each.name)
+        say.cause(each.kind, each.name) + _about_topic(each, say)
         for each in incident.candidates
         if each.is_discovery and each is not named
     ]
@@ -327,7 +328,7 @@ def _candidates(incident: Incident, say: Wording) -> Block:
     rows = (
         (
             say.kind(each.kind),
-            say.name(each.kind, each.name),
+            _called(each, say),
             say.rate(each.now, each.signal),
             say.rate(each.before, each.signal),
             "".join(_explains(each, say)),
@@ -337,6 +338,15 @@ def _candidates(incident: Incident, say: Wording) -> Block:
         for each in incident.candidates
     )
     return _table([say(f"col_{name}") for name in names], rows)
+
+
+def _called(candidate: Candidate, say: Wording) -> str:
+    return say.name(candidate.kind, candidate.name) + _about_topic(candidate, say)
+
+
+def _about_topic(candidate: Candidate | None, say: Wording) -> str:
+    """Return what the topic of a candidate is about, in brackets; empty: not known."""
+    return say.bracketed(candidate.title) if candidate is not None and candidate.title else ""
 
 
 def _sure(candidate: Candidate, say: Wording) -> str:
@@ -349,7 +359,8 @@ def _sure(candidate: Candidate, say: Wording) -> str:
 
 
 def _questions(incident: Incident, say: Wording) -> Iterator[str]:
-    names: dict[str, object] = {"name": incident.cause.name, "time": moment(_began_s(incident))}
+    name = incident.cause.name + _about_topic(incident.named, say)
+    names: dict[str, object] = {"name": name, "time": moment(_began_s(incident))}
     if incident.scope == "input":
         yield say("next_input")
     else:

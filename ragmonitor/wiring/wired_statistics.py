@@ -13,6 +13,7 @@ from ragmonitor.causes.events import STATE_VERSION as EVENTS_VERSION
 from ragmonitor.causes.events import Events
 from ragmonitor.causes.slice_watch import SliceWatch
 from ragmonitor.causes.slices import Slices
+from ragmonitor.causes.topic_words import TopicWords
 from ragmonitor.causes.versions import STATE_VERSION as VERSIONS_VERSION
 from ragmonitor.causes.versions import Versions
 from ragmonitor.errors import InputError, SettingsError, did_you_mean
@@ -81,10 +82,12 @@ def estimates_of(settings: Settings, reader: Judge, judging: JudgeConfig | None)
         topic=drift.topic,
     )
     alarms = _alarms(settings, reader.identity.name, name)
+    topics = TopicWords(drift.topic) if settings.content.policy == "all" else None
     # A new statistic is one more part: of every answer here, of a judge's verdicts below.
     parts: list[Part] = [
         drift,
-        _slices(settings, reader, judging, drift=drift, alarms=alarms),
+        *([] if topics is None else [topics]),
+        _slices(settings, reader, judging, drift=drift, alarms=alarms, topics=topics),
         _documents(settings, judge),
         _versions(settings, reader.identity.name, name),
         _events(settings, is_judged=judge is not None),
@@ -165,6 +168,7 @@ def _slices(
     *,
     drift: InputDrift,
     alarms: Alarms,
+    topics: TopicWords | None,
 ) -> Slices:
     """Return what finds the slices of the traffic that got worse, and feeds their alarms.
 
@@ -174,6 +178,7 @@ def _slices(
         judging: The judges of a share of the answers.
         drift: Knows the topics of questions.
         alarms: Know which signals are better the higher they are, and have slots for slices.
+        topics: Know what topics are about; None: texts may not be shown.
 
     Raises:
         SettingsError: `alarms.slice_limits` holds what is no limit.
@@ -194,6 +199,7 @@ def _slices(
         max_importance_weight=1.0 if judging is None else MAX_IMPORTANCE_WEIGHT,
         higher_is_better=alarms.higher_is_better,
         topic=drift.topic,
+        title=(lambda _: "") if topics is None else topics.of,
         # A source counts as a text, as it does where documents are named.
         leave_out=(*settings.estimation.leave_out, *(() if shows_texts else ("source",))),
         suspect=suspect,

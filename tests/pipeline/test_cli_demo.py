@@ -71,6 +71,19 @@ def test_golden_questions_show_the_spike_and_whose_fault_it_is(capsys, cause, at
         assert golden["faults"]["before"] == 0 < golden["faults"]["during"]
 
 
+def test_the_gate_decides_the_two_versions_of_the_prompt(capsys):
+    """The new one is worse by the whole interval; with another cause there is one version only."""
+    run(DemoOptions(seconds=30, json_output=True, port=0, cause="version"))
+    gate = json.loads(capsys.readouterr().out.splitlines()[-1])["gate"]
+    assert (gate["decision"], gate["exit_code"]) == ("worse", 4)
+    assert (gate["candidate"], gate["baseline"], gate["by"]) == ("1.1", "1.0", "prompt_version")
+    found = gate["comparison"]
+    assert gate["max_worse"] < found["lower"] < found["difference"] <= found["upper"]
+    assert 0 < gate["waited_s"] < 25
+    run(DemoOptions(seconds=4, json_output=True, port=0, cause="document"))
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["gate"] is None
+
+
 @pytest.mark.parametrize("cause", ["document", "version"])
 def test_the_incident_names_what_was_planted(capsys, cause):
     """A wrong edition of a document, or a version of the prompt; and says how long that took."""

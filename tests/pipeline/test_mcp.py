@@ -17,6 +17,7 @@ import pytest
 from ragmonitor import Chunk, Monitor
 from ragmonitor.cli.mcp_server import MonitorTools, server_of
 from ragmonitor.settings import AlarmSettings
+from tests.support.waiting import until
 
 mcp = pytest.importorskip("mcp")
 
@@ -26,8 +27,8 @@ WRONG = "Goods may be returned within 90 days by paying a fee of 12 euros in Hel
 COMMAND = [sys.executable, "-c", "from ragmonitor.cli.app import app; app()", "mcp"]
 
 
-def alarmed(*, content: str = "all", worker: str = "thread") -> Monitor:
-    """Return a running monitor whose answers are bad enough for an alarm."""
+def alarmed(*, content: str = "all", worker: str = "thread", fine: int = 0) -> Monitor:
+    """Return a running monitor whose answers are bad enough for an alarm, after some fine ones."""
     monitor = Monitor(
         "shop",
         objectives={"hallucination": 0.05},
@@ -37,13 +38,27 @@ def alarmed(*, content: str = "all", worker: str = "thread") -> Monitor:
         content=content,
         worker=worker,
     ).start()
+    for number in range(fine):
+        answer_well(monitor, number, "/r" if number % 3 == 0 else "/fine")
+    assert monitor.flush(60)
     for number in range(60):
+        for other in range(2 if fine else 0):
+            answer_well(monitor, 2 * number + other, "/fine")
         with monitor.interaction(query=f"Question {number}?", attributes={"route": "/r"}) as i:
             i.retrieved([Chunk(text=CHUNK, id="policy", metadata={"source": "returns.md"})])
             i.answered(WRONG, model="mine")
     monitor.event("reindexed")
     assert monitor.flush(60)
     return monitor
+
+
+def answer_well(monitor, number, route):
+    """Answer a question right."""
+    attributes = {"route": route, "user_id": f"u{number % 5}"}
+    source = {"source": "returns.md" if number % 2 else "other.md"}
+    with monitor.interaction(query=f"Question {number}?", attributes=attributes) as i:
+        i.retrieved([Chunk(text=CHUNK, id="policy", metadata=source)])
+        i.answered(CHUNK, model="mine")
 
 
 async def asked(server, *calls):
@@ -80,7 +95,7 @@ def test_an_assistant_finds_out_why_an_alarm_was_raised(worker):
             ("alarms", {}),
             ("incidents", {}),
             ("incident", {}),
-            ("slices", {"dimension": "model", "window": "1h"}),
+            ("slices", {}),
             ("documents", {}),
             ("changes", {}),
             ("worst_answers", {"limit": 2, "containing": "helsinki"}),
@@ -93,12 +108,39 @@ def test_an_assistant_finds_out_why_an_alarm_was_raised(worker):
     assert alarms["services"][0]["alarms"][0]["active"]
     assert incidents["incidents"][0]["id"] in incident
     assert WRONG.partition(".")[0] in incident
-    assert slices["slices"][0]["group"] == "mine"
+    assert {each["group"] for each in slices["by_setting"]} >= {"mine"}
     assert {"misleading", "missing"} <= documents.keys()
     assert changes["services"][0]["events"][0]["name"] == "reindexed"
     assert worst["answers"][0]["question"].startswith("Question")
     assert 1 <= len(worst["answers"]) <= 2
     assert explained["services"][0]["service"] == "shop"
+
+
+@pytest.mark.parametrize("content", ["all", "hashed"])
+def test_the_slices_that_were_found_are_listed_with_intervals(content, monkeypatch):
+    """Those of the incident, and the largest; none by a private attribute or a withheld text."""
+    monkeypatch.setattr("ragmonitor.causes.slices.RATES_EVERY_S", 0.0)
+    monkeypatch.setattr("ragmonitor.causes.slices.RATES_TIME_SHARE", 1.0)
+    with alarmed(content=content, worker="thread", fine=300) as monitor:
+
+        def told():
+            _, found = ask(monitor, ("slices", {}), ("slices", {"dimension": "route"}))
+            bad = [each for each in found[0]["largest"] if each["name"] == "route=/r"]
+            return found if bad and bad[0]["judged"] >= 160 and found[0]["found"] else None
+
+        slices, routes = until("every answer counts", told)
+    found = next(each for each in slices["found"] if each["name"] == "route=/r")
+    assert found["is_shown"]
+    assert found["before"]["upper"] < found["now"]["lower"]
+    assert found["explained_lower"] < found["explained"]
+    largest = {each["name"]: each["rate"] for each in slices["largest"]}
+    assert largest["route=/fine"]["upper"] < largest["route=/r"]["lower"]
+    assert next(iter(largest)) == "route=/r"
+    names = [each["name"] for each in (*slices["found"], *slices["largest"])]
+    assert not [each for each in names if "user_id" in each]
+    assert any("source=" in each for each in names) is (content == "all")
+    assert {each["name"] for each in routes["largest"]} == {"route=/fine", "route=/r"}
+    assert all("route=" in each["name"] for each in routes["found"])
 
 
 @pytest.mark.parametrize("content", ["none", "hashed"])

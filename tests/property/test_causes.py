@@ -119,6 +119,20 @@ def test_where_all_get_worse_hardly_any_slice_is_named():
     assert sum(bool(_all_worse(seed).discoveries()) for seed in range(8)) <= 2
 
 
+@pytest.mark.parametrize("rate", [0.35, 0.6])
+def test_a_part_of_a_slice_that_got_worse_as_a_whole_is_never_named(rate):
+    """Whatever it is paired with, the slice alone explains as much, and is named alone."""
+    for seed in range(6):
+        extra = {"chunks": partial(_mostly_many, random.Random(seed))}
+        rates = only(route="billing")(rate)
+        traffic = Traffic(seed=seed, now=600, billing=(0.2, 0.2), rates=rates, extra=extra)
+        assert traffic.discoveries() == ["route=billing"]
+
+
+def _mostly_many(chance: random.Random, _since: bool) -> str:
+    return "many" if chance.random() < 0.9 else "few"
+
+
 def _all_worse(seed: int) -> Traffic:
     return Traffic(seed=seed, rates=lambda since, _: 3 * RATE if since else RATE)
 

@@ -364,6 +364,88 @@ def test_a_search_and_a_permalink_leave_the_answers_that_are_meant(
     page.shows("it again", "document.querySelector('#shown').textContent === '1 of 21 kept'")
 
 
+@pytest.mark.parametrize(
+    ("address", "selector"),
+    [
+        ("answer=i-4", "#list .answer"),
+        ("answer=gone", "#answers"),
+        ("find=Helsinki", "#answers"),
+        ("slice=route%3D%2Fchat", "#focus"),
+        ("document=policy", "#focus"),
+        ("incident=ID", "#incidents li"),
+        ("documents-title", "#documents-title"),
+    ],
+)
+def test_an_address_opens_the_part_that_it_names(page: Page, address: str, selector: str) -> None:
+    """Once it is drawn, whether the page is opened by it or is open already; and only then."""
+    scene = Scene(None, ScriptedFinder(candidate()))
+    scene.keeper.alarm(raised())
+    shown = Shown(incidents=IncidentPages(scene.journal))
+    address = address.replace("ID", scene.incident.id)
+    place = f"document.querySelector('{selector}')?.getBoundingClientRect().top"
+    in_view = f"scrollY > 0 && Math.abs({place}) < 90"
+    # What stands at the very end cannot be scrolled to the top.
+    at_end = "scrollY + innerHeight > document.body.scrollHeight - 2"
+    in_view = f"{in_view} || ({place} < innerHeight && {at_end})"
+    try:
+        shown.fill(active=True)
+        views = fed(documents(), 600, bad_document="d7.md").views()
+        shown.tick(replace(numbers(30, 40.0, active=True), views=views))
+        page.driver.get(f"{shown.base}/ragmonitor/#{address}")
+        page.shows("it is in view", in_view)
+        page.run("scrollTo(0, 0); dispatchEvent(new Event('wheel'))")
+        assert page.run("return scrollY") == 0
+        page.run("location.hash = ''")
+        page.run("location.hash = arguments[0]", address)
+        page.shows("it is in view again", in_view)
+        assert page.errors() == []
+    finally:
+        shown.exporter.close()
+
+
+def test_from_an_answers_address_one_comes_to_all_answers_of_a_slice(
+    page: Page, shown: Shown
+) -> None:
+    """The search for its id goes with the address; one that the reader wrote stays."""
+    shown.fill()
+    page.driver.get(f"{shown.base}/ragmonitor/#answer=i-3")
+    page.shows("one answer", "document.querySelector('#shown').textContent === '1 of 21 kept'")
+    page.run("location.hash = '#slice=' + encodeURIComponent('route=/chat')")
+    page.shows("all of the slice", "document.querySelectorAll('.answer').length > 5")
+    page.run(
+        "const s = document.querySelector('#filters [name=search]');"
+        "s.value = 'no such words'; s.dispatchEvent(new Event('input'));"
+        "location.hash = '#document=policy'"
+    )
+    page.shows("nothing fits", "document.querySelector('#shown').textContent === '0 of 21 kept'")
+
+
+def test_a_topic_is_called_by_its_words(page: Page) -> None:
+    """Wherever its number stands: in the groups, its view, its alarm and an incident's line."""
+    scene = Scene(None, ScriptedFinder(candidate("topic=topic-07", kind="slice")))
+    scene.keeper.alarm(raised())
+    shown = Shown(incidents=IncidentPages(scene.journal))
+    try:
+        told = numbers(30, 40.0, active=True)
+        alarm = replace(told.alarms[0], signal="hallucination{topic=topic-07}", kind="slice")
+        key = SeriesKey(
+            signal="hallucination", judge=MODEL.name, dimension="topic", group="topic-07"
+        )
+        views = {"topics": {"topic-07": "parcel, return"}}
+        moments = (*told.moments, (key, "1h", sums(30, 100)))
+        shown.fill(active=True)
+        shown.tick(replace(told, moments=moments, views=views, alarms=(*told.alarms, alarm)))
+        page.driver.get(f"{shown.base}/ragmonitor/#slice=topic%3Dtopic-07")
+        page.shows("its view", "document.querySelector('#focus-title').innerText !== ''")
+        for selector in ("#focus-title", "#groups", "#alarms", "#incidents"):
+            assert "topic-07 (parcel, return)" in page.text(selector), selector
+        link = "return document.querySelector('#groups a').getAttribute('href')"
+        assert page.run(link) == "#slice=topic%3Dtopic-07"
+        assert page.errors() == []
+    finally:
+        shown.exporter.close()
+
+
 def test_incidents_are_listed_and_open(page: Page) -> None:
     """With what moved and why; in Chinese where the page is."""
     scene = Scene(None, ScriptedFinder(candidate()))

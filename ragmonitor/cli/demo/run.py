@@ -18,6 +18,7 @@ from ragmonitor.cli.demo.collector import (
     UnsupportedAnswer,
     is_of_traffic,
 )
+from ragmonitor.cli.demo.demo_gate import VersionGate
 from ragmonitor.cli.demo.demo_goldens import PER_SECOND, GoldenDesk, demo_goldens
 from ragmonitor.cli.demo.demo_questions import questions
 from ragmonitor.cli.demo.documents import load_documents
@@ -28,6 +29,7 @@ from ragmonitor.cli.demo.terms import Weights
 from ragmonitor.cli.demo.traffic import Asker, SpoilableModel
 from ragmonitor.cli.destinations import destination, is_free
 from ragmonitor.cli.drivers import FRAMEWORKS, Application, Driver, installed
+from ragmonitor.cli.gate import GateDecision
 from ragmonitor.cli.incident_reports import incidents_of
 from ragmonitor.cli.monitor_options import IncidentSource
 from ragmonitor.cli.options import DemoOptions
@@ -87,6 +89,8 @@ class Demo:
     stop: threading.Event = field(default_factory=threading.Event)
     probe: Probe | None = None
     """Asks golden questions."""
+    gate: VersionGate | None = None
+    """Compares the versions of the prompt; None: there is one version only."""
     remarks: list[str] = field(default_factory=list)
 
     @property
@@ -143,6 +147,8 @@ def run(options: DemoOptions) -> int:
         ]
         interrupted = _run_to_end(demo, options)
         monitor.flush(FLUSH_TIMEOUT_S)
+        if demo.gate is not None:
+            demo.gate.finish()
         summary = _summary(demo, read_counts(monitor.registry))
     if options.json_output:
         print_json(summary)
@@ -168,8 +174,9 @@ def _judging(options: DemoOptions) -> dict[str, Any]:
     settings = Settings.load()
     if options.model is not None or settings.judge.model is not None:
         return watched
-    # Of a small route enough verdicts must come within seconds to tell its rate before the spike.
-    rate = 1.0 if options.cause == "mix" else JUDGE_RATE
+    # Of a part of the traffic enough verdicts must come within seconds: of a small route to tell
+    # its rate before the spike, of a version for the gate.
+    rate = 1.0 if options.cause in ("mix", "version") else JUDGE_RATE
     watched |= {"judge": QuoteJudge(), "sample": rate}
     if not settings.budget.is_given:
         watched["budget"] = Budget(usd_per_day=BUDGET_USD_PER_DAY)
@@ -240,6 +247,7 @@ def _begin(
     for asker in demo.askers:
         asker.start()
     _watch_goldens(demo, desk, documents)
+    _watch_versions(demo)
     return demo
 
 
@@ -251,6 +259,14 @@ def _watch_goldens(demo: Demo, desk: GoldenDesk, documents: dict[str, str]) -> N
     demo.probe = demo.monitor.probe(
         desk.ask, goldens, every=len(goldens) / PER_SECOND, per_hour=3_600 * PER_SECOND
     )
+
+
+def _watch_versions(demo: Demo) -> None:
+    """Have the gate decide of the new version of the prompt, where there is one."""
+    address = demo.monitor.metrics_url
+    if demo.cause == "version" and address is not None:
+        demo.gate = VersionGate(service=SERVICE, address=address, after_s=demo.schedule.before_s)
+        demo.gate.start()
 
 
 def _run_to_end(demo: Demo, options: DemoOptions) -> bool:
@@ -304,6 +320,7 @@ def _show_live(demo: Demo) -> None:
             elapsed_s=demo.elapsed_s,
             width=console.width,
             title=f"ragmonitor demo: real traffic over {demo.documents} documents",
+            gate="" if demo.gate is None else _gate_line(demo.gate.latest),
             footer=_footer(demo),
         )
 
@@ -348,6 +365,9 @@ def _summary(demo: Demo, counts: Counts) -> dict[str, Any]:
         "alarm": _alarm(demo),
         "golden": collector.goldens.as_json(golden_alarms(collector)),
         "incident": _incident(demo),
+        "gate": None
+        if demo.gate is None or demo.gate.latest is None
+        else demo.gate.latest.as_json(),
         "worst": [unsupported.as_json() for unsupported in collector.worst],
         "metrics_url": demo.monitor.metrics_url,
         "all_accounted_for": (
@@ -486,6 +506,8 @@ def _print_summary(demo: Demo, summary: dict[str, Any], *, interrupted: bool) ->
     _print_alarm(console, demo, summary["alarm"])
     _print_incident(console, summary["incident"])
     _print_goldens(console, summary["golden"])
+    if demo.gate is not None:
+        console.print(_gate_line(demo.gate.latest), highlight=False, markup=False)
     by_framework = ", ".join(f"{name} {n}" for name, n in summary["by_framework"].items())
     unscored = sum(summary["unscored"].values())
     console.print(
@@ -537,6 +559,15 @@ def _print_incident(console: Console, incident: dict[str, Any] | None) -> None:
             f"Incident {incident['id']} names the {cause['kind']} [bold]{escape(cause['name'])}[/],"
             f" {cause['after_alarm_s']:.0f} s after the alarm."
         )
+
+
+def _gate_line(now: GateDecision | None) -> str:
+    """Return what the gate says of the new version; empty: it has not looked yet."""
+    if now is None:
+        return ""
+    if now.decision == "undecided":
+        return f"gate: {now}"
+    return f"gate: {now}; exit code {now.exit_code}, {now.waited_s:.0f} s after the version came"
 
 
 def _print_goldens(console: Console, golden: dict[str, Any]) -> None:

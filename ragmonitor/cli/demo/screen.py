@@ -33,6 +33,7 @@ def screen(
     width: int,
     title: str,
     footer: Iterable[str],
+    gate: str = "",
     stop_hint: str = "Ctrl-C stops",
 ) -> RenderableType:
     """Return the whole picture as of now."""
@@ -45,6 +46,7 @@ def screen(
     parts: list[RenderableType] = [
         state,
         alarm_line(collector),
+        *([Text(gate)] if gate else []),
         Text(f"faithfulness of the answers, {collector.bin_s:.3g} s per column", style="bold"),
         chart(collector, width=max(10, width - _AXIS - 6)),
         phases(collector),

@@ -70,6 +70,49 @@ def test_a_pair_that_says_no_more_than_its_slice_is_left_out():
     assert not [each.name for each in found if each.name == "language=zh, route=billing"]
 
 
+def test_a_pair_is_not_named_where_its_slice_got_worse_without_it_too():
+    """The slice alone explains as much, and more: what is left of it is at 25 instead of 4 %."""
+
+    def rates(since: bool, values: dict[str, str]) -> float:
+        if not since or values["route"] != "billing":
+            return RATE
+        return 0.6 if values["language"] == "zh" else 0.25
+
+    for seed in (1, 3):
+        traffic = Traffic(seed=seed, now=600, billing=(0.2, 0.2), rates=rates)
+        assert traffic.discoveries() == ["route=billing"]
+
+
+def test_a_topic_says_what_it_is_about():
+    """Its name stays the number, and the words stand beside it."""
+    topics = {"topic": lambda since: "topic-01" if next(turns) % 3 else "topic-02"}
+    turns = iter(range(10**9))
+    rows = Traffic(now=600, rates=only(topic="topic-02")(0.5), extra=topics).rows()
+    search = SliceSearch(
+        rows,
+        SIGNAL,
+        SINCE_S,
+        is_flipped=False,
+        max_weight=1.0,
+        title=lambda each: "return, parcel" if each == ("topic", "topic-02") else "",
+    )
+    first, *others = search.slices(())
+    assert (first.name, first.title) == ("topic=topic-02", "return, parcel")
+    assert not [each.title for each in others if "topic-02" not in each.name and each.title]
+
+
+def test_slices_that_are_bad_by_a_pair_alone_stand_behind_it():
+    """Each holds the pair's bad answers among others that are fine, and says so."""
+    traffic = Traffic(
+        now=1_500, billing=(0.2, 0.2), rates=only(route="billing", language="zh")(0.5)
+    )
+    pair, *slices = [each for each in traffic.slices() if each.is_discovery]
+    assert pair.name == "language=zh, route=billing"
+    assert {each.name for each in slices} == {"language=zh", "route=billing"}
+    assert {each.only_in for each in slices} == {pair.name}
+    assert all("by the answers of language=zh, route=billing alone" in s.detail for s in slices)
+
+
 def test_a_pair_with_what_nearly_all_answers_are_adds_nothing_to_its_slice():
     """It is drawn by chance: what is left of the slice is as bad as the pair."""
     for seed in range(5):

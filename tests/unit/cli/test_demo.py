@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import math
 import random
@@ -270,6 +271,16 @@ def test_the_picture_shows_the_spike_and_the_missing_words():
         )
     text = str(chart(collector, width=40))
     assert text.splitlines()[0].endswith("████████      ██████")
+
+
+def test_what_the_gate_decided_is_on_the_picture():
+    """In a line of its own; without a new version there is none."""
+    from rich.console import Console
+
+    console = Console(width=80, file=io.StringIO())
+    parts = {"phase": "during", "elapsed_s": 9, "width": 80, "title": "t", "footer": []}
+    console.print(screen(Collector(bin_s=1), **parts, gate="gate: worse: 1.1 against 1.0"))
+    assert "gate: worse: 1.1 against 1.0" in console.file.getvalue()
 
 
 def test_an_alarm_is_on_the_picture_until_it_is_cleared():

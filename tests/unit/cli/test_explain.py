@@ -18,8 +18,8 @@ from ragmonitor.cli.monitor_client import address
 from ragmonitor.cli.monitor_state import ServiceState
 from ragmonitor.errors import InputError
 from ragmonitor.estimation import summarise
-from ragmonitor.export import PrometheusExporter
-from ragmonitor.records import Cause, Scored, Snapshot, Unscored
+from ragmonitor.export import PrometheusExporter, View
+from ragmonitor.records import AlarmState, Cause, Scored, Snapshot, Unscored
 from ragmonitor.sampling import AdaptiveSampler, Budget
 from ragmonitor.testing import ManualClock
 from tests.support.prometheus_server import free_port
@@ -288,6 +288,35 @@ def test_json_has_no_number_that_json_has_not(judged: str):
     """Infinite and missing ones are null."""
     text = runner.invoke(app, ["explain", judged, "--json"]).stdout
     json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
+
+
+def test_an_alarm_of_a_topic_says_what_it_is_about_where_the_page_does():
+    """Its words are texts, which stand on the page alone; without it, the number."""
+    rising = AlarmState(
+        signal="hallucination{topic=topic-07}",
+        judge="model",
+        kind="slice",
+        evidence_s=86_400.0,
+        active=True,
+        objective=0.05,
+    )
+    snapshot = Snapshot(alarms=(rising,), views={"topics": {"topic-07": "return, parcel"}})
+    said = {}
+    for has_page in (True, False):
+        view = View("x", summarise=summarise, builtin="builtin") if has_page else None
+        exporter = PrometheusExporter("x", summarise=summarise, port=0, pages=view)
+        try:
+            exporter.refresh(snapshot=snapshot, queue_depth=0, open_runs=0, errors={})
+            if view is not None:
+                view.snapshot(snapshot)
+            said[has_page] = runner.invoke(app, ["explain", str(exporter.url)])
+            (alarm,) = explained(str(exporter.url))["services"][0]["alarms"]
+            assert alarm.get("title") == ("return, parcel" if has_page else None)
+        finally:
+            exporter.close()
+    assert "topic=topic-07 (return, parcel)" in said[True].stdout
+    assert "parcel" not in said[False].stdout
+    assert "topics are told by their numbers" in said[False].stderr
 
 
 def test_a_monitor_that_has_seen_nothing_is_explained_all_the_same():

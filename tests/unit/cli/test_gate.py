@@ -59,7 +59,7 @@ def decided(*addresses: str, **options: Any) -> tuple[int, list[float]]:
         address=list(addresses) or None,
         **options,
     )
-    return gate.run(given, sleep=sleep, clock=lambda: now[0]), slept
+    return gate.run(given, wait=sleep, clock=lambda: now[0]), slept
 
 
 @pytest.mark.parametrize(("bad", "good", "code"), [(0, 4_000, 0), (200, 3_800, 3), (800, 3_200, 4)])
@@ -73,6 +73,18 @@ def test_undecided_after_the_time_and_not_before() -> None:
     """It looks every ten seconds, and the last time when the time is over."""
     with serving(*canary(3, 27)) as urls:
         assert decided(*urls, timeout="25s") == (5, [10.0, 10.0, 5.0])
+
+
+def test_a_wait_that_is_given_up_is_followed_by_one_last_look() -> None:
+    """As at the end of the demo: what came meanwhile still counts."""
+    told: list[str] = []
+    with serving(*canary(3, 27)) as urls:
+        options = GateOptions(service="support", candidate="1.5", baseline="1.4", address=urls)
+        found = gate.decide(
+            options, undecided=lambda now: told.append(now.decision), wait=lambda _: True
+        )
+    assert told == ["undecided"]
+    assert (found.decision, found.exit_code) == ("undecided", 5)
 
 
 def test_what_is_accepted_ends_with_0() -> None:
@@ -100,6 +112,7 @@ def test_json_says_what_was_compared_and_why_it_is_undecided() -> None:
     assert told["decision"] == "undecided"
     assert told["comparison"]["candidate"]["judged"] == 10
     assert told["reason"] == "'1.5' has 10 of 20 judged answers"
+    assert told["exit_code"] == result.exit_code
 
 
 def test_a_canary_that_is_not_there_yet_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:

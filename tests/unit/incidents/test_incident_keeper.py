@@ -127,6 +127,19 @@ def test_what_is_shown_and_explains_most_is_named_first():
     assert scene.incident.cause.name == "large"
 
 
+def test_a_slice_that_is_bad_by_a_pair_alone_is_not_named_before_it():
+    """It holds the same bad answers, and may seem to explain more by chance."""
+    pair = "route=/r, tenant=t1"
+    found = (
+        candidate("route=/r", kind="slice", explained_lower=0.9, only_in=pair),
+        candidate(pair, kind="slice", explained_lower=0.5),
+    )
+    scene = Scene(None, ScriptedFinder(*found))
+    scene.keeper.alarm(raised())
+    assert scene.incident.cause.name == pair
+    assert [each.name for each in scene.incident.candidates] == [pair, "route=/r"]
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "of"),
     [
@@ -142,6 +155,21 @@ def test_a_document_or_version_is_named_rather_than_the_slice_of_its_answers(kin
     scene.keeper.alarm(raised())
     assert (scene.incident.cause.kind, scene.incident.cause.name) == (kind, name)
     assert [each.name for each in scene.incident.candidates] == [name]
+
+
+def test_a_version_without_evidence_is_no_suspect():
+    """That it is the newest one says nothing, unless its answers' slice has some."""
+    new = candidate("prompt_version 1.1", kind="version", is_discovery=False, e_value=1.2)
+    deployed = candidate("deployment: 1.5", kind="event", is_discovery=False, e_value=1)
+    finder = ScriptedFinder(new, deployed)
+    scene = Scene(None, finder)
+    scene.keeper.alarm(raised())
+    assert [each.kind for each in scene.incident.candidates] == ["event"]
+    slice_ = candidate("prompt_version=1.1", kind="slice", is_discovery=False, e_value=8)
+    finder.found = [*finder.found, slice_]
+    scene.pass_time(2, on("hallucination"))
+    version = scene.incident.candidates[0]
+    assert (version.kind, version.is_discovery, version.e_value) == ("version", False, 8)
 
 
 def test_a_private_attribute_is_in_no_incident():

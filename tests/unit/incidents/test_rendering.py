@@ -144,6 +144,19 @@ def test_two_beginnings_are_not_told():
     assert "that is when it began" not in as_markdown(told.model_copy(update={"change": changed}))
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_topic_is_told_by_its_words_and_in_notices_by_its_number(language):
+    """Words of users' questions stand where texts are shown, and never in a line that is sent."""
+    topic = described(kind="slice", name="topic=topic-07", title="return, parcel")
+    told = Wording(language).bracketed("return, parcel")
+    named, *asked = re.findall(f"topic=topic-07{re.escape(told)}", as_markdown(topic, language))
+    assert named
+    assert len(asked) >= 2
+    assert "return, parcel" in Elements(as_html(topic, language)).text
+    assert "topic=topic-07" in headline(topic, language)
+    assert "parcel" not in headline(topic, language)
+
+
 def test_what_is_shown_besides_the_named_cause_is_told():
     """Two things may have gone wrong at once."""
     found = candidate("route=a", kind="slice"), candidate(explained_lower=0.2)

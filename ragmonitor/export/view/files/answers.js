@@ -52,15 +52,29 @@ export class Answers {
   constructor(store) {
     this.store = store;
     this.chosen = {};
-    this.text = linked();
+    this.text = this.linked = linked();
     this.focus = focused();
     this.order = "worst";
     this.size = PAGE;
     this.listed = null;
     this.cards = new Map();
     byId("filters").addEventListener("submit", (event) => event.preventDefault());
-    addEventListener("hashchange", () => { this.focus = focused(); this.renew(); if (linked()) { byId("filters").elements.search.value = this.text = linked(); this.renew(); byId("answers").scrollIntoView(); } });
+    addEventListener("hashchange", () => this.follow());
     byId("more").addEventListener("click", () => { this.size += PAGE; this.show(); });
+  }
+
+  /** List what the address names; the search goes on where the address did not set it. */
+  follow() {
+    this.focus = focused();
+    if (this.linked || linked()) byId("filters").elements.search.value = this.text = this.linked = linked();
+    this.renew();
+  }
+
+  /** The card of the answer that the address names, or its list where it is not kept; null: it names none. */
+  target() {
+    if (!this.linked) return null;
+    const named = [...this.store.answers.values()].find((each) => each.id === this.linked);
+    return (named && this.cards.get(named.number)?.node) ?? byId("answers");
   }
 
   forget() {

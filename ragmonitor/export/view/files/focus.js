@@ -1,6 +1,6 @@
 // One slice, or one document: what is known of it. It has an address of its own, and its answers stand below.
 
-import { t } from "./words.js";
+import { t, titled } from "./words.js";
 import { element, moment, number, renew, say } from "./writing.js";
 
 const EVERY_S = 10;
@@ -20,7 +20,7 @@ export function focused() {
 }
 
 /** A link to the view of a slice ("route=billing") or a document. */
-export const viewOf = (kind, name, shown = name) => element("a", { href: `#${kind}=${encodeURIComponent(name)}` }, shown);
+export const viewOf = (kind, name, shown = name) => element("a", { href: `#${kind}=${encodeURIComponent(name)}` }, kind === "slice" ? titled(shown) : shown);
 
 /** The parts of a slice's name, which may be a pair: [[dimension, value], ...]. */
 function parts(name) {
@@ -47,7 +47,7 @@ export class Focus {
   /** `stateOf` says in words where an alarm stands. */
   constructor(store, documents, stateOf) {
     Object.assign(this, { store, documents, stateOf, slices: null, asked_s: 0 });
-    addEventListener("hashchange", () => { this.show(); if (focused()) byId("focus").scrollIntoView(); });
+    addEventListener("hashchange", () => this.show());
   }
 
   /** Ask for the rates of slices while one is looked at. */
@@ -63,7 +63,7 @@ export class Focus {
     const found = focused(), { state } = this.store;
     byId("focus").hidden = !found || !state;
     if (!found || !state) return;
-    say(byId("focus-title"), `${t(found.kind === "slice" ? "focusSlice" : "docName")} ${found.name}`);
+    say(byId("focus-title"), `${t(found.kind === "slice" ? "focusSlice" : "docName")} ${found.kind === "slice" ? titled(found.name) : found.name}`);
     const incidents = state.incidents.filter((each) => each.names?.includes(found.name));
     renew(byId("focus-known"), [
       found.kind === "slice" ? this.slice(found.name) : this.document(found.name),

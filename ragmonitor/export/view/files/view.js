@@ -3,9 +3,9 @@
 import { Answers } from "./answers.js";
 import { Chart, interval, meter, spark } from "./charts.js";
 import { Documents } from "./documents.js";
-import { Focus, viewOf } from "./focus.js";
+import { Focus, focused, viewOf } from "./focus.js";
 import { Goldens } from "./goldens.js";
-import { called, language, list, speak, t } from "./words.js";
+import { called, language, list, speak, t, tellTopics, titled } from "./words.js";
 import { boundary, clock, days, element, isShare, moment, number, percent, renew, say, span, tell } from "./writing.js";
 
 const EVERY_MS = 3000, HIDDEN_MS = 15000;
@@ -349,7 +349,7 @@ function showAlarms() {
       element("div", { title: help }, element("small", {}, told), meter(share, kind, told)));
   }));
   byId("incidents-box").hidden = !state.incidents.length;
-  renew(byId("incidents"), state.incidents.map((each) => element("li", {}, element("time", {}, moment(each.opened_s)), element("span", { class: `tag ${each.closed_s === null ? "bad" : "good"}` }, t(each.closed_s === null ? "incidentOpen" : "incidentClosed")), " ", element("a", { href: `incidents/${encodeURIComponent(each.id)}?lang=${language()}` }, each[language()]))));
+  renew(byId("incidents"), state.incidents.map((each) => element("li", { "data-id": each.id }, element("time", {}, moment(each.opened_s)), element("span", { class: `tag ${each.closed_s === null ? "bad" : "good"}` }, t(each.closed_s === null ? "incidentOpen" : "incidentClosed")), " ", element("a", { href: `incidents/${encodeURIComponent(each.id)}?lang=${language()}` }, titled(each[language()])))));
   byId("events-box").hidden = !state.events.length;
   renew(byId("events"), [...state.events].reverse().map((event) => {
     const found = event.estimate;
@@ -371,7 +371,45 @@ function show() {
   showLive();
   if (!store.state) return;
   for (const part of [showHead, showVerdict, showNow, showCharts, showTable, showAlarms, () => goldens.show(), () => documents.show(), () => focus.show(), () => answers.show()]) part();
+  bring();
 }
+
+// --- the part that the address names -----------------------------------------------------------------
+
+/** The part's name, until it is drawn and in view, or the reader has gone elsewhere; empty: none is wanted. */
+let wanted = location.hash;
+
+function named(hash) {
+  if (focused()) return byId("focus");
+  const [name, value = ""] = decoded(hash.slice(1)).split(/=(.*)/s);
+  if (name === "incident") return [...byId("incidents").children].find((each) => each.dataset.id === value);
+  return answers.target() ?? byId(name);
+}
+
+function decoded(text) {
+  try { return decodeURIComponent(text); } catch { return text; }
+}
+
+/** Bring into view what the address names, once: it is drawn after the browser has looked for it. */
+function bring() {
+  const node = wanted && store.state ? named(wanted) : null;
+  if (!node?.getClientRects().length) return;
+  node.scrollIntoView();
+  wanted = "";
+}
+
+function follow(hash) {
+  wanted = hash;
+  bring();
+}
+
+addEventListener("hashchange", () => follow(location.hash));
+document.addEventListener("click", (event) => {
+  // To where one is already leads no change of the address.
+  const link = event.target.closest("a[href^='#']");
+  if (link?.hash === location.hash) follow(link.hash);
+});
+for (const kind of ["wheel", "touchmove", "keydown"]) addEventListener(kind, () => { wanted = ""; }, { passive: true });
 
 function translate() {
   document.documentElement.lang = language();
@@ -417,6 +455,7 @@ function takeHistory(history) {
 
 function take(state) {
   tell(state.now_s);
+  tellTopics(state.topics);
   if (state.anew) {
     store.rings = {};
     store.answers.clear();

@@ -292,9 +292,21 @@ export function parted(signal) {
 export function called(table, name) {
   if (table === "signal" && name.startsWith("golden_")) return `${t("goldens")} · ${called(table, name.slice(7))}`;
   const [whole, slice] = table === "signal" ? parted(name) : [name, ""];
-  if (slice) return `${called(table, whole)} · ${slice}`;
+  if (slice) return `${called(table, whole)} · ${titled(slice)}`;
   const known = Object.hasOwn(TABLES[table], name) ? TABLES[table][name] : null;
   return known ? known[column] : String(name).replaceAll("_", " ");
+}
+
+let topics = {};
+
+/** Take what the topics of questions are about, by their names. */
+export function tellTopics(known) {
+  topics = known;
+}
+
+/** A text in which each topic has the words of its questions behind it. */
+export function titled(text) {
+  return text.replace(/\btopic-\d+\b/g, (name) => (Object.hasOwn(topics, name) ? `${name} (${topics[name]})` : name));
 }
 
 export function list(items) {
