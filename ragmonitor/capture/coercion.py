@@ -229,11 +229,13 @@ class RecordReader:
             return None
         if not is_chunk:
             return Chunk(text=text)
+        metadata = value.metadata
+        is_empty = type(metadata) is dict and not metadata  # as nearly always
         read = Chunk(
             text=text,
             id=self.label(value.id),
             score=_score(value.score),
-            metadata=self._plain(value.metadata),
+            metadata={} if is_empty else self._plain(metadata),
         )
         self._chunks[id(value)] = value, read
         return read

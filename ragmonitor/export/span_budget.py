@@ -52,6 +52,8 @@ class SpanLimits:
         """Return the text cut to one value's limits, and to `max_bytes`."""
         own = self.attribute_bytes
         most = own if max_bytes is None or max_bytes > own else max_bytes
+        if len(text) <= most and self.characters is None and text.isascii():  # as nearly always
+            return text
         return clipped(text, most, self.characters)
 
     def holds(self, text: str, max_bytes: int | None = None) -> bool:
@@ -174,7 +176,8 @@ def cut(value: Any, max_bytes: int) -> Any:
     """Return a value for JSON with every text in it cut to so many bytes."""
     kind = type(value)
     if kind is str:
-        return clipped(value, max_bytes)
+        is_short = len(value) <= max_bytes and value.isascii()
+        return value if is_short else clipped(value, max_bytes)
     if value is None or kind in _NUMBERS:
         return value
     if kind is list:
