@@ -72,5 +72,5 @@ def test_the_part_learns_from_answers_and_keeps_few_questions():
 def test_without_texts_a_topic_stays_a_number(content, expected):
     """Its words are texts of users."""
     settings = Settings(service="shop", content={"policy": content})
-    parts = estimates_of(settings, BuiltinJudge(), None, None).parts
+    parts = estimates_of(settings, BuiltinJudge(), None).parts
     assert sum(isinstance(each, TopicWords) for each in parts) == expected
