@@ -12,7 +12,14 @@ from ragmonitor.judges.builtin import speech_act_phrases as phrases
 from ragmonitor.judges.builtin.passage_index import PassageIndex, kept_reading, read_chunk
 from ragmonitor.judges.builtin.speech_acts import may_refuse
 from ragmonitor.judges.builtin.text_terms import (
+    _ASCII_NUMBER,
+    _ASCII_TOKEN,
+    _ASCII_WORD,
     _FIGURE,
+    _NUMBER,
+    _TOKEN,
+    _WORD,
+    HOLDS_SIGN,
     NEGATION,
     NEGATION_END,
     _special,
@@ -231,3 +238,25 @@ def test_terms_stand_where_their_sentences_ask_for_them(
             assert alone.exact.of({term.key}).get(term.key) == together.exact.of({term.key}).get(
                 term.key
             )
+
+
+ASCII_TEXTS = st.one_of(
+    st.text(st.characters(max_codepoint=127), max_size=80),
+    st.text("aBc.' -_[1,2]9k", max_size=40),
+)
+
+
+@given(ASCII_TEXTS)
+def test_the_quick_patterns_are_the_general_ones(text: str):
+    """A text in ASCII is cut into the same words and figures by either pattern."""
+    pairs = (_ASCII_TOKEN, _TOKEN), (_ASCII_WORD, _WORD), (_ASCII_NUMBER, _NUMBER)
+    for quick, general in pairs:
+        one, other = ([m.span() for m in each.finditer(text)] for each in (quick, general))
+        assert one == other
+
+
+@given(st.one_of(TEXTS, FIGURES, st.text("Nn’'otñｎ𝐧OT 不3", max_size=12)))
+def test_no_sign_of_negation_is_overlooked(text: str):
+    """Whatever reads as a sign of negation passes the quick look for one."""
+    lowered = text.lower()
+    assert HOLDS_SIGN.search(lowered) or all(term.key != NEGATION for term in terms(lowered))

@@ -23,7 +23,7 @@ class BuiltinJudge:
     """Judges by words, numbers and names. What it keeps between answers changes no assessment.
 
     The readings of the 128 chunks of at most 6,000 bytes that were used last stay in memory: some
-    25 KB for each 1,000 characters, 115 KB if they are Chinese.
+    25 KB for each 1,000 characters, 120 KB if they are Chinese.
     """
 
     def __init__(self, limits: Limits | None = None) -> None:

@@ -38,8 +38,8 @@ STATED_FROM: Final = 0.9
 """Support from which a statement of absence is the chunks' own, and no refusal."""
 MIN_STATED_WEIGHT: Final = 1.2
 """Weight that such a statement must have."""
-_CHECKED: Final = frozenset({SpeechAct.CLAIM, SpeechAct.QUESTION})
-"""The acts that may assert or presuppose something."""
+_CHECKED: Final = (SpeechAct.CLAIM, SpeechAct.QUESTION)
+"""The acts that may assert or presuppose something. In no set: the hash of an act is slow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,10 @@ _SIGN_WORDS: Final = """
     """
 _SIGNS: Final = (*"[【［(（†", *_SIGN_WORDS.split())
 """All framing holds one of these, in lower case: to look for them is quicker."""
-_ASCII_SIGNS: Final = tuple(filter(str.isascii, _SIGNS))
+_ASCII_SIGNS: Final = tuple(sign for sign in _SIGNS if sign.isascii())
+_LATIN: Final = lazy_pattern("[a-z]")
+_CHINESE_SIGNS: Final = tuple(s for s in _SIGNS if not (s.isascii() and s.isalpha()))
+"""The signs of a text in ASCII, and of one without Latin letters."""
 _FRAMING: Final = lazy_pattern(
     _any(
         # Rules above or below, labels in front.
@@ -112,8 +115,13 @@ _FRAMING: Final = lazy_pattern(
 
 def framing(text: str) -> Sequence[tuple[int, int]]:
     """Return the offsets (start, end) of a sentence's framing, ascending, without overlap."""
-    signs = _ASCII_SIGNS if text.isascii() else _SIGNS
-    if not any(map(in_lower_case(text).__contains__, signs)):
+    lowered = in_lower_case(text)
+    signs = _SIGNS
+    if text.isascii():
+        signs = _ASCII_SIGNS
+    elif not _LATIN.search(lowered):
+        signs = _CHINESE_SIGNS
+    if not any(map(lowered.__contains__, signs)):
         return ()
     return [found.span() for found in _FRAMING.finditer(text)]
 

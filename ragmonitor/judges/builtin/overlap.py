@@ -91,19 +91,16 @@ def overlap_of(
     by_passage: defaultdict[int, float] = defaultdict(float)
     by_window: defaultdict[int, float] = defaultdict(float)
     by_chunk: defaultdict[int, list[int]] = defaultdict(list)
-    exact = index.exact.of({term.key for term in content})
-    loose = index.loose.of({term.prefix for term in content if term.key not in exact})
-    for position, term in enumerate(content):
+    for position, exact in enumerate(_places_of(content, index)):
         gain = gains[position]
         if not gain:
             continue
-        places = exact.get(term.key)
+        places = exact or _loosely(content[position], index)
         if places is None:
-            places = loose.get(term.prefix) or _rounded(term, index)
-            if places is None:
-                gains[position] = 0.0
-                missing.append(term)
-                continue
+            gains[position] = 0.0
+            missing.append(content[position])
+            continue
+        if exact is None:
             gains[position] = gain = gain * LOOSE_CREDIT
         passages, windows, chunks = places
         if len(passages) <= everywhere_at:
@@ -130,11 +127,19 @@ def overlap_of(
     )
 
 
-def _rounded(term: Term, index: PassageIndex) -> Places | None:
-    """Return `NOWHERE` if a missing term is a number of the chunks, rounded; None: it is not.
+def _places_of(content: Sequence[Term], index: PassageIndex) -> list[Places | None]:
+    """Return where each term stands; None: nowhere."""
+    keys = [term.key for term in content]
+    return list(map(index.exact.of(set(keys)).get, keys))
 
-    `6.6 million` stands for 6,572,728.
+
+def _loosely(term: Term, index: PassageIndex) -> Places | None:
+    """Return where a missing term stands loosely: by its prefix, or as a number that is rounded.
+
+    `6.6 million` stands for 6,572,728, and then `NOWHERE`; None: it is missing.
     """
+    if term.prefix:
+        return index.loose.of({term.prefix}).get(term.prefix)
     if term.kind != "number":
         return None
     digits = kept_digits(term.key[1:])

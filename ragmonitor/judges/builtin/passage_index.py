@@ -54,10 +54,11 @@ MAX_KEPT_CHARACTERS: Final = 1_000
 class Places(NamedTuple):
     """Where a key stands."""
 
-    passages: Passages
-    windows: Passages
-    """Those passages and their neighbours in the same chunk."""
-    chunks: tuple[int, ...]
+    passages: Sequence[int]
+    """Ascending."""
+    windows: Sequence[int]
+    """Those passages and their neighbours in the same chunk, in any order."""
+    chunks: Sequence[int]
     """Positions of the chunks, ascending."""
 
 
@@ -170,9 +171,9 @@ class PassageIndex:
         self.windows: Sequence[Passages] = windows
         """For each passage, itself and its neighbours in the same chunk."""
         places = [_new(Places, ((at,), windows[at], (chunk,))) for at, chunk in enumerate(chunk_of)]
-        self.exact = Postings(begins, [reading.exact for reading in readings], places)
+        self.exact = Postings(begins, [reading.exact for reading in readings], windows, places)
         """The places that hold a key."""
-        self.loose = Postings(begins, [reading.loose for reading in readings], places)
+        self.loose = Postings(begins, [reading.loose for reading in readings], windows, places)
         """The places that hold a stem beginning with a prefix."""
         self.plain: Sequence[str] = plain
         """The chunks in lower case with single spaces."""
@@ -195,7 +196,7 @@ class PassageIndex:
             lambda letters: {each for text in plain for each in initials(text, letters)}
         )
         self._quoted = [chunks[at] for at in sorted({chunk_of[row] for row in rendered})]
-        self._some_chunks: dict[int, tuple[int, ...]] = {}
+        self._some_chunks: dict[int, Sequence[int]] = {}
         self._unsearched = MAX_SEARCHED
 
     def find(self, terms: Sequence[Term]) -> None:
@@ -203,7 +204,7 @@ class PassageIndex:
         found = self.exact.of({term.key for term in terms})
         self.loose.of({term.prefix for term in terms if term.key not in found})
 
-    def some_chunks(self, places: Places, max_chunks: int) -> tuple[int, ...]:
+    def some_chunks(self, places: Places, max_chunks: int) -> Sequence[int]:
         """Return the chunks of some places, ascending; of more than `max_chunks`, some."""
         if len(places.chunks) <= max_chunks:
             return places.chunks
@@ -211,7 +212,7 @@ class PassageIndex:
         chunks = self._some_chunks.get(id(places))
         if chunks is None:
             largest = nlargest(max_chunks, places.chunks, key=self.chunk_ranks.__getitem__)
-            chunks = self._some_chunks[id(places)] = tuple(sorted(largest))
+            chunks = self._some_chunks[id(places)] = sorted(largest)
         return chunks
 
     def first_by_text(self, passages: Iterable[int]) -> int:
@@ -397,12 +398,14 @@ class Postings:
         self,
         begins: Sequence[int],
         chunks: Sequence[Mapping[str, Sequence[int]]],
+        windows: Sequence[Passages],
         alone: Sequence[Places],
     ) -> None:
         """Take each chunk's own posting lists, and the position of its first passage.
 
         `alone` has for each passage the places of what stands nowhere else.
         """
+        self._windows = windows
         self._chunks = list(zip(begins, chunks, strict=True))
         self._alone = alone
         self._asked: set[str] = set()
@@ -418,37 +421,39 @@ class Postings:
 
     def _find(self, keys: KeysView[str]) -> None:
         found, alone = self._found, self._alone
+        several: dict[str, list[Places]] = {}
         for first, lists in self._chunks:
-            for key in lists.keys() & keys:  # in time linear in the fewer of the two
+            for key in lists.keys() & keys:  # two views: in time linear in the fewer
                 here = lists[key]
                 places = alone[first + here[0]]
                 if len(here) > 1:
-                    places = self._several([first + at for at in here])
-                found[key] = _joined(found[key], places) if key in found else places
+                    places = self._several(tuple(map(first.__add__, here)))
+                if key in found:
+                    several.setdefault(key, [found[key]]).append(places)
+                else:
+                    found[key] = places
+        found.update({key: _joined(parts) for key, parts in several.items()})
 
-    def _several(self, passages: Sequence[int]) -> Places:
+    def _several(self, passages: Passages) -> Places:
         """Return the places of what stands in several passages of one chunk."""
-        (at, *rest) = passages
-        _, windows, chunks = self._alone[at]
-        for following in rest:
-            beside = self._alone[following].windows
-            if following - at < _WINDOW:  # they have neighbours in common
-                beside = tuple([middle for middle in beside if middle > at + 1])
-            windows += beside
-            at = following
-        return _new(Places, (tuple(passages), windows, chunks))
+        windows = set[int]().union(*map(self._windows.__getitem__, passages))
+        return _new(Places, (passages, tuple(windows), self._alone[passages[0]].chunks))
 
 
 _new = tuple.__new__
 """Builds a named tuple faster than its constructor, which is written in Python."""
-_WINDOW: Final = 3
-"""Passages of a window."""
 
 
-def _joined(one: Places, other: Places) -> Places:
-    """Return the places in one chunk and in a later one."""
-    passages, windows, chunks = one
-    return _new(Places, (passages + other.passages, windows + other.windows, chunks + other.chunks))
+def _joined(parts: Sequence[Places]) -> Places:
+    """Return the places in several chunks, given chunk by chunk."""
+    passages: list[int] = []
+    windows: list[int] = []
+    chunks: list[int] = []
+    for part in parts:
+        passages += part.passages
+        windows += part.windows
+        chunks += part.chunks
+    return _new(Places, (passages, windows, chunks))
 
 
 def _by_key(held: Iterable[Iterable[str]]) -> Mapping[str, Sequence[int]]:

@@ -107,7 +107,7 @@ def chinese_value(digits: str) -> float:
 
 def word_value(word: str) -> float | None:
     """Return the value of an English number word, a scale (`million`) included; None: no number."""
-    return NUMBER_WORDS.get(word) or _SCALE_WORDS.get(word)
+    return NUMBER_VALUES.get(word) or None
 
 
 def join(before: str, number: float) -> float | None:
@@ -164,6 +164,8 @@ def canonical(digits: str, scale: float = 1.0) -> str:
 _SCALE_WORDS = {
     form: value for name, value in SCALES.items() if len(name) > 2 for form in (name, f"{name}s")
 }
+NUMBER_VALUES: Final = {**_SCALE_WORDS, **NUMBER_WORDS}
+"""The number words and scales, and their values."""
 _SCALE_VALUES = frozenset(_SCALE_WORDS.values())
 
 

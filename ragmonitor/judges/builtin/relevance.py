@@ -36,7 +36,7 @@ def covered(question: Sequence[Term], held: Sequence[Term]) -> float:
     keys = {term.key for term in held}
     asks_words = any(term.prefix for term in question)
     prefixes = {term.prefix for term in held if term.prefix} if asks_words else set()
-    return min(1.0, sum(_credit(term, keys, prefixes) for term in question) / total)
+    return min(1.0, sum([_credit(term, keys, prefixes) for term in question]) / total)
 
 
 def _credit(term: Term, keys: set[str], prefixes: set[str]) -> float:
@@ -103,15 +103,17 @@ def chunk_relevance(question: Sequence[Term], index: PassageIndex) -> tuple[floa
     """
     total = sum([term.weight for term in question])
     # By identity: the places of a key are one object, and one that holds several keys counts once.
-    weights: dict[int, float] = {}
-    held_at: dict[int, Places] = {}
+    weights: dict[tuple[int, bool], float] = {}
+    held_at: dict[tuple[int, bool], Places] = {}
     exact = index.exact.of({term.key for term in question})
     loose = index.loose.of({term.prefix for term in question})
     for term in question:
-        places = exact.get(term.key) or loose.get(term.prefix)
+        is_exact = term.key in exact
+        places = exact[term.key] if is_exact else loose.get(term.prefix)
         if places and term.weight:
-            weights[id(places)] = weights.get(id(places), 0.0) + term.weight
-            held_at[id(places)] = places
+            place = id(places), is_exact
+            weights[place] = weights.get(place, 0.0) + term.weight
+            held_at[place] = places
     if not total or (total < SAYS_LITTLE and not held_at):
         return None
     held = [0.0] * len(index.plain)

@@ -46,7 +46,8 @@ def speech_act_of(text: str, all_terms: Sequence[Term]) -> SpeechAct:
     """Return the speech act of a sentence with these terms; `CLAIM` where there is any doubt."""
     if _HEADING.match(text):
         return SpeechAct.HEADING
-    head = in_lower_case(text[:_MAX_HEAD])
+    lowered = in_lower_case(text)
+    head = lowered[:_MAX_HEAD]
     if _is_refusal(text[:_MAX_HEAD], head):
         return SpeechAct.REFUSAL
     if phrases.OFFERS.match(head):
@@ -57,7 +58,7 @@ def speech_act_of(text: str, all_terms: Sequence[Term]) -> SpeechAct:
         is_open = text.rstrip(" *_")[-1:] in {":", "："}
         if is_open or phrases.ANNOUNCES_ALONE.match(head):
             return SpeechAct.HEADING
-    if len(text) <= _MAX_COURTESY and _is_courtesy(text, all_terms):
+    if len(text) <= _MAX_COURTESY and _is_courtesy(text, lowered, all_terms):
         return SpeechAct.COURTESY
     return SpeechAct.CLAIM
 
@@ -114,12 +115,12 @@ def _answers(clause: str) -> bool:
     return _content_count(terms(phrases.COURTESIES.sub(" ", clause))) >= _MIN_STATEMENT
 
 
-def _is_courtesy(text: str, all_terms: Sequence[Term]) -> bool:
-    """Return whether nothing is said besides courtesies."""
+def _is_courtesy(text: str, lowered: str, all_terms: Sequence[Term]) -> bool:
+    """Return whether nothing is said besides courtesies in a text, also given in lower case."""
     first = next((term for term in all_terms if term.weight), None)
     # Most sentences end here: what comes first in them belongs to no courtesy.
     if first:
-        match, lowered = phrases.COURTESIES_IN_LOWER_CASE.match, in_lower_case(text)
+        match = phrases.COURTESIES_IN_LOWER_CASE.match
         if not any(map(match, repeat(lowered), range(first.end))):
             return False
     rest, count = phrases.COURTESIES.subn(" ", text)

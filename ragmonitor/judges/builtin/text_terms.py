@@ -313,12 +313,14 @@ def _word_term(surface: str) -> WordTerm | None:
     if surface[-1:] == "s" and surface[:-1].isupper() and len(surface) > _PLURAL_FROM:
         surface = surface[:-1]
     word = _unaccented(surface).lower().replace("’", "'")
+    is_capital = surface[0].isupper()
+    if len(word) > 1 and word.isalpha() and word not in _NOT_PLAIN:
+        return _plain_word(word, is_capital=is_capital)
     if word in NEGATIONS or word.endswith("n't"):
         return NEGATION, "", 0.0, "negation"
     if word in NEGATION_ENDS:
         return NEGATION_END, "", 0.0, "negation"
     word = word.removesuffix("'s").removesuffix("'").rstrip(".")
-    is_capital = surface[0].isupper()
     date = _calendar(word, is_capital=is_capital)
     if date:
         return date, "", DATE_WEIGHT, "date"
@@ -327,6 +329,16 @@ def _word_term(surface: str) -> WordTerm | None:
     value = quantities.word_value(word)
     if value is not None:
         return quantities.spelled(value), "", SMALL_NUMBER_WEIGHT, "number"
+    return _plain_word(word, is_capital=is_capital)
+
+
+_NOT_PLAIN: Final = frozenset().union(
+    NEGATIONS, NEGATION_ENDS, MONTHS, WEEKDAYS, STOP_WORDS, quantities.NUMBER_VALUES
+)
+"""Words that are more than a stem, or less."""
+
+
+def _plain_word(word: str, *, is_capital: bool) -> WordTerm:
     base, weight = stem_and_weight(word)
     prefix = f"{base[:PREFIX]}~" if len(base) >= PREFIX else ""
     return base, prefix, weight, "name" if is_capital else "word"

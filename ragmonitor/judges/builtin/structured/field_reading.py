@@ -60,6 +60,8 @@ def _support_frame(text: str, content: Sequence[Term], reading: FieldReading) ->
     reading.support(
         *((t.start, t.end) for t in content if t.key in words.FRAMES or t.kind == "negation")
     )
+    if text.isascii():
+        return
     for frame in words.HAN_FRAMES:
         at = text.find(frame)
         if at >= 0:
