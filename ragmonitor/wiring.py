@@ -79,6 +79,7 @@ from ragmonitor.judging import JUDGE_GRACE_S, JudgeConfig, RepeatJudge, SecondJu
 from ragmonitor.prices import Prices
 from ragmonitor.protocols import (
     ConfigurableExporter,
+    Cost,
     ExportContext,
     Exporter,
     Judge,
@@ -610,16 +611,17 @@ def estimates_of(
     )
     alarms = _alarms(settings, reader.identity.name, name)
     topics = TopicWords(drift.topic) if settings.content.policy == "all" else None
+    cost_usd = Prices(settings.estimation.prices).cost_usd
     # A new statistic is one more part: of every answer here, of a judge's verdicts below.
     parts: list[Part] = [
         drift,
         *([] if topics is None else [topics]),
         slices_of(settings, reader, judging, drift=drift, alarms=alarms, topics=topics),
         documents_of(settings, judge),
-        versions_of(settings, reader.identity.name, name),
+        versions_of(settings, reader.identity.name, name, cost_usd),
         events_of(settings, is_judged=judge is not None),
         feedback_of_people(settings),
-        answer_cost_of(settings, reader.identity.name, name),
+        AnswerCost(cost_usd, reader=reader.identity.name, judge=name, clock=time.monotonic),
     ]
     goldens = goldens_of(settings, name or reader.identity.name)
     if judge is None:
@@ -768,7 +770,7 @@ def _kept(settings: Settings, what: str, version: int) -> State | None:
     return state_of_service(settings.state, what, settings.service, version=version)
 
 
-def versions_of(settings: Settings, reader: str, judge: str | None) -> Versions:
+def versions_of(settings: Settings, reader: str, judge: str | None, cost_usd: Cost) -> Versions:
     """Return what compares versions, by the judge of every answer or by that of a sample."""
     return Versions(
         settings.estimation.compare_by,
@@ -777,15 +779,9 @@ def versions_of(settings: Settings, reader: str, judge: str | None) -> Versions:
         judge=judge,
         higher_is_better=higher_is_better(settings),
         threshold_s=settings.alarms.false_alarm_every_days * DAY_S,
-        cost_usd=Prices(settings.estimation.prices).cost_usd,
+        cost_usd=cost_usd,
         file=_kept(settings, "versions", VERSIONS_VERSION),
     )
-
-
-def answer_cost_of(settings: Settings, reader: str, judge: str | None) -> AnswerCost:
-    """Return what estimates the cost per good answer, by the judge that quality is measured by."""
-    cost_usd = Prices(settings.estimation.prices).cost_usd
-    return AnswerCost(cost_usd, reader=reader, judge=judge, clock=time.monotonic)
 
 
 def events_of(settings: Settings, *, is_judged: bool) -> Events:
