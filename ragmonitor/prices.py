@@ -39,6 +39,8 @@ class Prices:
         self._given: dict[str, Price] = {}
         self._prices: dict[tuple[str, str], Price | None] = {}
         """The prices by model and provider."""
+        self._last: tuple[Interaction | None, float | None] = None, None
+        """The answer that was asked for last, and what it cost."""
         for text in given:
             model, _, prices = text.rpartition("=")
             try:
@@ -57,6 +59,13 @@ class Prices:
 
         None where it is not known: no call, one without its tokens, or a model without a price.
         """
+        last, cost_usd = self._last
+        if interaction is not last:  # each answer is asked for several times in a row
+            cost_usd = self._cost_usd(interaction)
+            self._last = interaction, cost_usd
+        return cost_usd
+
+    def _cost_usd(self, interaction: Interaction) -> float | None:
         total = None
         for each in interaction.generations:
             usage, named = each.usage, (each.model, each.provider)

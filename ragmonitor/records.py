@@ -203,7 +203,8 @@ class Interaction:
     @property
     def latency_s(self) -> float:
         """The time from the question to the last token."""
-        return max(0, self.ended_ns - self.started_ns) / 1e9
+        took_ns = self.ended_ns - self.started_ns
+        return took_ns / 1e9 if took_ns > 0 else 0.0
 
     @property
     def first_token_s(self) -> float | None:

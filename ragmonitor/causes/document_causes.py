@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from operator import is_
 from typing import Any, Final
 
 from ragmonitor import metrics
@@ -125,13 +126,22 @@ class Documents(Part):
         at_s, known = answer.at_s, self._known(answer)
         rate, stake, weight, scored, is_bad, assessment = known
         interaction, table, others = answer.interaction, self._table, self._others
-        kept, keys = table.known, keys_of(interaction.chunks)
-        shown: dict[Hashable, Document] = {}
-        for key, chunk in zip(keys, interaction.chunks, strict=True):
-            if key not in shown:
-                shown[key] = document = kept(key) or table.new(key, chunk, others, at_s)
+        chunks = interaction.chunks
+        keys = keys_of(chunks)
+        documents = list(map(table.known, keys))
+        if not all(documents):
+            shown = self._shown(keys, chunks, at_s)
+        else:  # mostly all of them are known
+            shown = dict(zip(keys, documents, strict=True))  # type: ignore[arg-type]  # none is None
+            for document in shown.values():
                 document.shown += 1
-        turns = [self._found(each.chunks, keys, shown, at_s) for each in interaction.retrievals]
+        turns: list[AbstractSet[Hashable]] = [
+            # Mostly what was retrieved is what was shown, and within a process the same objects.
+            shown.keys()
+            if len(each.chunks) == len(chunks) and all(map(is_, each.chunks, chunks))
+            else self._found(each.chunks, keys, shown, at_s)
+            for each in interaction.retrievals
+        ]
         paired = others.add(rate, stake, float(is_bad), at_s)
         signed = -weight if is_bad else weight if scored else 0.0
         is_rated = bool(assessment and assessment.chunk_relevance)
@@ -141,6 +151,19 @@ class Documents(Part):
             self._judged += 1
             self._learn(answer, known, keys, shown, turns)
         return ()
+
+    def _shown(
+        self, keys: Sequence[Hashable], chunks: Sequence[Chunk], at_s: float
+    ) -> dict[Hashable, Document]:
+        """Return the documents that were shown, by key, each counted; new ones are kept."""
+        shown: dict[Hashable, Document] = {}
+        table = self._table
+        for key, chunk in zip(keys, chunks, strict=True):
+            if key not in shown:
+                document = table.known(key) or table.new(key, chunk, self._others, at_s)
+                shown[key] = document
+                document.shown += 1
+        return shown
 
     def _found(
         self,
@@ -158,7 +181,7 @@ class Documents(Part):
             at_s: When the answer was given.
         """
         keys = keys_of(chunks)
-        if keys == keys_shown:  # mostly what was retrieved is what was shown
+        if keys == keys_shown:
             return shown.keys()
         found = set(keys)
         if found != shown.keys():
@@ -201,9 +224,11 @@ class Documents(Part):
         if is_scored:
             self._slot(at_s, weight, bad)
         ratings = (assessment and assessment.chunk_relevance) or ()
-        relevant = {key for key, rating in zip(keys, ratings) if rating >= RELEVANT_FROM}  # noqa: B905 - fewer ratings
-        for key in relevant:
-            shown[key].relevant += 1
+        relevant: set[Hashable] = set()
+        for key, rating in zip(keys, ratings):  # noqa: B905 - fewer ratings
+            if rating >= RELEVANT_FROM and key not in relevant:
+                relevant.add(key)
+                shown[key].relevant += 1
         for at, found in enumerate(turns):
             hop = self._hops.of(answer.interaction.retrievals[at].name, at + 1)
             hop.add(found, shown, relevant, weight, bad=bad)

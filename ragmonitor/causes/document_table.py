@@ -16,6 +16,7 @@ CAPACITY: Final = 2_000
 """Documents that are kept for certain; twice as many are, until the rarer ones give way."""
 MAX_VERDICTS: Final = 256
 """The newest verdicts of a document, from which its share of hallucinated answers follows."""
+_LAST: Final = MAX_VERDICTS - 1
 MAX_NAME: Final = 200
 MAX_WAITING: Final = 256
 """Answers that are added up at once."""
@@ -31,13 +32,13 @@ def key_of(chunk: Chunk) -> Hashable:
 
 def keys_of(chunks: Sequence[Chunk]) -> list[Hashable]:
     """Return the same for each chunk."""
-    keys: list[Hashable] = []
     name = SOURCES[0]
     # Mostly the first name under which a source is looked for is there; this runs for every chunk.
+    keys: list[Hashable] = []
     for chunk in chunks:
         metadata = chunk.metadata
         key = metadata.get(name) if metadata else None
-        keys.append(key if key and type(key) is str else key_of(chunk))
+        keys.append(key if key and key.__class__ is str else key_of(chunk))
     return keys
 
 
@@ -126,7 +127,8 @@ class Document:
         """
         answers, self.waiting, evidence = self.waiting, [], []
         judged, rated, total, session = self.judged, self.rated, self.weight, self.session
-        times, weights = self._times, self._weights
+        times, weights, at = self._times, self._weights, self._next
+        is_full = len(times) == MAX_VERDICTS
         # Written out, in local variables: this runs for every document of every answer.
         for paired, at_s, weight, signed, is_rated, of_session in answers:
             if weight:
@@ -135,19 +137,20 @@ class Document:
                 if is_rated:
                     rated += 1
                 if signed:
-                    if len(times) < MAX_VERDICTS:
+                    if is_full:
+                        times[at], weights[at] = at_s, signed
+                        at = at + 1 if at < _LAST else 0
+                    else:
                         times.append(at_s)
                         weights.append(signed)
-                    else:
-                        at = self._next
-                        times[at], weights[at] = at_s, signed
-                        self._next = (at + 1) % MAX_VERDICTS
+                        is_full = len(times) == MAX_VERDICTS
                 if of_session:
                     if of_session == session:
                         continue
                     session = of_session
             evidence.append(paired)
         self.judged, self.rated, self.weight, self.session = judged, rated, total, session
+        self._next = at
         self.last_s = at_s
         self.evidence.add(evidence)
 

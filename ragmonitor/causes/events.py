@@ -37,6 +37,8 @@ MIN_SIDE: Final = 5
 """Verdicts before and since a change, at least."""
 BEFORE_S: Final = 900.0
 """An event that was so long before the interval of the change may be its cause, too."""
+MAX_VERSIONS: Final = 8
+"""Versions of the service that are known to be noted, so that they need not be looked for."""
 READ_S: Final = 10.0
 SHOWN_S: Final = 300.0
 """A change is shown as long as it was asked for within this time: while its incident is open."""
@@ -187,7 +189,9 @@ class Events(Part):
         """Forget everything; the file stays."""
         self._waiting: deque[Event] = deque(maxlen=MAX_WAITING)
         self._events: list[Event] = []
-        self._judge = self._newest_version = ""
+        self._judge = ""
+        self._newest_versions: set[str] = set()
+        """That are known to have been noted: several answer in turn while one is rolled out."""
         self._read_s = -math.inf
         self._judged: deque[tuple[float, float, Outcomes]] = deque(maxlen=MAX_ANSWERS)
         """The time when each was given, 1 / inclusion probability, and what the judge said."""
@@ -207,8 +211,10 @@ class Events(Part):
     def add(self, answer: Answer) -> Sequence[Observation]:
         """Notice a new version or judge, and remember the verdicts."""
         version = answer.interaction.attributes.get(SERVICE_VERSION) or self._version
-        if version and version != self._newest_version:
-            self._newest_version = version
+        if version and version not in self._newest_versions:
+            if len(self._newest_versions) == MAX_VERSIONS:
+                self._newest_versions.clear()
+            self._newest_versions.add(version)
             if not self._knows("deployment", version):
                 self._happened("deployment", version, answer.at_s)
         judged = answer.completed.judged

@@ -297,6 +297,11 @@ class BadAnswer(Part):
             ),
         )
 
+    @property
+    def text(self) -> tuple[str, ...]:
+        """What it asks and says, as far as it is kept; nothing where texts are withheld."""
+        return (self.question, *(each.text for each in self.sentences)) if self.question else ()
+
     def is_of(self, cause: NamedCause) -> bool:
         """Return whether it is one of the answers of a cause, by its attributes or as an example.
 
@@ -475,7 +480,10 @@ class Incident(Part):
         return next((each for each in self.candidates if (each.kind, each.name) == wanted), None)
 
     def with_answers(self, answers: Iterable[BadAnswer]) -> Self:
-        """Return it with the worst of its answers and these: those of the named cause first."""
+        """Return it with the worst of its answers and these: those of the named cause first.
+
+        Of those that ask and say the same one is kept: the same question is often asked again.
+        """
         by_id: dict[str, BadAnswer] = {}
         for each in (*self.answers, *answers):
             causes = by_id[each.id].causes if each.id in by_id else ()
@@ -486,7 +494,9 @@ class Incident(Part):
             key=lambda each: (each.is_of(self.cause), each.badness, each.at_s),
             reverse=True,
         )
-        return self.model_copy(update={"answers": tuple(ranked[:MAX_ANSWERS])})
+        different = {each.text or each.id: each for each in reversed(ranked)}
+        kept = [each for each in ranked if different[each.text or each.id] is each]
+        return self.model_copy(update={"answers": tuple(kept[:MAX_ANSWERS])})
 
 
 def _merged(candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -256,10 +256,10 @@ _TEXTS: Final = {
     ),
     "next_passages": (
         (
-            "Read what the answers below say against its passages and its source: is the document "
+            "Read what the answers above say against its passages and its source: is the document "
             "wrong, or the answers? Would they be right without it?"
         ),
-        "请将下面的回答与该文档的段落及其来源对照：是文档有误，还是回答有误？没有它，回答会正确吗？",
+        "请将上面的回答与该文档的段落及其来源对照：是文档有误，还是回答有误？没有它，回答会正确吗？",
     ),
     "next_version": (
         (
@@ -299,12 +299,12 @@ _TEXTS: Final = {
     ),
     "next_unknown": (
         (
-            "Was anything deployed, indexed or changed around {time}? Do the answers below share a "
+            "Was anything deployed, indexed or changed around {time}? Do the answers above share a "
             "document, a route, a kind of question? Attributes that are not recorded cannot be found: "
             "does each interaction carry route, tenant, version, prompt_id?"
         ),
         (
-            "{time} 前后是否有部署、重建索引或其他变更？下面的回答是否有共同的文档、路由或问题类型？"
+            "{time} 前后是否有部署、重建索引或其他变更？上面的回答是否有共同的文档、路由或问题类型？"
             "未记录的属性无从查起：每次交互是否带有 route、tenant、version、prompt_id？"
         ),
     ),

@@ -53,9 +53,7 @@ from ragmonitor.judges import BuiltinJudge
 from ragmonitor.judges.builtin import Limits
 from ragmonitor.judging import JudgeConfig
 from ragmonitor.prices import Prices
-from ragmonitor.protocols import (
-    Judge,
-)
+from ragmonitor.protocols import Cost, Judge
 from ragmonitor.records import Interaction, JudgeIdentity, Report, Severity
 from ragmonitor.settings import Settings
 from ragmonitor.state import State, StateFile, rows_of_service, state_of_service
@@ -83,16 +81,17 @@ def estimates_of(settings: Settings, reader: Judge, judging: JudgeConfig | None)
     )
     alarms = _alarms(settings, reader.identity.name, name)
     topics = TopicWords(drift.topic) if settings.content.policy == "all" else None
+    cost_usd = Prices(settings.estimation.prices).cost_usd
     # A new statistic is one more part: of every answer here, of a judge's verdicts below.
     parts: list[Part] = [
         drift,
         *([] if topics is None else [topics]),
         _slices(settings, reader, judging, drift=drift, alarms=alarms, topics=topics),
         _documents(settings, judge),
-        _versions(settings, reader.identity.name, name),
+        _versions(settings, reader.identity.name, name, cost_usd),
         _events(settings, is_judged=judge is not None),
         _feedback_of_people(settings),
-        _answer_cost(settings, reader.identity.name, name),
+        AnswerCost(cost_usd, reader=reader.identity.name, judge=name, clock=time.monotonic),
     ]
     goldens = _goldens(settings, name or reader.identity.name)
     if judge is None:
@@ -242,7 +241,7 @@ def _kept(settings: Settings, name: str, version: int) -> State | None:
     return state_of_service(settings.state, name, settings.service, version=version)
 
 
-def _versions(settings: Settings, reader: str, judge: str | None) -> Versions:
+def _versions(settings: Settings, reader: str, judge: str | None, cost_usd: Cost) -> Versions:
     """Return what compares versions, by the judge of every answer or by that of a sample."""
     return Versions(
         settings.estimation.compare_by,
@@ -251,15 +250,9 @@ def _versions(settings: Settings, reader: str, judge: str | None) -> Versions:
         judge=judge,
         higher_is_better=_higher_is_better(settings),
         threshold_s=settings.alarms.false_alarm_every_days * DAY_S,
-        cost_usd=Prices(settings.estimation.prices).cost_usd,
+        cost_usd=cost_usd,
         file=_kept(settings, "versions", VERSIONS_VERSION),
     )
-
-
-def _answer_cost(settings: Settings, reader: str, judge: str | None) -> AnswerCost:
-    """Return what estimates the cost per good answer, by the judge that quality is measured by."""
-    cost_usd = Prices(settings.estimation.prices).cost_usd
-    return AnswerCost(cost_usd, reader=reader, judge=judge, clock=time.monotonic)
 
 
 def _events(settings: Settings, *, is_judged: bool) -> Events:

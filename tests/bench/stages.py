@@ -1,6 +1,6 @@
 """Where the CPU behind the request path goes, by stage.
 
-    python tests/bench/stages.py [--answers 500] [--causes]
+    python tests/bench/stages.py [--answers 600] [--causes]
 
 The worker's thread is profiled by its own CPU time while it scores, estimates and emits answers of
 690 characters over five chunks, 4,000 characters together. A profile makes short functions dearer
@@ -9,7 +9,11 @@ than they are: read the shares, not the sum. `request_path.py` has the CPU of al
 With `--causes`: what finding causes costs of it, in microseconds per answer. Answers with four
 attributes, a session, a priced model call and five chunks of one retrieval go through a monitor,
 once without a judge of a sample, so that every answer has a verdict, and once with one that reads
-one in ten; then each part takes the same answers again, not profiled, at several rates of traffic.
+one in ten; then each part takes the same answers again, not profiled, at several rates of traffic,
+as if that traffic had come for hours. The parts take turns, and with them one that does nothing,
+whose CPU time is that of the loop. Every turn has the same answers and the same ticks; of the time
+up to each tick the low decile over all turns counts, which is what the work takes where nobody else
+is at the caches.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ import math
 import pstats
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from statistics import median
 from typing import Any, NamedTuple
@@ -32,10 +36,11 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from variants import Dropping
 
 from ragmonitor import Chunk, Monitor
-from ragmonitor.causes.answer_log import MAX_JUDGED
+from ragmonitor.causes.answer_log import _HALF_LIFE_S, MAX_JUDGED, AnswerLog
 from ragmonitor.causes.document_causes import RECORD_EVERY_S, Documents
 from ragmonitor.causes.events import Events
 from ragmonitor.causes.slices import Slices
+from ragmonitor.causes.topic_words import TopicWords
 from ragmonitor.causes.versions import Versions
 from ragmonitor.estimation import Alarms
 from ragmonitor.estimation.answer_cost import AnswerCost
@@ -51,12 +56,19 @@ from ragmonitor.records import (
     Retrieval,
     Usage,
 )
+from ragmonitor.sampling.arrivals import Arrivals
 from ragmonitor.testing import ScriptedJudge
 from ragmonitor.worker.worker_thread import TICK_S, Worker
 
 BUILTIN = BuiltinJudge()
 JUDGE = JudgeIdentity(name="scripted", version="1", kind="CODE")
-ROUNDS = 9
+WARM_UP = 200
+"""Answers before those that are measured; the reference of questions takes 100."""
+TURNS = 40
+"""Of each part at each rate."""
+STEADY_S = 4 * 3_600.0
+"""For how long traffic has come at a rate before it is measured: four half-lives of the estimate
+that decides which share of it slices keep."""
 PER_S = (0.5, 5.0, 50.0)
 
 STAGES = {
@@ -138,7 +150,7 @@ def _taken(answers: int, judge: ScriptedJudge | None) -> Taken:
     """Have a monitor take answers in, and return them with its parts."""
     rng = random.Random(0)
     taken, reports, parts, keepers = [], [], {}, []  # type: ignore[var-annotated]
-    given = [(of, of.add) for of in (Slices, Documents, Versions, Events, AnswerCost)]
+    given = [(of, of.add) for of in (Slices, TopicWords, Documents, Versions, Events, AnswerCost)]
     for of, add in given:
         of.add = _remembering(of.__name__, add, parts, taken)  # type: ignore[method-assign]
     export = IncidentKeeper.export
@@ -154,18 +166,29 @@ def _taken(answers: int, judge: ScriptedJudge | None) -> Taken:
         service="bench",
         server=False,
         worker="thread",
-        estimation={"prices": ["m=0.5/1.5"]},
+        estimation={"prices": ["m=0.5/1.5"], "drift_reference_size": 100},
         objectives={"hallucination": 0.05},
         **judged,  # type: ignore[arg-type]
     ) as monitor:
-        for number in range(answers):
-            monitor.observe(varied(number, rng))
+        for number in range(-WARM_UP, answers):
+            monitor.observe(varied(number + WARM_UP, rng))
             if number % 100 == 99:  # so that the queue is not full
                 monitor.flush(600)
+            if number == -1:
+                _until_topics_are_known(parts)
+                taken.clear()
+                reports.clear()
     for of, add in given:
         of.add = add  # type: ignore[method-assign]
     IncidentKeeper.export = export  # type: ignore[method-assign]
     return Taken(taken, reports, parts, keepers[0])
+
+
+def _until_topics_are_known(parts: dict[str, Part]) -> None:
+    """Wait until the reference of the questions is fitted, as it is after a while."""
+    drift = parts["TopicWords"]._topic.__self__  # type: ignore[attr-defined]
+    while drift.reference is None:
+        time.sleep(0.1)  # the worker ticks
 
 
 def _remembering(
@@ -190,76 +213,121 @@ def _costs(taken: Taken, per_s: float, at_ticks: dict[str, float]) -> dict[str, 
     left out, and its longest median goes to `at_ticks`, in seconds.
     """
     slices, documents = taken.parts["Slices"], taken.parts["Documents"]
-    watch = slices._watch  # type: ignore[attr-defined]
-    watch.tick(slices._log)  # type: ignore[attr-defined]
+    watch, log = slices._watch, slices._log  # type: ignore[attr-defined]
+    watch.tick(log)
     watch._looked_at = watch._look_each_s = math.inf  # a look is a matter of minutes, not of ticks
-    while len(slices._log) < MAX_JUDGED // 2:  # type: ignore[attr-defined]
-        for answer in taken.answers:
-            slices._log.add(answer)  # type: ignore[attr-defined]
+    began_s = time.time() - TURNS * len(taken.answers) / per_s
+    _settle(log, taken.answers, per_s, began_s)
     besides = {
         "choosing questions and chunks to compare": (documents, "_compare"),
         "versions: exchange and decision": (taken.parts["Versions"], "_exchange"),
     }
-    found: dict[str, float] = {}
+    clocks = {what: Clocked(*of) for what, of in besides.items()}
+    parts = {"the loop": Part(), **taken.parts}
+    spent: dict[str, list[list[float]]] = {name: [] for name in (*parts, "Incidents")}
     observed: list[list[Observation]] = []
-    for name, part in taken.parts.items():
-        clocks = {what: Clocked(*of) for what, of in besides.items() if of[0] is part}
-        rounds = []
-        for answers in _rounds(taken.answers, per_s):
-            spent = sum(each.spent_s for each in clocks.values())
-            began, seen, ticks = time.thread_time(), [], 0
-            for at, answer in enumerate(answers, 1):
-                seen += part.add(answer)
-                if at % max(1, TICK_S * per_s) == 0:
-                    part.tick()
-                    ticks += 1
-                    if part is documents and ticks * TICK_S % RECORD_EVERY_S == 0:
-                        documents._table.add_up()  # type: ignore[attr-defined]  # as lists need it
-                    observed.append(seen) if name == "Slices" else None
-                    seen = []
-            of_ticks = sum(each.spent_s for each in clocks.values()) - spent
-            rounds.append(time.thread_time() - began - of_ticks)
-        found[name] = 1e6 * median(rounds) / len(taken.answers)
-        for what, clock in clocks.items():
-            at_ticks[what] = max(at_ticks.get(what, 0.0), clock.restored())
-    found["Alarms of slices"] = _of_alarms(watch._alarms, observed, len(taken.answers), at_ticks)
-    rounds = []
-    for _ in range(ROUNDS):
-        began = time.thread_time()
-        for report in taken.reports:
-            taken.keeper.export(report)
-        rounds.append(time.thread_time() - began)
-    found["Incidents"] = 1e6 * median(rounds) / len(taken.answers)
+    for turn in range(TURNS):
+        answers = _at(taken.answers, per_s, began_s + turn * len(taken.answers) / per_s)
+        log._random.seed(0)  # so that each turn keeps the same answers
+        for name, part in parts.items():
+            seen = observed if name == "Slices" else []
+            spent[name].append(_take(part, answers, per_s, seen, list(clocks.values())))
+        spent["Incidents"].append(_quote(taken.keeper, taken.reports))
+    for what, clock in clocks.items():
+        at_ticks[what] = max(at_ticks.get(what, 0.0), clock.restored())
+    idle = _low(spent.pop("the loop"))
+    found = {name: _low(each) - idle * (name in parts) for name, each in spent.items()}
+    found["Alarms of slices"] = _of_alarms(watch._alarms, observed, at_ticks)
+    found = {name: 1e6 * max(0.0, each) / len(taken.answers) for name, each in found.items()}
     return found | {"all": sum(found.values())}
 
 
-def _of_alarms(
-    alarms: Alarms, observed: list[list[Observation]], answers: int, at_ticks: dict[str, float]
-) -> float:
-    """Return the microseconds per answer of updating alarms with what ticks brought."""
-    idle = []
-    for _ in range(50):
+def _settle(log: AnswerLog, answers: list[Answer], per_s: float, until_s: float) -> None:
+    """Let the log keep what it would, had such traffic come for hours."""
+    while len(log) < MAX_JUDGED // 2:
+        for answer in answers:
+            log.add(answer)
+    is_judged = [log._verdicts(answer) is not None for answer in answers]
+    log._arrivals = (Arrivals(_HALF_LIFE_S), Arrivals(_HALF_LIFE_S))
+    for number in range(round(STEADY_S * per_s)):
+        at_s = until_s - STEADY_S + number / per_s
+        log._arrivals[is_judged[number % len(answers)]].note(at_s)
+    log.refresh()
+
+
+def _take(
+    part: Part,
+    answers: list[Answer],
+    per_s: float,
+    observed: list[list[Observation]],
+    aside: list[Clocked],
+) -> list[float]:
+    """Have a part take answers, with a tick every two seconds; return the seconds up to each.
+
+    Args:
+        part: What takes them.
+        answers: In order.
+        per_s: How many there are in a second.
+        observed: Is given what each tick brought.
+        aside: Their time does not count.
+    """
+    spent = []
+    each_tick = max(1, round(TICK_S * per_s))
+    ticks_between = round(RECORD_EVERY_S / max(TICK_S, 1 / per_s))
+    for tick, first in enumerate(range(0, len(answers), each_tick), 1):
+        without = sum(clock.spent_s for clock in aside)
+        seen: list[Observation] = []
         began = time.thread_time()
-        alarms.apply(lambda _: None)
-        idle.append(time.thread_time() - began)
-    at_ticks["alarms without a verdict"] = median(idle)
-    began = time.thread_time()
-    for each in observed:
-        for observation in each:
-            alarms.update(observation)
-        alarms.apply(lambda _: None)
-    spent = time.thread_time() - began - len(observed) * median(idle)
-    return 1e6 * max(0.0, spent) / (ROUNDS * answers)
+        for answer in answers[first : first + each_tick]:
+            seen += part.add(answer)
+        part.tick()
+        if isinstance(part, Documents) and tick % ticks_between == 0:
+            part._table.add_up()  # as lists need it
+        ended = time.thread_time()
+        spent.append(ended - began - sum(clock.spent_s for clock in aside) + without)
+        observed.append(seen)
+    return spent
 
 
-def _rounds(answers: list[Answer], per_s: float) -> Iterator[list[Answer]]:
-    """Yield the answers again and again, as if each had been given after the one before."""
-    at_s = time.time() - ROUNDS * len(answers) / per_s
-    for turn in range(ROUNDS):
-        yield [
-            answer._replace(at_s=at_s + (turn * len(answers) + number) / per_s)
-            for number, answer in enumerate(answers)
-        ]
+def _quote(keeper: IncidentKeeper, reports: list[Report]) -> list[float]:
+    spent = []
+    for first in range(0, len(reports), 100):
+        began = time.thread_time()
+        for report in reports[first : first + 100]:
+            keeper.export(report)
+        spent.append(time.thread_time() - began)
+    return spent
+
+
+def _low(turns: list[list[float]]) -> float:
+    """Return the seconds of one turn: of each of its ticks the low decile over all turns."""
+    return sum(sorted(each)[len(each) // 10] for each in zip(*turns, strict=True))
+
+
+def _of_alarms(
+    alarms: Alarms, observed: list[list[Observation]], at_ticks: dict[str, float]
+) -> float:
+    """Return the seconds of one turn of updating alarms with what ticks brought."""
+    ticks = len(observed) // TURNS
+    idle, spent = [], []
+    for turn in range(TURNS):
+        of_turn = observed[turn * ticks : (turn + 1) * ticks]
+        for turns, brought in ((idle, [()] * ticks), (spent, of_turn)):
+            found = []
+            for each in brought:
+                began = time.thread_time()
+                for observation in each:
+                    alarms.update(observation)
+                alarms.apply(lambda _: None)
+                found.append(time.thread_time() - began)
+            turns.append(found)
+    at_ticks["alarms without a verdict"] = _low(idle) / ticks
+    return _low(spent) - _low(idle)
+
+
+def _at(answers: list[Answer], per_s: float, began_s: float) -> list[Answer]:
+    """Return the answers as if they had been given one after the other from a time on."""
+    return [answer._replace(at_s=began_s + number / per_s) for number, answer in enumerate(answers)]
 
 
 class Clocked:
@@ -287,7 +355,7 @@ class Clocked:
 def main() -> None:
     """Print each stage's share."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--answers", type=int, default=500)
+    options.add_argument("--answers", type=int, default=600, help="with --causes a multiple of 600")
     options.add_argument("--causes", action="store_true")
     given = options.parse_args()
     if given.causes:

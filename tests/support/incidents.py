@@ -101,7 +101,7 @@ def example(number: int = 1, *, text: str = SENTENCE, badness: float = 1.0) -> E
     """Return a bad answer of one contradicted sentence."""
     interaction = Interaction(
         id=f"i-{number}",
-        query=QUESTION,
+        query=QUESTION if number == 1 else f"{QUESTION} ({number})",
         chunks=(Chunk(text=CHUNK, id="c1", metadata={"source": "handbook.md"}),),
         answer=text,
         framework="python",

@@ -174,9 +174,9 @@ def _judging(options: DemoOptions) -> dict[str, Any]:
     settings = Settings.load()
     if options.model is not None or settings.judge.model is not None:
         return watched
-    # Of a part of the traffic enough verdicts must come within seconds: of a small route to tell
-    # its rate before the spike, of a version for the gate.
-    rate = 1.0 if options.cause in ("mix", "version") else JUDGE_RATE
+    # Of a part of the traffic enough verdicts must come within seconds: of a route to tell its rate
+    # before the spike, of a version for the gate.
+    rate = 1.0 if options.cause in ("mix", "route", "version") else JUDGE_RATE
     watched |= {"judge": QuoteJudge(), "sample": rate}
     if not settings.budget.is_given:
         watched["budget"] = Budget(usd_per_day=BUDGET_USD_PER_DAY)

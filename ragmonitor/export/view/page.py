@@ -11,11 +11,13 @@ from dataclasses import asdict, dataclass
 from email.message import Message
 from functools import cache
 from importlib import resources
+from itertools import islice
 from typing import Any, Final, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
+from ragmonitor import metrics
 from ragmonitor.export.content import Content, compact_json, package_version
 from ragmonitor.export.server import Reply
 from ragmonitor.export.service_state import DAY_S, alarm_record, estimate_record, threshold_days
@@ -26,6 +28,7 @@ from ragmonitor.feedback import JoinedFeedback
 from ragmonitor.protocols import Clock, Summarise
 from ragmonitor.records import (
     AlarmEvent,
+    GaugeValue,
     Moments,
     Report,
     SeriesKey,
@@ -40,6 +43,16 @@ POINTS_PER_REPLY: Final = 120
 MAX_EVENTS: Final = 50
 MAX_SERIES: Final = 200
 MAX_GAUGES: Final = 200
+"""Of those that the page shows; a service has hundreds of others, of versions above all."""
+SHOWN_GAUGES: Final = frozenset(
+    f"{name}{end}"
+    for name in (
+        *(metrics.ARRIVALS, metrics.SAMPLING_RATE, metrics.SAMPLING_BOOST, metrics.MISSING_RATIO),
+        *(metrics.BUDGET_LIMIT, metrics.BUDGET_LEVEL, metrics.COST_PER_GOOD_ANSWER),
+        *(metrics.FEEDBACK_AGREEMENT, metrics.FEEDBACK_ANSWERS),
+    )
+    for end in ("", "_lower", "_upper")
+)
 BUILTIN_HISTORY: Final = ("hallucination",)
 """The built-in judge's signals that have a history where another judge scores too."""
 HOUR: Final[Window] = "1h"
@@ -386,7 +399,7 @@ class View:
             "cause": None if snapshot.cause is None else asdict(snapshot.cause),
             "gauges": [
                 {"name": each.name, "value": each.value, "labels": dict(each.labels)}
-                for each in snapshot.gauges[:MAX_GAUGES]
+                for each in islice(filter(_is_shown, snapshot.gauges), MAX_GAUGES)
             ],
             "threshold_days": threshold_days(snapshot),
             "incidents": [] if self._incidents is None else self._incidents.brief(),
@@ -426,6 +439,10 @@ class View:
         if judge == "none":
             return "none"
         return "builtin" if judge == self._builtin else "judged"
+
+
+def _is_shown(gauge: GaugeValue) -> bool:
+    return gauge.name in SHOWN_GAUGES
 
 
 def _one() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ import pytest
 
 from ragmonitor import guard
 from ragmonitor.export import PrometheusExporter, View
-from ragmonitor.export.view.page import ANSWERS_PER_REPLY, POINTS_PER_REPLY
+from ragmonitor.export.view.page import ANSWERS_PER_REPLY, POINTS_PER_REPLY, SHOWN_GAUGES
 from ragmonitor.protocols import AlarmListener, Exporter, SnapshotListener
 from ragmonitor.records import (
     AlarmEvent,
@@ -450,3 +451,16 @@ def test_processes_are_counted_where_they_share_a_folder():
     assert state(shown)["processes"] == 1
     shown.shared_by(lambda: 4)
     assert state(shown)["processes"] == 4
+
+
+def test_the_gauges_that_the_page_shows_are_there_among_hundreds_of_others():
+    """Sums of versions come first; each name that the page's scripts ask for is sent."""
+    files = resources.files("ragmonitor.export.view").joinpath("files")
+    scripts = [each.read_text("utf-8") for each in files.iterdir() if each.name.endswith(".js")]
+    asked = set(re.findall(r"\bragmonitor_[a-z_]+", "".join(scripts)))
+    assert asked <= SHOWN_GAUGES
+    others = [GaugeValue(name="ragmonitor_version_sums", value=float(n)) for n in range(500)]
+    wanted = [GaugeValue(name=name, value=1.0) for name in sorted(asked)]
+    shown = view()
+    shown.snapshot(Snapshot(gauges=(*others, *wanted)))
+    assert {each["name"] for each in state(shown)["gauges"]} == asked

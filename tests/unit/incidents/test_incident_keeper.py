@@ -157,6 +157,19 @@ def test_a_document_or_version_is_named_rather_than_the_slice_of_its_answers(kin
     assert [each.name for each in scene.incident.candidates] == [name]
 
 
+@pytest.mark.parametrize(("content", "kept"), [("all", 2), ("hashed", 2), ("none", 3)])
+def test_of_the_worst_answers_that_say_the_same_one_is_kept(content, kept):
+    """The newest; where texts are withheld nobody knows which are the same."""
+    scene = Scene(None, ScriptedFinder(candidate()), content=content)
+    first = example(1)
+    again = replace(first, interaction=replace(first.interaction, id="i-3"), at_s=START_S + 3)
+    again = replace(again, interaction=replace(again.interaction, ended_ns=int(again.at_s * 1e9)))
+    scene.keeper.alarm(replace(raised(), examples=(first, example(2), again)))
+    answers = scene.incident.answers
+    assert len(answers) == kept
+    assert answers[0].id == "i-3"
+
+
 def test_a_version_without_evidence_is_no_suspect():
     """That it is the newest one says nothing, unless its answers' slice has some."""
     new = candidate("prompt_version 1.1", kind="version", is_discovery=False, e_value=1.2)
@@ -179,7 +192,9 @@ def test_a_private_attribute_is_in_no_incident():
     )
     bad = replace(example(1), interaction=private)
     scene = Scene(None, ScriptedFinder(candidate(examples=(bad,))), leave_out=("user*",))
-    scene.keeper.export(replace(report(2), interaction=replace(private, id="i-2")))
+    scene.keeper.export(
+        replace(report(2), interaction=replace(private, id="i-2", query="Another?"))
+    )
     scene.keeper.alarm(replace(raised(), examples=(bad,)))
     assert len(scene.incident.answers) == 2
     assert "ada@x.org" not in scene.incident.model_dump_json()
