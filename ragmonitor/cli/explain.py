@@ -46,7 +46,7 @@ def run(options: ExplainOptions) -> int:
         )
     chosen = [state for state in states if options.service in (None, state.service)]
     page = Page(options.address, options.token)
-    problem = add_titles([alarm for state in chosen for alarm in state.alarms], page)
+    problem = add_titles({state.service: state.alarms for state in chosen}, page)
     if options.json_output:
         records = [finite(state.as_json()) for state in chosen]
         print_json({"url": shown(url), "services": records})
