@@ -102,7 +102,7 @@ class MonitorTools:
         threshold at most once in that many days. An alarm without `objective` still learns it.
         """
         services = self._services()
-        add_titles({each["service"]: each["alarms"] for each in services}, self._page)
+        add_titles({each["service"]: each["alarms"] for each in services}, lambda: self._page)
         return {
             "services": [
                 {name: each[name] for name in ("service", "threshold_days", "alarms")}
@@ -213,7 +213,7 @@ class MonitorTools:
         come at other budgets.
         """
         states = [ServiceState(each) for each in self._services()]
-        add_titles({state.service: state.alarms for state in states}, self._page)
+        add_titles({state.service: state.alarms for state in states}, lambda: self._page)
         return {"services": [finite(state.as_json()) for state in states]}
 
     # --- what the monitor serves ------------------------------------------------------------------

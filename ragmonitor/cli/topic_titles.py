@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from ragmonitor.addresses import shown
 from ragmonitor.cli.monitor_client import Page
-from ragmonitor.errors import InputError
+from ragmonitor.errors import RagMonitorError
 from ragmonitor.estimation.signals import slice_of
 
 _TOPIC: Final = "topic="
@@ -18,13 +18,15 @@ def topic_of(name: str) -> str:
     return name.removeprefix(_TOPIC) if name.startswith(_TOPIC) else ""
 
 
-def add_titles(alarms: Mapping[str, Iterable[dict[str, Any]]], page: Page) -> str:
+def add_titles(
+    alarms: Mapping[str, Iterable[dict[str, Any]]], open_page: Callable[[], Page]
+) -> str:
     """Add to each alarm of a topic its `title`, as the page has it.
 
     Args:
         alarms: By service, as /metrics.json serves them.
-        page: Is asked only if an alarm names a topic; /metrics.json holds no texts. It knows the
-            topics of its own service.
+        open_page: Returns the page, which knows the topics of its own service; called only if an
+            alarm names a topic. /metrics.json holds no texts.
 
     Returns:
         Why titles are missing; empty: none is, or none is needed.
@@ -38,8 +40,9 @@ def add_titles(alarms: Mapping[str, Iterable[dict[str, Any]]], page: Page) -> st
     if not of_topics:
         return ""
     try:
+        page = open_page()
         state = page.json("state.json", "topics", "service")
-    except InputError as error:
+    except RagMonitorError as error:
         return str(error)
     for service, topic, alarm in of_topics:
         title = state["topics"].get(topic)

@@ -319,6 +319,12 @@ def test_an_alarm_of_a_topic_says_what_it_is_about_where_the_page_does():
     assert "topics are told by their numbers" in said[False].stderr
 
 
+def test_wrong_settings_keep_nobody_from_an_address_that_is_given(judged: str, monkeypatch):
+    """The token stands in them, which no number needs."""
+    monkeypatch.setenv("RAGMONITOR_JUGDE", "a-model")
+    assert explained(judged)["services"][0]["service"] == "support-bot"
+
+
 def test_a_topic_has_the_words_of_its_own_service_alone():
     """Services of one process have numbers at one address, and the page of one; topics repeat."""
     rising = AlarmState(
