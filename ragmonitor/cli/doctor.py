@@ -162,7 +162,7 @@ def described(settings: Settings, masker: Masker) -> Iterator[dict[str, Any]]:
     for option in OPTIONS:
         value = option.value(settings)
         if not isinstance(value, int | float | bool | type(None)):
-            value = masker.value(list(value) if isinstance(value, tuple) else str(value))
+            value = masker.value([*map(str, value)] if isinstance(value, tuple) else str(value))
         yield {
             "name": option.name,
             "value": value,

@@ -63,6 +63,16 @@ def test_people_read_the_same():
     assert "judge builtin (zh)" in told
 
 
+def test_addresses_of_notices_are_no_text_in_json(monkeypatch):
+    """They are secrets: each has its place in the list, and none its address."""
+    address = "slack://TokenAAAA/TokenBBBB/TokenCCCC"
+    monkeypatch.setenv("RAGMONITOR_ALARMS__NOTIFY", f"{address} {address}")
+    result = run("--json")
+    values = {each["name"]: each["value"] for each in json.loads(result.stdout)["settings"]}
+    assert len(values["alarms.notify"]) == 2
+    assert "Token" not in result.stdout
+
+
 def test_each_setting_has_its_source(tmp_path):
     """A variable wins over the file, the file over the default."""
     (tmp_path / "ragmonitor.toml").write_text(
