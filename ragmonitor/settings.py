@@ -1315,6 +1315,8 @@ def _nearest(path: OptionPath, spelt: Callable[[OptionPath], str]) -> str:
     for each in OPTIONS:
         known.setdefault(each.path[-1], each.path)
     names = ["_".join(path), path[-1]]
+    if group := nearest(path[0], GROUPS, cutoff=_SIMILAR):  # before a group that has the name, too
+        names.insert(1, f"{group}_{path[-1]}")
     if path[0] not in GROUPS:
         names.append(path[0])
     same = [name for name in names if name in known]

@@ -146,7 +146,7 @@ class ProcessBackHalf:
 
     def _prepare(self) -> None:
         """Begin without a helper: at first, and in a forked child."""
-        self._thread = SupervisedThread(self._work)
+        self._thread = SupervisedThread(self._work, failed=self._count_failure)
         self._changing = threading.RLock()
         """Held while the helper, or what works here in its place, is taken or put."""
         self._helper: HelperConnection | None = None
@@ -456,6 +456,10 @@ class ProcessBackHalf:
         self._work_with_helper()
         return not self._closed and self._local is None
 
+    def _count_failure(self) -> None:
+        """Count an error of ours as a failed start; one that works begins the count anew."""
+        self._failed_starts += 1
+
     def _work_with_helper(self) -> None:
         """Bring one helper up, and serve it to its end or ours."""
         why = reason_to_stay_now()
@@ -519,12 +523,18 @@ class ProcessBackHalf:
         if is_late:  # whoever closes has looked for a helper before
             helper.end(0.0)
             return None
-        threading.Thread(
+        replies = threading.Thread(
             target=helper.serve,
             args=(lambda: self._wakes.put(None),),
             name="ragmonitor-replies",
             daemon=True,
-        ).start()
+        )
+        try:
+            replies.start()
+        except RuntimeError:  # the system has no thread for it, for now
+            if self._let_go() is not None:
+                helper.end(0.0)
+            raise
         helper.is_ready.wait(0.0 if self._waits_for_none else STARTING_S)
         if self._closed:  # whoever closes has ended, or ends, this connection and no other
             return None

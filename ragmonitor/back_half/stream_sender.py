@@ -239,7 +239,7 @@ class StreamBackHalf(WorksInSteps):
         self._closed = True
         self._thread.close()
         self._thread.join(deadline - time.monotonic())
-        self._lose_sending()  # the thread still waits for the server
+        self._lose_sending(self._cause)  # the thread still waits for the server
         self._lose_left()
         with shielded("count"):
             self._ledger.count_notes()
@@ -249,12 +249,12 @@ class StreamBackHalf(WorksInSteps):
             self._meters.close()
         return flushed
 
-    def _lose_sending(self) -> None:
+    def _lose_sending(self, cause: Cause) -> None:
         """Count what is being sent and will not be; once, whoever comes first."""
         with self._losing:
             batch, self._sending = self._sending, ()
         for record, _ in batch:
-            self._lose(record, self._cause)
+            self._lose(record, cause)
 
     def _lose_left(self) -> None:
         """Count what waits, after the end."""
@@ -300,6 +300,9 @@ class StreamBackHalf(WorksInSteps):
             taken = self._queue.take(BATCH) or self._taken_feedback()
             self._in_hand = len(taken)
             self._send([pair for each in taken if (pair := self._encoded(each)) is not None])
+        except BaseException:  # goes on to be recorded; nobody sends these again
+            self._lose_sending(Cause.INTERNAL_ERROR)
+            raise
         finally:
             self._in_hand = 0
         return bool(taken)
@@ -347,7 +350,7 @@ class StreamBackHalf(WorksInSteps):
                 record_outage(error)
                 self._is_down = True
                 if self._closed:
-                    self._lose_sending()
+                    self._lose_sending(self._cause)
                     return
                 self._refresh()
                 self._thread.ending.wait(RETRY_S)

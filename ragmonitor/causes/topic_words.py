@@ -160,7 +160,9 @@ def _quoted(texts: Collection[str], own: Counter[str]) -> str:
         shared = sum(own[word] - 1 for word in words)
         return shared / math.sqrt(len(words) + 1)
 
-    text = max(texts, key=common)
+    flat = " ".join(max(texts, key=common).split())
+    # What a terminal would take for a command to itself is no text.
+    text = "".join(each for each in flat if each.isprintable())
     return f"“{text}”" if len(text) <= MAX_QUOTED else f"“{text[: MAX_QUOTED - 1]}…”"
 
 

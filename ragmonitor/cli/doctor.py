@@ -39,7 +39,15 @@ from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
 from ragmonitor.state import state_of_service
 from ragmonitor.state.redis_state import server_at
 from ragmonitor.streams.redis_streams import RedisSetup
-from ragmonitor.wiring import encoder_of, exporters_of, paid_judge
+from ragmonitor.wiring import (
+    builtin_judge,
+    encoder_of,
+    estimates_of,
+    exporters_of,
+    incidents_of,
+    paid_judge,
+    redactor_of,
+)
 
 HTTP_TIMEOUT_S = 2.0
 MIN_REDIS = 7
@@ -162,7 +170,7 @@ def described(settings: Settings, masker: Masker) -> Iterator[dict[str, Any]]:
     for option in OPTIONS:
         value = option.value(settings)
         if not isinstance(value, int | float | bool | type(None)):
-            value = masker.value(list(value) if isinstance(value, tuple) else str(value))
+            value = masker.value([*map(str, value)] if isinstance(value, tuple) else str(value))
         yield {
             "name": option.name,
             "value": value,
@@ -181,6 +189,7 @@ def _versions() -> Iterator[tuple[str, str | None]]:
 
 
 def _checks(settings: Settings) -> Iterator[Check]:
+    yield _settings(settings)
     yield from _frameworks()
     yield _traces(settings)
     yield _metrics(settings)
@@ -239,6 +248,19 @@ def _traces(settings: Settings) -> Check:
             "start the collector there, or correct OTEL_EXPORTER_OTLP_ENDPOINT",
         )
     return Check("traces", "ok", f"{address}: reachable")
+
+
+def _settings(settings: Settings) -> Check:
+    """Return whether a monitor starts with these names; judges and files have own checks."""
+    plain = settings.model_copy(update={"state": None})
+    try:
+        redactor_of(plain)
+        estimates_of(plain, builtin_judge(plain), None).close()
+        incidents_of(plain, None, lambda reason, n: None)  # noqa: ARG005 - counts nothing
+    except RagMonitorError as error:
+        remedy = "correct it, or install what it needs: a monitor does not start with it"
+        return Check("settings", "failed", str(error), remedy)
+    return Check("settings", "ok", "a monitor starts with them")
 
 
 def _exporters(settings: Settings) -> Iterator[Check]:

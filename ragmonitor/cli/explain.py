@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ragmonitor import metrics as names
@@ -45,8 +46,10 @@ def run(options: ExplainOptions) -> int:
             f"{shown(url)} serves no service {options.service!r}, but {', '.join(services)}"
         )
     chosen = [state for state in states if options.service in (None, state.service)]
-    page = Page(options.address, options.token)
-    problem = add_titles([alarm for state in chosen for alarm in state.alarms], page)
+    problem = add_titles(
+        {state.service: state.alarms for state in chosen},
+        partial(Page, options.address, options.token),
+    )
     if options.json_output:
         records = [finite(state.as_json()) for state in chosen]
         print_json({"url": shown(url), "services": records})

@@ -47,7 +47,9 @@ def run(options: LearnedOptions) -> int:
         except (OSError, ValueError) as error:
             raise InputError(f"{file.name}: {error}") from error
     if state is None:
-        say(f"nothing was learned of {settings.service!r}: there is no {file.name}")
+        # The folder of a checkpoint's copy is gone by now.
+        missing = f"there is no {file.name}" if settings.state else "its estimator has kept none"
+        say(f"nothing was learned of {settings.service!r}: {missing}")
         return SOMETHING_WRONG
     if options.reset:
         say(f"forgotten; predictions of {settings.service!r} begin anew")

@@ -46,11 +46,12 @@ class Masker:
 def _of_settings(settings: Settings) -> Iterator[str]:
     for option in OPTIONS:
         value = option.value(settings)
-        if isinstance(value, SecretStr):
-            secrets = [value.get_secret_value()]
-        else:
-            texts = value if isinstance(value, tuple) else (value,)
-            secrets = [s for text in texts if isinstance(text, str) for s in secrets_of(text)]
+        secrets: list[str] = []
+        for each in value if isinstance(value, tuple) else (value,):
+            if isinstance(each, SecretStr):
+                secrets.append(each.get_secret_value())
+            elif isinstance(each, str):
+                secrets += secrets_of(each)
         yield from (secret for secret in secrets if len(secret) >= MIN_CHARACTERS)
 
 

@@ -19,7 +19,7 @@ from ragmonitor.cli.monitor_client import STATE, Page, address, numbers
 from ragmonitor.cli.monitor_options import McpOptions
 from ragmonitor.cli.monitor_state import ServiceState
 from ragmonitor.cli.terminal import FINE, say
-from ragmonitor.cli.topic_titles import add_titles
+from ragmonitor.cli.topic_titles import add_titles, topic_of
 from ragmonitor.errors import InputError, MissingExtraError, RagMonitorError
 from ragmonitor.export.content import finite
 
@@ -102,7 +102,7 @@ class MonitorTools:
         threshold at most once in that many days. An alarm without `objective` still learns it.
         """
         services = self._services()
-        add_titles([alarm for each in services for alarm in each["alarms"]], self._page)
+        add_titles({each["service"]: each["alarms"] for each in services}, lambda: self._page)
         return {
             "services": [
                 {name: each[name] for name in ("service", "threshold_days", "alarms")}
@@ -156,7 +156,12 @@ class MonitorTools:
             if _is_by(each["name"], dimension)
         ]
         groups = [
-            {"service": each["service"]} | number | _titled(number["group"], titles)
+            {"service": each["service"]}
+            | number
+            | _titled(
+                f"{number['dimension']}={number['group']}",
+                titles if each["service"] == state["service"] else {},
+            )
             for each in self._services()
             for window in get_args(Window)
             for number in _numbers(each, window, of_parts=True)
@@ -208,7 +213,7 @@ class MonitorTools:
         come at other budgets.
         """
         states = [ServiceState(each) for each in self._services()]
-        add_titles([alarm for state in states for alarm in state.alarms], self._page)
+        add_titles({state.service: state.alarms for state in states}, lambda: self._page)
         return {"services": [finite(state.as_json()) for state in states]}
 
     # --- what the monitor serves ------------------------------------------------------------------
@@ -260,7 +265,7 @@ def _is_by(name: str, dimension: str) -> bool:
 
 def _titled(name: str, titles: Mapping[str, str]) -> dict[str, str]:
     """Return what the topic of a slice is about, under `title`; nothing where it has none."""
-    title = titles.get(name.removeprefix("topic="))
+    title = titles.get(topic_of(name))
     return {} if title is None else {"title": title}
 
 

@@ -2,41 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from ragmonitor.addresses import shown
 from ragmonitor.cli.monitor_client import Page
-from ragmonitor.errors import InputError
+from ragmonitor.errors import RagMonitorError
 from ragmonitor.estimation.signals import slice_of
 
 _TOPIC: Final = "topic="
 
 
-def topic_of(signal: str) -> str:
-    """Return the topic that a signal's slice names, by its number; empty: it names none."""
-    name = slice_of(signal)
+def topic_of(name: str) -> str:
+    """Return the topic that a slice's name names, by its number; empty: it names none."""
     return name.removeprefix(_TOPIC) if name.startswith(_TOPIC) else ""
 
 
-def add_titles(alarms: Iterable[dict[str, Any]], page: Page) -> str:
+def add_titles(
+    alarms: Mapping[str, Iterable[dict[str, Any]]], open_page: Callable[[], Page]
+) -> str:
     """Add to each alarm of a topic its `title`, as the page has it.
 
     Args:
-        alarms: As /metrics.json serves them.
-        page: Is asked only if an alarm names a topic; /metrics.json holds no texts.
+        alarms: By service, as /metrics.json serves them.
+        open_page: Returns the page, which knows the topics of its own service; called only if an
+            alarm names a topic. /metrics.json holds no texts.
 
     Returns:
-        Why the page cannot be read; empty: it can, or need not be.
+        Why titles are missing; empty: none is, or none is needed.
     """
-    of_topics = [each for each in alarms if topic_of(each["signal"])]
+    of_topics = [
+        (service, topic, alarm)
+        for service, each in alarms.items()
+        for alarm in each
+        if (topic := topic_of(slice_of(alarm["signal"])))
+    ]
     if not of_topics:
         return ""
     try:
-        titles = page.json("state.json", "topics")["topics"]
-    except InputError as error:
+        page = open_page()
+        state = page.json("state.json", "topics", "service")
+    except RagMonitorError as error:
         return str(error)
-    for each in of_topics:
-        title = titles.get(topic_of(each["signal"]))
-        if title:
-            each["title"] = title
-    return ""
+    for service, topic, alarm in of_topics:
+        title = state["topics"].get(topic)
+        if title and service == state["service"]:
+            alarm["title"] = title
+    if all(service == state["service"] for service, _, _ in of_topics):
+        return ""
+    return f"{shown(page.url)} is the page of {state['service']} alone"

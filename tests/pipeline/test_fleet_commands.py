@@ -449,3 +449,14 @@ def test_what_a_fleet_has_learned_is_read_off_its_checkpoint(
     assert told["state"]["signals"]["hallucination/"]["counts"] == [120, 120, 80]
     assert "is not forgotten here" in command("learned", "--reset", code=2).stderr
     assert "no incident is kept" in command("incident", "list", code=1).stderr
+
+
+def test_a_fleet_that_has_learned_nothing_names_no_file(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+):
+    """The copy of its checkpoint, in which the file was looked for, is removed again."""
+    monkeypatch.setenv("RAGMONITOR_STREAM", server.url)
+    monkeypatch.setenv("RAGMONITOR_SERVICE", SERVICE)
+    Estimator(settings(), stream(server)).run(threading.Event(), drain=True)
+    said = command("learned", code=1).stderr
+    assert said == f"nothing was learned of {SERVICE!r}: its estimator has kept none\n"

@@ -34,7 +34,16 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from ragmonitor import Budget, CaptureSettings, ExportSettings, Monitor, Report, Scored, wire
+from ragmonitor import (
+    Budget,
+    CaptureSettings,
+    ExportSettings,
+    Monitor,
+    Report,
+    Scored,
+    supervised,
+    wire,
+)
 from ragmonitor.back_half import helper_process
 from ragmonitor.back_half.helper_connection import HelperConnection
 from ragmonitor.back_half.helper_process import HELPER, HelperProcess
@@ -664,6 +673,41 @@ def test_a_plain_monitor_need_not_stay():
     """Settings that are texts and numbers can travel."""
     settings = Settings.load(service="x", judge="openai/gpt-4o-mini", budget={"usd_per_day": 1})
     assert reason_to_stay(settings) == ""
+
+
+def test_an_error_of_ours_before_a_helper_works_leaves_the_work_to_a_thread(monkeypatch):
+    """It would come again with each helper, and nothing would be scored."""
+
+    def connect():
+        raise ValueError("a fault")
+
+    monkeypatch.setattr(supervised, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(HELPER, "connect", connect)
+    with Monitor(**QUIET, worker="process") as monitor:
+        answer(monitor)
+        assert monitor.flush(10)
+        assert sums(monitor) == (1.0, Counter(scored=1))
+
+
+def test_a_helper_whose_replies_nobody_can_read_is_let_go(monkeypatch):
+    """The system has no thread for them, for now: the next helper is the only one."""
+    refused = []
+    start = threading.Thread.start
+
+    def start_but_one(thread):
+        if thread.name == "ragmonitor-replies" and not refused:
+            refused.append(thread)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(supervised, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(threading.Thread, "start", start_but_one)
+    with Monitor(**QUIET, worker="process") as monitor:
+        answer(monitor)
+        assert monitor.flush(60)
+        assert refused
+        assert HELPER._users == 1
+    assert HELPER.pid is None
 
 
 @pytest.mark.slow

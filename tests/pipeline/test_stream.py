@@ -26,6 +26,7 @@ from ragmonitor import (
     ServerSettings,
     SettingsError,
     StreamSettings,
+    supervised,
 )
 from ragmonitor.back_half import stream_sender, stream_worker
 from ragmonitor.back_half.stream_sender import StreamBackHalf
@@ -316,6 +317,31 @@ def test_what_finds_no_room_in_an_outage_is_counted(broken: BrokenStream):
     found = outcomes(back.registry, evaluator="faithfulness", judge="builtin")
     assert found == {"stream_down": 31}
     assert total(back.registry, "ragmonitor_interactions_total") == 31
+
+
+def test_what_an_error_of_ours_keeps_from_the_stream_is_counted(monkeypatch):
+    """Not an outage but a fault: nobody would put these again, so they are unscored."""
+    monkeypatch.setattr(supervised, "FIRST_PAUSE_S", 0.001)
+
+    class Faulty(InMemoryStream):
+        is_faulty = True
+
+        def put(self, records):
+            if self.is_faulty:
+                raise ValueError("a fault")
+            return super().put(records)
+
+    stream = Faulty()
+    back = sender(stream)
+    back.put(finished(answers(1)[0]))
+    until("it failed", lambda: not back._is_waiting())
+    stream.is_faulty = False
+    back.put(finished(answers(1, begin=1)[0]))
+    assert back.flush(10)
+    back.close(5)
+    assert len(stream.take("test", 99, wait_s=0, stale_s=None)) == 1
+    found = outcomes(back.registry, evaluator="faithfulness", judge="builtin")
+    assert found == {"internal_error": 1}
 
 
 def test_an_outage_is_one_line_of_the_log(broken: BrokenStream, caplog):

@@ -432,15 +432,22 @@ def test_a_topic_is_called_by_its_words(page: Page) -> None:
             signal="hallucination", judge=MODEL.name, dimension="topic", group="topic-07"
         )
         views = {"topics": {"topic-07": "parcel, return"}}
-        moments = (*told.moments, (key, "1h", sums(30, 100)))
+        # A route may be called as a topic is.
+        keys = key, replace(key, dimension="route")
+        moments = (*told.moments, *((each, "1h", sums(30, 100)) for each in keys))
         shown.fill(active=True)
         shown.tick(replace(told, moments=moments, views=views, alarms=(*told.alarms, alarm)))
         page.driver.get(f"{shown.base}/ragmonitor/#slice=topic%3Dtopic-07")
         page.shows("its view", "document.querySelector('#focus-title').innerText !== ''")
         for selector in ("#focus-title", "#groups", "#alarms", "#incidents"):
             assert "topic-07 (parcel, return)" in page.text(selector), selector
-        link = "return document.querySelector('#groups a').getAttribute('href')"
-        assert page.run(link) == "#slice=topic%3Dtopic-07"
+        links = (
+            "return [...document.querySelectorAll('#groups a')].map((a) => [a.hash, a.innerText])"
+        )
+        assert dict(page.run(links)) == {
+            "#slice=topic%3Dtopic-07": "topic-07 (parcel, return)",
+            "#slice=route%3Dtopic-07": "topic-07",
+        }
         assert page.errors() == []
     finally:
         shown.exporter.close()

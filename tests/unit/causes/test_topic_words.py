@@ -49,6 +49,12 @@ def test_a_topic_without_typical_words_quotes_its_most_typical_question():
     assert quoted.endswith("…”")
 
 
+def test_a_quoted_question_commands_no_terminal():
+    """It is one line of what prints: titles stand in tables of the command line, too."""
+    asked = ["Is \x1b[31mthe\x07 office\nopen\r\u202etoday?\x00"]
+    assert titles({"topic-00": asked})["topic-00"] == "“Is [31mthe office open today?”"
+
+
 def test_the_part_learns_from_answers_and_keeps_few_questions():
     """It names a slice by its topic, and nothing else; the oldest questions are let go of."""
     now = [0.0]

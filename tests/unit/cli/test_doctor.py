@@ -15,11 +15,12 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from typer.testing import CliRunner
 
+from ragmonitor import Monitor
 from ragmonitor.addresses import shown
 from ragmonitor.cli import doctor
 from ragmonitor.cli.app import app
 from ragmonitor.cli.destinations import destination
-from ragmonitor.errors import JudgeError
+from ragmonitor.errors import JudgeError, SettingsError
 from ragmonitor.records import Cause, JudgeUsage
 from ragmonitor.testing import ScriptedJudge
 from tests.support import stories
@@ -61,6 +62,37 @@ def test_people_read_the_same():
     assert "sample.rate" in told
     assert "opentelemetry-sdk" in told
     assert "judge builtin (zh)" in told
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("CONTENT__REDACTION", "secrets,personl"),
+        ("ALARMS__SIGNALS", "halucination"),
+        ("ALARMS__SLICE_LIMITS", "billing"),
+        ("ALARMS__NOTIFY", "slak"),
+        ("OBJECTIVES", "halucination=0.1"),
+        ("EVALUATORS", "faithfulnes"),
+    ],
+)
+def test_a_name_with_which_no_monitor_starts_is_found(variable, value, monkeypatch):
+    """The check says it in the words of the monitor's own refusal."""
+    monkeypatch.setenv(f"RAGMONITOR_{variable}", value)
+    with pytest.raises(SettingsError) as refusal:
+        Monitor()
+    result = run("--json")
+    assert result.exit_code == 1
+    assert checks(result)["settings"]["finding"] == str(refusal.value)
+
+
+def test_addresses_of_notices_are_no_text_in_json(monkeypatch):
+    """They are secrets: each has its place in the list, and none its address."""
+    address = "slack://TokenAAAA/TokenBBBB/TokenCCCC"
+    monkeypatch.setenv("RAGMONITOR_ALARMS__NOTIFY", f"{address} {address}")
+    result = run("--json")
+    values = {each["name"]: each["value"] for each in json.loads(result.stdout)["settings"]}
+    assert len(values["alarms.notify"]) == 2
+    assert "Token" not in result.stdout
 
 
 def test_each_setting_has_its_source(tmp_path):

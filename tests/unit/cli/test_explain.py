@@ -319,6 +319,39 @@ def test_an_alarm_of_a_topic_says_what_it_is_about_where_the_page_does():
     assert "topics are told by their numbers" in said[False].stderr
 
 
+def test_wrong_settings_keep_nobody_from_an_address_that_is_given(judged: str, monkeypatch):
+    """The token stands in them, which no number needs."""
+    monkeypatch.setenv("RAGMONITOR_JUGDE", "a-model")
+    assert explained(judged)["services"][0]["service"] == "support-bot"
+
+
+def test_a_topic_has_the_words_of_its_own_service_alone():
+    """Services of one process have numbers at one address, and the page of one; topics repeat."""
+    rising = AlarmState(
+        signal="hallucination{topic=topic-07}",
+        judge="model",
+        kind="slice",
+        evidence_s=86_400.0,
+        active=True,
+        objective=0.05,
+    )
+    snapshot = Snapshot(alarms=(rising,), views={"topics": {"topic-07": "return, parcel"}})
+    view = View("shop", summarise=summarise, builtin="builtin")
+    port = free_port()
+    shop = PrometheusExporter("shop", summarise=summarise, port=port, pages=view)
+    clinic = PrometheusExporter("clinic", summarise=summarise, port=port)
+    try:
+        for exporter in (shop, clinic):
+            exporter.refresh(snapshot=snapshot, queue_depth=0, open_runs=0, errors={})
+        view.snapshot(snapshot)
+        services = explained(str(shop.url))["services"]
+    finally:
+        clinic.close()
+        shop.close()
+    titles = {each["service"]: each["alarms"][0].get("title") for each in services}
+    assert titles == {"shop": "return, parcel", "clinic": None}
+
+
 def test_a_monitor_that_has_seen_nothing_is_explained_all_the_same():
     """Each part says that nothing is known."""
     exporter = PrometheusExporter("x", summarise=summarise, serve=False)

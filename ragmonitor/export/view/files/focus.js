@@ -19,8 +19,8 @@ export function focused() {
   try { return kind ? { kind, name: decodeURIComponent(name) } : null; } catch { return null; }
 }
 
-/** A link to the view of a slice ("route=billing") or a document. */
-export const viewOf = (kind, name, shown = name) => element("a", { href: `#${kind}=${encodeURIComponent(name)}` }, kind === "slice" ? titled(shown) : shown);
+/** A link to the view of a slice ("route=billing") or a document; `shown` is the end of its name. */
+export const viewOf = (kind, name, shown = name) => element("a", { href: `#${kind}=${encodeURIComponent(name)}` }, kind === "slice" ? titled(name).slice(name.length - shown.length) : shown);
 
 /** The parts of a slice's name, which may be a pair: [[dimension, value], ...]. */
 function parts(name) {

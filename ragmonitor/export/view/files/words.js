@@ -304,9 +304,9 @@ export function tellTopics(known) {
   topics = known;
 }
 
-/** A text in which each topic has the words of its questions behind it. */
+/** A text in which each slice by a topic ("topic=topic-07") has the words of its questions behind it. */
 export function titled(text) {
-  return text.replace(/\btopic-\d+\b/g, (name) => (Object.hasOwn(topics, name) ? `${name} (${topics[name]})` : name));
+  return text.replace(/(?<![\w-])topic=(topic-\d+)(?![\w-])/g, (slice, name) => (Object.hasOwn(topics, name) ? `${slice} (${topics[name]})` : slice));
 }
 
 export function list(items) {
