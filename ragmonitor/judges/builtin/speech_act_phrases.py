@@ -212,13 +212,16 @@ ENGLISH_SIGNS: Final = frozenset(
         not no n t nt never cannot fail fails failed unable unsure insufficient unknown none neither
         nothing unclear lack lacks silent unrelated irrelevant outside beyond missing absent needed
         required necessary need unanswerable null dont doesnt didnt isnt arent wasnt werent hasnt
-        havent couldnt cant cannt empty agent limit limits max either policy flagged nicht keine je
+        havent couldnt cant cannt empty agent limit limits max either policy flagged keine je
         """
     )
 )
+GERMAN_SIGN: Final = "nicht"
 CHINESE_SIGNS: Final = frozenset("不没未无难缺超需空达んせ르없")
-"""Every refusal holds, in lower case, one of these words, as letters between others than `a` to
-`z`, or one of these characters: to look for them is quicker."""
+"""Every refusal holds, in lower case, one of these signs: to look for them is quicker.
+
+A word of `ENGLISH_SIGNS` has no other letter from `a` to `z` beside it; the German one may go on:
+`nichts`."""
 
 FIRST_PERSON: Final = _compiled(
     r"\b(?:i|we|my|our)\b|我|无法|抱歉|对不起",

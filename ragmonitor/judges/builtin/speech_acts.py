@@ -94,6 +94,8 @@ def may_refuse(lowered: str) -> bool:
     """Return whether a text in lower case holds one of the signs of which every refusal has one."""
     if not phrases.ENGLISH_SIGNS.isdisjoint(_LETTERS.findall(lowered)):
         return True
+    if phrases.GERMAN_SIGN in lowered:
+        return True
     return not (lowered.isascii() or phrases.CHINESE_SIGNS.isdisjoint(lowered))
 
 

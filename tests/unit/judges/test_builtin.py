@@ -589,6 +589,7 @@ def test_a_quoted_row_of_a_table_is_not_contradicted_by_another(table: str, form
         "抱歉，需要更多步骤才能处理此请求。",
         "智能体因达到最大迭代次数而停止。",
         "Entschuldigung, das weiß ich nicht.",
+        "Ich weiß nichts darüber.",
         "Je ne sais pas.",
         "Lo siento, no puedo responder a esta pregunta.",
         "申し訳ありませんが、わかりません。",
