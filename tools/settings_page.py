@@ -57,7 +57,7 @@ def _table(group: str) -> str:
 def _row(option: Option) -> str:
     cells = (
         f"`{option.name}`",
-        f"`{option.variable}`",
+        "in code only" if _is_function(option) else f"`{option.variable}`",
         ", ".join((_type(option.field.annotation), *_limits(option))),
         _default(option),
         option.unit,
@@ -65,6 +65,10 @@ def _row(option: Option) -> str:
         option.change,
     )
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def _is_function(option: Option) -> bool:
+    return any(get_origin(each) is Callable for each in get_args(option.field.annotation))
 
 
 def _type(annotation: Any) -> str:

@@ -34,7 +34,7 @@ from ragmonitor.worker.exports import Exports
 KEEP_S = 0.5
 """A verdict is kept on disk after so long at most: a process may die at any moment."""
 CANCEL_S = 1.0
-"""A cancelled reading may take this long."""
+"""A cancelled reading, or the closing of a judge's connections, may take this long."""
 
 
 class AnswerHandler:

@@ -34,7 +34,7 @@ from ragmonitor.protocols import Exporter, Finished, Judge, TraceExporter
 from ragmonitor.queues import MemoryQueue
 from ragmonitor.records import Cause, GaugeValue, Interaction, Severity, Snapshot
 from ragmonitor.supervised import SupervisedThread
-from ragmonitor.worker.answer_handling import AnswerHandler
+from ragmonitor.worker.answer_handling import CANCEL_S, AnswerHandler
 from ragmonitor.worker.exports import Exports
 
 if TYPE_CHECKING:
@@ -47,8 +47,6 @@ BEHIND_FROM = 16
 """With more interactions waiting the work is not done in slices."""
 TICK_S = 2.0
 """Gauges are refreshed, abandoned runs given up and the endpoint's port retried this often."""
-CANCEL_S = 1.0
-"""A cancelled reading, or the closing of a judge's connections, may take this long."""
 HURRY_SHARE = 0.4
 """A share of the time for closing; after it the built-in rules read what an encoder has not
 read."""
