@@ -24,7 +24,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
-from ragmonitor import guard, wire
+from ragmonitor import guard, supervised, wire
 from ragmonitor.apart import within
 from ragmonitor.back_half.helper_connection import HelperConnection, HelperRequest
 from ragmonitor.back_half.helper_process import HELPER, HelperProcess
@@ -78,8 +78,6 @@ MAX_EVENTS = 1_000
 """Requests and events that wait to be handed over; further events are given up."""
 NOTES_S = 0.1
 """Also at an end without time, what was refused is left to a helper that goes on."""
-FIRST_PAUSE_S = 0.5
-MAX_PAUSE_S = 60.0
 MAX_FAILED_STARTS = 3
 """Helpers that never got ready, in a row; then the work stays on a thread."""
 SHORT_S = 0.3
@@ -158,7 +156,7 @@ class ProcessBackHalf:
         """Requests that the thread has taken, each with what must have left the queue before."""
         self._idle = False
         self._deaths = self._failed_starts = 0
-        self._pause_s = FIRST_PAUSE_S
+        self._pause_s = supervised.FIRST_PAUSE_S
         self._is_ending = False
         """Whether the helper was asked for its last numbers."""
         self._close_by = self._end_by = math.inf
@@ -485,10 +483,10 @@ class ProcessBackHalf:
             pass  # it died
         if not self._closed:
             self._bury(helper)
-            if time.monotonic() - began > MAX_PAUSE_S:
-                self._pause_s = FIRST_PAUSE_S
+            if time.monotonic() - began > supervised.MAX_PAUSE_S:
+                self._pause_s = supervised.FIRST_PAUSE_S
             self._wait(self._pause_s)
-            self._pause_s = min(2 * self._pause_s, MAX_PAUSE_S)
+            self._pause_s = min(2 * self._pause_s, supervised.MAX_PAUSE_S)
 
     def _wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds

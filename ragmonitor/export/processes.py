@@ -28,8 +28,9 @@ VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
 _SIDECAR = "ragmonitor_sums_{pid}_{number}.json"
 _OF_A_PROCESS = lazy_pattern(
-    r"(?:gauge_live[a-z]*|ragmonitor_sums)_(\d+)(?:_\d+)?\.(?:db|json|json\.tmp)"
+    r"(?:gauge_live[a-z]*|ragmonitor_(?:sums|draft))_(\d+)(?:_\d+)?\.(?:db|json|json\.tmp|tmp)"
 )
+_DRAFT = "ragmonitor_draft_{pid}_{number}.tmp"
 _NAME = lazy_pattern(r"(?:counter|gauge_[a-z]+|histogram|summary)_.+\.db")
 MIN_FREE_BYTES: Final = 8 << 20
 """With less room on its file system the folder is not used: see `SharedFolder.reserve`."""
@@ -46,6 +47,8 @@ _RESERVED: Final = (
 """The files of a process; each begins with `_RESERVED_BYTES`."""
 MAX_FILE_BYTES: Final = 256 << 20
 """The size of another process's file; what is larger is none of `prometheus_client`'s."""
+_NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
+"""Errors of file systems on which a file has one name."""
 _INTEGER = struct.Struct("i")
 _HEAD_BYTES: Final = 8
 _NUMBERS_BYTES: Final = 16
@@ -82,15 +85,35 @@ class SharedFolder:
             for prefix in _RESERVED:
                 file = self.path / f"{prefix}_{os.getpid()}.db"
                 try:
-                    with file.open("xb") as fresh:
+                    if not file.exists():
+                        self._begin(file)
                         begun.append(file)
-                        _fill(fresh.fileno(), _RESERVED_BYTES)
-                except FileExistsError:  # the application's own series have opened it already
-                    self._keep_ahead(file)
+                        continue
+                except FileExistsError:
+                    pass
+                self._keep_ahead(file)  # the application's own series have opened it already
         except OSError:
             for file in begun:
                 file.unlink(missing_ok=True)
             raise
+
+    def _begin(self, file: Path) -> None:
+        """Make a file that nobody sees before it is filled. Raises `OSError`.
+
+        The process may end at any moment, and the library fails at a folder with an empty file.
+        """
+        draft = self.path / _DRAFT.format(pid=os.getpid(), number=self._number)
+        try:
+            with draft.open("wb") as fresh:
+                _fill(fresh.fileno(), _RESERVED_BYTES)
+            os.link(draft, file)  # unlike a renaming, it replaces no file
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            with file.open("xb") as fresh:
+                _fill(fresh.fileno(), _RESERVED_BYTES)
+        finally:
+            draft.unlink(missing_ok=True)
 
     def keep_ahead(self) -> None:
         """Give the files of this process room to grow into."""
@@ -180,8 +203,9 @@ class SharedFolder:
         for pid in {pid for pid in self._pids() if not _is_alive(pid)}:
             with contextlib.suppress(FileNotFoundError):  # another process was faster
                 mark_process_dead(pid, str(self.path))  # type: ignore[no-untyped-call]
-            for sidecar in self.path.glob(_SIDECAR.format(pid=pid, number="*") + "*"):
-                sidecar.unlink(missing_ok=True)
+            for left in (_SIDECAR, _DRAFT):
+                for file in self.path.glob(left.format(pid=pid, number="*") + "*"):
+                    file.unlink(missing_ok=True)
 
     def living(self) -> int:
         """Return the number of living processes that count here."""

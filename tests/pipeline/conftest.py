@@ -70,7 +70,7 @@ def no_helper_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     broken.write_text("#!/bin/sh\nexit 1\n")
     broken.chmod(0o755)
     monkeypatch.setattr("ragmonitor.back_half.helper_process.sys.executable", str(broken))
-    monkeypatch.setattr("ragmonitor.back_half.process.FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("ragmonitor.supervised.FIRST_PAUSE_S", 0.01)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

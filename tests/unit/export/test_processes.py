@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import logging
 import os
@@ -12,10 +13,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.mmap_dict import MmapedDict, mmap_key
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from ragmonitor import guard
+from ragmonitor.export import processes
 from ragmonitor.export.processes import SharedFolder
 
 DEAD = 2**22 + 1  # beyond any process id
@@ -142,6 +146,49 @@ def test_the_room_of_a_process_is_taken_at_its_start(tmp_path: Path) -> None:
     assert len(files) == 7
     assert all(is_whole(file) for file in files)
     assert early.stat().st_size == 65_536
+
+
+def test_a_process_that_ends_as_it_takes_its_room_leaves_no_empty_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On which the library's own collector fails; what it leaves is removed once it has ended."""
+    fill = processes._fill
+    pid = os.fork()
+    if pid == 0:
+        begun = itertools.count()
+        monkeypatch.setattr(
+            processes, "_fill", lambda *to: fill(*to) if next(begun) < 2 else os._exit(0)
+        )
+        SharedFolder(tmp_path).reserve()
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert [file.stat().st_size for file in tmp_path.glob("*.db")] == [256 * 1024] * 2
+    assert not list(MultiProcessCollector(CollectorRegistry(), path=str(tmp_path)).collect())
+    SharedFolder(tmp_path).remove_dead()
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_file_that_is_there_already_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    """It came between the look and the making; also where a file has one name only."""
+    link, made = os.link, []
+
+    def late(draft: Path, file: Path) -> None:
+        if not made:
+            made.append(file)
+            file.write_bytes(bytes(8))
+        if not links:
+            raise OSError(errno.EPERM, "Operation not permitted")
+        link(draft, file)
+
+    monkeypatch.setattr(os, "link", late)
+    SharedFolder(tmp_path).reserve()
+    files = list(tmp_path.glob("*.db"))
+    assert len(files) == 7
+    assert {file.stat().st_size for file in files if file not in made} == {256 * 1024}
+    assert made[0].stat().st_size == 8
 
 
 def test_files_have_room_to_grow_into(tmp_path: Path) -> None:
