@@ -1129,7 +1129,10 @@ class AlarmCause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaugeValue:
-    """One plain gauge: its name in `metrics`, its labels but for the service, its value."""
+    """One plain gauge: its name in `metrics`, its labels but for the service, its value.
+
+    Of a counter it is the count since the process began.
+    """
 
     name: str
     value: float
@@ -1177,8 +1180,6 @@ class Snapshot:
     gauges: tuple[GaugeValue, ...] = ()
     cause: AlarmCause | None = None
     """The cause of the alarm on hallucination or faithfulness; None: no alarm, or nobody judges."""
-    checks: Mapping[str, int] = field(default_factory=dict)
-    """Anchors read again since the process began, by outcome: same, flipped, missing."""
     views: Mapping[str, Any] = field(default_factory=dict)
     """The page's data beside the numbers, by the name of the view, ready for JSON: texts stand
     in it only where `content` permits."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -248,10 +248,6 @@ class JudgeDrift(Part):
     def cause(self) -> AlarmCause | None:
         """Return the cause of the active alarm, as far as it is known; None: there is none."""
         return self._anchors.cause()
-
-    def checks(self) -> Mapping[str, int]:
-        """Return how many anchors were scored again since the process began, by outcome."""
-        return self._anchors.checks()
 
     def gauges(self, means: Means) -> Iterable[GaugeValue]:
         """Return the anchors' gauges, and the cause of the active alarm."""

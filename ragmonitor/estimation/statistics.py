@@ -237,7 +237,6 @@ class Statistics:
             alarms=tuple(self._states()),
             gauges=tuple(gauge for part in self._in_turn() for gauge in part.gauges(self.means)),
             cause=None if drift is None else drift.cause(),
-            checks={} if drift is None else drift.checks(),
             views={name: view for part in self._in_turn() for name, view in part.views().items()},
             records={name: each for part in self.parts for name, each in part.records().items()},
         )

@@ -159,7 +159,6 @@ class PrometheusExporter:
     def _begin(self) -> None:
         self._totals: dict[SeriesKey, Totals] = {}
         self._snapshot = Snapshot()
-        self._checked: Counter[str] = Counter()
         self._plain: dict[tuple[str, tuple[str, ...]], float] = {}
         """Counters that come as plain numbers, as they were last shown."""
         self._transient: set[tuple[str, tuple[str, ...]]] = set()
@@ -408,7 +407,6 @@ class PrometheusExporter:
         self._show_totals(snapshot.totals)
         self._show_alarms(snapshot.alarms)
         self._show_gauges(snapshot.gauges)
-        self._show_checks(snapshot.checks)
         self._age_pairs()
 
     def _age_pairs(self) -> None:
@@ -470,15 +468,6 @@ class PrometheusExporter:
                 instruments.remove(name, *labels)
             else:
                 instruments.gauge(name, *labels).set(value or 0)
-
-    def _show_checks(self, checks: Mapping[str, int]) -> None:
-        for outcome, n in checks.items():
-            new = n - self._checked[outcome]
-            self._checked[outcome] = n
-            for judge in self._identities:
-                if self._identities[judge][1] == "LLM":
-                    self._instruments.counter(metrics.ANCHOR_CHECKS, judge, outcome).inc(new)
-                    break
 
     def _series(self, key: SeriesKey) -> tuple[str, str]:
         return self._labels.value("signal", key.signal), self._judge(key.judge)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -421,18 +421,19 @@ class Anchors:
         """The last change of judge that any process completed, as far as it is known here."""
         return self._set.last_change
 
-    def checks(self) -> Mapping[str, int]:
-        """Return how many checks this process made so far, by outcome."""
-        return dict(self._checks)
+    def gauges(self, judge: str) -> Iterator[GaugeValue]:
+        """Yield how many anchors there are, how often they flip, and this process's checks so far.
 
-    def gauges(self, judge: str) -> Sequence[GaugeValue]:
-        """Return how many anchors there are, and how often they flip, under the judge's name."""
+        Args:
+            judge: The name of the judge that they are shown under.
+        """
         flips = self._set.recent_flips
-        gauges = [GaugeValue.of(metrics.ANCHORS, float(len(self._set.checked)), judge=judge)]
+        yield GaugeValue.of(metrics.ANCHORS, float(len(self._set.checked)), judge=judge)
         if len(flips) >= MIN_CHECKS:
             rate = sum(flips) / len(flips)
-            gauges.append(GaugeValue.of(metrics.ANCHOR_FLIP_RATE, rate, judge=judge))
-        return gauges
+            yield GaugeValue.of(metrics.ANCHOR_FLIP_RATE, rate, judge=judge)
+        for outcome, n in self._checks.items():
+            yield GaugeValue.of(metrics.ANCHOR_CHECKS, n, judge=judge, outcome=outcome)
 
     # --- the state ------------------------------------------------------------------------------
 
