@@ -14,7 +14,7 @@ from ragmonitor import metrics
 from ragmonitor.errors import InputError
 from ragmonitor.estimation.anchors import VERSION, Anchors
 from ragmonitor.estimation.anchors.anchor_set import CLAIM_S, DAY_S
-from ragmonitor.estimation.anchors.judge_change import MAX_TRIES, REREADING_S, binomial_tail
+from ragmonitor.estimation.anchors.judge_change import MAX_TRIES, REREADING_S, chance_of_flips
 from ragmonitor.estimation.anchors.membership import COLLECT_S, MAX_ANCHORS, MAX_CHARACTERS
 from ragmonitor.estimation.self_disagreement import SelfDisagreement
 from ragmonitor.guard import errors
@@ -523,11 +523,11 @@ def test_freezing_anew_takes_what_the_judge_says_now_and_raises_nothing():
 
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 100), (1, 1), (3, 60), (8, 100), (9, 100), (200, 200)])
-def test_the_binomial_tail_is_exact(hits, n):
-    """The chance of at least so many, as fractions have it."""
+def test_the_chance_of_so_many_flips_is_exact(hits, n):
+    """The chance of at least so many flips by one judge, as fractions have it."""
     chance = Fraction(3, 100)
     fewer = sum(math.comb(n, k) * chance**k * (1 - chance) ** (n - k) for k in range(hits))
-    assert binomial_tail(hits, n, 0.03) == pytest.approx(float(1 - fewer), rel=1e-9)
+    assert chance_of_flips(hits, n) == pytest.approx(float(1 - fewer), rel=1e-9)
 
 
 def test_the_batch_finds_a_judge_that_flips_12_percent_and_spares_one_at_3():
@@ -536,7 +536,7 @@ def test_the_batch_finds_a_judge_that_flips_12_percent_and_spares_one_at_3():
 
     def raised(chance):
         flips = (sum(rng.random() < chance for _ in range(100)) for _ in range(2_000))
-        return sum(binomial_tail(found, 100, 0.03) < 0.01 for found in flips) / 2_000
+        return sum(chance_of_flips(found, 100) < 0.01 for found in flips) / 2_000
 
     assert raised(0.12) > 0.8
     assert raised(0.03) < 0.01
