@@ -399,6 +399,11 @@ class Assessment:
         return tuple(s for s in self.sentences or () if s.finding in counted)
 
     @property
+    def bad_share(self) -> float:
+        """The share of its claims that are counted findings; 0 where it claims nothing."""
+        return len(self.counted_findings) / max(1, len(self.claims or ()))
+
+    @property
     def hallucinated(self) -> bool | None:
         """Whether any sentence is absent or contradicted, and at least of `min_severity`.
 

@@ -15,7 +15,7 @@ from ragmonitor.causes.slice_rates import slice_rates
 from ragmonitor.causes.slice_search import SliceSearch
 from ragmonitor.causes.slice_watch import SliceWatch
 from ragmonitor.estimation.parts import Answer, Observation, Part
-from ragmonitor.estimation.signals import HALLUCINATION, hallucinated
+from ragmonitor.estimation.signals import HALLUCINATION
 from ragmonitor.protocols import Clock
 from ragmonitor.records import Example, Interaction
 from ragmonitor.sampling.floors import SUSPECT_S
@@ -88,9 +88,7 @@ class Slices(Part):
         if row is None:
             return ()
         if row.value(HALLUCINATION):
-            report = answer.completed.judged or answer.completed.builtin
-            if hallucinated(report):
-                self._examples.append((row.slices, _example(answer)))
+            self._examples.append((row.slices, _example(answer)))
         if self._watch is None:
             return ()
         return self._watch.observe(row, answer, partial(_example, answer))
@@ -158,10 +156,4 @@ class Slices(Part):
 
 def _example(answer: Answer) -> Example:
     report = answer.completed.judged or answer.completed.builtin
-    return Example(
-        interaction=answer.interaction,
-        assessment=report.assessment,
-        badness=1.0,
-        at_s=answer.at_s,
-        target=answer.completed.target,
-    )
+    return answer.example(report, 1.0)

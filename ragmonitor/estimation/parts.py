@@ -43,6 +43,16 @@ class Answer(NamedTuple):
         found = self.judged[0][1] if self.judged else None
         return found if found is not None and found.scored else None
 
+    def example(self, report: Report, badness: float) -> Example:
+        """Return it as an example of what is wrong, by one judge's report on it."""
+        return Example(
+            interaction=self.interaction,
+            assessment=report.assessment,
+            badness=badness,
+            at_s=self.at_s,
+            target=self.completed.target,
+        )
+
 
 class Observation(NamedTuple):
     """One value of a signal, which updates the evidence of the signal's alarm."""

@@ -333,11 +333,5 @@ class Verdicts(Part):
         badness = 1 - outcome.value if self._higher_is_better(signal) else outcome.value
         assessment = report.assessment
         if signal == HALLUCINATION and assessment is not None and assessment.claims:
-            badness = len(assessment.counted_findings) / len(assessment.claims)
-        return Example(
-            interaction=answer.interaction,
-            assessment=assessment,
-            badness=badness,
-            at_s=answer.at_s,
-            target=answer.completed.target,
-        )
+            badness = assessment.bad_share
+        return answer.example(report, badness)

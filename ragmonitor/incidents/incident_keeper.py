@@ -305,12 +305,10 @@ class IncidentKeeper:
         if isinstance(found, BadAnswer):
             return found
         assessment = found.assessment
-        findings = () if assessment is None else assessment.counted_findings
-        claims = (None if assessment is None else assessment.claims) or ()
         quoted = BadAnswer.of(
             found.interaction,
             assessment,
-            badness=len(findings) / max(1, len(claims)),
+            badness=0.0 if assessment is None else assessment.bad_share,
             policy=self._policy,
             leave_out=self._leave_out,
             trace_id="" if found.target is None else found.target.trace_id,
