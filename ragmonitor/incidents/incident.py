@@ -23,6 +23,7 @@ from ragmonitor.records import (
     AlarmCause,
     AlarmEvent,
     AlarmKind,
+    AlarmSpan,
     AlarmState,
     Assessment,
     Chunk,
@@ -71,16 +72,6 @@ class Rate(Part):
     effective_n: float
 
 
-class Rise(Part):
-    """The scored answers since a rise began; the fields are those of `AlarmSpan`."""
-
-    since_s: float
-    scored: int
-    mean: float
-    bad: int | None
-    before: float | None
-
-
 class IncidentAlarm(Part):
     """One alarm of the incident."""
 
@@ -99,7 +90,7 @@ class IncidentAlarm(Part):
     """Evidence as a share of the threshold."""
     estimate: Rate | None = None
     """The last hour's, as of the last update: it holds answers from before the rise, too."""
-    rise: Rise | None = None
+    rise: AlarmSpan | None = None
     """The answers that it was raised by; None: it rests on no scored answers."""
     detail: Detail = ""
 
@@ -534,7 +525,7 @@ def alarm_of_event(event: AlarmEvent) -> IncidentAlarm:
         higher_is_better=event.higher_is_better,
         threshold_share=_share(event.evidence_s, event.threshold_s),
         estimate=Rate.kept(event.estimate),
-        rise=Rise.kept(event.span),
+        rise=event.span,
         detail=event.detail,
     )
 
@@ -552,7 +543,7 @@ def alarm_of_state(state: AlarmState, threshold_s: float, now_s: float) -> Incid
         objective=state.objective,
         higher_is_better=state.higher_is_better,
         threshold_share=_share(state.evidence_s, threshold_s),
-        rise=Rise.kept(state.span),
+        rise=state.span,
     )
 
 
