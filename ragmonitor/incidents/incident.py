@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Annotated, Final, Literal, Self
@@ -334,34 +333,6 @@ class Incident(Part):
     candidates: tuple[Candidate, ...] = ()
     cause: NamedCause
     answers: tuple[BadAnswer, ...] = ()
-
-    @classmethod
-    def opened(
-        cls,
-        alarm: IncidentAlarm,
-        *,
-        service: str,
-        service_version: str,
-        content: Content,
-        owner: str,
-        now_s: float,
-    ) -> Self:
-        """Return a new incident of one alarm."""
-        time = datetime.fromtimestamp(alarm.raised_s, UTC).strftime("%Y%m%d-%H%M%S")
-        signal = re.sub(r"[^0-9A-Za-z]+", "-", alarm.signal)[:50].strip("-")
-        return cls(
-            id=f"{time}-{signal}",
-            service=service,
-            service_version=service_version,
-            content=content,
-            scope=scope_of(alarm.kind),
-            owner=owner,
-            opened_s=alarm.raised_s,
-            updated_s=now_s,
-            noticed_s=now_s,
-            alarms=(alarm,),
-            cause=NamedCause(kind="unknown", named_s=now_s),
-        )
 
     @property
     def is_open(self) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Final, Literal, Protocol
 
 from ragmonitor import metrics
@@ -23,6 +25,7 @@ from ragmonitor.incidents.incident import (
     Incident,
     IncidentAlarm,
     JudgeCheck,
+    NamedCause,
     Rate,
     alarm_of_event,
     alarm_of_state,
@@ -222,13 +225,20 @@ class IncidentKeeper:
         return list(after.values())
 
     def _opened(self, alarm: IncidentAlarm, now_s: float) -> Incident:
-        return Incident.opened(
-            alarm,
+        raised = datetime.fromtimestamp(alarm.raised_s, UTC).strftime("%Y%m%d-%H%M%S")
+        signal = re.sub(r"[^0-9A-Za-z]+", "-", alarm.signal)[:50].strip("-")
+        return Incident(
+            id=f"{raised}-{signal}",
             service=self._service,
             service_version=self._service_version,
             content=self._policy.content,
+            scope=scope_of(alarm.kind),
             owner=self._owner,
-            now_s=now_s,
+            opened_s=alarm.raised_s,
+            updated_s=now_s,
+            noticed_s=now_s,
+            alarms=(alarm,),
+            cause=NamedCause(kind="unknown", named_s=now_s),
         )
 
     def _updated(self, incident: Incident, news: _News) -> Incident:
