@@ -31,7 +31,7 @@ from ragmonitor.export.server import Receive, Rejection
 from ragmonitor.export.service_state import service_state
 from ragmonitor.forks import survive_forks
 from ragmonitor.patterns import lazy_pattern
-from ragmonitor.protocols import BreakerState, Clock, Cost, Summarise, unknown_cost
+from ragmonitor.protocols import BreakerState, Clock, Cost, Exporter, Summarise, unknown_cost
 from ragmonitor.records import (
     AlarmEvent,
     AlarmState,
@@ -78,7 +78,7 @@ _TOTALS = {
 """The counter of each field of `Totals`."""
 
 
-class PrometheusExporter:
+class PrometheusExporter(Exporter):
     """Counts, and serves the counts.
 
     `interaction`, `evaluations` and `dropped` may be called from any thread; the rest from the
@@ -471,10 +471,6 @@ class PrometheusExporter:
 
     def _series(self, key: SeriesKey) -> tuple[str, str]:
         return self._labels.value("signal", key.signal), self._judge(key.judge)
-
-    def flush(self, timeout_s: float) -> bool:  # noqa: ARG002 - of the protocol
-        """Return True: there is nothing to send."""
-        return True
 
     def close(self) -> None:
         """Stop serving; a process that lives on no longer adds to its peers' gauges."""

@@ -32,7 +32,7 @@ from ragmonitor.incidents.incident import (
     scope_of,
 )
 from ragmonitor.incidents.journal import Journal
-from ragmonitor.protocols import Clock, Summarise
+from ragmonitor.protocols import Clock, Exporter, Summarise
 from ragmonitor.records import AlarmEvent, Estimate, Example, Report, Snapshot
 
 UPDATE_SHARE: Final = 0.1
@@ -76,7 +76,7 @@ class _News:
     """Answers behind an alarm that was raised just now."""
 
 
-class IncidentKeeper:
+class IncidentKeeper(Exporter):
     """An exporter that turns alarms into incidents. Everything happens on the worker's thread.
 
     Which alarms are on is taken from the snapshots, so that an incident is closed too whose end
@@ -187,9 +187,6 @@ class IncidentKeeper:
     def flush(self, timeout_s: float) -> bool:
         """Wait for notices that are under way; return whether all are out."""
         return self._notices is None or self._notices.flush(timeout_s)
-
-    def close(self) -> None:
-        """Do nothing: what is open stays open, and the next run goes on with it."""
 
     # --- what an incident becomes ---------------------------------------------------------------
 
