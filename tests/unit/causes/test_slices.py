@@ -14,9 +14,8 @@ from ragmonitor.causes import answer_log
 from ragmonitor.causes.answer_log import AnswerLog
 from ragmonitor.causes.bands import banded
 from ragmonitor.causes.slice_names import SliceNames
-from ragmonitor.causes.slice_rates import slice_rates
 from ragmonitor.causes.slice_search import SliceSearch
-from ragmonitor.causes.slices import Slices
+from ragmonitor.causes.slices import Slices, slice_rates
 from ragmonitor.estimation.signals import outcomes
 from tests.support.slice_answers import answer
 from tests.support.slice_rows import RATE, SIGNAL, SINCE_S, Traffic, only
