@@ -129,7 +129,7 @@ class JudgeDrift(Part):
     def _offer(self) -> None:
         """Offer the answers that were judged since: the anchors' state is written once for all."""
         offers, self._offers = self._offers, []
-        self._anchors.offer_all(offers)
+        self._anchors.offer(offers)
 
     def repeated(self, first: Report, again: Report) -> None:
         """Take in two reports on an answer that the first found fine."""

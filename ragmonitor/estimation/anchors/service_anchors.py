@@ -121,18 +121,14 @@ class Anchors:
             self._full_until_s[judge, hallucinated] = at_s + FULL_S
         return False
 
-    def offer(self, interaction: Interaction, hallucinated: bool, identity: JudgeIdentity) -> None:
-        """Let a judged answer become an anchor, if there is a place for it.
+    def offer(self, offers: Sequence[tuple[Interaction, bool, JudgeIdentity]]) -> None:
+        """Let judged answers become anchors where there is a place, in one change of the state.
 
         Args:
-            interaction: After redaction. Its question, chunks and answer are kept.
-            hallucinated: What the judge says of it.
-            identity: Of the judge that read it; a fallback's verdicts are not taken.
+            offers: Of each the answer after redaction, of which question, chunks and answer are
+                kept; whether the judge says that it is hallucinated; and the identity of the judge
+                that read it: a fallback's verdicts are not taken.
         """
-        self.offer_all([(interaction, hallucinated, identity)])
-
-    def offer_all(self, offers: Sequence[tuple[Interaction, bool, JudgeIdentity]]) -> None:
-        """Let judged answers become anchors; as `offer`, with one change of the state for all."""
         # What this process knows comes first: with all places taken an offer costs next to nothing.
         wanted = [each for each in offers if self.has_place(*each)]
         if wanted:
