@@ -399,7 +399,7 @@ class Assessment:
         return tuple(s for s in self.sentences or () if s.finding in counted)
 
     @property
-    def bad_share(self) -> float:
+    def finding_share(self) -> float:
         """The share of its claims that are counted findings; 0 where it claims nothing."""
         return len(self.counted_findings) / max(1, len(self.claims or ()))
 

@@ -333,5 +333,5 @@ class Verdicts(Part):
         badness = 1 - outcome.value if self._higher_is_better(signal) else outcome.value
         assessment = report.assessment
         if signal == HALLUCINATION and assessment is not None and assessment.claims:
-            badness = assessment.bad_share
+            badness = assessment.finding_share
         return answer.example(report, badness)

@@ -315,7 +315,7 @@ class IncidentKeeper(Exporter):
         quoted = BadAnswer.of(
             found.interaction,
             assessment,
-            badness=0.0 if assessment is None else assessment.bad_share,
+            badness=0.0 if assessment is None else assessment.finding_share,
             policy=self._policy,
             leave_out=self._leave_out,
             trace_id="" if found.target is None else found.target.trace_id,

@@ -309,7 +309,7 @@ class Answers:
         assessment = report.assessment
         badness = _BADNESS.get(report.diagnosis, 0.0) if report.diagnosis is not None else 0.0
         if assessment is not None and assessment.hallucinated:
-            badness = max(badness, 0.5 + 0.5 * assessment.bad_share)
+            badness = max(badness, 0.5 + 0.5 * assessment.finding_share)
         for evaluation in report.evaluations:
             name = evaluator_name(evaluation.evaluator)
             if isinstance(evaluation, Scored) and not name.startswith(_OF_RETRIEVAL):
