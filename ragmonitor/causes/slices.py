@@ -45,8 +45,6 @@ class Slices(Part):
     def __init__(
         self,
         *,
-        reader: str,
-        is_sampled: bool,
         max_importance_weight: float,
         higher_is_better: Callable[[str], bool],
         topic: Callable[[Interaction], str] = lambda _: "",
@@ -59,9 +57,7 @@ class Slices(Part):
         """Begin without an answer.
 
         Args:
-            reader: Name of the judge that reads every answer.
-            is_sampled: Whether a judge reads a sample; else the reader's verdicts count.
-            max_importance_weight: Of its verdicts, as in `Stream`.
+            max_importance_weight: Of the verdicts, as in `Stream`.
             higher_is_better: Whether a signal is the better the higher it is.
             topic: Returns the topic of a question; empty: not known.
             title: Returns what the questions of a topic are about; empty: not known, or no topic.
@@ -71,9 +67,7 @@ class Slices(Part):
             watch: Knows which slices have an alarm of their own; None: none has.
             clock: Of how long looks take.
         """
-        self._log = AnswerLog(
-            SliceNames(leave_out=leave_out, topic=topic), reader=reader, is_sampled=is_sampled
-        )
+        self._log = AnswerLog(SliceNames(leave_out=leave_out, topic=topic))
         self._max_weight = max_importance_weight
         self._higher_is_better = higher_is_better
         self._title = title
@@ -161,8 +155,7 @@ class Slices(Part):
 
 
 def _example(answer: Answer) -> Example:
-    report = answer.completed.judged or answer.completed.builtin
-    return answer.example(report, 1.0)
+    return answer.example(answer.report, 1.0)
 
 
 def slice_rates(rows: Iterable[Row]) -> list[dict[str, Any]]:
