@@ -16,7 +16,7 @@ from ragmonitor.errors import SettingsError
 from ragmonitor.records import Elsewhere
 from ragmonitor.redis_client import is_redis
 from ragmonitor.settings import Settings
-from ragmonitor.streams import Delivery, RedisStream
+from ragmonitor.streams import Delivery, RedisStream, url_of
 from ragmonitor.streams.redis_streams import GROUP, entries_of
 
 MAX_SEEN: Final = 100_000
@@ -451,18 +451,10 @@ def fleet_stream_in(settings: Settings) -> FleetStream:
         SettingsError: They name none, or none that can be opened.
         MissingExtraError: Its client is not installed.
     """
-    if settings.stream.url is None:
-        raise SettingsError(
-            "no stream is named: give --stream redis://127.0.0.1:6379/0, or RAGMONITOR_STREAM"
-        )
-    url = settings.stream.url.get_secret_value()
+    url = url_of(settings, "redis://127.0.0.1:6379/0")
     if not is_redis(url):
         raise SettingsError(
             "a fleet (`ragmonitor worker --fleet`, `ragmonitor estimator`) needs a stream on "
             "Redis, redis://127.0.0.1:6379/0; on Kafka one `ragmonitor worker` scores a service"
         )
-    return FleetStream(
-        url,
-        settings.service,
-        max_records=settings.stream.max_records,
-    )
+    return FleetStream(url, settings.service, max_records=settings.stream.max_records)

@@ -1,7 +1,7 @@
 """Streams: records between the processes that capture them and the worker that scores them."""
 
 from ragmonitor.streams.deliveries import Delivery, Stream, StreamState
-from ragmonitor.streams.engines import stream_of
+from ragmonitor.streams.engines import stream_in, stream_of, url_of
 from ragmonitor.streams.kafka_client import KafkaClient
 from ragmonitor.streams.redis_streams import RedisStream
 
@@ -11,5 +11,7 @@ __all__ = [
     "RedisStream",
     "Stream",
     "StreamState",
+    "stream_in",
     "stream_of",
+    "url_of",
 ]
