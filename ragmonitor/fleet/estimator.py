@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import socket
 import threading
 import time
@@ -13,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
-from uuid import uuid4
 
 import msgspec
 from opentelemetry import context
@@ -77,6 +75,7 @@ from ragmonitor.records import (
 )
 from ragmonitor.sampling.sampler import LEARNING, LEAST_SHARE_SPENT
 from ragmonitor.settings import Settings
+from ragmonitor.streams import name_of_process
 from ragmonitor.wire import (
     SettledAnswer,
     decode_alarms,
@@ -143,10 +142,9 @@ class Estimator:
         """
         self._settings = settings
         self._stream = stream
-        machine = socket.gethostname()
-        name = f"{machine}-{os.getpid()}-{uuid4().hex[:8]}"
         # Workers and who stands by say where the numbers are.
-        self._owner = f"{name} {settings.server.metrics_url(machine=machine)}".rstrip()
+        url = settings.server.metrics_url(machine=socket.gethostname())
+        self._owner = f"{name_of_process()} {url}".rstrip()
         self.term: Term | None = None
         """The statistics, while this process has the lease."""
         self._standby: PrometheusExporter | None = None
