@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import inspect
 import json
 import math
@@ -228,24 +227,6 @@ async def ask_all(
             task.cancel()
 
 
-class CallableAsk:
-    """Asks a callable of this process, given itself or as `module:function`."""
-
-    def __init__(self, target: Ask | str) -> None:
-        """Import it.
-
-        Raises:
-            InputError: There is no such module, or nothing callable of that name in it.
-        """
-        self.target: Ask = _imported(target) if isinstance(target, str) else target
-        self.takes_history = _takes_history(self.target)
-        self.name = target if isinstance(target, str) else getattr(target, "__name__", "callable")
-
-    def __call__(self, question: str, history: Sequence[Turn] = ()) -> Any:
-        """Return what it returns: of a coroutine function, an awaitable."""
-        return self.target(question, *((history,) if self.takes_history else ()))
-
-
 @dataclass(frozen=True, slots=True)
 class HttpAsk:
     """Asks a service by POST, with a JSON object that holds the question.
@@ -421,8 +402,6 @@ def _interaction(
 
 
 def _takes_history(ask: Any) -> bool:
-    if isinstance(ask, CallableAsk):
-        return ask.takes_history
     try:
         parameters = inspect.signature(ask).parameters.values()
     except (TypeError, ValueError):
@@ -430,22 +409,6 @@ def _takes_history(ask: Any) -> bool:
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     second = [each for each in parameters if each.kind in positional][1:2]
     return bool(second) and second[0].name == "history"
-
-
-def _imported(name: str) -> Ask:
-    module, _, path = name.partition(":")
-    if not module or not path:
-        raise InputError(f"{name!r} names no callable; give module:function")
-    try:
-        function: Any = importlib.import_module(module)
-        for part in path.split("."):
-            function = getattr(function, part)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"{name!r} cannot be imported: {error}") from error
-    if not callable(function):
-        raise InputError(f"{name!r} is no callable, but {_kind(function)}")
-    ask: Ask = function
-    return ask
 
 
 def _searched(path: str, value: Any) -> Any:
