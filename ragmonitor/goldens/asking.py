@@ -110,14 +110,9 @@ class Asked:
         """Return the interaction, also where asking failed: one with the status `error`."""
         if self.interaction is not None:
             return self.interaction
-        now = time.time_ns()
-        return _interaction(
-            self.golden,
-            Reply(answer=""),
-            outcome=self.outcome,
-            started_ns=now - round(self.seconds * 1e9),
-            ended_ns=now,
-            error=f"{self.outcome}: {self.detail}",
+        error = f"{self.outcome}: {self.detail}"
+        return interaction_of(
+            self.golden, Reply(answer=""), seconds=self.seconds, outcome=self.outcome, error=error
         )
 
 
@@ -146,7 +141,7 @@ class Asker:
 
     async def put(self, golden: Golden) -> Asked:
         """Return what came of one question; raises only what ends the running task."""
-        began, started_ns = time.monotonic(), time.time_ns()
+        began = time.monotonic()
         try:
             reply = reply_of(await self._answered(golden))
         except AskFailedError as error:
@@ -158,17 +153,9 @@ class Asker:
                 raise
             kind, detail = AskError.EXCEPTION, f"{type(error).__name__}: {error}"
         else:
-            return Asked(
-                golden=golden,
-                interaction=_interaction(
-                    golden,
-                    reply,
-                    outcome="answered",
-                    started_ns=started_ns,
-                    ended_ns=time.time_ns(),
-                ),
-                seconds=time.monotonic() - began,
-            )
+            seconds = time.monotonic() - began
+            interaction = interaction_of(golden, reply, seconds=seconds)
+            return Asked(golden=golden, interaction=interaction, seconds=seconds)
         detail = " ".join(detail.split())[:300]
         seconds = time.monotonic() - began
         return Asked(golden=golden, interaction=None, error=kind, detail=detail, seconds=seconds)
@@ -368,15 +355,24 @@ def _chunk(value: Any) -> Chunk | None:
     )
 
 
-def _interaction(
+def interaction_of(
     golden: Golden,
     reply: Reply,
     *,
-    outcome: str,
-    started_ns: int,
-    ended_ns: int,
+    seconds: float = 0.0,
+    outcome: str = "answered",
     error: str = "",
 ) -> Interaction:
+    """Return the record of an answer to a golden question that came just now.
+
+    Args:
+        golden: The question.
+        reply: The answer.
+        seconds: It took so long.
+        outcome: What came of it.
+        error: Why there is no answer; empty: there is one.
+    """
+    ended_ns = time.time_ns()
     return Interaction(
         id=uuid.uuid4().hex,
         query=golden.question,
@@ -386,7 +382,7 @@ def _interaction(
         reference_chunks=golden.reference_chunks,
         framework="python",
         name="probe",
-        started_ns=started_ns,
+        started_ns=ended_ns - round(seconds * 1e9),
         ended_ns=ended_ns,
         status="error" if error else "ok",
         error=error,
