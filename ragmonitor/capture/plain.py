@@ -139,6 +139,8 @@ class InteractionRecorder:
         self._unanswered = False
         """The function that was to answer returned a value without a text."""
         self.status: Status = "ok"
+        self._ends_with: Part | None = None
+        """The part whose end is the interaction's."""
         self._error = ""
         self._started_ns = self.step_ns = time.time_ns()
         self.first_token_ns = 0
@@ -405,9 +407,9 @@ class InteractionRecorder:
             if not self._answer and self.status == "ok":
                 # The answer is what the last part gave; so its end is the answer's.
                 parts = reversed(self.scope.parts)
-                last = next((part for part in parts if part.status != "error"), None)
-                if last is not None:
-                    self.status = last.status
+                self._ends_with = next((part for part in parts if part.status != "error"), None)
+                if self._ends_with is not None:
+                    self.status = self._ends_with.status
         self._hand_over(self)
 
     def interaction(self) -> Interaction:
@@ -444,6 +446,8 @@ class InteractionRecorder:
         own_chunks = [chunk for retrieval in own_retrievals for chunk in retrieval.chunks]
         named = [chunk for part in parts for chunk in part.shown()]
         shown = own_chunks if self._retrievals else shown_of(observed, generations, named)
+        if self._ends_with is not None and self.status == "partial":
+            self.status = self._ends_with.ending()
         answer = self._answer
         if answer is None:
             answers = (part.answer() for part in reversed(parts))

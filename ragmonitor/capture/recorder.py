@@ -559,7 +559,7 @@ class Recorder:
     @staticmethod
     def _finalize(root: Root, finished: FinishedRuns) -> None:
         if root.status == "ok" and finished.is_cut_short():
-            root.status = "partial"
+            root.status, root.is_cut_short = "partial", True
         for run in root.members:
             if run.is_open and run.pieces:
                 # Whoever holds `pieces` may go on appending: what its user has not seen.

@@ -22,7 +22,11 @@ class Part(Protocol):
 
     @property
     def status(self) -> Status:
-        """The way in which it ended."""
+        """The way in which it ended, as far as is known before its texts are read."""
+        ...
+
+    def ending(self) -> Status:
+        """Return the way in which it ended, read off its texts."""
         ...
 
     @property

@@ -211,6 +211,15 @@ def test_a_stream_of_llama_index_ends_with_its_model():
     assert (found.answer, found.status, found.ended_ns) == (ANSWER, "ok", 510)
 
 
+def test_a_model_that_writes_on_after_a_whole_answer_cuts_nothing_short():
+    """A title, in a task of its own: the root's answer is that of a model which had ended."""
+    root = oi("root", input__value=QUESTION, output__value=ANSWER, at=100)
+    model = oi("model", "root", "LLM", at=90, **messages("output", ("assistant", ANSWER)))
+    title = oi("title", "root", "LLM", at=500, **messages("output", ("assistant", "Pumps")))
+    found = only([*oi_story(root=root, model=model), title])
+    assert (found.status, found.answer) == ("ok", ANSWER)
+
+
 def test_a_langchain_root_that_ends_before_its_model_was_cut_short():
     """Its streams end last, unless whoever reads them closes them."""
     root = oi("root", input__value=QUESTION, output__value="null", at=100)

@@ -211,6 +211,21 @@ def test_a_partial_last_part_is_a_partial_answer(take, handed, recorder):
     assert (finished.status, finished.interaction().answer) == ("partial", "It sc")
 
 
+def test_a_part_whose_open_model_did_not_answer_is_no_partial_answer(take, handed, recorder):
+    """It names the conversation; the part's answer is that of a model which had ended."""
+    with InteractionRecorder(take, query="Why?"):
+        recorder.started("r", None, "chain", "qa")
+        recorder.started("r/s", "r", "retriever", "search")
+        recorder.ended("r/s", ["Blue sky."])
+        recorder.started("r/m", "r", "model", "llm")
+        recorder.ended("r/m", "It scatters.")
+        recorder.started("r/title", "r", "model", "llm")
+        recorder.piece("r/title", "Sky")
+        recorder.ended("r", "It scatters.")
+    found = handed[0].interaction()
+    assert (found.status, found.answer) == ("ok", "It scatters.")
+
+
 def test_an_error_does_not_wait_for_open_parts(take, handed, recorder):
     """A cancelled request leaves runs that nobody ends."""
     with pytest.raises(asyncio.CancelledError), InteractionRecorder(take, query="Why?"):  # noqa: PT012
