@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import logging
@@ -31,7 +32,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest, make_asgi_app
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from ragmonitor import (
@@ -188,6 +189,47 @@ def test_the_endpoint_and_the_registry_are_the_helpers():
     assert line in served
     assert line in mounted
     assert line in generate_latest(monitor.registry).decode()  # as of the end
+
+
+COUNTED = 'ragmonitor_interactions_total{framework="python",service="test",status="ok"}'
+
+
+async def scraped(monitor: Monitor) -> str:
+    """Return what an application serves that mounts the monitor's registry."""
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, str]:
+        return {"type": "http.request"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    request = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []}
+    await make_asgi_app(registry=monitor.registry)(request, receive, send)
+    return b"".join(each.get("body", b"") for each in sent).decode()
+
+
+def test_a_scrape_on_the_applications_loop_does_not_wait_for_the_helper():
+    """One that stands still holds up nobody: the numbers are those that it gave last."""
+    with Monitor(**QUIET, worker="process") as monitor:
+        answer(monitor)
+        assert monitor.flush(60)
+        assert f"{COUNTED} 1.0" in generate_latest(monitor.registry).decode()
+        assert HELPER.pid is not None
+        os.kill(HELPER.pid, signal.SIGSTOP)
+        try:
+            assert f"{COUNTED} 1.0" in asyncio.run(scraped(monitor))
+        finally:
+            os.kill(HELPER.pid, signal.SIGCONT)
+
+
+def test_a_scrape_on_the_applications_loop_has_the_numbers_fetched_for_the_next():
+    """None at first, and then those of the helper."""
+    with Monitor(**QUIET, worker="process") as monitor:
+        answer(monitor)
+        assert monitor.flush(60)
+        assert COUNTED not in asyncio.run(scraped(monitor))
+        until("they are there", lambda: f"{COUNTED} 1.0" in asyncio.run(scraped(monitor)))
 
 
 def test_a_helper_that_dies_loses_no_count():
