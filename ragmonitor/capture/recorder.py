@@ -603,6 +603,12 @@ class Recorder:
                 else:
                     self._open.pop(run_id, None)
 
+    def end_paused(self) -> None:
+        """Hand over what is paused: at the end no later run can resume it here."""
+        for key in self._paused.copy():
+            with _capture:
+                self._abandon(key)
+
     def clear(self) -> None:
         """Forget every open run; for a forked child, whose parent keeps them."""
         self._open.clear()
