@@ -243,6 +243,7 @@ class Recorder:
     ) -> Root | None:
         """Return a root; None: instrumentation is suppressed, or its parent was given up."""
         if parent_id is not None and parent_id in self._given_up:
+            self._bury(run_id)  # its own children name it
             return None
         # Empty wherever nobody has attached anything; then there is nothing to ask it.
         current = context.get_current()
@@ -591,6 +592,7 @@ class Recorder:
             if run.id != run_id:
                 if run.root.ended_ns and run.root.ended_ns < outlives_ns:
                     self._open.pop(run_id, None)
+                    self._bury(run_id)
             elif isinstance(run, Root):
                 if (run.resumed_ns or run.started_ns) < aged_ns:
                     self._give_up(run, "aged_out")
@@ -602,6 +604,7 @@ class Recorder:
                     self._give_up(run, "aged_out")
                 else:
                     self._open.pop(run_id, None)
+                    self._bury(run_id)
 
     def end_paused(self) -> None:
         """Hand over what is paused: at the end no later run can resume it here."""
