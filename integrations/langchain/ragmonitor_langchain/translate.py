@@ -6,7 +6,9 @@ else runs behind it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -144,7 +146,10 @@ class LangChainTranslator:
         ]
 
     def answer(self, run: Run) -> str:
-        """Return the text that a root or a model run gave; of a structured answer its JSON."""
+        """Return the text that a root or a model run gave; of a structured answer its JSON.
+
+        Where no name in a root's output says which text is the answer, it is a model's text in it.
+        """
         if isinstance(run.outputs, LLMResult):
             return _generated(run.outputs)
         if isinstance(run.outputs, LastPiece):
@@ -155,7 +160,7 @@ class LangChainTranslator:
                 return ""
         else:
             value = run.outputs
-            answer = _answer(value)
+            answer = _answer(value) or _written(run, value)
         return answer or _structured(run, value)
 
     def model(self, run: Run) -> tuple[str, str]:
@@ -290,6 +295,59 @@ def _answer(value: Any, level: int = 0, visited: _Visited | None = None) -> str:
         if text := _answer(_member(value, key), level + 1, visited):
             return text
     return ""
+
+
+def _written(run: Run, value: Any) -> str:
+    """Return the longest text in a root's output that a model wrote over what was retrieved.
+
+    It may have got something around it, such as a list of sources.
+    """
+    if value is None or not isinstance(run, Root):
+        return ""
+    began = min((each.started_ns for each in run.members if each.has_retrieved), default=0)
+    written = {
+        _generated(each.outputs).strip()
+        for each in run.members[-_MAX_MODELS:]
+        if each.is_generation
+        and each.status == "ok"
+        and each.started_ns >= began
+        and isinstance(each.outputs, LLMResult)
+    }
+    texts = [text for text in _texts_in(value) if text]
+    return next(
+        (
+            output
+            for output in sorted(written, key=len, reverse=True)
+            if output and any(output in text and len(text) < 2 * len(output) for text in texts)
+        ),
+        "",
+    )
+
+
+_MAX_MODELS = 100
+"""Of one root; no more are looked for in its output."""
+
+
+def _texts_in(value: Any, level: int = 0, visited: _Visited | None = None) -> Iterator[str]:
+    """Yield the texts in a root's output, but for documents."""
+    visited = _Visited() if visited is None else visited
+    if isinstance(value, str):
+        yield str(value)
+    elif isinstance(value, BaseMessage):
+        yield text_of(value.content)
+    elif not (
+        level > _MAX_LEVELS or isinstance(value, (KeptDocuments, Document)) or callable(value)
+    ):
+        inner: Iterable[Any] = ()
+        if isinstance(value, Mapping):
+            inner = value.values()
+        elif isinstance(value, (list, tuple)):
+            inner = value
+        elif isinstance(value, BaseModel) or is_dataclass(value):
+            inner = getattr(value, "__dict__", {}).values()
+        if inner and visited.enters(value):
+            for each in islice(inner, _MAX_LOOKED_INTO):
+                yield from _texts_in(each, level + 1, visited)
 
 
 def _structured(run: Run, value: Any) -> str:

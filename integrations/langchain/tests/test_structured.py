@@ -8,15 +8,17 @@ from langchain.agents import create_agent
 from langchain.agents.structured_output import ToolStrategy
 from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
 from langchain_core.messages import AIMessage, ToolCall
-from langchain_core.runnables import RunnablePassthrough
+from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
 from langchain_core.tools import tool
 from pydantic import BaseModel
 
 from integrations.langchain.tests.matrix import (
+    ScriptedModel,
     ask_notes,
     lcel,
     messages,
     question,
+    reply,
 )
 from ragmonitor_langchain import instrument
 
@@ -37,7 +39,7 @@ class Caller(FakeMessagesListChatModel):
         return self
 
 
-def calls(text: str, name: str, **args: Any) -> AIMessage:
+def _calling(text: str, name: str, **args: Any) -> AIMessage:
     return AIMessage(text, tool_calls=[ToolCall(name=name, args=args, id=name)])
 
 
@@ -45,8 +47,8 @@ def test_an_agent_s_structured_response_is_its_answer(monitor: Any) -> None:
     """Not what it said before it searched."""
     instrument(monitor)
     replies = [
-        calls("I look that up.", "ask_notes", query="pump 07"),
-        calls("", "Interval", months=6),
+        _calling("I look that up.", "ask_notes", query="pump 07"),
+        _calling("", "Interval", months=6),
     ]
     agent = create_agent(
         Caller(responses=replies), [ask_notes()], response_format=ToolStrategy(Interval)
@@ -64,7 +66,7 @@ def test_the_text_of_a_tool_that_answers_by_itself_is_the_answer(monitor: Any) -
         return f"In the manual: {query} is serviced twice a year."
 
     instrument(monitor)
-    replies = [calls("I look that up.", "search_manual", query="pump 07")]
+    replies = [_calling("I look that up.", "search_manual", query="pump 07")]
     found = create_agent(Caller(responses=replies), [search_manual]).invoke(messages(QUERY))
     assert monitor.only.answer == found["messages"][-1].text
     assert monitor.only.answer.startswith("In the manual")
@@ -75,6 +77,29 @@ def test_the_object_that_a_model_calls_a_function_with_is_the_answer(monitor: An
     instrument(monitor)
     schema = {"title": "Interval", "description": "How often.", **Interval.model_json_schema()}
     for kind in (Interval, schema):
-        model = Caller(responses=[calls("", "Interval", months=6)]).with_structured_output(kind)
+        model = Caller(responses=[_calling("", "Interval", months=6)]).with_structured_output(kind)
         lcel(model=model, parser=RunnablePassthrough()).invoke(QUERY)
     assert [each.answer for each in monitor.interactions] == [INTERVAL] * 2
+
+
+def test_an_answer_under_any_name_is_the_text_in_the_output(monitor: Any) -> None:
+    """Not what the model said that was asked last: the title stands there, too."""
+    instrument(monitor)
+    entitling = ScriptedModel(respond=lambda _: "Service of pump 07")
+    titled = RunnablePassthrough.assign(title=lambda _: entitling.invoke(QUERY).text)
+    (RunnableParallel(reply=lcel()) | titled).invoke(QUERY)
+    assert monitor.only.answer == reply("07")
+
+
+def test_an_answer_with_sources_under_any_name_is_the_model_s_text(monitor: Any) -> None:
+    """Not the question that a model rewrote before, which stands in the output as it was."""
+    instrument(monitor)
+    rewritten = "How often in a whole year is it that pump 07 is serviced, says the manual?"
+    rewriting = ScriptedModel(respond=lambda _: rewritten)
+    chain = RunnableLambda(lambda query: {"asked": str(rewriting.invoke(query).text)})
+    with_sources = RunnableLambda(lambda text: f"{text} [manual]")
+    (
+        chain
+        | RunnablePassthrough.assign(reply=(lambda given: given["asked"]) | lcel() | with_sources)
+    ).invoke(QUERY)
+    assert monitor.only.answer == reply("07")
