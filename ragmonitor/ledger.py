@@ -28,6 +28,13 @@ def is_probe(finished: Finished) -> bool:
     return getattr(finished, "is_probe", False) is True
 
 
+def release(finished: Finished) -> None:
+    """Have an interaction that is not taken let go of its runs, which a cycle may hold."""
+    let_go: Callable[[], None] | None = getattr(finished, "release", None)
+    if let_go is not None:
+        let_go()
+
+
 class Ledger:
     """The accounts of one worker, and the notes of what it was not given."""
 
@@ -63,6 +70,7 @@ class Ledger:
 
     def refuse(self, finished: Finished, cause: Cause) -> None:
         """Note an interaction that is not taken; the answer to a golden question is no traffic."""
+        release(finished)
         if is_probe(finished):
             self._given_up.note("probe")
             return

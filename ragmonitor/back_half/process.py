@@ -44,7 +44,7 @@ from ragmonitor.export.prometheus import Scrape
 from ragmonitor.feedback import Feedback
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import contained, logger, record_problem, shielded
-from ragmonitor.ledger import is_probe
+from ragmonitor.ledger import is_probe, release
 from ragmonitor.protocols import Exporter, Finished
 from ragmonitor.queues import MemoryQueue, Notes
 from ragmonitor.records import AlarmState, Cause, Report, Status
@@ -209,7 +209,9 @@ class ProcessBackHalf:
         """Note an interaction that is not taken, so that nothing is missing from the sums."""
         if self._local is not None:
             self._local.refuse(finished, cause)
-        elif is_probe(finished):
+            return
+        release(finished)
+        if is_probe(finished):
             self._dropped.note("probe")
         else:
             self._refused.note((finished.framework, finished.status, cause))

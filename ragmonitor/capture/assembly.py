@@ -224,8 +224,12 @@ class FinishedRuns:
             try:
                 self._record = self._read()
             finally:
-                self._root.release()
+                self.release()
         return self._record
+
+    def release(self) -> None:
+        """Let go of the runs: nothing more is to be read of them."""
+        self._root.release()
 
     def _read(self) -> Interaction | None:
         root = self._root

@@ -147,6 +147,8 @@ class InteractionRecorder:
         """The time when the first text of a streamed answer came; 0: none has."""
         self._ended_ns = 0
         self._is_over = False
+        self._record: Interaction | None = None
+        """What was read after the end."""
         self._caller: SpanContext | None = None
         self._inherited: Mapping[str, Any] | None = None
         with shielded("capture"):
@@ -413,7 +415,20 @@ class InteractionRecorder:
         self._hand_over(self)
 
     def interaction(self) -> Interaction:
-        """Return the record. Called once, behind the request path."""
+        """Return the record, behind the request path. The parts are let go of after the end."""
+        if self._record is not None:
+            return self._record
+        record = self._read()
+        if self._is_over:
+            self._record = record
+            self.release()
+        return record
+
+    def release(self) -> None:
+        """Let go of the frameworks' runs: nothing more is to be read of them."""
+        self.scope.release()
+
+    def _read(self) -> Interaction:
         read = RecordReader()
         try:
             record = self._interaction(read)

@@ -301,6 +301,7 @@ class Recorder:
         run.asked = paused.asked
         for member in run.members:
             member.root = run
+        paused.release()
 
     def link_spans(self, span_of: SpanOf) -> None:
         """Look for another instrumentation's span of each root, if the setting says so.
@@ -419,6 +420,7 @@ class Recorder:
                     self._open.pop(member.id, None)
                 if root.scope is not None:
                     root.scope.finish(root)
+                root.release()
 
     def interrupted(self, run_id: Hashable, parent_id: Hashable | None) -> None:
         """Note that a run stopped because the application waits for a person: it did not fail.
@@ -434,6 +436,7 @@ class Recorder:
                 elif run.outer is not None:
                     run.ended_ns = time.time_ns()
                     self._move(run, run.outer)
+                    run.release()
                 else:
                     self._close(run, None, None, "partial", "")
             elif run is not None and run.id == run_id:
@@ -529,11 +532,13 @@ class Recorder:
                 self._mark_tools(root, outer)
             make_current(interaction_id(root.id))
             self._hand_over(finished)
-        elif outer is not None:
-            # An inner run that was no interaction by itself: its retrievals belong to the outer.
-            self._move(root, outer)
-        elif current_id() == interaction_id(root.id):
-            make_current(root.before_id)
+        else:
+            if outer is not None:
+                # An inner run that was no interaction by itself: its retrievals are the outer's.
+                self._move(root, outer)
+            elif current_id() == interaction_id(root.id):
+                make_current(root.before_id)
+            root.release()
 
     @staticmethod
     def _mark_tools(inner: Root | None, outer: Root | None) -> None:

@@ -135,7 +135,10 @@ class FinishedTree:
     def is_interaction(self, *, in_turn: bool = False) -> bool:
         """Return whether text was retrieved and a model asked; see `FinishedRuns`."""
         try:
-            return bool(self.tree.spans) and self._runs.is_interaction(in_turn=in_turn)
+            if self.tree.spans and self._runs.is_interaction(in_turn=in_turn):
+                return True
+            self.release()
+            return False
         except Exception as error:  # noqa: BLE001 - what cannot be read is counted, not left out
             record_error("capture", error)
             self.lost = True
@@ -159,6 +162,12 @@ class FinishedTree:
         if record is not None and self.lost:
             return replace(record, capture_incomplete=True)
         return record
+
+    def release(self) -> None:
+        """Let go of the runs: nothing more is to be read of them."""
+        runs = self.__dict__.pop("_runs", None)  # which may not have been made
+        if runs is not None:
+            runs.release()
 
     @cached_property
     def _runs(self) -> FinishedRuns:
