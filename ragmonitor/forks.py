@@ -27,6 +27,32 @@ def survive_forks(part: object) -> None:
     _registered[:] = [known for known in _registered if known() is not None] + [weakref.ref(part)]
 
 
+class ForkSafeLock:
+    """A lock that a forked child finds free, whichever thread of the parent held it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        survive_forks(self)
+
+    def acquire(self, blocking: bool = True) -> bool:
+        """Return whether it is held now; wait for it if `blocking`."""
+        return self._lock.acquire(blocking)
+
+    def release(self) -> None:
+        """Let others have it."""
+        self._lock.release()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_raised: object) -> None:
+        self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew: a thread that held it stayed with the parent."""
+        self._lock = threading.Lock()
+
+
 class WorksInSteps:
     """A part whose thread holds `_step` while shared state changes: a fork waits for that."""
 

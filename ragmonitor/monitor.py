@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import threading
 import time
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
@@ -25,7 +24,7 @@ from ragmonitor.capture import (
 )
 from ragmonitor.errors import SettingsError
 from ragmonitor.feedback import feedback_of
-from ragmonitor.forks import survive_forks
+from ragmonitor.forks import ForkSafeLock, survive_forks
 from ragmonitor.guard import logger, shielded
 from ragmonitor.protocols import Exporter, Finished, Judge
 from ragmonitor.records import AlarmState, Assessment, Cause, Chunk, Interaction, Report, Severity
@@ -143,7 +142,7 @@ class Monitor:
         restrict_logs(settings)
         self._redactor = redactor_of(settings)
         self._recorders: dict[str, Recorder] = {}
-        self._recorders_lock = threading.Lock()
+        self._recorders_lock = ForkSafeLock()
         self._spans: InteractionSpanProcessor | None = None
         self._refreshes = 0
         self._closed = False

@@ -15,7 +15,6 @@ cancelled, or when it gives up trying again; but it lets go of the dict then, an
 from __future__ import annotations
 
 import sys
-import threading
 import time
 import uuid
 from collections.abc import Callable, Hashable, Mapping
@@ -27,7 +26,15 @@ from weakref import WeakValueDictionary
 import litellm
 from litellm.integrations.custom_logger import CustomLogger
 
-from ragmonitor import Monitor, RagMonitorError, Recorder, error_text, record_error, shielded
+from ragmonitor import (
+    ForkSafeLock,
+    Monitor,
+    RagMonitorError,
+    Recorder,
+    error_text,
+    record_error,
+    shielded,
+)
 from ragmonitor_litellm.calls import (
     Call,
     LiteLLMTranslator,
@@ -111,7 +118,7 @@ class RagMonitorLogger(CustomLogger):
         self.key = f"ragmonitor-{id(self):x}"
         self._monitor: Monitor | None = None
         self._recorder: Recorder | None = None
-        self._building = threading.Lock()
+        self._building = ForkSafeLock()
         self._calls: WeakValueDictionary[Hashable, Call] = WeakValueDictionary()
         """Calls by litellm's call id: for the proxy, which names a request by it."""
         self._failed: dict[str, list[Call]] = {}
@@ -433,7 +440,7 @@ def _remove(logger: RagMonitorLogger) -> None:
             callbacks[:] = [each for each in callbacks if each is not logger]
 
 
-_lock = threading.Lock()
+_lock = ForkSafeLock()
 _loggers: WeakValueDictionary[int, RagMonitorLogger] = WeakValueDictionary()
 """The loggers by the monitor's id. A logger holds its monitor, so no id here can have been used
 again."""
