@@ -57,15 +57,20 @@ class WorksInSteps:
     """A part whose thread holds `_step` while shared state changes: a fork waits for that."""
 
     _step: threading.Lock
-    _has_step = False
+    _forking = 0
+    """The thread that holds `_step` over its fork: others may fork at the same time."""
 
     def before_fork(self) -> None:
         """Wait until the thread is between two steps, `FORK_WAIT_S` at most."""
-        self._has_step = self._step.acquire(timeout=FORK_WAIT_S)
+        if self._step.acquire(timeout=FORK_WAIT_S):
+            self._forking = threading.get_ident()
+        elif self._forking == threading.get_ident():  # a child's copy of its parent's
+            self._forking = 0
 
     def after_fork_in_parent(self) -> None:
         """Go on."""
-        if self._has_step:
+        if self._forking == threading.get_ident():
+            self._forking = 0
             self._step.release()
 
 
@@ -78,7 +83,7 @@ class _Starting(WorksInSteps):
 
     def after_fork_in_child(self) -> None:
         """Begin anew: the thread that starts a process stayed with the parent."""
-        self._step, self._has_step = threading.Lock(), False
+        self._step, self._forking = threading.Lock(), 0
 
     @contextmanager
     def alone(self) -> Iterator[None]:
