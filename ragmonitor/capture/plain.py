@@ -645,14 +645,15 @@ class StreamedAnswer(Listener):
 
     def take(self, item: Any) -> None:
         """Note one piece."""
-        if self._recorder is None:
+        recorder = self._recorder  # another thread may end it meanwhile
+        if recorder is None:
             return
         text = self._text(item)
         if text is None:
             self._kept.complete = False
         elif text:
-            if not self._recorder.first_token_ns:
-                self._recorder.first_token_ns = time.time_ns()
+            if not recorder.first_token_ns:
+                recorder.first_token_ns = time.time_ns()
             self._kept.add(text, len(text))
 
     def give(self, result: Any) -> Any:

@@ -9,6 +9,7 @@ from contextvars import copy_context
 import pytest
 
 from ragmonitor.capture import InteractionRecorder, Recorder, current_interaction
+from ragmonitor.capture.plain import StreamedAnswer
 from ragmonitor.capture.scopes import MAX_PARTS, entered_scope
 from ragmonitor.records import Chunk, Usage
 from tests.support.plain_framework import Plain
@@ -265,6 +266,19 @@ def test_pieces_that_are_not_read_to_the_end_are_partial(take, handed, ending):
     gc.collect()
     found = handed[0].interaction()
     assert (found.status, found.answer) == ("partial", "" if ending == "never" else "It ")
+
+
+def test_a_stream_that_is_closed_while_a_piece_is_noted_raises_nothing(take, handed):
+    """By another thread; the piece may be lost, and the reader goes on."""
+    with InteractionRecorder(take, query="Why?") as i:
+
+        def text(piece):
+            answer.end()  # as the other thread does just now
+            return piece
+
+        answer = StreamedAnswer(i, block=True, text=text)
+        answer.take("It ")
+    assert handed[0].status == "partial"
 
 
 def test_a_stream_that_fails_is_an_error(take, handed):
