@@ -723,7 +723,8 @@ class ProcessBackHalf:
                 outcome = "sent"
         if outcome == "sent":
             helper.sent += 1
-            helper.open[helper.sent] = framework, status
+            if not is_probe(finished):
+                helper.open[helper.sent] = framework, status
             self._tell_provider(helper)
             if helper.has_provider:
                 helper.kept[helper.sent] = data

@@ -52,6 +52,7 @@ from ragmonitor.back_half.link import Link
 from ragmonitor.back_half.process import ProcessBackHalf
 from ragmonitor.back_half.setup import reason_to_stay
 from ragmonitor.capture import Record
+from ragmonitor.capture.probe_mark import marked
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.records import AlarmEvent, Cause, Chunk, Generation, Interaction, Message
 from ragmonitor.settings import Settings
@@ -253,6 +254,26 @@ def test_a_helper_that_dies_loses_no_count():
         captured, outcomes = sums(monitor)
         assert (captured, outcomes) == (25.0, Counter(scored=5, internal_error=20))
         assert "ragmonitor_worker_restarts_total" in generate_latest(monitor.registry).decode()
+
+
+def test_a_golden_question_that_a_helper_had_in_hand_is_no_traffic():
+    """It is in no sum, though the helper died with it."""
+    with Monitor(**QUIET, worker="process") as monitor:
+        answer(monitor)
+        assert monitor.flush(60)
+        first = HELPER.pid
+        assert first is not None
+        os.kill(first, signal.SIGSTOP)
+        with marked("golden"):
+            answer(monitor)
+        answer(monitor)
+        helper = monitor._back._helper
+        until("it has them", lambda: helper.sent == 3)
+        os.kill(first, signal.SIGKILL)
+        until("there is another one", lambda: HELPER.pid not in {None, first})
+        answer(monitor)
+        assert monitor.flush(60)
+        assert sums(monitor) == (2.0, Counter(scored=1, internal_error=1))
 
 
 def test_what_comes_after_the_end_is_counted():
