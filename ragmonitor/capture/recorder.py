@@ -502,8 +502,11 @@ class Recorder:
         # A new question may have been asked instead of going on with the old one.
         self._abandon(key)
         if len(self._paused) >= min(MAX_PAUSED, self._max_open_runs):
-            self._on_forgotten("too_many_open")
-            self._abandon(next(iter(self._paused), None))
+            oldest = next(iter(self._paused), None)
+            paused = self._paused.get(oldest)
+            if paused is not None and paused.waits:
+                self._on_forgotten("too_many_open")  # it might have gone on
+            self._abandon(oldest)
         self._paused[key] = root
 
     def _abandon(self, key: Hashable | None) -> None:
