@@ -859,6 +859,30 @@ def test_what_is_no_answer_is_none(value):
     assert texts.answer(texts.parsed(value) if isinstance(value, str) else value) == ""
 
 
+def of_agent(last, **state):
+    """Return what LangChain's agent gave that called a tool, as OpenInference writes it."""
+    calls = {"content": "I look that up.", "tool_calls": [{"name": "search"}]}
+    told = [("human", {"content": QUESTION}), ("ai", calls), ("tool", {"content": last})]
+    return {"messages": [{"type": kind, "data": data} for kind, data in told], **state}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (
+            of_agent("Returning structured response", structured_response={"months": 6}),
+            {"months": 6},
+        ),
+        (of_agent("...", structured_response={"answer": ANSWER}), ANSWER),
+        (of_agent(ANSWER), ANSWER),
+    ],
+)
+def test_an_agent_s_answer_may_be_an_object_or_a_tool_s_text(value, expected):
+    """And not what it said before it called the tool."""
+    found = texts.answer(value)
+    assert (found if isinstance(expected, str) else json.loads(found)) == expected
+
+
 def test_an_earlier_answer_is_not_this_one():
     """A model's text before the user's last message belongs to another question."""
     history = [{"role": "assistant", "content": "old"}, {"role": "user", "content": "new?"}]
