@@ -537,7 +537,8 @@ class Monitor:
             # Half of the time at most: what waits is to be scored in the other.
             self._drain(timeout_s / 2)
             for recorder in [*self._recorders.values()]:
-                recorder.end_paused()
+                with shielded("capture"):
+                    recorder.end_paused()
             if self._spans is not None:
                 self._spans.shutdown()
             self._closed = True
