@@ -570,6 +570,9 @@ class Monitor:
             yields: The framework makes single model calls, which frameworks above it report too.
             drain_s: It reports ends up to so long after they happened; a flush waits for them.
         """
+        known = self._recorders.get(translator.framework)
+        if known is not None:  # as a rule, and once for each block of LlamaIndex's
+            return known
         with self._recorders_lock:
             known = self._recorders.get(translator.framework)
             if known is None:
