@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
@@ -58,6 +59,15 @@ class Feedback:
     def direction(self) -> str:
         """`good`, `bad` or `neither`, as a label of series."""
         return {True: "good", False: "bad", None: "neither"}[self.is_good]
+
+    def shown_label(self, show: Callable[[str], str]) -> str:
+        """Return the label: a word that is known here as it is, any other as a text is shown."""
+        is_known = self.label.casefold() in _GOOD | _BAD
+        return self.label if is_known or not self.label else show(self.label)
+
+    def redacted(self, clean: Callable[[str], str]) -> Feedback:
+        """Return it with what the person wrote redacted."""
+        return replace(self, comment=clean(self.comment), label=self.shown_label(clean))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
