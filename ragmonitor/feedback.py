@@ -22,6 +22,7 @@ PEOPLE: Final = JudgeIdentity(name="people", version="1", kind="HUMAN")
 MAX_ID_CHARACTERS: Final = 200
 MAX_COMMENT_CHARACTERS: Final = 4_000
 """A longer comment is cut."""
+DEFAULT_KIND: Final = "thumbs"
 _KIND: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _LABEL: Final = re.compile(r"[\w .:/+-]{1,40}")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -44,7 +45,7 @@ class Feedback:
     label: str = ""
     """The label as it was given; empty: it was a number or a yes or no."""
     comment: str = ""
-    kind: str = "thumbs"
+    kind: str = DEFAULT_KIND
     at_s: float
     """The time when it was given, in seconds since the epoch."""
 
