@@ -37,6 +37,7 @@ from ragmonitor.estimation.alarm_streams import MAX_IMPORTANCE_WEIGHT, SLOTS, sl
 from ragmonitor.estimation.alarms import STATE_VERSION as ALARMS_VERSION
 from ragmonitor.estimation.alarms import Stream
 from ragmonitor.estimation.anchors import VERSION as ANCHORS_VERSION
+from ragmonitor.estimation.anchors import ForgottenTexts
 from ragmonitor.estimation.answer_cost import AnswerCost
 from ragmonitor.estimation.detector import DAY_S
 from ragmonitor.estimation.drift import STATE_VERSION as DRIFT_VERSION
@@ -93,6 +94,10 @@ def estimates_of(settings: Settings, reader: Judge, judging: JudgeConfig | None)
         _feedback_of_people(settings),
         AnswerCost(cost_usd, reader=reader.identity.name, judge=name, clock=time.monotonic),
     ]
+    anchors_file = file("anchors", ANCHORS_VERSION)
+    keeps_texts = settings.content.policy == "all" and settings.judge.reference_answers_per_day > 0
+    if anchors_file is not None and not keeps_texts:
+        parts.append(ForgottenTexts(anchors_file))
     goldens = _goldens(settings, name or reader.identity.name)
     if judge is None:
         return Statistics(parts, means=means, alarms=alarms, goldens=goldens)
@@ -120,7 +125,7 @@ def estimates_of(settings: Settings, reader: Judge, judging: JudgeConfig | None)
         predictions=predictions,
         early_warning=EarlyWarning(factor=settings.sample.early_warning_boost),
         judge_drift=JudgeDrift(
-            _anchors(settings, file("anchors", ANCHORS_VERSION)),
+            _anchors(settings, anchors_file if keeps_texts else None),
             judge=judge.name,
             threshold_s=every_days * DAY_S,
             now=time.time,
