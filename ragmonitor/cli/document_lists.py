@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ragmonitor.addresses import shown
 from ragmonitor.cli.monitor_client import Page
 from ragmonitor.cli.monitor_options import DocumentsOptions
-from ragmonitor.cli.terminal import FINE, figures_table, new_console, print_json
+from ragmonitor.cli.terminal import FINE, figures_table, new_console, print_json, printable
 from ragmonitor.errors import InputError
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ def _tables(lists: Mapping[str, Any]) -> Iterator[tuple[str, Table]]:
     yield "Noise: retrieved often, relevant to none of the questions that were rated", table
     table = figures_table("question, for example", "questions")
     for each in lists["missing"]:
-        asked = "\n".join(example.get("question") or example["id"] for example in each["examples"])
-        table.add_row(_plain(asked), f"{each['questions']:,.0f}")
+        asked = (example.get("question") or example["id"] for example in each["examples"])
+        table.add_row("\n".join(map(_plain, asked)), f"{each['questions']:,.0f}")
     yield "Missing: questions for which nothing relevant was found", table
     table = figures_table(
         "supports", "contradicts", "sentence", "times", texts=("contradicts", "sentence")
@@ -89,10 +89,10 @@ def _name(entry: Mapping[str, Any]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text of the application's, in which nothing is markup."""
+    """Return a text of the application's, in which nothing is markup or a command."""
     from rich.markup import escape
 
-    return escape(text)
+    return escape(printable(text))
 
 
 def _range(interval: Mapping[str, float] | None) -> str:

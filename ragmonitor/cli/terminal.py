@@ -25,9 +25,27 @@ EXIT_CODES = (
 )
 
 
+def printable(text: str, *, has_lines: bool = False) -> str:
+    """Return one line without what a terminal takes for a command to itself.
+
+    Questions, names and attributes are other people's: what they send must neither hide a line nor
+    pretend to be one, nor reach the clipboard of whoever reads it.
+
+    Args:
+        text: Any text.
+        has_lines: The ends of its lines are ours, and stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() or (each == "\n" and has_lines) else " " * each.isspace()
+        for each in text
+    )
+
+
 def say(message: str) -> None:
     """Write one line for people."""
-    typer.echo(message, err=True)
+    typer.echo(printable(message, has_lines=True), err=True)
 
 
 def accounted_for(*, is_complete: bool) -> str:
