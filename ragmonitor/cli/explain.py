@@ -104,7 +104,7 @@ def _print_lines(console: Console, lines: Iterator[str], *, title: str = "") -> 
 
 def _print_table(console: Console, title: str, table: Table) -> None:
     console.print(f"\n[bold]{title}[/]")
-    console.print(table if table.row_count else "none yet", markup=False)
+    console.print(table if table.row_count else "none yet")
 
 
 def _operation(state: ServiceState) -> Iterator[str]:
@@ -151,7 +151,7 @@ def _means(state: ServiceState) -> Table:
     table = figures_table("signal", "window", "mean", "interval", "eff. n", "covers")
     for mean in state.means:
         table.add_row(
-            printable(mean["signal"]),
+            mean["signal"],
             mean["window"],
             f"{100 * mean['mean']:.1f}",
             _range(mean["lower"], mean["upper"]),
@@ -312,7 +312,7 @@ def _alarms(state: ServiceState) -> Table:
 
 def _called(alarm: Mapping[str, Any]) -> str:
     name = slice_of(alarm["signal"]) or str(alarm["signal"])
-    return printable(f"{name} ({alarm['title']})" if "title" in alarm else name)
+    return f"{name} ({alarm['title']})" if "title" in alarm else name
 
 
 def _alarm_state(alarm: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.table import Table
 
 FINE = 0
@@ -68,14 +68,26 @@ def new_console(*, err: bool = False) -> Console:
 def figures_table(*columns: str, texts: Collection[str] = ()) -> Table:
     """Return an empty table for people, of names and the figures behind them.
 
+    Its cells are shown as they stand: nothing in them is markup, or a command to the terminal.
+
     Args:
         columns: Their titles; the first is of the names.
         texts: Titles of further columns that hold texts.
     """
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(box=box.SIMPLE, pad_edge=False)
+    class FiguresTable(Table):
+        def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
+            """Add a row of texts."""
+            shown = (
+                Text(printable(cell, has_lines=True)) if isinstance(cell, str) else cell
+                for cell in cells
+            )
+            super().add_row(*shown, **options)
+
+    table = FiguresTable(box=box.SIMPLE, pad_edge=False)
     for column in columns:
         # Figures stay whole: a terminal of 80 columns has room for them.
         if column == columns[0] or column in texts:
