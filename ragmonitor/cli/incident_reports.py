@@ -19,6 +19,7 @@ from ragmonitor.cli.monitor_options import (
 )
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, printable, say
 from ragmonitor.errors import InputError, file_errors
+from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.incidents import Incident, as_html, as_markdown
 from ragmonitor.incidents.journal import STATE_VERSION, read_file
 from ragmonitor.incidents.rendering import Links, headline
@@ -63,8 +64,11 @@ def export(options: IncidentExportOptions) -> int:
         text = as_markdown(incident, options.language, _links())
     else:
         raise InputError(f"--output {options.output}: a file that ends with .md, .html or .json")
-    with file_errors(options.output):
-        options.output.write_text(text, encoding="utf-8")
+    with (
+        file_errors(options.output),
+        open(options.output, "w", encoding="utf-8", opener=owners_alone) as file,
+    ):
+        file.write(text)
     say(f"{incident.id}: {options.output}")
     return FINE
 

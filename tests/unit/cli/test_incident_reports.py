@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from dataclasses import replace
 
 import pytest
@@ -52,6 +53,13 @@ def test_an_export_has_the_form_of_its_name(state, tmp_path, name, begins):
     text = (tmp_path / name).read_text("utf-8")
     assert text.startswith(begins)
     assert "原因" in text or json.loads(text)["cause"]["name"] == "handbook.md"
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.html", "a.json"])
+def test_an_export_is_for_its_user_alone(state, tmp_path, name):
+    """Questions and answers stand in it."""
+    run("export", "--state", state, "--service", "shop", "-o", tmp_path / name)
+    assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
 
 
 def test_show_prints_markdown(state):
