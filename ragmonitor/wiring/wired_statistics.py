@@ -92,12 +92,9 @@ def estimates_of(settings: Settings, reader: Judge, judging: JudgeConfig | None)
         _versions(settings, reader.identity.name, name, cost_usd),
         _events(settings, is_judged=judge is not None),
         _feedback_of_people(settings),
+        *_forgotten_texts(settings),
         AnswerCost(cost_usd, reader=reader.identity.name, judge=name, clock=time.monotonic),
     ]
-    anchors_file = file("anchors", ANCHORS_VERSION)
-    keeps_texts = settings.content.policy == "all" and settings.judge.reference_answers_per_day > 0
-    if anchors_file is not None and not keeps_texts:
-        parts.append(ForgottenTexts(anchors_file))
     goldens = _goldens(settings, name or reader.identity.name)
     if judge is None:
         return Statistics(parts, means=means, alarms=alarms, goldens=goldens)
@@ -125,7 +122,7 @@ def estimates_of(settings: Settings, reader: Judge, judging: JudgeConfig | None)
         predictions=predictions,
         early_warning=EarlyWarning(factor=settings.sample.early_warning_boost),
         judge_drift=JudgeDrift(
-            _anchors(settings, anchors_file if keeps_texts else None),
+            _anchors(settings),
             judge=judge.name,
             threshold_s=every_days * DAY_S,
             now=time.time,
@@ -348,7 +345,18 @@ def _slice_slots(settings: Settings, builtin: str, judge: str | None) -> Sequenc
     )
 
 
-def _anchors(settings: Settings, file: State | None) -> Anchors:
+def _keeps_anchors(settings: Settings) -> bool:
+    """Return whether texts of reference answers may outlive the process."""
+    return settings.content.policy == "all" and settings.judge.reference_answers_per_day > 0
+
+
+def _forgotten_texts(settings: Settings) -> Sequence[Part]:
+    """Return what removes texts of reference answers that earlier settings kept."""
+    file = _kept(settings, "anchors", ANCHORS_VERSION)
+    return () if file is None or _keeps_anchors(settings) else (ForgottenTexts(file),)
+
+
+def _anchors(settings: Settings) -> Anchors:
     """Return the frozen answers, with those of the user's own.
 
     Raises:
@@ -356,8 +364,8 @@ def _anchors(settings: Settings, file: State | None) -> Anchors:
     """
     anchors = Anchors(
         per_day=settings.judge.reference_answers_per_day,
-        file=file,
-        keep_texts=settings.content.policy == "all",
+        file=_kept(settings, "anchors", ANCHORS_VERSION),
+        keep_texts=_keeps_anchors(settings),
     )
     if settings.judge.reference_answers is not None:
         try:
