@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 from array import array
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from collections import defaultdict, deque
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import compress
+from typing import Any, Final
 
 from ragmonitor.causes.paired_evidence import Others, PairedAnswer, PairedEvidence
 from ragmonitor.export.content import ContentPolicy
@@ -16,10 +19,13 @@ CAPACITY: Final = 2_000
 """Documents that are kept for certain; twice as many are, until the rarer ones give way."""
 MAX_VERDICTS: Final = 256
 """The newest verdicts of a document, from which its share of hallucinated answers follows."""
-_LAST: Final = MAX_VERDICTS - 1
 MAX_NAME: Final = 200
 MAX_WAITING: Final = 256
 """Answers that are added up at once."""
+SLOT_S: Final = 30.0
+_NONE: Final[Mapping[str, Any]] = {}
+_SLOTS: Final = 5_760
+"""Two days."""
 
 
 def key_of(chunk: Chunk) -> Hashable:
@@ -34,12 +40,12 @@ def keys_of(chunks: Sequence[Chunk]) -> list[Hashable]:
     """Return the same for each chunk."""
     name = SOURCES[0]
     # Mostly the first name under which a source is looked for is there; this runs for every chunk.
-    keys: list[Hashable] = []
-    for chunk in chunks:
-        metadata = chunk.metadata
-        key = metadata.get(name) if metadata else None
-        keys.append(key if key and key.__class__ is str else key_of(chunk))
-    return keys
+    return [
+        source
+        if (source := (chunk.metadata or _NONE).get(name)) and source.__class__ is str
+        else key_of(chunk)
+        for chunk in chunks
+    ]
 
 
 def name_of(chunk: Chunk, policy: ContentPolicy) -> str:
@@ -57,20 +63,10 @@ def name_of(chunk: Chunk, policy: ContentPolicy) -> str:
     return f"document-{digest}"
 
 
-ShownFor = tuple[PairedAnswer, float, float, float, bool, str]
+ShownFor = tuple[PairedAnswer, float, float, float, bool]
 """One answer, for the documents that it was shown: as evidence; when it was given, in seconds since
 the epoch; 1 / inclusion probability, 0 without a verdict; the same, negative if it is hallucinated,
-0 if that does not apply; whether the judge rated its chunks; its session, empty if it has none or
-says nothing as evidence."""
-
-
-class Verdict(NamedTuple):
-    """One judged answer that a document was shown for."""
-
-    at_s: float
-    weight: float
-    """1 / inclusion probability."""
-    bad: bool
+0 if that does not apply; whether the judge rated its chunks."""
 
 
 class Document:
@@ -79,8 +75,8 @@ class Document:
     __slots__ = (
         *("name", "id", "unshown", "shown", "rated", "relevant", "judged"),
         *("rests_on", "contradicted", "weight", "rests_on_weight", "contradicted_weight"),
-        *("evidence", "last_s", "session", "taken_off", "waiting"),
-        *("_times", "_weights", "_next"),
+        *("evidence", "last_s", "taken_off", "waiting"),
+        *("_times", "_weights"),
     )
 
     def __init__(self, name: str, of_store: str, others: Others, at_s: float) -> None:
@@ -108,12 +104,9 @@ class Document:
         self.last_s = at_s
         self.waiting: list[ShownFor] = []
         """Answers that it was shown for, to be taken in together, which takes half the time."""
-        self.session = ""
-        """The session of the newest judged answer: one session counts once in a row."""
         self._times = array("d")
         self._weights = array("f")
         """Negative: a hallucinated answer."""
-        self._next = 0
 
     @property
     def retrieved(self) -> int:
@@ -121,60 +114,47 @@ class Document:
         return self.shown + self.unshown
 
     def add_up(self) -> None:
-        """Take in the answers that wait, but for their number, which `shown` is.
-
-        As evidence, answers of a session that come in a row count for one: they are alike.
-        """
-        answers, self.waiting, evidence = self.waiting, [], []
-        judged, rated, total, session = self.judged, self.rated, self.weight, self.session
-        times, weights, at = self._times, self._weights, self._next
-        is_full = len(times) == MAX_VERDICTS
-        # Written out, in local variables: this runs for every document of every answer.
-        for paired, at_s, weight, signed, is_rated, of_session in answers:
-            if weight:
-                judged += 1
-                total += weight
-                if is_rated:
-                    rated += 1
-                if signed:
-                    if is_full:
-                        times[at], weights[at] = at_s, signed
-                        at = at + 1 if at < _LAST else 0
-                    else:
-                        times.append(at_s)
-                        weights.append(signed)
-                        is_full = len(times) == MAX_VERDICTS
-                if of_session:
-                    if of_session == session:
-                        continue
-                    session = of_session
-            evidence.append(paired)
-        self.judged, self.rated, self.weight, self.session = judged, rated, total, session
-        self._next = at
-        self.last_s = at_s
-        self.evidence.add(evidence)
+        """Take in the answers that wait."""
+        answers, self.waiting = self.waiting, []
+        paired, times, weights, signed, is_rated = zip(*answers, strict=True)
+        self.shown += len(answers)
+        self.last_s = times[-1]
+        self.judged += len(answers) - weights.count(0.0)
+        self.rated += sum(is_rated)
+        self.weight = sum(weights, self.weight)
+        self._times.extend(compress(times, signed))
+        self._weights.extend(filter(None, signed))
+        del self._times[:-MAX_VERDICTS], self._weights[:-MAX_VERDICTS]
+        self.evidence.add(paired)
 
     @property
     def complete_from_s(self) -> float:
         """The time since which every verdict is kept, in seconds since the epoch."""
         return -math.inf if len(self._times) < MAX_VERDICTS else min(self._times)
 
-    def verdicts(self) -> Iterator[Verdict]:
-        """Yield the newest verdicts, in no order."""
-        for at_s, signed in zip(self._times, self._weights, strict=True):
-            yield Verdict(at_s, abs(signed), signed < 0)
+    def verdicts(self) -> Iterator[tuple[float, float]]:
+        """Yield the newest verdicts: when each was given, and its weight, negative for a bad one.
+
+        They come in the order in which they came in.
+        """
+        return zip(self._times, self._weights, strict=True)
 
 
-def add_verdict(sums: list[float], weight: float, bad: bool) -> None:
-    """Add a verdict to sums as `moments_from` reads them."""
-    sums[0] += 1
-    sums[1] += weight
-    square = weight * weight
-    sums[2] += square
+def add_verdicts(sums: list[float], signed: Sequence[float]) -> None:
+    """Add verdicts to sums as `moments_from` reads them.
+
+    Args:
+        sums: Added to.
+        signed: 1 / inclusion probability of each, negative for a bad one.
+    """
+    bad = [weight for weight in signed if weight < 0]
+    sums[0] += len(signed)
+    sums[1] = sum(map(abs, signed), sums[1])
+    sums[2] = sum([weight * weight for weight in signed], sums[2])
     if bad:
-        sums[3] += 1
-        sums[4] += weight
-        sums[5] += square
+        sums[3] += len(bad)
+        sums[4] -= sum(bad)
+        sums[5] = sum([weight * weight for weight in bad], sums[5])
 
 
 def moments_from(sums: list[float]) -> Moments:
@@ -215,11 +195,12 @@ class DocumentTable:
         self._policy = policy
         self._capacity = capacity
         self._documents: dict[Hashable, Document] = {}
-        self._waiting: list[Document] = []
-        """Documents that have answers waiting."""
-        self._waiting_answers = 0
-        self.known = self._documents.get
-        """Returns the document of a key, or None; whoever asks counts it: `shown` or `unshown`."""
+        self._waiting: list[tuple[AbstractSet[Document], ShownFor]] = []
+        """Answers that are not added up yet, with the documents that they were shown."""
+        self.slots: deque[tuple[float, list[float]]] = deque(maxlen=_SLOTS)
+        """The slots of all judged answers: when a slot began, and sums as `moments_from` reads
+        them."""
+        self.others = Others()
         self.forgotten = 0
         """Documents that gave way to more frequent ones; one may do so several times."""
 
@@ -232,31 +213,48 @@ class DocumentTable:
         self.add_up()
         return iter(self._documents.values())
 
-    def new(self, key: Hashable, chunk: Chunk, others: Others, at_s: float) -> Document:
-        """Keep the document of a chunk that is not known."""
-        if len(self._documents) >= 2 * self._capacity:
-            self._trim()
-        new = Document(name_of(chunk, self._policy), chunk.id[:MAX_NAME], others, at_s)
-        self._documents[key] = new
-        return new
+    def of(self, chunks: Sequence[Chunk], at_s: float) -> list[Document]:
+        """Return the document of each chunk, kept from now on.
 
-    def add(self, documents: Iterable[Document], answer: ShownFor) -> None:
-        """Take in an answer for the documents that it was shown, each once."""
+        Who asks counts the answer for it, by `add` or as `unshown`.
+        """
+        keys, documents = keys_of(chunks), self._documents
+        try:
+            return [documents[key] for key in keys]
+        except KeyError:  # mostly all of them are known
+            for key, chunk in zip(keys, chunks, strict=True):
+                if key not in documents:
+                    name, of_store = name_of(chunk, self._policy), chunk.id[:MAX_NAME]
+                    documents[key] = Document(name, of_store, self.others, at_s)
+            return [documents[key] for key in keys]
+
+    def add(self, documents: AbstractSet[Document], answer: ShownFor) -> None:
+        """Take in an answer for the documents that it was shown."""
         for document in documents:
-            waiting = document.waiting
-            if not waiting:
-                self._waiting.append(document)
-            waiting.append(answer)
-        self._waiting_answers += 1
-        if self._waiting_answers >= MAX_WAITING:
+            document.waiting.append(answer)
+        self._waiting.append((documents, answer))
+        if len(self._waiting) >= MAX_WAITING:
             self.add_up()
+        if len(self._documents) > 2 * self._capacity:
+            self._trim()
 
     def add_up(self) -> None:
-        """Let the documents take in the answers that wait."""
-        for document in self._waiting:
+        """Let the documents and the slots take in the answers that wait."""
+        waiting, self._waiting = self._waiting, []
+        for document in set().union(*[documents for documents, _ in waiting]):
             document.add_up()
-        self._waiting.clear()
-        self._waiting_answers = 0
+        slots, by_slot = self.slots, defaultdict(list)
+        start_s = slots[-1][0] if slots else -math.inf
+        for _, (_, at_s, _, signed, _) in waiting:
+            if signed:
+                # Answers are completed in another order than they were given: by minutes at most.
+                if at_s >= start_s + SLOT_S:
+                    start_s = at_s // SLOT_S * SLOT_S
+                by_slot[start_s].append(signed)
+        for start_s, verdicts in by_slot.items():
+            if not slots or start_s > slots[-1][0]:
+                slots.append((start_s, [0.0] * 6))
+            add_verdicts(slots[-1][1], verdicts)
 
     def _trim(self) -> None:
         documents = self._documents

@@ -45,11 +45,17 @@ def _first_shares() -> tuple[float, ...]:
     return tuple(map(_begins_at, range(_TABLE_SIZE)))
 
 
-PairedAnswer = tuple[float, ...]
-"""One answer as evidence, beside the sums over all answers: when it was given, its sampling rate,
-weight and badness, as `Others.add` has them; `sampled`, `seen` and `seen_bad` of `Others`, each
-before it and with it; `typical` and `rate` before it; the least share of bad answers that a kind is
-betted on to have after it, and the stake on that. A plain tuple: one is made of every answer."""
+# fmt: off
+PairedAnswer = tuple[
+    str, float, float, float, float, float, float, float, float, float, float, float, float, float,
+    float,
+]
+# fmt: on
+"""One answer as evidence, beside the sums over all answers: its session if it was judged; when it
+was given, its sampling rate, weight and badness, as `Others.add` has them; `sampled`, `seen` and
+`seen_bad` of `Others`, each before it and with it; `typical` and `rate` before it; the least share
+of bad answers that a kind is betted on to have after it, and the stake on that. A plain tuple: one
+is made of every answer."""
 
 
 class Others:
@@ -69,7 +75,9 @@ class Others:
         self.typical = 1.0
         """About the importance weight of the judged ones of late."""
 
-    def add(self, rate: float, weight: float, bad: float, at_s: float) -> PairedAnswer:
+    def add(
+        self, rate: float, weight: float, bad: float, at_s: float, session: str = ""
+    ) -> PairedAnswer:
         """Take in one answer, and return it beside the sums before it.
 
         Args:
@@ -77,6 +85,7 @@ class Others:
             weight: rate / inclusion probability, over its maximum; 0: no verdict.
             bad: 0 (good) to 1.
             at_s: When it was given, in seconds since the epoch.
+            session: Empty: it has none.
         """
         m, typical, sampled = self.rate, self.typical, self.sampled
         seen, seen_bad = self.seen, self.seen_bad
@@ -89,9 +98,11 @@ class Others:
             rate_now = m + _REST_MEMORY * weight * (bad - m)
             self.rate = 0.01 if rate_now < 0.01 else 0.9 if rate_now > 0.9 else rate_now  # noqa: FURB136
             self.typical = typical + _TYPICAL_MEMORY * (weight - typical)
+        else:
+            session = ""
         # fmt: off
-        return (at_s, rate, weight, bad, sampled, sampled_with, seen, seen_with, seen_bad, bad_with,
-                typical, m, target, stake)
+        return (session, at_s, rate, weight, bad, sampled, sampled_with, seen, seen_with, seen_bad,
+                bad_with, typical, m, target, stake)
         # fmt: on
 
 
@@ -131,7 +142,7 @@ class PairedEvidence:
 
     __slots__ = (
         *("_bad", "_m", "_sampled", "_stake", "_seen", "_seen_bad", "_until_s"),
-        "_waiting",
+        *("_session", "_waiting"),
         *("_old", "_old_blocks", "_young", "_young_blocks"),
     )
 
@@ -150,23 +161,33 @@ class PairedEvidence:
         self._until_s = (at_s // _HALF_S + 1) * _HALF_S
         """The time when the older life ends."""
         self._sampled, self._seen, self._seen_bad = others.sampled, others.seen, others.seen_bad
+        self._session = ""
+        """The session of the newest judged answer."""
         self._waiting: tuple[tuple[float, float, float], ...] = ()
         """Sampling rates, weights and badness of the answers of the block so far."""
         self._m = others.rate
         target = max(_LEAST_TARGET, 2 * self._m, self._bad)
         self._stake = _stake(target, self._m, others.typical)
 
-    def add(self, answers: Iterable[PairedAnswer]) -> None:
-        """Take in answers of this kind, in the order in which `Others.add` returned them."""
+    def add(self, answers: Iterable[PairedAnswer]) -> None:  # noqa: PLR0915 - see the comment
+        """Take in answers of this kind, in the order in which `Others.add` returned them.
+
+        Judged answers of a session that come in a row count for one: they are alike.
+        """
         # Written out, in local variables: this runs for every document of every answer.
         own, m, stake, waiting = self._bad, self._m, self._stake, self._waiting
         last, last_seen, last_bad = self._sampled, self._seen, self._seen_bad
         old, young, until_s = self._old, self._young, self._until_s
         old_blocks, young_blocks, shares = self._old_blocks, self._young_blocks, _first_shares()
+        last_session = self._session
         # fmt: off
-        for (at_s, rate, weight, bad, sampled, sampled_with, seen, seen_with, seen_bad, bad_with,
-             typical, others, usual, bet) in answers:
+        for (session, at_s, rate, weight, bad, sampled, sampled_with, seen, seen_with, seen_bad,
+             bad_with, typical, others, usual, bet) in answers:
             # fmt: on
+            if session:
+                if session == last_session:
+                    continue
+                last_session = session
             between, last = sampled - last, sampled_with
             if weight:
                 own += _MEMORY * weight * (bad - own)
@@ -215,6 +236,7 @@ class PairedEvidence:
         self._sampled, self._seen, self._seen_bad = last, last_seen, last_bad
         self._old, self._young, self._until_s = old, young, until_s
         self._old_blocks, self._young_blocks = old_blocks, young_blocks
+        self._session = last_session
 
     @staticmethod
     def _next_life(
