@@ -184,6 +184,8 @@ class PairedEvidence:
         for (session, at_s, rate, weight, bad, sampled, sampled_with, seen, seen_with, seen_bad,
              bad_with, typical, others, usual, bet) in answers:
             # fmt: on
+            if not rate:  # it could not be judged, and says nothing
+                continue
             if session:
                 if session == last_session:
                     continue
@@ -191,8 +193,6 @@ class PairedEvidence:
             between, last = sampled - last, sampled_with
             if weight:
                 own += _MEMORY * weight * (bad - own)
-            if rate <= 0:
-                continue
             if between <= 0:
                 waiting = (*waiting[1 - MAX_WAITING :], (rate, weight, bad))
                 last_seen, last_bad = last_seen + weight, last_bad + weight * bad
