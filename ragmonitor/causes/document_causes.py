@@ -117,25 +117,34 @@ class Documents(Part):
         """Take in one answer."""
         self._answers += 1
         at_s, interaction = answer.at_s, answer.interaction
-        known = self._known(answer)
-        rate, stake, weight, scored, is_bad, assessment = known
+        rate, stake, weight, scored, is_bad, assessment = self._known(answer)
         chunks, table = interaction.chunks, self._table
         documents = table.of(chunks, at_s)
         shown = set(documents)
-        turns: list[AbstractSet[Document]] = [
+        relevant: set[Document] = set()
+        if assessment is not None:
+            ratings = assessment.chunk_relevance or ()
+            for document, rating in zip(documents, ratings):  # noqa: B905 - fewer ratings
+                if rating >= RELEVANT_FROM and document not in relevant:
+                    relevant.add(document)
+                    document.relevant += 1
+            _rested(assessment, documents, weight)
+            self._follow_up(answer, assessment, documents, relevant, weight)
+            if is_bad and self._policy.content == "all":
+                self._keep_example(answer, assessment, shown)
+        for at, retrieval in enumerate(interaction.retrievals, 1):
+            found: AbstractSet[Document] = shown
             # Mostly what was retrieved is what was shown, and within a process the same objects.
-            shown
-            if len(each.chunks) == len(chunks) and all(map(is_, each.chunks, chunks))
-            else self._found(each.chunks, shown, at_s)
-            for each in interaction.retrievals
-        ]
-        paired = table.others.add(rate, stake, float(is_bad), at_s, interaction.session_id)
+            if not _are_same(retrieval.chunks, chunks):
+                found = self._found(retrieval.chunks, shown, at_s)
+            if weight:
+                self._hops.of(retrieval.name, at).add(found, shown, relevant, weight, bad=is_bad)
+        paired = table.others.add(rate, stake, 1.0 if is_bad else 0.0, at_s, interaction.session_id)
         signed = -weight if is_bad else weight if scored else 0.0
         is_rated = bool(assessment and assessment.chunk_relevance)
         table.add(shown, (paired, at_s, weight, signed, is_rated))
         if weight:
             self._judged += 1
-            self._learn(answer, known, documents, shown, turns)
         return ()
 
     def _found(
@@ -165,41 +174,6 @@ class Documents(Part):
             return rate, 0.0, 0.0, False, False, None
         bad = found.scored and found.value > 0
         return rate, stake, weight, found.scored, bad, report.assessment
-
-    def _learn(
-        self,
-        answer: Answer,
-        known: _Known,
-        documents: Sequence[Document],
-        shown: AbstractSet[Document],
-        turns: Sequence[AbstractSet[Document]],
-    ) -> None:
-        """Take in what the judge of quality said of an answer and of its chunks.
-
-        Args:
-            answer: The answer.
-            known: The verdict.
-            documents: That of each chunk that was shown.
-            shown: The same, each once.
-            turns: The documents that each retrieval found.
-        """
-        _, _, weight, _, bad, assessment = known
-        ratings = (assessment and assessment.chunk_relevance) or ()
-        relevant = {
-            document
-            for document, rating in zip(documents, ratings)  # noqa: B905 - fewer ratings
-            if rating >= RELEVANT_FROM
-        }
-        for document in relevant:
-            document.relevant += 1
-        for at, found in enumerate(turns):
-            hop = self._hops.of(answer.interaction.retrievals[at].name, at + 1)
-            hop.add(found, shown, relevant, weight, bad=bad)
-        if assessment is not None:
-            _rested(assessment, documents, weight)
-            self._follow_up(answer, assessment, documents, relevant, weight)
-            if bad and self._policy.content == "all":
-                self._keep_example(answer, assessment, shown)
 
     def _follow_up(
         self,
@@ -413,6 +387,11 @@ class Documents(Part):
         return tuple(bad[:MAX_EXAMPLES])
 
 
+def _are_same(one: Sequence[Chunk], other: Sequence[Chunk]) -> bool:
+    """Return whether both are the same objects in the same order."""
+    return len(one) == len(other) and all(map(is_, one, other))
+
+
 def _rested(assessment: Assessment, documents: Sequence[Document], weight: float) -> None:
     """Count the documents that sentences rest on, and those that contradict them."""
     supporting: set[Document] = set()
@@ -420,9 +399,13 @@ def _rested(assessment: Assessment, documents: Sequence[Document], weight: float
     count = len(documents)
     for sentence in assessment.sentences or ():
         if sentence.verdict is _SUPPORTED:
-            supporting.update([documents[at] for at in sentence.chunks if at < count])
+            for at in sentence.chunks:
+                if at < count:
+                    supporting.add(documents[at])
         elif sentence.verdict is _CONTRADICTED:
-            contradicting.update([documents[at] for at in sentence.chunks[:1] if at < count])
+            for at in sentence.chunks[:1]:
+                if at < count:
+                    contradicting.add(documents[at])
     for document in supporting:
         document.rests_on += 1
         document.rests_on_weight += weight

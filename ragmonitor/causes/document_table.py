@@ -8,7 +8,6 @@ from array import array
 from collections import defaultdict, deque
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import compress
 from typing import Any, Final
 
 from ragmonitor.causes.paired_evidence import Others, PairedAnswer, PairedEvidence
@@ -19,6 +18,7 @@ CAPACITY: Final = 2_000
 """Documents that are kept for certain; twice as many are, until the rarer ones give way."""
 MAX_VERDICTS: Final = 256
 """The newest verdicts of a document, from which its share of hallucinated answers follows."""
+_LAST: Final = MAX_VERDICTS - 1
 MAX_NAME: Final = 200
 MAX_WAITING: Final = 256
 """Answers that are added up at once."""
@@ -76,7 +76,7 @@ class Document:
         *("name", "id", "unshown", "shown", "rated", "relevant", "judged"),
         *("rests_on", "contradicted", "weight", "rests_on_weight", "contradicted_weight"),
         *("evidence", "last_s", "taken_off", "waiting"),
-        *("_times", "_weights"),
+        *("_times", "_weights", "_next"),
     )
 
     def __init__(self, name: str, of_store: str, others: Others, at_s: float) -> None:
@@ -107,6 +107,7 @@ class Document:
         self._times = array("d")
         self._weights = array("f")
         """Negative: a hallucinated answer."""
+        self._next = 0
 
     @property
     def retrieved(self) -> int:
@@ -116,16 +117,25 @@ class Document:
     def add_up(self) -> None:
         """Take in the answers that wait."""
         answers, self.waiting = self.waiting, []
-        paired, times, weights, signed, is_rated = zip(*answers, strict=True)
+        judged, rated, total = self.judged, self.rated, self.weight
+        times, weights, at = self._times, self._weights, self._next
+        # Written out, in local variables: this runs for every document of every answer.
+        for _, at_s, weight, signed, is_rated in answers:
+            if weight:
+                judged += 1
+                total += weight
+                rated += is_rated
+                if signed:
+                    if at < len(times):
+                        times[at], weights[at] = at_s, signed
+                    else:
+                        times.append(at_s)
+                        weights.append(signed)
+                    at = at + 1 if at < _LAST else 0
+        self.judged, self.rated, self.weight, self._next = judged, rated, total, at
         self.shown += len(answers)
-        self.last_s = times[-1]
-        self.judged += len(answers) - weights.count(0.0)
-        self.rated += sum(is_rated)
-        self.weight = sum(weights, self.weight)
-        self._times.extend(compress(times, signed))
-        self._weights.extend(filter(None, signed))
-        del self._times[:-MAX_VERDICTS], self._weights[:-MAX_VERDICTS]
-        self.evidence.add(paired)
+        self.last_s = at_s
+        self.evidence.add([answer[0] for answer in answers])
 
     @property
     def complete_from_s(self) -> float:
@@ -135,7 +145,7 @@ class Document:
     def verdicts(self) -> Iterator[tuple[float, float]]:
         """Yield the newest verdicts: when each was given, and its weight, negative for a bad one.
 
-        They come in the order in which they came in.
+        They come in no order.
         """
         return zip(self._times, self._weights, strict=True)
 
@@ -195,8 +205,11 @@ class DocumentTable:
         self._policy = policy
         self._capacity = capacity
         self._documents: dict[Hashable, Document] = {}
-        self._waiting: list[tuple[AbstractSet[Document], ShownFor]] = []
-        """Answers that are not added up yet, with the documents that they were shown."""
+        self._waiting: list[Document] = []
+        """Documents that have answers waiting."""
+        self._waiting_times: list[float] = []
+        self._waiting_verdicts: list[float] = []
+        """Of the answers that wait."""
         self.slots: deque[tuple[float, list[float]]] = deque(maxlen=_SLOTS)
         """The slots of all judged answers: when a slot began, and sums as `moments_from` reads
         them."""
@@ -231,21 +244,24 @@ class DocumentTable:
     def add(self, documents: AbstractSet[Document], answer: ShownFor) -> None:
         """Take in an answer for the documents that it was shown."""
         for document in documents:
-            document.waiting.append(answer)
-        self._waiting.append((documents, answer))
-        if len(self._waiting) >= MAX_WAITING:
+            waiting = document.waiting
+            if not waiting:
+                self._waiting.append(document)
+            waiting.append(answer)
+        self._waiting_times.append(answer[1])
+        self._waiting_verdicts.append(answer[3])
+        if len(self._waiting_times) >= MAX_WAITING:
             self.add_up()
         if len(self._documents) > 2 * self._capacity:
             self._trim()
 
     def add_up(self) -> None:
         """Let the documents and the slots take in the answers that wait."""
-        waiting, self._waiting = self._waiting, []
-        for document in set().union(*[documents for documents, _ in waiting]):
+        for document in self._waiting:
             document.add_up()
         slots, by_slot = self.slots, defaultdict(list)
         start_s = slots[-1][0] if slots else -math.inf
-        for _, (_, at_s, _, signed, _) in waiting:
+        for at_s, signed in zip(self._waiting_times, self._waiting_verdicts, strict=True):
             if signed:
                 # Answers are completed in another order than they were given: by minutes at most.
                 if at_s >= start_s + SLOT_S:
@@ -255,6 +271,9 @@ class DocumentTable:
             if not slots or start_s > slots[-1][0]:
                 slots.append((start_s, [0.0] * 6))
             add_verdicts(slots[-1][1], verdicts)
+        self._waiting.clear()
+        self._waiting_times.clear()
+        self._waiting_verdicts.clear()
 
     def _trim(self) -> None:
         documents = self._documents
