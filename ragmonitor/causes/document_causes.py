@@ -172,7 +172,7 @@ class Documents(Part):
             stake = min(1.0, decision.importance_weight / MAX_IMPORTANCE_WEIGHT)
         if found is None:
             return rate, 0.0, 0.0, False, False, None
-        bad = found.scored and found.value > 0
+        bad = found.scored and found.value > 0.0
         return rate, stake, weight, found.scored, bad, report.assessment
 
     def _follow_up(

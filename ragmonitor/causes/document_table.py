@@ -36,18 +36,6 @@ def key_of(chunk: Chunk) -> Hashable:
     return chunk.source or chunk.id or hash(chunk.text)
 
 
-def keys_of(chunks: Sequence[Chunk]) -> list[Hashable]:
-    """Return the same for each chunk."""
-    name = SOURCES[0]
-    # Mostly the first name under which a source is looked for is there; this runs for every chunk.
-    return [
-        source
-        if (source := (chunk.metadata or _NONE).get(name)) and source.__class__ is str
-        else key_of(chunk)
-        for chunk in chunks
-    ]
-
-
 def name_of(chunk: Chunk, policy: ContentPolicy) -> str:
     """Return a document's name for people: where it is from, else its id, else a hash.
 
@@ -119,19 +107,22 @@ class Document:
         answers, self.waiting = self.waiting, []
         judged, rated, total = self.judged, self.rated, self.weight
         times, weights, at = self._times, self._weights, self._next
+        is_full = len(times) == MAX_VERDICTS
         # Written out, in local variables: this runs for every document of every answer.
         for _, at_s, weight, signed, is_rated in answers:
             if weight:
                 judged += 1
                 total += weight
-                rated += is_rated
+                if is_rated:
+                    rated += 1
                 if signed:
-                    if at < len(times):
+                    if is_full:
                         times[at], weights[at] = at_s, signed
+                        at = at + 1 if at < _LAST else 0
                     else:
                         times.append(at_s)
                         weights.append(signed)
-                    at = at + 1 if at < _LAST else 0
+                        is_full = len(times) == MAX_VERDICTS
         self.judged, self.rated, self.weight, self._next = judged, rated, total, at
         self.shown += len(answers)
         self.last_s = at_s
@@ -207,9 +198,7 @@ class DocumentTable:
         self._documents: dict[Hashable, Document] = {}
         self._waiting: list[Document] = []
         """Documents that have answers waiting."""
-        self._waiting_times: list[float] = []
-        self._waiting_verdicts: list[float] = []
-        """Of the answers that wait."""
+        self._waiting_answers: list[ShownFor] = []
         self.slots: deque[tuple[float, list[float]]] = deque(maxlen=_SLOTS)
         """The slots of all judged answers: when a slot began, and sums as `moments_from` reads
         them."""
@@ -231,15 +220,28 @@ class DocumentTable:
 
         Who asks counts the answer for it, by `add` or as `unshown`.
         """
-        keys, documents = keys_of(chunks), self._documents
+        documents, name = self._documents, SOURCES[0]
         try:
-            return [documents[key] for key in keys]
-        except KeyError:  # mostly all of them are known
-            for key, chunk in zip(keys, chunks, strict=True):
-                if key not in documents:
-                    name, of_store = name_of(chunk, self._policy), chunk.id[:MAX_NAME]
-                    documents[key] = Document(name, of_store, self.others, at_s)
-            return [documents[key] for key in keys]
+            # Mostly all of them are known, and the first name under which a source is looked for is
+            # there; this runs for every chunk.
+            return [
+                documents[
+                    source
+                    if (source := (chunk.metadata or _NONE).get(name)) and type(source) is str
+                    else key_of(chunk)
+                ]
+                for chunk in chunks
+            ]
+        except KeyError:
+            return [self._kept(chunk, at_s) for chunk in chunks]
+
+    def _kept(self, chunk: Chunk, at_s: float) -> Document:
+        key = key_of(chunk)
+        known = self._documents.get(key)
+        if known is None:
+            name, of_store = name_of(chunk, self._policy), chunk.id[:MAX_NAME]
+            known = self._documents[key] = Document(name, of_store, self.others, at_s)
+        return known
 
     def add(self, documents: AbstractSet[Document], answer: ShownFor) -> None:
         """Take in an answer for the documents that it was shown."""
@@ -248,9 +250,8 @@ class DocumentTable:
             if not waiting:
                 self._waiting.append(document)
             waiting.append(answer)
-        self._waiting_times.append(answer[1])
-        self._waiting_verdicts.append(answer[3])
-        if len(self._waiting_times) >= MAX_WAITING:
+        self._waiting_answers.append(answer)
+        if len(self._waiting_answers) >= MAX_WAITING:
             self.add_up()
         if len(self._documents) > 2 * self._capacity:
             self._trim()
@@ -261,7 +262,7 @@ class DocumentTable:
             document.add_up()
         slots, by_slot = self.slots, defaultdict(list)
         start_s = slots[-1][0] if slots else -math.inf
-        for at_s, signed in zip(self._waiting_times, self._waiting_verdicts, strict=True):
+        for _, at_s, _, signed, _ in self._waiting_answers:
             if signed:
                 # Answers are completed in another order than they were given: by minutes at most.
                 if at_s >= start_s + SLOT_S:
@@ -272,8 +273,7 @@ class DocumentTable:
                 slots.append((start_s, [0.0] * 6))
             add_verdicts(slots[-1][1], verdicts)
         self._waiting.clear()
-        self._waiting_times.clear()
-        self._waiting_verdicts.clear()
+        self._waiting_answers.clear()
 
     def _trim(self) -> None:
         documents = self._documents

@@ -90,7 +90,7 @@ class Others:
         m, typical, sampled = self.rate, self.typical, self.sampled
         seen, seen_bad = self.seen, self.seen_bad
         # On twice the others' rate at least: a kind that was good may turn bad.
-        target = 2 * m if 2 * m > _LEAST_TARGET else _LEAST_TARGET  # noqa: FURB136 - as `_stake`
+        target = 2.0 * m if 2.0 * m > _LEAST_TARGET else _LEAST_TARGET  # noqa: FURB136 - as `_stake`
         stake = _stake(target, m, typical)
         sampled_with, seen_with, bad_with = sampled + rate, seen + weight, seen_bad + weight * bad
         self.sampled, self.seen, self.seen_bad = sampled_with, seen_with, bad_with
@@ -110,7 +110,7 @@ def _stake(target: float, m: float, typical: float) -> float:
     """Return what a block bets on a share of bad answers, where that of the others is `m`."""
     # Without calls of `min`, which take as long as all the rest: this runs for every answer.
     most = target if target < _MOST_TARGET else _MOST_TARGET  # noqa: FURB136
-    stake = (most - m) / (1 - m) / typical  # the target is above m
+    stake = (most - m) / (1.0 - m) / typical  # the target is above m
     # An answer that is drawn with the common rate has half of the greatest weight.
     return (stake if stake < _MAX_LOSS else _MAX_LOSS) / m  # noqa: FURB136
 
@@ -174,7 +174,8 @@ class PairedEvidence:
 
         Judged answers of a session that come in a row count for one: they are alike.
         """
-        # Written out, in local variables: this runs for every document of every answer.
+        # Written out, in local variables, and with 1.0 rather than 1, which takes Python twice as
+        # long beside a float: this runs for every document of every answer.
         own, m, stake, waiting = self._bad, self._m, self._stake, self._waiting
         last, last_seen, last_bad = self._sampled, self._seen, self._seen_bad
         old, young, until_s = self._old, self._young, self._until_s
@@ -193,7 +194,7 @@ class PairedEvidence:
             between, last = sampled - last, sampled_with
             if weight:
                 own += _MEMORY * weight * (bad - own)
-            if between <= 0:
+            if between <= 0.0:
                 waiting = (*waiting[1 - MAX_WAITING :], (rate, weight, bad))
                 last_seen, last_bad = last_seen + weight, last_bad + weight * bad
                 continue
@@ -204,24 +205,25 @@ class PairedEvidence:
             good_between = seen - last_seen - bad_between
             # What this answer adds is no part of the next block.
             last_seen, last_bad = seen_with, bad_with
-            factor = 1.0
             if weight or good_between or bad_between or waiting:
                 ratio = rate / between
                 if waiting:
                     waiting = waiting[1 - MAX_WAITING :]
                     ratio = (rate + sum([each for each, _, _ in waiting])) / between
                 of_others = stake * ratio
-                if of_others * (1 - m) > _MAX_LOSS:
-                    of_others = _MAX_LOSS / (1 - m)
+                if of_others * (1.0 - m) > _MAX_LOSS:
+                    of_others = _MAX_LOSS / (1.0 - m)
                     stake = of_others / ratio
                 # log(1 + k x) >= k log(1 + x) for a weight k up to 1: sums are all that is needed.
                 evidence = good_between * log1p(of_others * m)
                 if bad_between:
-                    evidence += bad_between * log1p(-of_others * (1 - m))
-                factor = exp(evidence) * (1 + weight * stake * (bad - m))
+                    evidence += bad_between * log1p(-of_others * (1.0 - m))
+                factor = exp(evidence) * (1.0 + weight * stake * (bad - m))
                 for _, weight_before, bad_before in waiting:
-                    factor *= 1 + weight_before * stake * (bad_before - m)
+                    factor *= 1.0 + weight_before * stake * (bad_before - m)
                 waiting = ()
+            else:
+                factor = 1.0
             if old_blocks < _TABLE_SIZE:  # the younger life has no more blocks
                 old = (old + shares[old_blocks]) * factor
                 young = (young + shares[young_blocks]) * factor
@@ -229,7 +231,7 @@ class PairedEvidence:
                 old = (old + _begins_at(old_blocks)) * factor
                 young = (young + _begins_at(young_blocks)) * factor
             old_blocks, young_blocks = old_blocks + 1, young_blocks + 1
-            if old > _MAX_E or young > _MAX_E:
+            if old + young > _MAX_E:
                 old, young = min(_MAX_E, old), min(_MAX_E, young)
             m, stake = others, bet if own <= usual else _stake(own, others, typical)
         self._bad, self._m, self._stake, self._waiting = own, m, stake, waiting
