@@ -219,9 +219,10 @@ class PairedEvidence:
                 if bad_between:
                     evidence += bad_between * log1p(-of_others * (1.0 - m))
                 factor = exp(evidence) * (1.0 + weight * stake * (bad - m))
-                for _, weight_before, bad_before in waiting:
-                    factor *= 1.0 + weight_before * stake * (bad_before - m)
-                waiting = ()
+                if waiting:
+                    for _, weight_before, bad_before in waiting:
+                        factor *= 1.0 + weight_before * stake * (bad_before - m)
+                    waiting = ()
             else:
                 factor = 1.0
             if old_blocks < _TABLE_SIZE:  # the younger life has no more blocks
