@@ -5,11 +5,12 @@ https://github.com/open-telemetry/opentelemetry-proto/blob/main/opentelemetry/pr
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from opentelemetry.trace import SpanContext, TraceFlags, TraceState
@@ -19,6 +20,9 @@ from ragmonitor.capture.otel_spans import SpanRecord
 
 OVERHEAD_BYTES: Final = 500
 """The memory that a held span takes beside its contents, estimated."""
+MAX_SCOPE_CHARACTERS: Final = 200
+MAX_RESOURCE_CHARACTERS: Final = 1_000
+"""The length of each attribute of a resource."""
 RESOURCE_ATTRIBUTES: Final = (
     "service.name",
     "service.version",
@@ -43,6 +47,8 @@ class Process:
     do not."""
     attributes: dict[str, str]
     """The attributes among `RESOURCE_ATTRIBUTES` that it has."""
+    size_bytes: int
+    """The memory that these take."""
 
 
 @dataclass(slots=True)
@@ -63,31 +69,46 @@ class HeldSpan:
 
     @property
     def size_bytes(self) -> int:
-        """About how much memory it takes."""
-        return len(self.data) + OVERHEAD_BYTES
+        """About how much memory it takes, with what it shares with others, who may go before it."""
+        return len(self.data) + overhead_bytes(self.scope, self.process)
+
+
+def overhead_bytes(scope: str, process: Process) -> int:
+    """Return about how much memory a held span of this scope and process takes beside its data."""
+    return OVERHEAD_BYTES + sys.getsizeof(scope) + process.size_bytes
 
 
 def process_of(resource: Resource) -> Process:
     """Return who sent the spans of a resource."""
     attributes = {
-        pair.key: text
+        pair.key: text[:MAX_RESOURCE_CHARACTERS]
         for pair in resource.attributes
         if pair.key in RESOURCE_ATTRIBUTES and (text := text_in(plain(pair.value)))
     }
-    return Process(hash(resource.SerializeToString(deterministic=True)), attributes)
+    return Process(
+        hash(resource.SerializeToString(deterministic=True)),
+        attributes,
+        sum(map(sys.getsizeof, attributes.values())),
+    )
 
 
-def held_span(
-    span: Span, scope: InstrumentationScope, process: Process, *, matches: bool
-) -> HeldSpan:
-    """Return a span with sound ids as it is held."""
+def held_span(span: Span, scope: str, process: Process, *, matches: bool) -> HeldSpan:
+    """Return a span with sound ids as it is held.
+
+    Args:
+        span: The span.
+        scope: The name of its scope: one object for all spans of it, as protobuf makes a new one
+            whenever it is asked.
+        process: Its sender.
+        matches: Whether it follows a convention.
+    """
     known_remote = span.flags & (_HAS_REMOTE | _IS_REMOTE)
     return HeldSpan(
         span_id=span.span_id.hex(),
         parent_id=span.parent_span_id.hex() if any(span.parent_span_id) else "",
         parent_is_remote=known_remote == _HAS_REMOTE | _IS_REMOTE,
         data=span.SerializeToString(),
-        scope=scope.name,
+        scope=scope,
         matches=matches,
         process=process,
     )

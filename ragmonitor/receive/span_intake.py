@@ -19,7 +19,13 @@ from ragmonitor.conventions import SCOPE
 from ragmonitor.export.server import Rejection
 from ragmonitor.metrics import RECEIVED_REQUESTS, RECEIVED_SPANS
 from ragmonitor.receive.open_traces import OpenTraces
-from ragmonitor.receive.otlp_spans import HeldSpan, has_sound_ids, held_span, process_of
+from ragmonitor.receive.otlp_spans import (
+    MAX_SCOPE_CHARACTERS,
+    HeldSpan,
+    has_sound_ids,
+    held_span,
+    process_of,
+)
 from ragmonitor.records import GaugeValue
 
 RequestOutcome = Literal["taken", "partial", "full", "unauthorized"] | Rejection
@@ -117,7 +123,8 @@ def _sound_spans(
     for resource in request.resource_spans:
         process = process_of(resource.resource)
         for scope in resource.scope_spans:
-            if scope.scope.name == SCOPE:
+            name = scope.scope.name[:MAX_SCOPE_CHARACTERS]
+            if name == SCOPE:
                 outcomes["own"] += len(scope.spans)
                 continue
             for span in scope.spans:
@@ -125,7 +132,7 @@ def _sound_spans(
                     outcomes["rejected"] += 1
                     continue
                 keys = {pair.key: None for pair in span.attributes}
-                matches = convention_of(scope.scope.name, keys) is not None
-                held = held_span(span, scope.scope, process, matches=matches)
+                matches = convention_of(name, keys) is not None
+                held = held_span(span, name, process, matches=matches)
                 sound.append((span.trace_id, held))
     return sound, outcomes
