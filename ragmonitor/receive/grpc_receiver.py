@@ -5,7 +5,8 @@ https://opentelemetry.io/docs/specs/otlp/#otlpgrpc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -13,13 +14,15 @@ import grpc
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
+from ragmonitor.export.server import REQUEST_TIMEOUT_S
 from ragmonitor.receive.otlp_bodies import PROTOBUF, UnreadableBodyError, request_of
 from ragmonitor.receive.span_intake import FullError, SpanIntake
 
 SERVICE: Final = "opentelemetry.proto.collector.trace.v1.TraceService"
 MAX_CALLS: Final = 16
 """At once; further ones are told to try again."""
-_THREADS: Final = 2
+_READ_AT_ONCE: Final = 2
+"""Messages; the threads of the other calls wait for theirs."""
 _IDLE_MS: Final = 300_000
 _STOPPING_S: Final = 2.0
 
@@ -53,9 +56,13 @@ class GrpcReceiver:
         """
         self._intake = intake
         self._max_bytes = max_bytes
-        handler = grpc.unary_unary_rpc_method_handler(self._export)
+        self._reading = threading.BoundedSemaphore(_READ_AT_ONCE)
+        # For senders it is a call with one message. As a call with one, gRPC would wait for it on a
+        # thread of ours before we are asked, and for ever.
+        handler = grpc.stream_unary_rpc_method_handler(self._export)
         self._server = grpc.server(
-            ThreadPoolExecutor(_THREADS, thread_name_prefix="ragmonitor-otlp-grpc"),
+            # One more than there are calls: a refusal waits for none of them.
+            ThreadPoolExecutor(MAX_CALLS + 1, thread_name_prefix="ragmonitor-otlp-grpc"),
             handlers=[grpc.method_handlers_generic_handler(SERVICE, {"Export": handler})],
             interceptors=[_Doorkeeper(intake)],
             options=[
@@ -92,12 +99,14 @@ class GrpcReceiver:
         """Stop listening; what is being answered gets its answer."""
         self._server.stop(_STOPPING_S).wait()
 
-    def _export(self, body: bytes, context: Any) -> bytes:
+    def _export(self, messages: Iterator[bytes], context: Any) -> bytes:
         try:
-            request = request_of(
-                body, content_type=PROTOBUF, encoding="", max_bytes=self._max_bytes
-            )
-            reply: bytes = self._intake.take(request).SerializeToString()
+            body = self._message(messages, context)
+            with self._reading:
+                request = request_of(
+                    body, content_type=PROTOBUF, encoding="", max_bytes=self._max_bytes
+                )
+                reply: bytes = self._intake.take(request).SerializeToString()
             return reply
         except UnreadableBodyError as error:
             self._intake.count("malformed")
@@ -105,6 +114,31 @@ class GrpcReceiver:
         except FullError as error:
             _ask_to_try_again(context, error)
         return b""  # not reached: to abort raises
+
+    def _message(self, messages: Iterator[bytes], context: Any) -> bytes:
+        """Return the message of a call; one that does not send it in time is ended.
+
+        Raises:
+            UnreadableBodyError: The call ended, or broke off, without one.
+        """
+        is_late = threading.Event()
+
+        def end() -> None:
+            is_late.set()
+            context.cancel()
+
+        timer = threading.Timer(REQUEST_TIMEOUT_S, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            return next(messages)
+        except (StopIteration, grpc.RpcError):  # an ended call is told as either
+            if is_late.is_set():
+                self._intake.count("too_slow")
+                context.abort(grpc.StatusCode.CANCELLED, "no message came in time")
+            raise UnreadableBodyError(400, "the call has no message") from None
+        finally:
+            timer.cancel()
 
 
 def _ask_to_try_again(context: Any, error: FullError) -> None:
@@ -123,7 +157,7 @@ class _Doorkeeper(grpc.ServerInterceptor):  # type: ignore[misc]  # the library 
 
     def __init__(self, intake: SpanIntake) -> None:
         self._intake = intake
-        self._refusal = grpc.unary_unary_rpc_method_handler(_refuse)
+        self._refusal = grpc.stream_unary_rpc_method_handler(_refuse)
 
     def intercept_service(self, continuation: Callable[[Any], Any], call: Any) -> Any:
         shown = next((v for k, v in call.invocation_metadata if k == "authorization"), "")
@@ -133,6 +167,6 @@ class _Doorkeeper(grpc.ServerInterceptor):  # type: ignore[misc]  # the library 
         return self._refusal
 
 
-def _refuse(_body: bytes, context: Any) -> bytes:
+def _refuse(_messages: Iterator[bytes], context: Any) -> bytes:
     context.abort(grpc.StatusCode.UNAUTHENTICATED, "a bearer token is needed")
     return b""  # not reached: to abort raises

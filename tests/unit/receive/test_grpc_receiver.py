@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from ragmonitor import SettingsError
+from ragmonitor.receive import grpc_receiver
 from ragmonitor.receive.grpc_receiver import SERVICE
 from tests.support.certificates import make_certificates
 from tests.support.receiving import (
@@ -34,6 +36,7 @@ from tests.support.receiving import (
     root,
     span,
 )
+from tests.support.waiting import until
 
 TOKEN = "correct-horse-battery"
 
@@ -122,6 +125,58 @@ def test_without_its_token_nothing_is_taken(shown: str) -> None:
         here.receiver.close()
         sample = "ragmonitor_received_requests_total"
         assert here.counted(sample, outcome="unauthorized") == 1
+
+
+def test_calls_that_send_nothing_keep_nobody_away() -> None:
+    """Without a token they end at once, and with one they leave threads to others."""
+    shown = (("authorization", f"Bearer {TOKEN}"),)
+    silent = threading.Event()
+    with (
+        receiving(receive={"token": TOKEN}) as here,
+        calling(here) as export,
+        grpc.insecure_channel(place(here)) as channel,
+    ):
+        stream = channel.stream_unary(f"/{SERVICE}/Export")
+        calls = [
+            stream.future(says_nothing(silent), metadata=metadata, timeout=60)
+            for metadata in (None, shown)
+            for _ in range(3)
+        ]
+        try:
+            spans = request_of(*answer()).SerializeToString()
+            assert export(spans, metadata=shown, timeout=9) == b""
+            assert {call.code() for call in calls[:3]} == {grpc.StatusCode.UNAUTHENTICATED}
+            assert not any(call.done() for call in calls[3:])
+        finally:
+            silent.set()
+
+
+def says_nothing(ended: threading.Event) -> Iterator[bytes]:
+    ended.wait()
+    yield from ()
+
+
+def test_a_call_that_sends_nothing_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a connection over HTTP has, and it is counted."""
+    monkeypatch.setattr(grpc_receiver, "REQUEST_TIMEOUT_S", 0.2)
+    silent = threading.Event()
+    with receiving() as here, grpc.insecure_channel(place(here)) as channel:
+        stream = channel.stream_unary(f"/{SERVICE}/Export")
+        call = stream.future(says_nothing(silent), timeout=60)
+        assert call.code() is grpc.StatusCode.CANCELLED
+        silent.set()
+        sample = "ragmonitor_received_requests_total"
+        until("it is counted", lambda: here.counted(sample, outcome="too_slow") == 1)
+
+
+def test_a_call_without_a_message_is_refused() -> None:
+    """As an error of the sender's."""
+    with receiving() as here, grpc.insecure_channel(place(here)) as channel:
+        with pytest.raises(grpc.RpcError) as failure:
+            channel.stream_unary(f"/{SERVICE}/Export")(iter(()), timeout=10)
+        assert failure.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        sample = "ragmonitor_received_requests_total"
+        until("it is counted", lambda: here.counted(sample, outcome="malformed") == 1)
 
 
 def test_senders_are_known_by_their_certificates(tmp_path: Path) -> None:
