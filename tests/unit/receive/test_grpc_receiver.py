@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,13 @@ from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ragmonitor import SettingsError
 from ragmonitor.receive import grpc_receiver
-from ragmonitor.receive.grpc_receiver import SERVICE
+from ragmonitor.receive.grpc_receiver import MAX_CALLS, SERVICE
 from tests.support.certificates import make_certificates
 from tests.support.receiving import (
     ANSWER,
@@ -78,12 +80,7 @@ def test_a_full_receiver_has_senders_try_again() -> None:
         with pytest.raises(grpc.RpcError) as failure:
             export(request_of(*answer()).SerializeToString(), timeout=10)
         assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-        status = Status.FromString(
-            dict(failure.value.trailing_metadata())["grpc-status-details-bin"]
-        )
-        retry = RetryInfo()
-        assert status.details[0].Unpack(retry)
-        assert retry.retry_delay.seconds == 6
+        assert retry_delay_s(failure.value) == 6
 
 
 def test_spans_without_ids_are_rejected() -> None:
@@ -154,6 +151,56 @@ def test_calls_that_send_nothing_keep_nobody_away() -> None:
 def says_nothing(ended: threading.Event) -> Iterator[bytes]:
     ended.wait()
     yield from ()
+
+
+def test_beyond_as_many_calls_as_may_be_senders_try_again() -> None:
+    """RESOURCE_EXHAUSTED with RetryInfo, counted; a real exporter sends again and loses nothing."""
+    silent = threading.Event()
+    alone = [("grpc.use_local_subchannel_pool", 1)]  # a connection has room for no more calls
+    with receiving() as here, grpc.insecure_channel(place(here), alone) as channel:
+        stream = channel.stream_unary(f"/{SERVICE}/Export")
+        calls = [stream.future(says_nothing(silent), timeout=60) for _ in range(MAX_CALLS)]
+        with calling(here) as export:
+
+            def refused() -> grpc.RpcError | None:
+                try:
+                    export(b"", timeout=10)
+                except grpc.RpcError as error:
+                    return error
+                return None
+
+            error = until("all calls have come", refused)
+        assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert retry_delay_s(error) == 1
+        with ThreadPoolExecutor(1) as pool:
+            exporter = OTLPSpanExporter(here.receiver.listeners[1].url)
+            sample = "ragmonitor_received_requests_total"
+            before = here.counted(sample, outcome="too_many")
+            sent = pool.submit(exporter.export, [finished_span()])
+            until("it was refused", lambda: here.counted(sample, outcome="too_many") > before)
+            silent.set()
+            assert sent.result(30) is SpanExportResult.SUCCESS
+            exporter.shutdown()
+        for call in calls:
+            call.exception(timeout=10)
+        assert len(here.receiver.traces) == 1
+
+
+def finished_span() -> ReadableSpan:
+    exported = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exported))
+    provider.get_tracer("shop").start_span("answer").end()
+    provider.shutdown()
+    (span,) = exported.get_finished_spans()
+    return span
+
+
+def retry_delay_s(failure: grpc.RpcError) -> int:
+    status = Status.FromString(dict(failure.trailing_metadata())["grpc-status-details-bin"])
+    retry = RetryInfo()
+    assert status.details[0].Unpack(retry)
+    return retry.retry_delay.seconds
 
 
 def test_a_call_that_sends_nothing_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
