@@ -112,6 +112,9 @@ class GrpcReceiver:
                 reply: bytes = self._intake.take(request).SerializeToString()
             return reply
         except UnreadableBodyError as error:
+            if error.status == 413:  # without RetryInfo: it is not to be sent again
+                self._intake.count("too_large")
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
             self._intake.count("malformed")
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         except FullError as error:

@@ -26,6 +26,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from ragmonitor import SettingsError
 from ragmonitor.receive import grpc_receiver
 from ragmonitor.receive.grpc_receiver import MAX_CALLS, SERVICE
+from ragmonitor.receive.otlp_bodies import MAX_MESSAGES
 from tests.support.certificates import make_certificates
 from tests.support.receiving import (
     ANSWER,
@@ -110,6 +111,17 @@ def test_a_request_is_bounded_as_sent_and_unpacked() -> None:
                 assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert len(gzip.compress(b"\0" * 2**22)) < 2**16
         assert len(here.receiver.traces) == 0
+
+
+def test_a_request_of_too_many_messages_is_refused_for_good() -> None:
+    """Without RetryInfo: sent again it would be no smaller."""
+    with receiving() as here, calling(here) as export:
+        with pytest.raises(grpc.RpcError) as failure:
+            export(b"\x0a\x00" * (MAX_MESSAGES + 1), timeout=10)
+        assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "grpc-status-details-bin" not in dict(failure.value.trailing_metadata())
+        sample = "ragmonitor_received_requests_total"
+        until("it is counted", lambda: here.counted(sample, outcome="too_large") == 1)
 
 
 @pytest.mark.parametrize("shown", ["", f"Bearer {TOKEN}x", TOKEN])
