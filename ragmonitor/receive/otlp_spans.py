@@ -5,6 +5,7 @@ https://github.com/open-telemetry/opentelemetry-proto/blob/main/opentelemetry/pr
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -29,6 +30,13 @@ RESOURCE_ATTRIBUTES: Final = (
     "deployment.environment.name",
 )
 """Those of a process that its interactions get as attributes."""
+MAX_STATE_CHARACTERS: Final = 512
+"""Of a trace state: what every system has to pass on (W3C Trace Context, section 3.3.1.5)."""
+_MEMBER: Final = (
+    r"(?:[a-z][_0-9a-z*/-]{0,255}|[a-z0-9][_0-9a-z*/-]{0,240}@[a-z][_0-9a-z*/-]{0,13})"
+    r"=[ -+\--<>-~]{0,255}[!-+\--<>-~]"
+)
+_STATE: Final = re.compile(rf"{_MEMBER}(?:[ \t]*,[ \t]*(?:{_MEMBER})?){{0,31}}")
 _HAS_REMOTE: Final = 0x100
 _IS_REMOTE: Final = 0x200
 """Flags of a span: whether it is known where its parent is, and whether that is elsewhere."""
@@ -129,14 +137,13 @@ def span_record(held: HeldSpan) -> SpanRecord:
     """Return a held span in the form that the conventions read."""
     span = Span.FromString(held.data)
     trace_id = int.from_bytes(span.trace_id, "big")
-    state = TraceState.from_header([span.trace_state]) if span.trace_state else None
     parent = None
     if held.parent_id:
         parent = _context(trace_id, int(held.parent_id, 16), None)
     return SpanRecord(
         span_id=held.span_id,
         parent_id=held.parent_id,
-        context=_context(trace_id, int(held.span_id, 16), state),
+        context=_context(trace_id, int(held.span_id, 16), _trace_state(span.trace_state)),
         parent=parent,
         name=span.name,
         scope=held.scope,
@@ -148,6 +155,13 @@ def span_record(held: HeldSpan) -> SpanRecord:
         exception=_exception(span.events),
         attributes_lost=span.dropped_attributes_count,
     )
+
+
+def _trace_state(header: str) -> TraceState | None:
+    # The library logs what is no trace state as it is, for every span.
+    if len(header) > MAX_STATE_CHARACTERS or not _STATE.fullmatch(header):
+        return None
+    return TraceState.from_header([header])
 
 
 def _context(trace_id: int, span_id: int, state: TraceState | None) -> SpanContext:
