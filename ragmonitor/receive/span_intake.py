@@ -76,6 +76,11 @@ class SpanIntake:
         shown = authorization.encode("utf-8", "surrogateescape")
         return hmac.compare_digest(shown, self._token)
 
+    @property
+    def needs_token(self) -> bool:
+        """Whether a sender must show one."""
+        return self._token is not None
+
     def take(self, request: ExportTraceServiceRequest) -> ExportTraceServiceResponse:
         """Take a request whole, and return the reply.
 
