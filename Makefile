@@ -144,7 +144,7 @@ build: $(STAMP)  ## Build the wheels into dist/
 	for package in $(PACKAGES); do $(BIN)/python -m build --quiet --outdir dist $$package || exit 1; done
 
 docs: $(DOCS)/.installed  ## Build the documentation's site into site/, links checked (an environment of its own)
-	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
 
 $(DOCS)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(DOCS)

@@ -9,10 +9,11 @@ import math
 import re
 import time
 import traceback
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 if TYPE_CHECKING:
     _Adapter = logging.LoggerAdapter[logging.Logger]
@@ -240,6 +241,57 @@ def reason(error: BaseException) -> str:
         return f"{error.strerror}{path}"
     message = _message(error)
     return " ".join(message.split())[:300] if message else type(error).__name__
+
+
+class _Silence(NamedTuple):
+    loggers: frozenset[str]
+    min_level: int
+    withheld: deque[logging.LogRecord]
+
+
+_silence: ContextVar[_Silence | None] = ContextVar("ragmonitor_silence", default=None)
+
+
+class _NotOurs(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        silence = _silence.get()
+        if silence is None or record.name not in silence.loggers:
+            return True
+        if record.levelno >= silence.min_level:
+            return True
+        silence.withheld.append(record)
+        return False
+
+
+_NOT_OURS: Final = _NotOurs()
+
+
+@contextlib.contextmanager
+def silenced(
+    loggers: Iterable[str], min_level: int = logging.CRITICAL + 1
+) -> Iterator[deque[logging.LogRecord]]:
+    """Keep what libraries log of our calls from the host's log; yield the last record withheld.
+
+    A context variable says which calls are ours, and a filter on the loggers asks it. Levels,
+    handlers and switches are the host's and stay so.
+
+    Args:
+        loggers: Names of loggers; of their children too, which a filter does not see.
+        min_level: Records of this level and above are logged all the same.
+    """
+    silence = _Silence(frozenset(loggers), min_level, deque(maxlen=1))
+    for name in silence.loggers:
+        logging.getLogger(name).addFilter(_NOT_OURS)  # once: a second time changes nothing
+    token = _silence.set(silence)
+    try:
+        yield silence.withheld
+    finally:
+        _silence.reset(token)
+
+
+def is_silenced() -> bool:
+    """Return whether this context's calls are ours and a library is to be silent about them."""
+    return _silence.get() is not None
 
 
 def _level(seen: Hashable) -> int:

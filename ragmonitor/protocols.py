@@ -131,19 +131,23 @@ class AskingEvaluator(Protocol):
 
 
 class Exporter(Protocol):
-    """Carries reports to where people look. Called from the worker only."""
+    """Carries reports to where people look. Called from the worker only.
+
+    All three methods are needed. A class that names this one as its base has a `flush` and a
+    `close` for who buffers and holds nothing.
+    """
 
     def export(self, report: Report) -> None:
         """Pass one report on without waiting for the network."""
         ...
 
-    def flush(self, timeout_s: float) -> bool:
+    def flush(self, timeout_s: float) -> bool:  # noqa: ARG002 - for who buffers something
         """Send what is buffered; return whether all of it left in time."""
-        ...
+        return True
 
     def close(self) -> None:
         """Release what is held. Nothing is exported afterwards."""
-        ...
+        return  # for mypy, which would find it abstract
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

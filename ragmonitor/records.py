@@ -399,6 +399,11 @@ class Assessment:
         return tuple(s for s in self.sentences or () if s.finding in counted)
 
     @property
+    def finding_share(self) -> float:
+        """The share of its claims that are counted findings; 0 where it claims nothing."""
+        return len(self.counted_findings) / max(1, len(self.claims or ()))
+
+    @property
     def hallucinated(self) -> bool | None:
         """Whether any sentence is absent or contradicted, and at least of `min_severity`.
 
@@ -1129,7 +1134,10 @@ class AlarmCause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaugeValue:
-    """One plain gauge: its name in `metrics`, its labels but for the service, its value."""
+    """One plain gauge: its name in `metrics`, its labels but for the service, its value.
+
+    Of a counter it is the count since the process began.
+    """
 
     name: str
     value: float
@@ -1177,8 +1185,6 @@ class Snapshot:
     gauges: tuple[GaugeValue, ...] = ()
     cause: AlarmCause | None = None
     """The cause of the alarm on hallucination or faithfulness; None: no alarm, or nobody judges."""
-    checks: Mapping[str, int] = field(default_factory=dict)
-    """Anchors read again since the process began, by outcome: same, flipped, missing."""
     views: Mapping[str, Any] = field(default_factory=dict)
     """The page's data beside the numbers, by the name of the view, ready for JSON: texts stand
     in it only where `content` permits."""

@@ -180,7 +180,8 @@ class JudgeSettings(Group):
     timeout_s: float = option(
         15.0,
         "Seconds that one call of the judge may take.",
-        change="Raise it for slow models of your own; `unscored{cause=judge_timeout}` shows it.",
+        change="Raise it for slow models of your own; "
+        '`ragmonitor_evaluations_total{outcome="judge_timeout"}` shows it.',
         gt=0,
         le=600,
     )
@@ -221,7 +222,7 @@ class JudgeSettings(Group):
     )
     max_calls: int = option(
         6,
-        "Calls over which the evidence of one answer may be spread; more is `too_long`.",
+        "Calls over which the evidence of one answer may be spread; more is `evidence_too_long`.",
         unit="calls",
         change="Raise it for very long contexts.",
         ge=1,
@@ -280,9 +281,9 @@ class JudgeSettings(Group):
     builtin: Any = option(
         None,
         "Who scores every answer. None: the rules of the built-in judge; 'encoder:MODEL', a "
-        "classifier on this machine, whose place the rules take where it is too slow; or in Python "
-        "an object with identity and read_batch().",
-        change="For scores of every answer that are worth more, where there is CPU for a model.",
+        "classifier on this machine (answers that it does not score in time are scored by the "
+        "rules); or in Python an object with identity and read_batch().",
+        change="For better scores of every answer, where there is CPU for a model.",
     )
     builtin_batch: int = option(
         8,
@@ -312,7 +313,7 @@ class JudgeSettings(Group):
         "Characters of question, chunks and answer together that the built-in judge scores; longer "
         "is `too_long`.",
         unit="characters",
-        change="Raise it when `unscored{cause=too_long}` appears.",
+        change='Raise it when `ragmonitor_evaluations_total{outcome="too_long"}` appears.',
         ge=1_000,
     )
 
@@ -593,7 +594,7 @@ class CaptureSettings(Group):
         10_000,
         "Finished interactions that may wait for the worker.",
         unit="interactions",
-        change="Raise it for bursts; `unscored{cause=queue_full}` shows it.",
+        change='Raise it for bursts; `ragmonitor_dropped_total{reason="queue_full"}` shows it.',
         ge=1,
     )
     max_open_runs: int = option(
@@ -1088,12 +1089,12 @@ class Settings(Group):
     stream: StreamSettings = Field(default_factory=StreamSettings)
     worker: Literal["thread", "process", "shared"] = option(
         "process",
-        "Where answers are scored and exported: in a helper process, to which the application only "
-        "hands records over; in one helper process for all workers of a pre-fork server "
-        "(`shared`, on Linux); or on a thread of the application's own. What cannot leave the "
-        "application (a judge or a function given as an object), and where no helper can be "
-        "started, is on a thread, which one line of the log says.",
-        change="`shared` for several workers: one helper of some 45 MB, one /metrics and one alarm "
+        "Where answers are scored and exported: in a helper process of each application process; "
+        "in one helper process for all workers of a pre-fork server (`shared`, on Linux); or on a "
+        "thread of the application (`thread`). A judge or a function that is given as an object "
+        "keeps the work on a thread, and so does a system where no helper can start; one line of "
+        "the log says why.",
+        change="`shared` for several workers: one helper of some 55 MB, one /metrics and one alarm "
         "instead of one for each. `thread` where memory is tight.",
     )
     server: ServerSettings = Field(default_factory=ServerSettings)

@@ -13,7 +13,7 @@ from typing import Literal
 from opentelemetry.sdk.trace import TracerProvider
 
 from ragmonitor.monitor import Monitor
-from ragmonitor.protocols import BudgetUnit
+from ragmonitor.protocols import BudgetUnit, Exporter
 from ragmonitor.records import (
     Assessment,
     Chunk,
@@ -67,7 +67,7 @@ class ScriptedJudge:
         return self._script(interaction)
 
 
-class ListExporter:
+class ListExporter(Exporter):
     """Keeps every report, in the order they came."""
 
     def __init__(self) -> None:
@@ -76,13 +76,6 @@ class ListExporter:
     def export(self, report: Report) -> None:
         """Keep it."""
         self.reports.append(report)
-
-    def flush(self, timeout_s: float) -> bool:
-        """Return at once: there is nothing to send."""
-        return timeout_s >= 0
-
-    def close(self) -> None:
-        """Do nothing: there is nothing to release."""
 
     def interactions(self) -> Iterable[Interaction]:
         """Return each interaction once, in order."""

@@ -7,11 +7,17 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parents[1] / "docs"
+_OBJECT = re.compile(r"^(::: .+)(?:\n    options:)?$", re.MULTILINE)
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)#:]+)(#[^)]*)?\)")
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Name the project's files that are not on the site instead of linking to them."""
+    """Name the project's files that are not on the site instead of linking to them.
+
+    An object that is documented on the Chinese page, too, is linked to on the English one.
+    """
+    if page.file.src_uri.startswith("zh/"):
+        markdown = _OBJECT.sub(r"\1\n    options:\n      skip_local_inventory: true", markdown)
     folder = (DOCS / page.file.src_uri).parent
 
     def shown(link: re.Match[str]) -> str:

@@ -60,17 +60,9 @@ class Row(NamedTuple):
 class AnswerLog:
     """Keeps the newest answers; bounded, whatever the traffic."""
 
-    def __init__(self, names: SliceNames, *, reader: str, is_sampled: bool) -> None:
-        """Begin without an answer.
-
-        Args:
-            names: Of the slices.
-            reader: Name of the judge that reads every answer.
-            is_sampled: Whether a judge reads a sample; else the reader's verdicts count.
-        """
+    def __init__(self, names: SliceNames) -> None:
+        """Begin without an answer; told of the names of the slices."""
         self._names = names
-        self._reader = reader
-        self._is_sampled = is_sampled
         # Which answers are kept need not be secret; a seed of its own leaves `random` alone.
         self._random = random.Random(0)
         self.clear()
@@ -107,7 +99,7 @@ class AnswerLog:
     def add(self, answer: Answer) -> Row | None:
         """Take in one answer, and return what is kept of it; None: it is not."""
         turn = self._names.turn(answer.interaction.session_id)
-        found = self._verdicts(answer)
+        found = answer.verdicts
         is_judged = found is not None
         self._arrivals[is_judged].note(answer.at_s)
         share = self._kept_share[is_judged]
@@ -117,16 +109,10 @@ class AnswerLog:
         (self._judged if is_judged else self._others).append(row)
         return row
 
-    def _verdicts(self, answer: Answer) -> Outcomes | None:
-        if self._is_sampled:
-            return answer.judged
-        # What another judge read in the reader's place has little in common with it.
-        return answer.builtin if answer.completed.builtin.judge.name == self._reader else None
-
     def _row(self, answer: Answer, found: Outcomes, turn: int, copies: float) -> Row:
-        interaction, completed = answer.interaction, answer.completed
+        interaction = answer.interaction
         signals = tuple([signal for signal, _ in found])
-        decision, session = completed.decision, interaction.session_id
+        session = interaction.session_id
         score = interaction.chunks[0].score if interaction.chunks else None
         cluster = zlib.crc32((session or interaction.id).encode("utf-8", "replace"))
         return Row(
@@ -136,10 +122,10 @@ class AnswerLog:
             self._names.of(answer, turn),
             interaction.latency_s,
             math.nan if score is None else score,
-            answer.weight if self._is_sampled else 1.0,
-            decision.importance_weight if self._is_sampled and decision else 1.0,
+            answer.weight,
+            answer.importance_weight,
             copies,
-            completed.prediction.expected.get(HALLUCINATION, _NOTHING),
+            answer.completed.prediction.expected.get(HALLUCINATION, _NOTHING),
             self._signals.setdefault(signals, signals),
             tuple([each.value if each and each.scored else None for _, each in found]),
         )

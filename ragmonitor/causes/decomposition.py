@@ -20,8 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from ragmonitor.causes.answer_log import Row
-from ragmonitor.estimation.beta import beta_quantile
-from ragmonitor.estimation.interval import MODEL_TRUST, TAIL, t_quantile
+from ragmonitor.estimation.interval import MODEL_TRUST, TAIL, clopper_pearson, t_quantile
 from ragmonitor.records import Estimate
 
 MIN_BEFORE: Final = 20
@@ -151,13 +150,8 @@ class PartSums:
         kish = self.weight_squared[since] * n / self.weight[since] ** 2
         rarer = max(0.0, min(self.hits[since], n - self.hits[since]))
         size = n / ((rarer * seen + MODEL_TRUST * kish) / (rarer + MODEL_TRUST))
-        hits = mean * size
-        return Estimate(
-            mean=mean,
-            lower=min(mean, beta_quantile(TAIL, hits, size - hits + 1) if hits > 0 else 0.0),
-            upper=max(mean, beta_quantile(1 - TAIL, hits + 1, size - hits) if hits < size else 1.0),
-            effective_n=size,
-        )
+        lower, upper = clopper_pearson(mean * size, size)
+        return Estimate(mean=mean, lower=min(mean, lower), upper=max(mean, upper), effective_n=size)
 
 
 class Share(NamedTuple):

@@ -15,6 +15,7 @@ from ragmonitor.causes.candidates import CandidateCause, ChangePoint
 from ragmonitor.causes.signal_names import signal_name
 from ragmonitor.causes.versions import SERVICE_VERSION
 from ragmonitor.estimation import Part
+from ragmonitor.estimation.labels.correction import wilson
 from ragmonitor.estimation.parts import Answer, Means, Observation
 from ragmonitor.estimation.signals import Outcomes
 from ragmonitor.guard import record_problem
@@ -143,13 +144,8 @@ def _mean(verdicts: Sequence[Verdict]) -> Estimate:
     weight = math.fsum(each.weight for each in verdicts)
     n = weight**2 / math.fsum(each.weight**2 for each in verdicts)
     mean = math.fsum(each.weight * each.value for each in verdicts) / weight
-    # Wilson's interval (1927), at the effective number of verdicts.
-    z = 1.96
-    centre = (mean + z * z / (2 * n)) / (1 + z * z / n)
-    half = z * math.sqrt(mean * (1 - mean) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    return Estimate(
-        mean=mean, lower=max(0.0, centre - half), upper=min(1.0, centre + half), effective_n=n
-    )
+    lower, upper = wilson(mean, n)
+    return Estimate(mean=mean, lower=lower, upper=upper, effective_n=n)
 
 
 class Events(Part):

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from ragmonitor.causes.answer_log import AnswerLog
+from ragmonitor.causes.answer_log import AnswerLog, Row
 from ragmonitor.causes.candidates import CandidateCause
+from ragmonitor.causes.decomposition import PartSums, contribution
 from ragmonitor.causes.slice_names import Slice, SliceNames
-from ragmonitor.causes.slice_rates import slice_rates
 from ragmonitor.causes.slice_search import SliceSearch
 from ragmonitor.causes.slice_watch import SliceWatch
 from ragmonitor.estimation.parts import Answer, Observation, Part
-from ragmonitor.estimation.signals import HALLUCINATION, hallucinated
+from ragmonitor.estimation.signals import HALLUCINATION
+from ragmonitor.export.service_state import estimate_record
 from ragmonitor.protocols import Clock
 from ragmonitor.records import Example, Interaction
 from ragmonitor.sampling.floors import SUSPECT_S
@@ -27,6 +28,11 @@ MAX_EXAMPLES: Final = 64
 RATES_EVERY_S: Final = 30.0
 RATES_TIME_SHARE: Final = 0.01
 """The share of the time that the rates of slices for the page may take."""
+RATES_SPAN_S: Final = 86_400.0
+"""They are of so long, up to the newest answer."""
+MAX_RATES: Final = 60
+MAX_RATED_SHARE: Final = 0.9
+"""A slice with more of the answers is the whole."""
 
 
 class Slices(Part):
@@ -39,8 +45,6 @@ class Slices(Part):
     def __init__(
         self,
         *,
-        reader: str,
-        is_sampled: bool,
         max_importance_weight: float,
         higher_is_better: Callable[[str], bool],
         topic: Callable[[Interaction], str] = lambda _: "",
@@ -53,9 +57,7 @@ class Slices(Part):
         """Begin without an answer.
 
         Args:
-            reader: Name of the judge that reads every answer.
-            is_sampled: Whether a judge reads a sample; else the reader's verdicts count.
-            max_importance_weight: Of its verdicts, as in `Stream`.
+            max_importance_weight: Of the verdicts, as in `Stream`.
             higher_is_better: Whether a signal is the better the higher it is.
             topic: Returns the topic of a question; empty: not known.
             title: Returns what the questions of a topic are about; empty: not known, or no topic.
@@ -65,9 +67,7 @@ class Slices(Part):
             watch: Knows which slices have an alarm of their own; None: none has.
             clock: Of how long looks take.
         """
-        self._log = AnswerLog(
-            SliceNames(leave_out=leave_out, topic=topic), reader=reader, is_sampled=is_sampled
-        )
+        self._log = AnswerLog(SliceNames(leave_out=leave_out, topic=topic))
         self._max_weight = max_importance_weight
         self._higher_is_better = higher_is_better
         self._title = title
@@ -88,9 +88,7 @@ class Slices(Part):
         if row is None:
             return ()
         if row.value(HALLUCINATION):
-            report = answer.completed.judged or answer.completed.builtin
-            if hallucinated(report):
-                self._examples.append((row.slices, _example(answer)))
+            self._examples.append((row.slices, _example(answer)))
         if self._watch is None:
             return ()
         return self._watch.observe(row, answer, partial(_example, answer))
@@ -157,11 +155,46 @@ class Slices(Part):
 
 
 def _example(answer: Answer) -> Example:
-    report = answer.completed.judged or answer.completed.builtin
-    return Example(
-        interaction=answer.interaction,
-        assessment=report.assessment,
-        badness=1.0,
-        at_s=answer.at_s,
-        target=answer.completed.target,
-    )
+    return answer.example(answer.report, 1.0)
+
+
+def slice_rates(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Return the slices with the most answers of the last day, the largest first.
+
+    Args:
+        rows: Answers, in any order.
+
+    Returns:
+        Of each its name, `answers`, its `share` of them all, how many are `judged`, and its
+        hallucination `rate` with its 95 % interval (None: too little is known).
+    """
+    known = list(rows)
+    since_s = max((row.at_s for row in known), default=0.0) - RATES_SPAN_S
+    known = [row for row in known if row.at_s > since_s]
+    counts: Counter[Slice] = Counter()
+    for row in known:
+        for each in row.slices:
+            counts[each] += row.copies  # type: ignore[assignment]  # floats are counted
+    total = sum(row.copies for row in known)
+    sums = {
+        each: PartSums()
+        for each, count in counts.most_common(2 * MAX_RATES)
+        if count <= MAX_RATED_SHARE * total
+    }
+    sums = dict(list(sums.items())[:MAX_RATES])
+    for row in known:
+        value = row.value(HALLUCINATION)
+        adds = contribution(row, since=True, value=value, predicted=row.expected)
+        for each in row.slices:
+            if each in sums:
+                sums[each].add(adds)
+    return [
+        {
+            "name": "=".join(each),
+            "answers": round(counts[each]),
+            "share": round(counts[each] / total, 5),
+            "judged": found.judged[1],
+            "rate": None if (rate := found.estimate(True)) is None else estimate_record(rate),
+        }
+        for each, found in sums.items()
+    ]

@@ -8,8 +8,7 @@ from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
-from ragmonitor.estimation.beta import beta_quantile
-from ragmonitor.estimation.interval import TAIL
+from ragmonitor.estimation.interval import clopper_pearson
 from ragmonitor.estimation.paired import paired_difference
 
 MEMORY: Final = 20
@@ -86,13 +85,5 @@ def level_of(histories: Sequence[ScoreHistory], since_s: float) -> Level | None:
 
 
 def share_of(hits: int, n: int) -> Level:
-    """Return hits / n with its 95 % interval; n is 1 or more.
-
-    Source:
-        Clopper & Pearson (1934), Biometrika 26(4).
-    """
-    return Level(
-        hits / n,
-        beta_quantile(TAIL, hits, n - hits + 1),
-        beta_quantile(1 - TAIL, hits + 1, n - hits),
-    )
+    """Return hits / n with its 95 % interval; n is 1 or more."""
+    return Level(hits / n, *clopper_pearson(hits, n))

@@ -228,6 +228,20 @@ def _tail(width: float, error: float) -> float:
     return _NORMAL.cdf(-high)
 
 
+def clopper_pearson(hits: float, n: float) -> tuple[float, float]:
+    """Return the exact 95 % interval of a share.
+
+    Args:
+        hits: How many were seen.
+        n: Of how many, above 0; effective ones, if their weights differ.
+
+    Source:
+        Clopper & Pearson (1934), Biometrika 26(4).
+    """
+    misses = n - hits
+    return beta_quantile(TAIL, hits, misses + 1), beta_quantile(1 - TAIL, hits + 1, misses)
+
+
 def t_quantile(freedom: float, tail: float = TAIL) -> float:
     """Return the quantile of Student's t distribution that leaves so much above it; 97.5 %.
 

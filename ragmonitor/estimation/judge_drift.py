@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -129,7 +129,7 @@ class JudgeDrift(Part):
     def _offer(self) -> None:
         """Offer the answers that were judged since: the anchors' state is written once for all."""
         offers, self._offers = self._offers, []
-        self._anchors.offer_all(offers)
+        self._anchors.offer(offers)
 
     def repeated(self, first: Report, again: Report) -> None:
         """Take in two reports on an answer that the first found fine."""
@@ -248,10 +248,6 @@ class JudgeDrift(Part):
     def cause(self) -> AlarmCause | None:
         """Return the cause of the active alarm, as far as it is known; None: there is none."""
         return self._anchors.cause()
-
-    def checks(self) -> Mapping[str, int]:
-        """Return how many anchors were scored again since the process began, by outcome."""
-        return self._anchors.checks()
 
     def gauges(self, means: Means) -> Iterable[GaugeValue]:
         """Return the anchors' gauges, and the cause of the active alarm."""

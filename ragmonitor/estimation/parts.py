@@ -35,13 +35,38 @@ class Answer(NamedTuple):
     """The outcomes by the judge that scores a sample; None: the answer was not drawn, or there is
     no such judge. A verdict that is missing has the outcome None."""
     weight: float
-    """1 / inclusion probability; 0 where that is 0 or there is no judge that scores a sample."""
+    """1 / inclusion probability, and 0 where that is 0; 1 without a judge that scores a sample."""
+    verdicts: Outcomes | None = None
+    """The outcomes that count, which `report` holds: `judged`, or without a judge that scores a
+    sample `builtin`, unless another judge stood in for the one of every answer: the two have little
+    in common. None: there are none."""
+
+    @property
+    def report(self) -> Report:
+        """The report of the judge that the service is measured by, or else of the other one."""
+        return self.completed.judged or self.completed.builtin
+
+    @property
+    def importance_weight(self) -> float:
+        """The weight of `SamplingDecision.importance_weight`; 1 where nothing is sampled."""
+        decision = self.completed.decision
+        return 1.0 if decision is None else decision.importance_weight
 
     @property
     def hallucination(self) -> Outcome | None:
         """The sampled judge's verdict; None: there is none, or it does not apply."""
         found = self.judged[0][1] if self.judged else None
         return found if found is not None and found.scored else None
+
+    def example(self, report: Report, badness: float) -> Example:
+        """Return it as an example of what is wrong, by one judge's report on it."""
+        return Example(
+            interaction=self.interaction,
+            assessment=report.assessment,
+            badness=badness,
+            at_s=self.at_s,
+            target=self.completed.target,
+        )
 
 
 class Observation(NamedTuple):

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from ragmonitor.estimation.alarm_streams import FIRST_SHARE
-from ragmonitor.estimation.beta import beta_quantile
 from ragmonitor.estimation.detector import DAY_S, MAX_RISK, MULTIPLES, STEP_MOST_S, WEIGHTS
-from ragmonitor.estimation.interval import LEAST_DESIGN_EFFECT, TAIL
+from ragmonitor.estimation.interval import LEAST_DESIGN_EFFECT, clopper_pearson
 from ragmonitor.estimation.signals import HALLUCINATION
 
 HOURS_PER_DAY: Final = 24.0
@@ -169,14 +168,8 @@ def design_effect(rate: float, *, seen: float, seen_at: float) -> float:
 
 
 def half_width(mean: float, effective_n: float) -> float:
-    """Return half the width of the 95 % interval of a mean, 0 to 0.5.
-
-    Source:
-        Clopper & Pearson (1934), Biometrika 26(4), as `estimation.interval` has it.
-    """
+    """Return half the width of the 95 % interval of a mean, 0 to 0.5."""
     if effective_n <= 0:
         return 0.5
-    hits = min(1.0, max(0.0, mean)) * effective_n
-    misses = effective_n - hits
-    lower = beta_quantile(TAIL, hits, misses + 1)
-    return (beta_quantile(1 - TAIL, hits + 1, misses) - lower) / 2
+    lower, upper = clopper_pearson(min(1.0, max(0.0, mean)) * effective_n, effective_n)
+    return (upper - lower) / 2

@@ -33,20 +33,11 @@ class SelfDisagreement(Part):
         """Take in two reports on one answer, where both have a verdict."""
         before, now = hallucinated(first), hallucinated(again)
         if before is not None and now is not None:
-            self.add_pair(before, now, 1 / first.decision.inclusion_probability)
-
-    def add_pair(self, first: bool, second: bool, weight: float = 1.0) -> None:
-        """Take in two verdicts of one judge on one answer.
-
-        Args:
-            first: Whether the first time it found the answer hallucinated.
-            second: Whether it did the second time.
-            weight: 1 / inclusion probability, so that the rate is that of all answers.
-        """
-        self._age()
-        self._pairs += 1
-        self._weight += weight
-        self._differing += weight * (first is not second)
+            weight = 1 / first.decision.inclusion_probability  # for the rate of all answers
+            self._age()
+            self._pairs += 1
+            self._weight += weight
+            self._differing += weight * (before is not now)
 
     @property
     def disagreement(self) -> float | None:

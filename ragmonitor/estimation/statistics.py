@@ -73,11 +73,7 @@ class Statistics:
         self._predictions = predictions
         self._early_warning = early_warning
         self._judge_drift = judge_drift
-        verdicts = Verdicts(
-            is_sampled=predictions is not None,
-            reader=means.reader,
-            higher_is_better=alarms.higher_is_better,
-        )
+        verdicts = Verdicts(alarms.higher_is_better)
         listed = (predictions, *parts, means, early_warning, verdicts, judge_drift, alarms, goldens)
         self.parts: tuple[Part, ...] = tuple(part for part in listed if part is not None)
         """In the order in which they see an answer."""
@@ -124,19 +120,24 @@ class Statistics:
             self._alarms.complete(answer.interaction.id)
 
     def _answer(self, completed: CompletedAnswer) -> Answer:
-        interaction, decision = completed.interaction, completed.decision
-        probability = 0.0
-        if self._predictions is not None and decision is not None:
-            probability = decision.inclusion_probability
-        is_judged = probability > 0 and completed.judged is not None
+        interaction, decision, report = completed.interaction, completed.decision, completed.judged
+        builtin, judged, weight = self._outcomes(completed.builtin), None, 1.0
+        if self._predictions is None:
+            is_read = completed.builtin.judge.name == self.means.reader
+            verdicts = builtin if is_read else None
+        else:
+            probability = 0.0 if decision is None else decision.inclusion_probability
+            weight = 1 / probability if probability > 0 else 0.0
+            judged = verdicts = outcomes(report) if report is not None and weight > 0 else None
         return Answer(
             completed=completed,
             interaction=interaction,
             at_s=interaction.ended_ns / 1e9,
             group=self._group_of(interaction.session_id),
-            builtin=self._outcomes(completed.builtin),
-            judged=outcomes(completed.judged) if is_judged and completed.judged else None,
-            weight=1 / probability if probability > 0 else 0.0,
+            builtin=builtin,
+            judged=judged,
+            weight=weight,
+            verdicts=verdicts,
         )
 
     def _group_of(self, session: str) -> int:
@@ -237,7 +238,6 @@ class Statistics:
             alarms=tuple(self._states()),
             gauges=tuple(gauge for part in self._in_turn() for gauge in part.gauges(self.means)),
             cause=None if drift is None else drift.cause(),
-            checks={} if drift is None else drift.checks(),
             views={name: view for part in self._in_turn() for name, view in part.views().items()},
             records={name: each for part in self.parts for name, each in part.records().items()},
         )
@@ -285,43 +285,24 @@ class Statistics:
 
 
 class Verdicts(Part):
-    """Turns an answer's verdicts into observations: of the sampled judge, where there is one."""
+    """Turns the verdicts on an answer that count into observations."""
 
-    def __init__(
-        self, *, is_sampled: bool, reader: str, higher_is_better: Callable[[str], bool]
-    ) -> None:
-        """Hold nothing.
-
-        Args:
-            is_sampled: Whether a judge scores a sample; else the built-in judge's verdicts count.
-            reader: Name of the judge that scores every answer; what another one scored in its
-                place updates no alarm, since the two have little in common.
-            higher_is_better: Whether a signal is the better the higher it is.
-        """
-        self._reader = reader
-        self._is_sampled = is_sampled
+    def __init__(self, higher_is_better: Callable[[str], bool]) -> None:
+        """Hold nothing; told whether a signal is the better the higher it is."""
         self._higher_is_better = higher_is_better
 
     def add(self, answer: Answer) -> Iterator[Observation]:
         """Return an observation for every signal that applies to the answer."""
-        completed = answer.completed
-        if not self._is_sampled:
-            if completed.builtin.judge.name == self._reader:
-                yield from self._of(answer, completed.builtin, answer.builtin, 1.0)
-        elif answer.judged is not None and completed.decision is not None:
-            weight = completed.decision.importance_weight
-            if completed.judged is not None:
-                yield from self._of(answer, completed.judged, answer.judged, weight)
-            # An alarm takes the verdict of whichever judge there is.
-            if completed.stand_in is not None:
-                yield from self._of(
-                    answer, completed.stand_in, outcomes(completed.stand_in), weight
-                )
+        if answer.verdicts is None:
+            return
+        yield from self._of(answer, answer.report, answer.verdicts)
+        # An alarm takes the verdict of whichever judge there is.
+        stand_in = answer.completed.stand_in
+        if stand_in is not None:
+            yield from self._of(answer, stand_in, outcomes(stand_in))
 
-    def _of(
-        self, answer: Answer, report: Report, found: Outcomes, weight: float
-    ) -> Iterator[Observation]:
-        at_s, interaction = answer.at_s, answer.interaction
+    def _of(self, answer: Answer, report: Report, found: Outcomes) -> Iterator[Observation]:
+        at_s, interaction, weight = answer.at_s, answer.interaction, answer.importance_weight
         for signal, outcome in found:
             if outcome is not None and outcome.scored:
                 example = partial(self._example, answer, report, signal, outcome)
@@ -334,11 +315,5 @@ class Verdicts(Part):
         badness = 1 - outcome.value if self._higher_is_better(signal) else outcome.value
         assessment = report.assessment
         if signal == HALLUCINATION and assessment is not None and assessment.claims:
-            badness = len(assessment.counted_findings) / len(assessment.claims)
-        return Example(
-            interaction=answer.interaction,
-            assessment=assessment,
-            badness=badness,
-            at_s=answer.at_s,
-            target=answer.completed.target,
-        )
+            badness = assessment.finding_share
+        return answer.example(report, badness)

@@ -15,7 +15,7 @@ from typing import Any
 from ragmonitor.export.content import PROCESS_KEY, Content, ContentPolicy, compact_json
 from ragmonitor.feedback import JoinedFeedback
 from ragmonitor.guard import reason, record_problem
-from ragmonitor.protocols import ExportContext
+from ragmonitor.protocols import ExportContext, Exporter
 from ragmonitor.records import (
     Chunk,
     Evaluation,
@@ -154,7 +154,7 @@ def encoded(line: dict[str, Any]) -> bytes:
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
-class JsonLines:
+class JsonLines(Exporter):
     """Appends every report to a file, each with one write; several processes may share the file.
 
     The file is opened at the first report, and again after it was moved away, another process
@@ -231,10 +231,6 @@ class JsonLines:
             self.close()
             raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes were written")
         self._left = _state(os.fstat(file))
-
-    def flush(self, timeout_s: float) -> bool:  # noqa: ARG002 - of the protocol
-        """Have nothing buffered."""
-        return True
 
     def close(self) -> None:
         """Close the file."""

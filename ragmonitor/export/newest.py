@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from ragmonitor.protocols import Exporter
 from ragmonitor.records import Report
 
 
-class NewestReports:
-    """Keeps the reports on the answer that was reported last, in memory."""
+class NewestReports(Exporter):
+    """Keeps the reports on the answer that was reported last, in memory; after its end, too."""
 
     def __init__(self) -> None:
         """Keep nothing yet."""
@@ -22,10 +23,3 @@ class NewestReports:
         """Keep it, with the others on the same answer."""
         same = [each for each in self._reports if each.interaction.id == report.interaction.id]
         self._reports = (*same, report)
-
-    def flush(self, timeout_s: float) -> bool:  # noqa: ARG002 - an exporter's
-        """Return True: nothing is buffered."""
-        return True
-
-    def close(self) -> None:
-        """Keep what there is: the monitor may be asked for it after its end."""

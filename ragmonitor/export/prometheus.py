@@ -31,7 +31,7 @@ from ragmonitor.export.server import Receive, Rejection
 from ragmonitor.export.service_state import service_state
 from ragmonitor.forks import survive_forks
 from ragmonitor.patterns import lazy_pattern
-from ragmonitor.protocols import BreakerState, Clock, Cost, Summarise, unknown_cost
+from ragmonitor.protocols import BreakerState, Clock, Cost, Exporter, Summarise, unknown_cost
 from ragmonitor.records import (
     AlarmEvent,
     AlarmState,
@@ -78,7 +78,7 @@ _TOTALS = {
 """The counter of each field of `Totals`."""
 
 
-class PrometheusExporter:
+class PrometheusExporter(Exporter):
     """Counts, and serves the counts.
 
     `interaction`, `evaluations` and `dropped` may be called from any thread; the rest from the
@@ -159,7 +159,6 @@ class PrometheusExporter:
     def _begin(self) -> None:
         self._totals: dict[SeriesKey, Totals] = {}
         self._snapshot = Snapshot()
-        self._checked: Counter[str] = Counter()
         self._plain: dict[tuple[str, tuple[str, ...]], float] = {}
         """Counters that come as plain numbers, as they were last shown."""
         self._transient: set[tuple[str, tuple[str, ...]]] = set()
@@ -408,7 +407,6 @@ class PrometheusExporter:
         self._show_totals(snapshot.totals)
         self._show_alarms(snapshot.alarms)
         self._show_gauges(snapshot.gauges)
-        self._show_checks(snapshot.checks)
         self._age_pairs()
 
     def _age_pairs(self) -> None:
@@ -471,21 +469,8 @@ class PrometheusExporter:
             else:
                 instruments.gauge(name, *labels).set(value or 0)
 
-    def _show_checks(self, checks: Mapping[str, int]) -> None:
-        for outcome, n in checks.items():
-            new = n - self._checked[outcome]
-            self._checked[outcome] = n
-            for judge in self._identities:
-                if self._identities[judge][1] == "LLM":
-                    self._instruments.counter(metrics.ANCHOR_CHECKS, judge, outcome).inc(new)
-                    break
-
     def _series(self, key: SeriesKey) -> tuple[str, str]:
         return self._labels.value("signal", key.signal), self._judge(key.judge)
-
-    def flush(self, timeout_s: float) -> bool:  # noqa: ARG002 - of the protocol
-        """Return True: there is nothing to send."""
-        return True
 
     def close(self) -> None:
         """Stop serving; a process that lives on no longer adds to its peers' gauges."""

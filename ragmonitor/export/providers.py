@@ -11,8 +11,7 @@ import secrets
 import socket
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
@@ -26,7 +25,7 @@ from ragmonitor.conventions import OI_PROJECT_NAME, OTEL_SERVICE_VERSION, SCOPE
 from ragmonitor.errors import MissingExtraError
 from ragmonitor.export.content import package_version
 from ragmonitor.forks import survive_forks
-from ragmonitor.guard import logger, record_problem, shielded
+from ragmonitor.guard import logger, record_problem, shielded, silenced
 
 if TYPE_CHECKING:
     from opentelemetry.sdk._logs import LoggerProvider as SdkLoggerProvider
@@ -308,39 +307,13 @@ class Providers:
             each.give_up()
 
 
-class _Quiet(logging.Filter):
-    """Keeps what the SDK's exporters log, of exports of ours, from the application's log.
+def _otlp_loggers() -> list[str]:
+    """Return the loggers of the SDK's exporters that there are by now.
 
     They log each attempt and each batch, for as long as a collector is away. We say it once.
     """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._here = threading.local()
-
-    @contextlib.contextmanager
-    def here(self) -> Iterator[deque[str]]:
-        """Collect the lines of this thread instead, until the block is left."""
-        for name in [*logging.root.manager.loggerDict]:
-            if name.startswith("opentelemetry.exporter.otlp"):
-                logging.getLogger(name).addFilter(self)  # once: the same one is not added again
-        self._here.lines = lines = deque[str](maxlen=1)
-        try:
-            yield lines
-        finally:
-            self._here.lines = None
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether the record goes on: it is not of an export of ours."""
-        lines = getattr(self._here, "lines", None)
-        if lines is None:
-            return True
-        with contextlib.suppress(Exception):  # its arguments do not fit its text
-            lines.append(record.getMessage())
-        return False
-
-
-_quiet = _Quiet()
+    known = [*logging.root.manager.loggerDict]
+    return [name for name in known if name.startswith("opentelemetry.exporter.otlp")]
 
 
 class _Deliveries:
@@ -379,9 +352,10 @@ class _Deliveries:
         """Pass a batch on."""
         result, message = None, ""
         try:
-            with _quiet.here() as lines:
+            with silenced(_otlp_loggers()) as withheld:
                 result = self._exporter.export(batch)
-            message = lines[-1] if lines else ""
+            with contextlib.suppress(Exception):  # its arguments do not fit its text
+                message = withheld[-1].getMessage() if withheld else ""
         finally:
             if result is None or result.name != "SUCCESS":
                 self._failed(len(batch), message)

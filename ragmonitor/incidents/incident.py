@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Annotated, Final, Literal, Self
@@ -23,6 +22,7 @@ from ragmonitor.records import (
     AlarmCause,
     AlarmEvent,
     AlarmKind,
+    AlarmSpan,
     AlarmState,
     Assessment,
     Chunk,
@@ -71,16 +71,6 @@ class Rate(Part):
     effective_n: float
 
 
-class Rise(Part):
-    """The scored answers since a rise began; the fields are those of `AlarmSpan`."""
-
-    since_s: float
-    scored: int
-    mean: float
-    bad: int | None
-    before: float | None
-
-
 class IncidentAlarm(Part):
     """One alarm of the incident."""
 
@@ -99,7 +89,7 @@ class IncidentAlarm(Part):
     """Evidence as a share of the threshold."""
     estimate: Rate | None = None
     """The last hour's, as of the last update: it holds answers from before the rise, too."""
-    rise: Rise | None = None
+    rise: AlarmSpan | None = None
     """The answers that it was raised by; None: it rests on no scored answers."""
     detail: Detail = ""
 
@@ -344,34 +334,6 @@ class Incident(Part):
     cause: NamedCause
     answers: tuple[BadAnswer, ...] = ()
 
-    @classmethod
-    def opened(
-        cls,
-        alarm: IncidentAlarm,
-        *,
-        service: str,
-        service_version: str,
-        content: Content,
-        owner: str,
-        now_s: float,
-    ) -> Self:
-        """Return a new incident of one alarm."""
-        time = datetime.fromtimestamp(alarm.raised_s, UTC).strftime("%Y%m%d-%H%M%S")
-        signal = re.sub(r"[^0-9A-Za-z]+", "-", alarm.signal)[:50].strip("-")
-        return cls(
-            id=f"{time}-{signal}",
-            service=service,
-            service_version=service_version,
-            content=content,
-            scope=scope_of(alarm.kind),
-            owner=owner,
-            opened_s=alarm.raised_s,
-            updated_s=now_s,
-            noticed_s=now_s,
-            alarms=(alarm,),
-            cause=NamedCause(kind="unknown", named_s=now_s),
-        )
-
     @property
     def is_open(self) -> bool:
         """Whether any of its alarms is on."""
@@ -534,7 +496,7 @@ def alarm_of_event(event: AlarmEvent) -> IncidentAlarm:
         higher_is_better=event.higher_is_better,
         threshold_share=_share(event.evidence_s, event.threshold_s),
         estimate=Rate.kept(event.estimate),
-        rise=Rise.kept(event.span),
+        rise=event.span,
         detail=event.detail,
     )
 
@@ -552,7 +514,7 @@ def alarm_of_state(state: AlarmState, threshold_s: float, now_s: float) -> Incid
         objective=state.objective,
         higher_is_better=state.higher_is_better,
         threshold_share=_share(state.evidence_s, threshold_s),
-        rise=Rise.kept(state.span),
+        rise=state.span,
     )
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Final, Literal, Protocol
 
 from ragmonitor import metrics
@@ -23,13 +25,14 @@ from ragmonitor.incidents.incident import (
     Incident,
     IncidentAlarm,
     JudgeCheck,
+    NamedCause,
     Rate,
     alarm_of_event,
     alarm_of_state,
     scope_of,
 )
 from ragmonitor.incidents.journal import Journal
-from ragmonitor.protocols import Clock, Summarise
+from ragmonitor.protocols import Clock, Exporter, Summarise
 from ragmonitor.records import AlarmEvent, Estimate, Example, Report, Snapshot
 
 UPDATE_SHARE: Final = 0.1
@@ -73,7 +76,7 @@ class _News:
     """Answers behind an alarm that was raised just now."""
 
 
-class IncidentKeeper:
+class IncidentKeeper(Exporter):
     """An exporter that turns alarms into incidents. Everything happens on the worker's thread.
 
     Which alarms are on is taken from the snapshots, so that an incident is closed too whose end
@@ -185,9 +188,6 @@ class IncidentKeeper:
         """Wait for notices that are under way; return whether all are out."""
         return self._notices is None or self._notices.flush(timeout_s)
 
-    def close(self) -> None:
-        """Do nothing: what is open stays open, and the next run goes on with it."""
-
     # --- what an incident becomes ---------------------------------------------------------------
 
     def _settle(self, news: _News) -> None:
@@ -222,13 +222,20 @@ class IncidentKeeper:
         return list(after.values())
 
     def _opened(self, alarm: IncidentAlarm, now_s: float) -> Incident:
-        return Incident.opened(
-            alarm,
+        raised = datetime.fromtimestamp(alarm.raised_s, UTC).strftime("%Y%m%d-%H%M%S")
+        signal = re.sub(r"[^0-9A-Za-z]+", "-", alarm.signal)[:50].strip("-")
+        return Incident(
+            id=f"{raised}-{signal}",
             service=self._service,
             service_version=self._service_version,
             content=self._policy.content,
+            scope=scope_of(alarm.kind),
             owner=self._owner,
-            now_s=now_s,
+            opened_s=alarm.raised_s,
+            updated_s=now_s,
+            noticed_s=now_s,
+            alarms=(alarm,),
+            cause=NamedCause(kind="unknown", named_s=now_s),
         )
 
     def _updated(self, incident: Incident, news: _News) -> Incident:
@@ -305,12 +312,10 @@ class IncidentKeeper:
         if isinstance(found, BadAnswer):
             return found
         assessment = found.assessment
-        findings = () if assessment is None else assessment.counted_findings
-        claims = (None if assessment is None else assessment.claims) or ()
         quoted = BadAnswer.of(
             found.interaction,
             assessment,
-            badness=len(findings) / max(1, len(claims)),
+            badness=0.0 if assessment is None else assessment.finding_share,
             policy=self._policy,
             leave_out=self._leave_out,
             trace_id="" if found.target is None else found.target.trace_id,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from opentelemetry import context
@@ -18,7 +16,7 @@ from ragmonitor.causes.signal_names import Language
 from ragmonitor.errors import MissingExtraError, SettingsError
 from ragmonitor.export.content import encodable
 from ragmonitor.forks import survive_forks
-from ragmonitor.guard import record_problem, shielded
+from ragmonitor.guard import record_problem, shielded, silenced
 from ragmonitor.incidents.incident import Incident
 from ragmonitor.incidents.incident_keeper import Occasion
 from ragmonitor.incidents.incident_texts import Wording
@@ -32,6 +30,8 @@ MAX_PER_HOUR: Final = 12
 MAX_LINE: Final = 500
 HOUR_S: Final = 3_600.0
 _STAGE: Final = "notify"
+_LOGGERS: Final = ("apprise", "urllib3.connectionpool")
+"""They log addresses, secrets included, while a notice is sent."""
 
 Lost = Callable[[str, int], None]
 """Takes why notices did not arrive, and how many."""
@@ -181,7 +181,7 @@ class _Receiver:
     def _send(self, title: str, body: str) -> None:
         is_taken = False
         try:
-            with _silent():
+            with silenced(_LOGGERS):
                 # The line stands in the body: some services leave titles out.
                 is_taken = self._plugin.notify(body=f"{title}\n{body}".rstrip(), title="")
         except BaseException:  # noqa: BLE001, S110 - its message may hold the address; counted below
@@ -202,13 +202,9 @@ def _plugin(url: str, n: int) -> Plugin:
         MissingExtraError: apprise is not installed.
         SettingsError: It is none.
     """
-    for name in ("apprise", "urllib3.connectionpool"):
-        log = logging.getLogger(name)
-        if _withheld not in log.filters:
-            log.addFilter(_withheld)
     plugin: Plugin | None = None
     # Its plugins import what Python deprecates; where warnings are errors none would load.
-    with _silent(), warnings.catch_warnings():
+    with silenced(_LOGGERS), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             import apprise
@@ -225,30 +221,6 @@ def _plugin(url: str, n: int) -> Plugin:
             "slack://TOKEN_A/TOKEN_B/TOKEN_C; docs/incidents.md has examples"
         )
     return plugin
-
-
-class _Withheld(logging.Filter):
-    """Holds back what libraries log of addresses while a notice is sent, secrets included."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.here = threading.local()
-
-    def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002 - of the library
-        """Return whether the record was not logged while this thread sends."""
-        return not getattr(self.here, "sends", False)
-
-
-_withheld = _Withheld()
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    _withheld.here.sends = True
-    try:
-        yield
-    finally:
-        _withheld.here.sends = False
 
 
 def _harmless(text: str) -> str:

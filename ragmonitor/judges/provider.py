@@ -25,7 +25,7 @@ from ragmonitor import imports
 from ragmonitor.apart import apart
 from ragmonitor.errors import MissingExtraError, RagMonitorError
 from ragmonitor.forks import survive_forks
-from ragmonitor.guard import record_problem
+from ragmonitor.guard import record_problem, silenced
 from ragmonitor.judges.bounded_replies import (
     MAX_REPLY_BYTES,
     bounded_session,
@@ -33,7 +33,7 @@ from ragmonitor.judges.bounded_replies import (
     noted_refusals,
 )
 from ragmonitor.judges.judge_prompts import Message
-from ragmonitor.judges.litellm_output import hush, quietly
+from ragmonitor.judges.litellm_output import LOGGERS, hush
 from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Cause, JudgeUsage
@@ -410,7 +410,7 @@ class Provider:
             if self.is_loaded:
                 return
             # That there is no network for its prices, and the like, people should hear.
-            with quietly(logging.WARNING):
+            with silenced(LOGGERS, logging.WARNING):
                 try:
                     litellm: Any = imports.load("litellm")
                 except ImportError as error:
@@ -583,7 +583,7 @@ def unheard() -> Iterator[None]:
     mark: Any = getattr(internal, "is_internal_call", None)
     token = None if mark is None else mark.set(True)
     try:
-        with quietly():
+        with silenced(LOGGERS):
             yield
     finally:
         if token is not None:

@@ -86,7 +86,7 @@ def estimates_of(settings: Settings, reader: Judge, judging: JudgeConfig | None)
     parts: list[Part] = [
         drift,
         *([] if topics is None else [topics]),
-        _slices(settings, reader, judging, drift=drift, alarms=alarms, topics=topics),
+        _slices(settings, judging, drift=drift, alarms=alarms, topics=topics),
         _documents(settings, judge),
         _versions(settings, reader.identity.name, name, cost_usd),
         _events(settings, is_judged=judge is not None),
@@ -162,7 +162,6 @@ def _input_drift(settings: Settings) -> InputDrift:
 
 def _slices(
     settings: Settings,
-    reader: Judge,
     judging: JudgeConfig | None,
     *,
     drift: InputDrift,
@@ -173,7 +172,6 @@ def _slices(
 
     Args:
         settings: The settings.
-        reader: The judge of every answer.
         judging: The judges of a share of the answers.
         drift: Knows the topics of questions.
         alarms: Know which signals are better the higher they are, and have slots for slices.
@@ -193,8 +191,6 @@ def _slices(
         )
     shows_texts = settings.content.policy == "all"
     return Slices(
-        reader=reader.identity.name,
-        is_sampled=judging is not None,
         max_importance_weight=1.0 if judging is None else MAX_IMPORTANCE_WEIGHT,
         higher_is_better=alarms.higher_is_better,
         topic=drift.topic,

@@ -235,8 +235,6 @@ class Service:
         watch = SliceWatch(alarms, suspect=self.sampler.suspect, now=self.now, look_each_s=HOUR_S)
         self.finders = (
             Slices(
-                reader=LEXICAL.name,
-                is_sampled=True,
                 max_importance_weight=2.0,
                 higher_is_better=alarms.higher_is_better,
                 suspect=self.sampler.suspect,

@@ -134,8 +134,6 @@ def cost() -> None:
 
     answers = completed_answers(3_000)
     slices = Slices(
-        reader="builtin",
-        is_sampled=True,
         max_importance_weight=2.0,
         higher_is_better=lambda _: False,
     )

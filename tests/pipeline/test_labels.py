@@ -100,7 +100,7 @@ def test_a_judge_is_watched_by_the_answers_it_has_read(monitored, tmp_path):
     state = StateFile.of_service(tmp_path, "anchors", "test", version=VERSION)
     anchors = Anchors(per_day=1_000, file=state, keep_texts=True)
     for report in monitored[1]:
-        anchors.offer(report.interaction, report.assessment.hallucinated, report.judge)
+        anchors.offer([(report.interaction, report.assessment.hallucinated, report.judge)])
     judge = monitored[1][0].judge
     now_s = interaction().ended_ns / 1e9
 

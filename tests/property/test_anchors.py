@@ -55,7 +55,7 @@ def run(seed, **of_judge):
         judge.has_moved = day >= MOVED_AFTER_DAYS
         for _ in range(6):
             number += 1
-            anchors.offer(answer(number, now_s), judge.read(f"a{number}"), JUDGE)
+            anchors.offer([(answer(number, now_s), judge.read(f"a{number}"), JUDGE)])
         for told in anchors.due(now_s, JUDGE):
             anchors.checked(told.id, judge.read(told.id), JUDGE, now_s)
         detector.pass_time(now_s)

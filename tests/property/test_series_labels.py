@@ -80,8 +80,10 @@ def filled(text: Any) -> PrometheusExporter:
             moments=((key, "1h", Moments.of(1.0)), (whole, "24h", Moments.of(0.0))),
             totals=((whole, Totals(answers=1)),),
             alarms=(AlarmState(**alarm, evidence_s=1.0, active=True, objective=0.1),),
-            gauges=(GaugeValue(name="ragmonitor_anchors", value=3.0, labels=(("judge", text()),)),),
-            checks={text(): 1},
+            gauges=(
+                GaugeValue.of("ragmonitor_anchors", 3.0, judge=text()),
+                GaugeValue.of("ragmonitor_anchor_checks", 1, judge=text(), outcome=text()),
+            ),
         ),
         queue_depth=1,
         open_runs=1,

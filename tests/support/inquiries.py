@@ -69,7 +69,7 @@ def inquire(world: World, seed: int) -> Found:
             started_ns=int(now_s * 1e9),
             ended_ns=int(now_s * 1e9),
         )
-        anchors.offer(interaction, said, JUDGE)
+        anchors.offer([(interaction, said, JUDGE)])
         if not said and rng.random() < 0.05:
             anchors.repeated(verdict(identity))
 

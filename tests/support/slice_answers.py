@@ -33,6 +33,7 @@ def answer(
     decision = SamplingDecision(inclusion_probability=probability, drawn=drawn, rate=probability)
     builtin = records.builtin(simulated, interaction)
     judged = records.judged(simulated, interaction, decision) if drawn else None
+    verdicts = None if judged is None else outcomes(judged)
     return Answer(
         completed=CompletedAnswer(
             builtin=builtin,
@@ -44,8 +45,9 @@ def answer(
         at_s=at_s,
         group=0 if interaction.session_id else -1,
         builtin=outcomes(builtin),
-        judged=None if judged is None else outcomes(judged),
+        judged=verdicts,
         weight=1 / probability,
+        verdicts=verdicts,
     )
 
 

@@ -81,8 +81,6 @@ class SlicedService:
             look_each_s=self.look_each_s,
         )
         self.slices = Slices(
-            reader="builtin",
-            is_sampled=True,
             max_importance_weight=2.0,
             higher_is_better=self.alarms.higher_is_better,
             suspect=self.sampler.suspect,
@@ -134,6 +132,7 @@ class SlicedService:
             builtin=(),
             judged=found,
             weight=1 / probability if probability > 0 else 0.0,
+            verdicts=found,
         )
         for observation in self.slices.add(answer):
             self.alarms.update(observation)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 from ragmonitor.estimation.anchors.anchor_set import (
@@ -14,6 +13,7 @@ from ragmonitor.estimation.anchors.anchor_set import (
     Outcome,
     Rereading,
 )
+from ragmonitor.estimation.beta import beta_share
 
 MAX_TRIES: Final = 5
 """After so many readings without a verdict the change does without that anchor. Between them the
@@ -25,17 +25,6 @@ REREADING_S: Final = 3_600.0
 FLIPS_EXPECTED: Final = 0.03
 """Share of anchors on which two readings by one judge differ."""
 SIGNIFICANT: Final = 0.01
-
-
-def binomial_tail(hits: int, n: int, chance: float) -> float:
-    """Return the chance of at least `hits` among n independent trials, summed exactly."""
-    return min(
-        1.0,
-        math.fsum(
-            math.comb(n, k) * chance**k * (1 - chance) ** (n - k)
-            for k in range(max(0, hits), n + 1)
-        ),
-    )
 
 
 def begin_rereading(anchors: AnchorSet, now_s: float, judge: str) -> Rereading | None:
@@ -136,7 +125,7 @@ def _change_of(
         each for each in verdicts if verdicts[each] is not anchors.anchors[each].hallucinated
     ]
     stricter = sum(verdicts[each] for each in flipped)
-    p_value = binomial_tail(len(flipped), len(verdicts), FLIPS_EXPECTED)
+    p_value = chance_of_flips(len(flipped), len(verdicts))
     return JudgeChange(
         before=anchors.judge,
         after=rereading.judge,
@@ -149,3 +138,12 @@ def _change_of(
         p_value=p_value,
         drifted=p_value < SIGNIFICANT and not rereading.is_requested,
     )
+
+
+def chance_of_flips(flips: int, n: int) -> float:
+    """Return the chance that one judge finds at least so many of n anchors otherwise than before.
+
+    Source:
+        NIST Digital Library of Mathematical Functions, 8.17.5: the binomial tail.
+    """
+    return beta_share(FLIPS_EXPECTED, flips, n - flips + 1) if flips else 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -121,18 +121,14 @@ class Anchors:
             self._full_until_s[judge, hallucinated] = at_s + FULL_S
         return False
 
-    def offer(self, interaction: Interaction, hallucinated: bool, identity: JudgeIdentity) -> None:
-        """Let a judged answer become an anchor, if there is a place for it.
+    def offer(self, offers: Sequence[tuple[Interaction, bool, JudgeIdentity]]) -> None:
+        """Let judged answers become anchors where there is a place, in one change of the state.
 
         Args:
-            interaction: After redaction. Its question, chunks and answer are kept.
-            hallucinated: What the judge says of it.
-            identity: Of the judge that read it; a fallback's verdicts are not taken.
+            offers: Of each the answer after redaction, of which question, chunks and answer are
+                kept; whether the judge says that it is hallucinated; and the identity of the judge
+                that read it: a fallback's verdicts are not taken.
         """
-        self.offer_all([(interaction, hallucinated, identity)])
-
-    def offer_all(self, offers: Sequence[tuple[Interaction, bool, JudgeIdentity]]) -> None:
-        """Let judged answers become anchors; as `offer`, with one change of the state for all."""
         # What this process knows comes first: with all places taken an offer costs next to nothing.
         wanted = [each for each in offers if self.has_place(*each)]
         if wanted:
@@ -421,18 +417,19 @@ class Anchors:
         """The last change of judge that any process completed, as far as it is known here."""
         return self._set.last_change
 
-    def checks(self) -> Mapping[str, int]:
-        """Return how many checks this process made so far, by outcome."""
-        return dict(self._checks)
+    def gauges(self, judge: str) -> Iterator[GaugeValue]:
+        """Yield how many anchors there are, how often they flip, and this process's checks so far.
 
-    def gauges(self, judge: str) -> Sequence[GaugeValue]:
-        """Return how many anchors there are, and how often they flip, under the judge's name."""
+        Args:
+            judge: The name of the judge that they are shown under.
+        """
         flips = self._set.recent_flips
-        gauges = [GaugeValue.of(metrics.ANCHORS, float(len(self._set.checked)), judge=judge)]
+        yield GaugeValue.of(metrics.ANCHORS, float(len(self._set.checked)), judge=judge)
         if len(flips) >= MIN_CHECKS:
             rate = sum(flips) / len(flips)
-            gauges.append(GaugeValue.of(metrics.ANCHOR_FLIP_RATE, rate, judge=judge))
-        return gauges
+            yield GaugeValue.of(metrics.ANCHOR_FLIP_RATE, rate, judge=judge)
+        for outcome, n in self._checks.items():
+            yield GaugeValue.of(metrics.ANCHOR_CHECKS, n, judge=judge, outcome=outcome)
 
     # --- the state ------------------------------------------------------------------------------
 

@@ -308,9 +308,8 @@ class Answers:
         """Return how bad an answer is, 0 to 1."""
         assessment = report.assessment
         badness = _BADNESS.get(report.diagnosis, 0.0) if report.diagnosis is not None else 0.0
-        if assessment is not None and assessment.hallucinated and assessment.claims:
-            share = len(assessment.counted_findings) / len(assessment.claims)
-            badness = max(badness, 0.5 + 0.5 * share)
+        if assessment is not None and assessment.hallucinated:
+            badness = max(badness, 0.5 + 0.5 * assessment.finding_share)
         for evaluation in report.evaluations:
             name = evaluator_name(evaluation.evaluator)
             if isinstance(evaluation, Scored) and not name.startswith(_OF_RETRIEVAL):

@@ -25,7 +25,7 @@ from ragmonitor.export.view.access import Access, Refusal
 from ragmonitor.export.view.answers import Answers, KeptAnswer, answered_without_chunks
 from ragmonitor.export.view.history import Column, History, SlotSums, spending
 from ragmonitor.feedback import JoinedFeedback
-from ragmonitor.protocols import Clock, Summarise
+from ragmonitor.protocols import Clock, Exporter, Summarise
 from ragmonitor.records import (
     AlarmEvent,
     GaugeValue,
@@ -127,7 +127,7 @@ class OtherPages(Protocol):
         ...
 
 
-class View:
+class View(Exporter):
     """An exporter that keeps the current numbers, the last hours, and recent answers.
 
     The worker's thread fills it; threads of the HTTP server read it.
@@ -281,13 +281,6 @@ class View:
             with self._lock:
                 self._revision += 1
                 self._answers.restore(left.worst, revision=self._revision)
-
-    def flush(self, timeout_s: float) -> bool:  # noqa: ARG002 - of the protocol
-        """Return True: there is nothing to send."""
-        return True
-
-    def close(self) -> None:
-        """Release nothing: the endpoint is not the page's."""
 
     def _points(self, snapshot: Snapshot) -> Iterable[tuple[Column, float]]:
         for key, window, moments in snapshot.moments:

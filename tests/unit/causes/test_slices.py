@@ -14,13 +14,12 @@ from ragmonitor.causes import answer_log
 from ragmonitor.causes.answer_log import AnswerLog
 from ragmonitor.causes.bands import banded
 from ragmonitor.causes.slice_names import SliceNames
-from ragmonitor.causes.slice_rates import slice_rates
 from ragmonitor.causes.slice_search import SliceSearch
-from ragmonitor.causes.slices import Slices
+from ragmonitor.causes.slices import Slices, slice_rates
 from ragmonitor.estimation.signals import outcomes
 from tests.support.slice_answers import answer
 from tests.support.slice_rows import RATE, SIGNAL, SINCE_S, Traffic, only
-from tests.support.streams import JUDGE, LEXICAL, Records
+from tests.support.streams import JUDGE, Records
 
 
 def names(*leave_out: str) -> SliceNames:
@@ -30,8 +29,6 @@ def names(*leave_out: str) -> SliceNames:
 def finder(**options: object) -> Slices:
     return Slices(
         **{
-            "reader": LEXICAL.name,
-            "is_sampled": True,
             "max_importance_weight": 2.0,
             "higher_is_better": lambda signal: signal == "faithfulness",
             **options,
@@ -364,7 +361,7 @@ def test_more_answers_than_fit_are_thinned_and_stand_for_all(monkeypatch):
     """Twice as many answers as are kept in twelve hours: every second one, counted twice."""
     monkeypatch.setattr(answer_log, "MAX_JUDGED", 500)
     monkeypatch.setattr(answer_log, "SPAN_S", 1_000.0)
-    log = AnswerLog(names(), reader=LEXICAL.name, is_sampled=True)
+    log = AnswerLog(names())
     kept = []
     for second in range(3_000):
         row = log.add(answer(second, at_s=SINCE_S + second))
@@ -385,24 +382,13 @@ def test_what_is_kept_is_bounded_in_bytes():
     assert own < 600
 
 
-def test_without_a_sampled_judge_the_readers_verdicts_count():
-    """What another judge read in the reader's place does not."""
-    log = AnswerLog(names(), reader=LEXICAL.name, is_sampled=False)
-    row = log.add(answer(drawn=False, bad=True))
-    assert row is not None
-    assert row.weight == 1
-    assert SIGNAL in row.signals
-    other = AnswerLog(names(), reader="builtin:encoder", is_sampled=False)
-    assert other.add(answer(drawn=False)).signals == ()
-
-
 def test_a_refusal_and_a_missing_verdict_have_no_value():
     """Neither is a zero."""
-    log = AnswerLog(names(), reader=LEXICAL.name, is_sampled=True)
+    log = AnswerLog(names())
     given = answer()
     failed = Records().failed(given.interaction, given.completed.decision)
     assert failed.judge == JUDGE
-    row = log.add(given._replace(judged=outcomes(failed)))
+    row = log.add(given._replace(verdicts=outcomes(failed)))
     assert row.value(SIGNAL) is None
     assert row.value("no such signal") is None
 

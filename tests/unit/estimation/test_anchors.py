@@ -14,15 +14,15 @@ from ragmonitor import metrics
 from ragmonitor.errors import InputError
 from ragmonitor.estimation.anchors import VERSION, Anchors
 from ragmonitor.estimation.anchors.anchor_set import CLAIM_S, DAY_S
-from ragmonitor.estimation.anchors.judge_change import MAX_TRIES, REREADING_S, binomial_tail
+from ragmonitor.estimation.anchors.judge_change import MAX_TRIES, REREADING_S, chance_of_flips
 from ragmonitor.estimation.anchors.membership import COLLECT_S, MAX_ANCHORS, MAX_CHARACTERS
 from ragmonitor.estimation.self_disagreement import SelfDisagreement
 from ragmonitor.guard import errors
-from ragmonitor.records import Chunk, JudgeIdentity
+from ragmonitor.records import Chunk, JudgeIdentity, Report, SamplingDecision
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ManualClock
 from tests.support.means import FixedMeans
-from tests.support.stories import BEGAN_NS, CHINESE, interaction
+from tests.support.stories import BEGAN_NS, CHINESE, assessment, interaction
 
 FIRST = JudgeIdentity(name="model", version="1", kind="LLM")
 SECOND = JudgeIdentity(name="model", version="2", kind="LLM")
@@ -50,8 +50,14 @@ def is_bad(interaction_id):
 def collected(*, per_day=PER_DAY, count=MAX_ANCHORS, **how):
     anchors = Anchors(per_day=per_day, **how)
     for number in range(count):
-        anchors.offer(answer(number), is_bad(f"a{number}"), FIRST)
+        anchors.offer([(answer(number), is_bad(f"a{number}"), FIRST)])
     return anchors
+
+
+def checks(anchors):
+    """Return the checks so far by outcome, as they are shown."""
+    shown = [each for each in anchors.gauges("model") if each.name == metrics.ANCHOR_CHECKS]
+    return {dict(each.labels)["outcome"]: each.value for each in shown}
 
 
 class JudgeConfig:
@@ -117,7 +123,7 @@ def test_rare_hallucinated_answers_take_the_places_of_fine_ones():
     """At 4 % the first hundred are nearly all fine; they give way."""
     anchors = Anchors(per_day=20)
     for number in range(2_000):
-        anchors.offer(answer(number), number % 25 == 0, FIRST)
+        anchors.offer([(answer(number), number % 25 == 0, FIRST)])
     assert sum(held(anchors).values()) == MAX_ANCHORS // 2
 
 
@@ -125,7 +131,7 @@ def test_without_hallucinated_answers_fine_ones_fill_the_places():
     """A judge that becomes stricter shows on them."""
     anchors = Anchors(per_day=20)
     for number in range(300):
-        anchors.offer(answer(number), False, FIRST)
+        anchors.offer([(answer(number), False, FIRST)])
     assert len(held(anchors)) == MAX_ANCHORS
 
 
@@ -133,23 +139,23 @@ def test_after_a_week_full_anchors_are_frozen():
     """A hallucinated answer comes too late then."""
     anchors = Anchors(per_day=20)
     for number in range(MAX_ANCHORS):
-        anchors.offer(answer(number), False, FIRST)
+        anchors.offer([(answer(number), False, FIRST)])
     before = held(anchors)
-    anchors.offer(answer(500, at_s=BEGAN_S + COLLECT_S + 1), True, FIRST)
+    anchors.offer([(answer(500, at_s=BEGAN_S + COLLECT_S + 1), True, FIRST)])
     assert held(anchors) == before
 
 
 def test_verdicts_of_another_judge_are_not_mixed_in():
     """A fallback's, or a new version's before the anchors were read by it."""
     anchors = collected(count=10)
-    anchors.offer(answer(10), True, SECOND)
+    anchors.offer([(answer(10), True, SECOND)])
     assert "a10" not in held(anchors)
 
 
 def test_very_long_texts_are_no_anchors():
     """They would be read in many calls, every time."""
     anchors = Anchors(per_day=20)
-    anchors.offer(answer(1, chunks=(Chunk(text="x" * MAX_CHARACTERS),)), True, FIRST)
+    anchors.offer([(answer(1, chunks=(Chunk(text="x" * MAX_CHARACTERS),)), True, FIRST)])
     assert not held(anchors)
 
 
@@ -157,7 +163,7 @@ def test_an_anchor_holds_what_a_judge_reads_and_no_more():
     """Question, chunks and answer; not the user, tags, metadata or model calls."""
     anchors = Anchors(per_day=PER_DAY)
     whole = answer(1, user_id="u1", tags=("vip",), attributes={"tenant": "acme"})
-    anchors.offer(whole, True, FIRST)
+    anchors.offer([(whole, True, FIRST)])
     [again] = anchors.due(BEGAN_S + 10, FIRST)
     assert (again.id, again.query, again.answer) == (whole.id, whole.query, whole.answer)
     assert [chunk.text for chunk in again.chunks] == [chunk.text for chunk in whole.chunks]
@@ -187,7 +193,7 @@ def test_a_candidate_settles_when_the_judge_says_the_same_again():
 def test_a_hallucinated_candidate_has_to_be_confirmed_twice():
     """Among the rare verdict there are more slips."""
     anchors = Anchors(per_day=PER_DAY)
-    anchors.offer(answer(1), True, FIRST)
+    anchors.offer([(answer(1), True, FIRST)])
     judging = JudgeConfig(anchors).days(3 / PER_DAY)
     assert judging.outcomes == [None, None, "same"]
 
@@ -271,13 +277,13 @@ def test_a_flip_goes_to_the_alarm_with_its_time():
 def test_checks_are_counted_by_outcome():
     """Same, flipped, or missing, since the process began."""
     judging = settled()
-    before = judging.anchors.checks()["same"]
+    before = checks(judging.anchors)["same"]
     judging.step(DAY_S)
     judging.verdict = flipping(*held(judging.anchors))
     judging.step(DAY_S)
     judging.verdict = lambda _: None
     judging.step(DAY_S)
-    assert judging.anchors.checks() == {"same": before + 1, "flipped": 1, "missing": 1}
+    assert checks(judging.anchors) == {"same": before + 1, "flipped": 1, "missing": 1}
 
 
 def test_a_judge_that_gave_nothing_is_no_flip():
@@ -306,7 +312,7 @@ def test_an_anchor_that_flips_and_comes_back_leaves():
     judging.verdict = is_bad
     judging.days(10 / PER_DAY)
     assert not held(judging.anchors)
-    judging.anchors.offer(answer(7), True, FIRST)
+    judging.anchors.offer([(answer(7), True, FIRST)])
     assert held(judging.anchors) == {"a7": True}
 
 
@@ -333,7 +339,7 @@ def test_a_wavering_judge_flips_fewer_settled_anchors_than_raw_ones():
     for number in range(20_000):
         truth[f"a{number}"] = rng.random() < 0.02
         slip = rng.random() < 0.01
-        anchors.offer(answer(number), truth[f"a{number}"] != slip, FIRST)
+        anchors.offer([(answer(number), truth[f"a{number}"] != slip, FIRST)])
     raw = sum(truth[i] != verdict for i, verdict in held(anchors).items()) / MAX_ANCHORS
     judging = JudgeConfig(anchors, verdict=lambda i: truth[i] != (rng.random() < 0.01)).days(1)
     flips = [flipped for _, flipped in anchors.take()]
@@ -348,7 +354,7 @@ def test_the_flip_rate_is_of_the_last_hundred_checks():
     labels = (("judge", "model"),)
     fresh = JudgeConfig(collected(count=3))
     fresh.step()
-    assert [each.name for each in fresh.anchors.gauges("model")] == [metrics.ANCHORS]
+    assert metrics.ANCHOR_FLIP_RATE not in {each.name for each in fresh.anchors.gauges("model")}
     judging.days(0.2)
     judging.verdict = flipping(*held(judging.anchors))
     judging.days(0.05)
@@ -423,7 +429,7 @@ def test_answers_that_the_new_judge_read_become_anchors_again():
     """Free places are filled with its verdicts."""
     judging = settled(count=50)
     changed(judging)
-    judging.anchors.offer(answer(70), False, SECOND)
+    judging.anchors.offer([(answer(70), False, SECOND)])
     assert "a70" in held(judging.anchors)
 
 
@@ -494,7 +500,7 @@ def test_without_confirmed_anchors_a_new_judge_begins_anew():
     """There is nothing to compare; its own verdicts are taken from then on."""
     anchors = collected(count=5)
     assert not anchors.due(BEGAN_S + 10, SECOND)
-    anchors.offer(answer(9), True, SECOND)
+    anchors.offer([(answer(9), True, SECOND)])
     assert held(anchors) == {"a9": True}
     assert anchors.changes() == ()
 
@@ -517,11 +523,11 @@ def test_freezing_anew_takes_what_the_judge_says_now_and_raises_nothing():
 
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 100), (1, 1), (3, 60), (8, 100), (9, 100), (200, 200)])
-def test_the_binomial_tail_is_exact(hits, n):
-    """The chance of at least so many, as fractions have it."""
+def test_the_chance_of_so_many_flips_is_exact(hits, n):
+    """The chance of at least so many flips by one judge, as fractions have it."""
     chance = Fraction(3, 100)
     fewer = sum(math.comb(n, k) * chance**k * (1 - chance) ** (n - k) for k in range(hits))
-    assert binomial_tail(hits, n, 0.03) == pytest.approx(float(1 - fewer), rel=1e-9)
+    assert chance_of_flips(hits, n) == pytest.approx(float(1 - fewer), rel=1e-9)
 
 
 def test_the_batch_finds_a_judge_that_flips_12_percent_and_spares_one_at_3():
@@ -530,7 +536,7 @@ def test_the_batch_finds_a_judge_that_flips_12_percent_and_spares_one_at_3():
 
     def raised(chance):
         flips = (sum(rng.random() < chance for _ in range(100)) for _ in range(2_000))
-        return sum(binomial_tail(found, 100, 0.03) < 0.01 for found in flips) / 2_000
+        return sum(chance_of_flips(found, 100) < 0.01 for found in flips) / 2_000
 
     assert raised(0.12) > 0.8
     assert raised(0.03) < 0.01
@@ -628,7 +634,7 @@ def test_anchors_outlive_a_restart(file):
     """With their texts and verdicts, Chinese too."""
     texts = {"query": CHINESE[0], "answer": CHINESE[2]}
     anchors = Anchors(per_day=PER_DAY, file=file, keep_texts=True)
-    anchors.offer(answer(1, **texts), True, FIRST)
+    anchors.offer([(answer(1, **texts), True, FIRST)])
     again = Anchors(per_day=PER_DAY, file=file, keep_texts=True)
     [due] = again.due(BEGAN_S + 10, FIRST)
     assert (due.query, due.answer) == (CHINESE[0], CHINESE[2])
@@ -651,7 +657,7 @@ def test_the_whole_state_comes_back_as_it_was(file):
 def test_no_text_reaches_the_disk_unless_it_may(file):
     """The anchors then live as long as the process."""
     anchors = Anchors(per_day=20, file=file, keep_texts=False)
-    anchors.offer(answer(1), True, FIRST)
+    anchors.offer([(answer(1), True, FIRST)])
     assert held(anchors)
     assert not [*file.path.parent.iterdir()]
 
@@ -659,7 +665,7 @@ def test_no_text_reaches_the_disk_unless_it_may(file):
 def test_the_texts_of_anchors_that_left_leave_the_disk(file):
     """Nothing of the traffic stays for longer than it serves."""
     anchors = Anchors(per_day=PER_DAY, file=file, keep_texts=True)
-    anchors.offer(answer(1, answer="SECRET"), True, FIRST)
+    anchors.offer([(answer(1, answer="SECRET"), True, FIRST)])
     texts = [*file.path.with_suffix("").iterdir()]
     assert len(texts) == 1
     assert "SECRET" in texts[0].read_text()
@@ -669,7 +675,7 @@ def test_the_texts_of_anchors_that_left_leave_the_disk(file):
 
 def test_the_texts_are_for_the_services_own_user(file):
     """They are questions and answers of people."""
-    Anchors(per_day=20, file=file, keep_texts=True).offer(answer(1), True, FIRST)
+    Anchors(per_day=20, file=file, keep_texts=True).offer([(answer(1), True, FIRST)])
     assert file.path.with_suffix("").stat().st_mode & 0o077 == 0
 
 
@@ -734,7 +740,7 @@ def test_a_broken_file_begins_anew_and_is_counted(file):
     file.path.write_text('{"version": 1, "judge": "x"}')
     before = errors["estimation"]
     anchors = Anchors(per_day=20, file=file, keep_texts=True)
-    anchors.offer(answer(1), True, FIRST)
+    anchors.offer([(answer(1), True, FIRST)])
     assert held(anchors) == {"a1": True}
     assert errors["estimation"] == before + 1
 
@@ -755,19 +761,30 @@ def test_a_forked_child_counts_from_nothing():
     judging.step(DAY_S)
     judging.anchors.clear()
     assert judging.anchors.take() == ()
-    assert not any(judging.anchors.checks().values())
+    assert not any(checks(judging.anchors).values())
     assert not held(judging.anchors)
 
 
 # --- the judge against itself ---------------------------------------------------------------------
 
 
+def said(verdict, *, chance=1.0):
+    """Return a report on one answer, which was drawn with a chance."""
+    return Report(
+        interaction=answer(1),
+        judge=FIRST,
+        evaluations=(),
+        assessment=assessment(verdict),
+        decision=SamplingDecision(inclusion_probability=chance, drawn=True),
+    )
+
+
 def test_two_readings_that_differ_are_the_flip_rate():
     """Weighted by the chance that the answer was judged at all."""
     flips = SelfDisagreement(clock=ManualClock())
     for _ in range(8):
-        flips.add_pair(True, True)
-    flips.add_pair(True, False, 2.0)
+        flips.repeated(said("absent"), said("absent"))
+    flips.repeated(said("absent", chance=0.5), said("supported"))
     assert flips.disagreement == pytest.approx(0.2)
     [reading] = flips.gauges(FixedMeans())
     assert (reading.name, reading.value) == (metrics.JUDGE_FLIP_RATE, flips.disagreement)
@@ -779,7 +796,7 @@ def test_few_readings_say_nothing():
     flips = SelfDisagreement(clock=clock)
     assert not list(flips.gauges(FixedMeans()))
     for _ in range(20):
-        flips.add_pair(True, True)
+        flips.repeated(said("absent"), said("absent"))
     assert flips.disagreement == 0
     clock.advance(3 * DAY_S)
     assert flips.disagreement is None

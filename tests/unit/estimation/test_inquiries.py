@@ -37,7 +37,7 @@ def answer(number, *, at_s=BEGAN_S, **changes):
 def filled(count=400, **how):
     anchors = Anchors(per_day=20, **how)
     for number in range(count):
-        anchors.offer(answer(number, at_s=BEGAN_S + number), False, JUDGE)
+        anchors.offer([(answer(number, at_s=BEGAN_S + number), False, JUDGE)])
     return anchors
 
 
@@ -66,7 +66,7 @@ def test_the_reserve_is_bounded_and_renewed_within_a_week():
     at_s = BEGAN_S + MAX_RESERVE + 500
     for number in range(5_000, 5_020):
         at_s += between_s / 2
-        anchors.offer(answer(number, at_s=at_s), False, JUDGE)
+        anchors.offer([(answer(number, at_s=at_s), False, JUDGE)])
     newcomers = [each for each in reserve(anchors) if each.joined_s > BEGAN_S + MAX_RESERVE + 500]
     assert len(reserve(anchors)) == MAX_RESERVE
     assert 5 <= len(newcomers) <= 12
@@ -76,7 +76,7 @@ def test_a_long_answer_is_not_kept_in_reserve():
     """Five hundred of them would be felt in memory."""
     anchors = filled(100)
     long = answer(1_000, answer="x" * (MAX_RESERVE_CHARACTERS + 1))
-    anchors.offer(long, False, JUDGE)
+    anchors.offer([(long, False, JUDGE)])
     assert not any(each.id == "a1000" for each in reserve(anchors))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -266,7 +267,7 @@ def test_a_score_is_told_as_a_mean_and_an_alarm_without_answers_by_the_hour():
     """Faithfulness has no bad answers to count; a record of before has no rise."""
     incident = described()
     (alarm,) = incident.alarms
-    rise = alarm.rise.model_copy(update={"bad": None, "mean": 0.5, "before": None})
+    rise = replace(alarm.rise, bad=None, mean=0.5, before=None)
     score = alarm.model_copy(update={"signal": "faithfulness", "rise": rise})
     told = headline(incident.model_copy(update={"alarms": (score,)}))
     assert "a mean of 0.50 over 80 scored answers since 2027-01-15 07:58:10 UTC; limit" in told
