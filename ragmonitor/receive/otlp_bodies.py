@@ -189,15 +189,15 @@ def messages_in(body: bytes, limit: int, *, closed_bytes: int = 0) -> int:
 
 
 def _varint(body: bytes, at: int) -> tuple[int, int]:
-    """Return a number and the place after it."""
-    number, shift = 0, 0
-    while True:
+    """Return a number and the place after it. Raises IndexError where it has more than 64 bits."""
+    number = 0
+    for shift in range(0, 64, 7):
         byte = body[at]
         at += 1
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
             return number, at
-        shift += 7
+    raise IndexError
 
 
 def _from_json(body: bytes) -> ExportTraceServiceRequest:

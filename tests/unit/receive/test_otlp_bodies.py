@@ -66,3 +66,16 @@ def test_a_large_batch_is_taken() -> None:
     assert len(body) > 2 * MAX_MESSAGES
     taken = request_in(body, content_type=PROTOBUF, encoding="", max_bytes=MAX_BYTES)
     assert taken == request
+
+
+@pytest.mark.parametrize("start", [b"", b"\x0a"], ids=["tag", "size"])
+def test_a_number_without_an_end_is_refused(start: bytes) -> None:
+    """It is not read on: each of its bytes would make it larger."""
+    with pytest.raises(UnreadableBodyError) as failure:
+        request_in(
+            start + b"\x80" * (MAX_BYTES - 1),
+            content_type=PROTOBUF,
+            encoding="",
+            max_bytes=MAX_BYTES,
+        )
+    assert failure.value.status == 400
