@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from ragmonitor.evaluators import evaluator, rubric
     from ragmonitor.export import JsonLines, Langfuse, Phoenix
+    from ragmonitor.forks import ForkSafeLock, survive_forks
     from ragmonitor.guard import record_error, shielded
     from ragmonitor.judges import EncoderJudge, FunctionJudge, LlmJudge
     from ragmonitor.monitor import Monitor
@@ -109,6 +110,7 @@ _HOMES = {
     ),
     "evaluators": ("evaluator", "rubric"),
     "export": ("JsonLines", "Langfuse", "Phoenix"),
+    "forks": ("ForkSafeLock", "survive_forks"),
     "guard": ("record_error", "shielded"),
     "judges": ("EncoderJudge", "FunctionJudge", "LlmJudge"),
     "answer_checks": ("GuardedPiece",),
@@ -169,6 +171,7 @@ __all__ = [
     "ExportSettings",
     "Exporter",
     "FeedbackError",
+    "ForkSafeLock",
     "FunctionJudge",
     "Generation",
     "GuardedPiece",
@@ -222,6 +225,7 @@ __all__ = [
     "rubric",
     "score_of",
     "shielded",
+    "survive_forks",
     "usage_of",
 ]
 

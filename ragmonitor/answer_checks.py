@@ -71,8 +71,9 @@ class AnswerChecks:
         pieces = _pieces(stream)
         try:
             async for piece in pieces:
-                held += piece if type(piece) is str else text_in(piece) or ""
-                if _ENDS.isdisjoint(piece) and len(held) <= MAX_HELD:
+                text = piece if type(piece) is str else text_in(piece) or ""
+                held += text
+                if _ENDS.isdisjoint(text) and len(held) <= MAX_HELD:
                     continue
                 at = _end_of_whole_sentences(held)
                 if not at and len(held) > MAX_HELD:

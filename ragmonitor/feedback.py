@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
@@ -21,6 +22,7 @@ PEOPLE: Final = JudgeIdentity(name="people", version="1", kind="HUMAN")
 MAX_ID_CHARACTERS: Final = 200
 MAX_COMMENT_CHARACTERS: Final = 4_000
 """A longer comment is cut."""
+DEFAULT_KIND: Final = "thumbs"
 _KIND: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _LABEL: Final = re.compile(r"[\w .:/+-]{1,40}")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -43,7 +45,7 @@ class Feedback:
     label: str = ""
     """The label as it was given; empty: it was a number or a yes or no."""
     comment: str = ""
-    kind: str = "thumbs"
+    kind: str = DEFAULT_KIND
     at_s: float
     """The time when it was given, in seconds since the epoch."""
 
@@ -58,6 +60,15 @@ class Feedback:
     def direction(self) -> str:
         """`good`, `bad` or `neither`, as a label of series."""
         return {True: "good", False: "bad", None: "neither"}[self.is_good]
+
+    def shown_label(self, show: Callable[[str], str]) -> str:
+        """Return the label: a word that is known here as it is, any other as a text is shown."""
+        is_known = self.label.casefold() in _GOOD | _BAD
+        return self.label if is_known or not self.label else show(self.label)
+
+    def redacted(self, clean: Callable[[str], str]) -> Feedback:
+        """Return it with what the person wrote redacted."""
+        return replace(self, comment=clean(self.comment), label=self.shown_label(clean))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,19 +27,50 @@ def survive_forks(part: object) -> None:
     _registered[:] = [known for known in _registered if known() is not None] + [weakref.ref(part)]
 
 
+class ForkSafeLock:
+    """A lock that a forked child finds free, whichever thread of the parent held it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        survive_forks(self)
+
+    def acquire(self, blocking: bool = True) -> bool:
+        """Return whether it is held now; wait for it if `blocking`."""
+        return self._lock.acquire(blocking)
+
+    def release(self) -> None:
+        """Let others have it."""
+        self._lock.release()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_raised: object) -> None:
+        self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew: a thread that held it stayed with the parent."""
+        self._lock = threading.Lock()
+
+
 class WorksInSteps:
     """A part whose thread holds `_step` while shared state changes: a fork waits for that."""
 
     _step: threading.Lock
-    _has_step = False
+    _forking = 0
+    """The thread that holds `_step` over its fork: others may fork at the same time."""
 
     def before_fork(self) -> None:
         """Wait until the thread is between two steps, `FORK_WAIT_S` at most."""
-        self._has_step = self._step.acquire(timeout=FORK_WAIT_S)
+        if self._step.acquire(timeout=FORK_WAIT_S):
+            self._forking = threading.get_ident()
+        elif self._forking == threading.get_ident():  # a child's copy of its parent's
+            self._forking = 0
 
     def after_fork_in_parent(self) -> None:
         """Go on."""
-        if self._has_step:
+        if self._forking == threading.get_ident():
+            self._forking = 0
             self._step.release()
 
 
@@ -52,7 +83,7 @@ class _Starting(WorksInSteps):
 
     def after_fork_in_child(self) -> None:
         """Begin anew: the thread that starts a process stayed with the parent."""
-        self._step, self._has_step = threading.Lock(), False
+        self._step, self._forking = threading.Lock(), 0
 
     @contextmanager
     def alone(self) -> Iterator[None]:

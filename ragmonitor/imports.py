@@ -61,7 +61,8 @@ class _Imports:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         """Held while a module is imported, and over a fork."""
-        self._is_held_for_fork = False
+        self._forking = 0
+        """The thread that holds the lock over its fork: others may fork at the same time."""
         self._name = ""
         self._half: str | None = None
         """The module that this process has half: its parent imported it when it forked."""
@@ -81,8 +82,9 @@ class _Imports:
 
     def before_fork(self) -> None:
         """Wait for the end of an import that is under way."""
-        self._is_held_for_fork = self._lock.acquire(timeout=FORK_WAIT_S)
-        if not self._is_held_for_fork:
+        if self._lock.acquire(timeout=FORK_WAIT_S):
+            self._forking = threading.get_ident()
+        else:
             logger.warning(
                 "ragmonitor: a fork has waited %g s for the import of %s and goes on; the child "
                 "has no judge. Import it before the fork, or build the Monitor after it",
@@ -92,14 +94,15 @@ class _Imports:
 
     def after_fork_in_parent(self) -> None:
         """Go on importing."""
-        if self._is_held_for_fork:
+        if self._forking == threading.get_ident():
+            self._forking = 0
             self._lock.release()
 
     def after_fork_in_child(self) -> None:
         """Take a lock of its own, and note what is half imported."""
-        if not self._is_held_for_fork:
+        if self._forking != threading.get_ident():
             self._half = self._name
-        self._lock = threading.RLock()
+        self._lock, self._forking = threading.RLock(), 0
 
 
 _imports = _Imports()

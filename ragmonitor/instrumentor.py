@@ -12,7 +12,6 @@ The only module that needs `opentelemetry-instrumentation` (the extra `auto`).
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Collection
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, cast
@@ -22,6 +21,7 @@ from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-de
 )
 from wrapt import register_post_import_hook
 
+from ragmonitor.forks import ForkSafeLock
 from ragmonitor.guard import logger, shielded
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class _Attachment:
         """The integrations by value: several triggers may name the same one."""
         # Never held while an integration is imported: two threads that import would each hold what
         # the other waits for.
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     def begin(self, monitor: Monitor | None) -> None:
         self._on, self._given, self._refused = True, monitor, False

@@ -43,6 +43,9 @@ class LedgerNotes:
 
     def refuse(self, finished: Finished, cause: Cause) -> None:
         """Note an interaction that is not taken; the answer to a golden question is no traffic."""
+        let_go: Callable[[], None] | None = getattr(finished, "release", None)
+        if let_go is not None:
+            let_go()  # of its runs, which a cycle may hold
         if is_probe(finished):
             self.give_up("probe")
         else:

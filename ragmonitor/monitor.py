@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import threading
 import time
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
@@ -25,7 +24,7 @@ from ragmonitor.capture import (
 )
 from ragmonitor.errors import SettingsError
 from ragmonitor.feedback import feedback_of
-from ragmonitor.forks import survive_forks
+from ragmonitor.forks import ForkSafeLock, survive_forks
 from ragmonitor.guard import logger, shielded
 from ragmonitor.protocols import Exporter, Finished, Judge
 from ragmonitor.records import AlarmState, Assessment, Cause, Chunk, Interaction, Report, Severity
@@ -143,7 +142,7 @@ class Monitor:
         restrict_logs(settings)
         self._redactor = redactor_of(settings)
         self._recorders: dict[str, Recorder] = {}
-        self._recorders_lock = threading.Lock()
+        self._recorders_lock = ForkSafeLock()
         self._spans: InteractionSpanProcessor | None = None
         self._refreshes = 0
         self._closed = False
@@ -537,6 +536,9 @@ class Monitor:
                 probe.stop(min(1.0, timeout_s / 4))
             # Half of the time at most: what waits is to be scored in the other.
             self._drain(timeout_s / 2)
+            for recorder in [*self._recorders.values()]:
+                with shielded("capture"):
+                    recorder.end_paused()
             if self._spans is not None:
                 self._spans.shutdown()
             self._closed = True
@@ -568,6 +570,9 @@ class Monitor:
             yields: The framework makes single model calls, which frameworks above it report too.
             drain_s: It reports ends up to so long after they happened; a flush waits for them.
         """
+        known = self._recorders.get(translator.framework)
+        if known is not None:  # as a rule, and once for each block of LlamaIndex's
+            return known
         with self._recorders_lock:
             known = self._recorders.get(translator.framework)
             if known is None:

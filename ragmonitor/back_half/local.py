@@ -71,6 +71,7 @@ class LocalBackHalf:
         entries = table.select(settings.evaluators)
         self._shows_page = view is not None
         self._newest = NewestReports()
+        self._redactor = redactor
         self.queue = MemoryQueue(settings.capture.queue_size) if queue is None else queue
         """The queue in which finished interactions wait."""
         self.meters = meters_of(settings, view, self.feedback)
@@ -167,7 +168,7 @@ class LocalBackHalf:
         """Take note of something that happened to the application."""
         for part in self.estimates.parts:
             if isinstance(part, Events):
-                part.note(name, attributes, at_s)
+                part.note(name, attributes, at_s, self._redactor.text)
         self.worker.wake()
 
     def feedback(self, feedback: Feedback) -> bool:

@@ -25,7 +25,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
 from ragmonitor import guard, supervised, wire
-from ragmonitor.apart import within
+from ragmonitor.apart import is_on_a_loop, within
 from ragmonitor.back_half.helper_connection import HelperConnection, HelperRequest
 from ragmonitor.back_half.helper_process import HELPER, HelperProcess
 from ragmonitor.back_half.link import LinkError
@@ -171,6 +171,10 @@ class ProcessBackHalf:
         self.ui_url: str | None = None
         """The address at which it serves the page; None if it does not."""
         self._destination = ""
+        self._families_known: list[Metric] = []
+        """Every series of the helper, as it gave them last."""
+        self._families_asked: Future[Any] | None = None
+        """The request for them that is under way."""
 
     # --- the application's side -----------------------------------------------------------------
 
@@ -400,22 +404,44 @@ class ProcessBackHalf:
         """Return the helper's reply, once it has all that was taken so far; None: there is none."""
         if not self._thread.is_started:
             return None
+        with suppress(LinkError, TimeoutError):
+            return self._asked(timeout_s, name, *args).result(max(0.0, timeout_s))
+        return None
+
+    def _asked(self, timeout_s: float, name: str, *args: object) -> Future[Any]:
+        """Have the helper asked, without waiting."""
         request = HelperRequest(name, args, deadline=time.monotonic() + timeout_s)
         self._put_out(request)
-        with suppress(LinkError, TimeoutError):
-            return request.future.result(max(0.0, timeout_s))
-        return None
+        return request.future
 
     def _families(self) -> list[Metric]:
         if self._local is None and self._thread.is_started and not self._closed:
-            asked: list[Metric] | None = self._ask(SCRAPE_S, "families")
-            if asked is not None:
-                return self._families_here(asked, ())
+            known = self._helpers_families()
             if self._local is None and not self._closed:
-                return []
+                return self._families_here(known, ()) if known else []
         if self._local is not None:
             return list(self._local.registry.collect())
         return self._families_here(self._at_end[0], self._notes.take())
+
+    def _helpers_families(self) -> list[Metric]:
+        """Return the helper's series: as of now, or those that it gave last.
+
+        An application that mounts our registry collects on its event loop, which must not stand
+        still until a helper answers: new ones are fetched meanwhile, for the next scrape.
+        """
+        asked = self._families_asked
+        is_on_loop = is_on_a_loop()
+        if not is_on_loop or asked is None or asked.done():
+            asked = self._families_asked = self._asked(SCRAPE_S, "families")
+            asked.add_done_callback(self._take_families)
+        if not is_on_loop:
+            with suppress(LinkError, TimeoutError):
+                return list(asked.result(SCRAPE_S))
+        return self._families_known
+
+    def _take_families(self, asked: Future[Any]) -> None:
+        if asked.exception() is None:
+            self._families_known = asked.result()
 
     def _families_here(self, families: list[Metric], noted: Sequence[Any]) -> list[Metric]:
         """Return the families, with what was counted in this process while there was no helper."""
@@ -683,7 +709,8 @@ class ProcessBackHalf:
                 outcome = "sent"
         if outcome == "sent":
             helper.sent += 1
-            helper.open[helper.sent] = framework, status
+            if not is_probe(finished):
+                helper.open[helper.sent] = framework, status
             self._tell_provider(helper)
             if helper.has_provider:
                 helper.kept[helper.sent] = data

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
@@ -322,7 +322,7 @@ class StreamBackHalf(WorksInSteps):
         with contained("capture"), self._step:
             try:
                 if isinstance(finished, Feedback):
-                    redacted = replace(finished, comment=self._redactor.text(finished.comment))
+                    redacted = finished.redacted(self._redactor.text)
                     return finished, encode_feedback(redacted, compressed=True)
                 interaction = finished.interaction()
                 if interaction is None:

@@ -114,8 +114,27 @@ class FinishedRuns:
 
     @property
     def status(self) -> Status:
-        """The way in which the root ended."""
+        """The way in which the root ended, as far as is known before its texts are read."""
         return self._root.status
+
+    def ending(self) -> Status:
+        """Return the way in which the root ended, read off its texts (not in the request path).
+
+        A model that had not ended when the root did has cut the answer short, unless the root's
+        own answer is that of a model which had: the open one names the conversation, was hedged
+        or given up for another, or was a grader that was read in part.
+        """
+        root = self._root
+        if root.is_cut_short:
+            root.is_cut_short = False
+            answer = self._safe_reader().answer(root)
+            if any(
+                is_most_of(self._output(run), answer)
+                for run in self._models()
+                if run.status == "ok" and not run.is_open
+            ):
+                root.status = "ok"
+        return root.status
 
     @property
     def is_probe(self) -> bool:
@@ -205,8 +224,12 @@ class FinishedRuns:
             try:
                 self._record = self._read()
             finally:
-                self._root.release()
+                self.release()
         return self._record
+
+    def release(self) -> None:
+        """Let go of the runs: nothing more is to be read of them."""
+        self._root.release()
 
     def _read(self) -> Interaction | None:
         root = self._root
@@ -237,6 +260,7 @@ class FinishedRuns:
         retrievals = self.retrievals()
         if not retrievals:
             return None
+        status = self.ending()
         generations = self.generations()
         shown = translator.shown(root)
         if shown is None:
@@ -253,7 +277,7 @@ class FinishedRuns:
             started_ns=root.started_ns,
             ended_ns=root.ended_ns,
             name=root.name,
-            status=root.status,
+            status=status,
             error=root.error,
             retrievals=retrievals,
             generations=generations,
@@ -284,7 +308,7 @@ class FinishedRuns:
         root = self._root
         answer: str = self._safe_reader().answer(root)
         models = self._models()
-        if root.status == "partial":
+        if self.ending() == "partial":
             # LangChain loses the last piece of a stream that is closed early, or all of it.
             seen = "".join(next((run.pieces for run in reversed(models) if run.pieces), ()))
             answer = seen if seen.startswith(answer) else answer
@@ -443,6 +467,12 @@ def shown_of(
     if named:
         return _distinct([*named, *not_among(named, seen or ())])
     return retrieved if seen is None else seen
+
+
+def is_most_of(output: str, answer: str) -> bool:
+    """Return whether an answer is a model's output, with less than as much around it."""
+    output = output.strip()
+    return len(output) * 2 > len(answer.strip()) and output in answer
 
 
 def reference(span: SpanContext | None) -> SpanReference | None:

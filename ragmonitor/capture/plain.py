@@ -139,12 +139,16 @@ class InteractionRecorder:
         self._unanswered = False
         """The function that was to answer returned a value without a text."""
         self.status: Status = "ok"
+        self._ends_with: Part | None = None
+        """The part whose end is the interaction's."""
         self._error = ""
         self._started_ns = self.step_ns = time.time_ns()
         self.first_token_ns = 0
         """The time when the first text of a streamed answer came; 0: none has."""
         self._ended_ns = 0
         self._is_over = False
+        self._record: Interaction | None = None
+        """What was read after the end."""
         self._caller: SpanContext | None = None
         self._inherited: Mapping[str, Any] | None = None
         with shielded("capture"):
@@ -405,13 +409,26 @@ class InteractionRecorder:
             if not self._answer and self.status == "ok":
                 # The answer is what the last part gave; so its end is the answer's.
                 parts = reversed(self.scope.parts)
-                last = next((part for part in parts if part.status != "error"), None)
-                if last is not None:
-                    self.status = last.status
+                self._ends_with = next((part for part in parts if part.status != "error"), None)
+                if self._ends_with is not None:
+                    self.status = self._ends_with.status
         self._hand_over(self)
 
     def interaction(self) -> Interaction:
-        """Return the record. Called once, behind the request path."""
+        """Return the record, behind the request path. The parts are let go of after the end."""
+        if self._record is not None:
+            return self._record
+        record = self._read()
+        if self._is_over:
+            self._record = record
+            self.release()
+        return record
+
+    def release(self) -> None:
+        """Let go of the frameworks' runs: nothing more is to be read of them."""
+        self.scope.release()
+
+    def _read(self) -> Interaction:
         read = RecordReader()
         try:
             record = self._interaction(read)
@@ -444,6 +461,8 @@ class InteractionRecorder:
         own_chunks = [chunk for retrieval in own_retrievals for chunk in retrieval.chunks]
         named = [chunk for part in parts for chunk in part.shown()]
         shown = own_chunks if self._retrievals else shown_of(observed, generations, named)
+        if self._ends_with is not None and self.status == "partial":
+            self.status = self._ends_with.ending()
         answer = self._answer
         if answer is None:
             answers = (part.answer() for part in reversed(parts))
@@ -626,14 +645,15 @@ class StreamedAnswer(Listener):
 
     def take(self, item: Any) -> None:
         """Note one piece."""
-        if self._recorder is None:
+        recorder = self._recorder  # another thread may end it meanwhile
+        if recorder is None:
             return
         text = self._text(item)
         if text is None:
             self._kept.complete = False
         elif text:
-            if not self._recorder.first_token_ns:
-                self._recorder.first_token_ns = time.time_ns()
+            if not recorder.first_token_ns:
+                recorder.first_token_ns = time.time_ns()
             self._kept.add(text, len(text))
 
     def give(self, result: Any) -> Any:

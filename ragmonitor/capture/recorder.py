@@ -243,6 +243,7 @@ class Recorder:
     ) -> Root | None:
         """Return a root; None: instrumentation is suppressed, or its parent was given up."""
         if parent_id is not None and parent_id in self._given_up:
+            self._bury(run_id)  # its own children name it
             return None
         # Empty wherever nobody has attached anything; then there is nothing to ask it.
         current = context.get_current()
@@ -300,6 +301,7 @@ class Recorder:
         run.asked = paused.asked
         for member in run.members:
             member.root = run
+        paused.release()
 
     def link_spans(self, span_of: SpanOf) -> None:
         """Look for another instrumentation's span of each root, if the setting says so.
@@ -418,6 +420,7 @@ class Recorder:
                     self._open.pop(member.id, None)
                 if root.scope is not None:
                     root.scope.finish(root)
+                root.release()
 
     def interrupted(self, run_id: Hashable, parent_id: Hashable | None) -> None:
         """Note that a run stopped because the application waits for a person: it did not fail.
@@ -433,6 +436,7 @@ class Recorder:
                 elif run.outer is not None:
                     run.ended_ns = time.time_ns()
                     self._move(run, run.outer)
+                    run.release()
                 else:
                     self._close(run, None, None, "partial", "")
             elif run is not None and run.id == run_id:
@@ -498,8 +502,11 @@ class Recorder:
         # A new question may have been asked instead of going on with the old one.
         self._abandon(key)
         if len(self._paused) >= min(MAX_PAUSED, self._max_open_runs):
-            self._on_forgotten("too_many_open")
-            self._abandon(next(iter(self._paused), None))
+            oldest = next(iter(self._paused), None)
+            paused = self._paused.get(oldest)
+            if paused is not None and paused.waits:
+                self._on_forgotten("too_many_open")  # it might have gone on
+            self._abandon(oldest)
         self._paused[key] = root
 
     def _abandon(self, key: Hashable | None) -> None:
@@ -528,11 +535,13 @@ class Recorder:
                 self._mark_tools(root, outer)
             make_current(interaction_id(root.id))
             self._hand_over(finished)
-        elif outer is not None:
-            # An inner run that was no interaction by itself: its retrievals belong to the outer.
-            self._move(root, outer)
-        elif current_id() == interaction_id(root.id):
-            make_current(root.before_id)
+        else:
+            if outer is not None:
+                # An inner run that was no interaction by itself: its retrievals are the outer's.
+                self._move(root, outer)
+            elif current_id() == interaction_id(root.id):
+                make_current(root.before_id)
+            root.release()
 
     @staticmethod
     def _mark_tools(inner: Root | None, outer: Root | None) -> None:
@@ -559,7 +568,7 @@ class Recorder:
     @staticmethod
     def _finalize(root: Root, finished: FinishedRuns) -> None:
         if root.status == "ok" and finished.is_cut_short():
-            root.status = "partial"
+            root.status, root.is_cut_short = "partial", True
         for run in root.members:
             if run.is_open and run.pieces:
                 # Whoever holds `pieces` may go on appending: what its user has not seen.
@@ -591,6 +600,7 @@ class Recorder:
             if run.id != run_id:
                 if run.root.ended_ns and run.root.ended_ns < outlives_ns:
                     self._open.pop(run_id, None)
+                    self._bury(run_id)
             elif isinstance(run, Root):
                 if (run.resumed_ns or run.started_ns) < aged_ns:
                     self._give_up(run, "aged_out")
@@ -602,6 +612,13 @@ class Recorder:
                     self._give_up(run, "aged_out")
                 else:
                     self._open.pop(run_id, None)
+                    self._bury(run_id)
+
+    def end_paused(self) -> None:
+        """Hand over what is paused: at the end no later run can resume it here."""
+        for key in self._paused.copy():
+            with _capture:
+                self._abandon(key)
 
     def clear(self) -> None:
         """Forget every open run; for a forked child, whose parent keeps them."""

@@ -97,6 +97,7 @@ class Root(Run):
         "asked",
         "before_id",
         "caller",
+        "is_cut_short",
         "labels",
         "lost",
         "members",
@@ -130,6 +131,9 @@ class Root(Run):
         """The time when it resumed an earlier run that had paused; 0: it did not."""
         self.thread: Hashable | None = None
         """The key under which it pauses, and by which a later run resumes it."""
+        self.is_cut_short = False
+        """It is `partial` because a model had not ended when it did: the texts may tell that its
+        answer is whole all the same (`FinishedRuns.ending`)."""
         self.waits = False
         """It stopped because the application waits for a person."""
         self.tool = outer if outer is not None and outer.kind == "tool" else None

@@ -22,7 +22,15 @@ class Part(Protocol):
 
     @property
     def status(self) -> Status:
-        """The way in which it ended."""
+        """The way in which it ended, as far as is known before its texts are read."""
+        ...
+
+    def ending(self) -> Status:
+        """Return the way in which it ended, read off its texts."""
+        ...
+
+    def release(self) -> None:
+        """Let go of its runs: nothing more is to be read of them."""
         ...
 
     @property
@@ -62,7 +70,7 @@ class InteractionScope:
     block may be read after it.
     """
 
-    __slots__ = ("_closed", "_open", "_ticket", "hand_over", "lost", "parts")
+    __slots__ = ("_closed", "_is_read", "_open", "_ticket", "hand_over", "lost", "parts")
 
     def __init__(self, hand_over: Callable[[Finished], None], done: Callable[[], None]) -> None:
         self.hand_over = hand_over
@@ -74,6 +82,7 @@ class InteractionScope:
         self._open: dict[Hashable, object] = {}
         """The owner of each open part; None: it is a stream of the application's own."""
         self._closed = False
+        self._is_read = False
         self._ticket = [done]  # taken once, by whichever thread is last: `pop` is atomic
 
     def add(self, part: Hashable, owner: object = None) -> bool:
@@ -92,11 +101,20 @@ class InteractionScope:
 
     def finish(self, part: Hashable, finished: Part | None = None) -> None:
         """Note that a part has ended, and keep what it became."""
-        if part in self._open and finished is not None:
-            self.parts.append(finished)
+        if finished is not None:
+            if part in self._open and not self._is_read:
+                self.parts.append(finished)
+            else:
+                finished.release()
         self._open.pop(part, None)
         if self._closed and not self._open:
             self._done()
+
+    def release(self) -> None:
+        """Let go of the parts: the interaction has been read, or will never be."""
+        self._is_read = True
+        for part in self.parts:
+            part.release()
 
     def is_observed_by_others(self, owner: object) -> bool:
         """Return whether a run of another owner, a framework, is under way in the scope."""

@@ -52,8 +52,13 @@ def name_of(chunk: Chunk, policy: ContentPolicy) -> str:
         return source[:MAX_NAME]
     if chunk.id:
         return chunk.id[:MAX_NAME]
-    text = (source or chunk.text).encode("utf-8", "replace")
-    digest = hashlib.blake2b(text, key=policy.key[:64], digest_size=6).hexdigest()
+    return hashed_name(source or chunk.text, policy)
+
+
+def hashed_name(text: str, policy: ContentPolicy) -> str:
+    """Return the name of a document of which only a text tells it from others."""
+    data = text.encode("utf-8", "replace")
+    digest = hashlib.blake2b(data, key=policy.key[:64], digest_size=6).hexdigest()
     return f"document-{digest}"
 
 

@@ -24,11 +24,15 @@ from ragmonitor.state import State
 
 STATE_VERSION: Final = 1
 EventKind = Literal["deployment", "judge_change", "event"]
+Clean = Callable[[str, str], str]
+"""Redacts a text, given the name that it has, or else nothing."""
 
 MAX_EVENTS: Final = 100
 """Newest events that are kept; of one kind and name only the newest."""
 MAX_WAITING: Final = 1_000
 MAX_LENGTH: Final = 120
+MAX_TOLD: Final = 4_000
+"""The characters of a name or a value that are looked at; of those `MAX_LENGTH` are kept."""
 MAX_ATTRIBUTES: Final = 8
 MAX_VERDICTS: Final = 1_500
 """Newest verdicts of a signal that a change is looked for in."""
@@ -55,6 +59,24 @@ class Event:
     at_s: float
     """Seconds since the epoch."""
     attributes: Mapping[str, str]
+
+
+class _Told(NamedTuple):
+    """What the application told of an event."""
+
+    name: str
+    attributes: Mapping[str, str]
+    at_s: float
+    clean: Clean
+
+    def event(self) -> Event:
+        """Return it as it is kept: redacted, then cut."""
+        texts = {
+            self.clean(key, "")[:MAX_LENGTH]: self.clean(value, key)[:MAX_LENGTH]
+            for key, value in self.attributes.items()
+        }
+        name = self.clean(self.name, "")[:MAX_LENGTH]
+        return Event(kind="event", name=name, at_s=self.at_s, attributes=texts)
 
 
 class Verdict(NamedTuple):
@@ -184,6 +206,7 @@ class Events(Part):
     def clear(self) -> None:
         """Forget everything; the file stays."""
         self._waiting: deque[Event] = deque(maxlen=MAX_WAITING)
+        self._told: deque[_Told] = deque(maxlen=MAX_WAITING)
         self._events: list[Event] = []
         self._judge = ""
         self._newest_versions: set[str] = set()
@@ -194,13 +217,24 @@ class Events(Part):
         self._changes: dict[str, tuple[float, float, ChangePoint | None]] = {}
         """For each signal that was asked for: since when it rose, when it was asked, the answer."""
 
-    def note(self, name: str, attributes: Mapping[str, str], at_s: float) -> None:
-        """Take note of an event that the application tells; from any thread, without waiting."""
+    def note(
+        self,
+        name: str,
+        attributes: Mapping[str, str],
+        at_s: float,
+        clean: Clean = lambda text, _: text,
+    ) -> None:
+        """Take note of an event that the application tells; from any thread, without waiting.
+
+        Args:
+            name: Of the event.
+            attributes: What else is known of it.
+            at_s: When it happened, in seconds since the epoch.
+            clean: Is called later, by the worker's thread.
+        """
         kept = list(attributes.items())[:MAX_ATTRIBUTES]
-        told = {str(key)[:MAX_LENGTH]: str(value)[:MAX_LENGTH] for key, value in kept}
-        self._waiting.append(
-            Event(kind="event", name=str(name)[:MAX_LENGTH], at_s=at_s, attributes=told)
-        )
+        texts = {str(key)[:MAX_TOLD]: str(value)[:MAX_TOLD] for key, value in kept}
+        self._told.append(_Told(str(name)[:MAX_TOLD], texts, at_s, clean))
 
     # --- taking in ------------------------------------------------------------------------------
 
@@ -235,9 +269,10 @@ class Events(Part):
     def tick(self) -> Sequence[Observation]:
         """Put what was noted to what is known, and exchange it with other processes."""
         is_due = self._file is not None and not 0 <= self._now() - self._read_s < READ_S
-        if not self._waiting and not is_due:
+        if not self._waiting and not self._told and not is_due:
             return ()
         new = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        new += [self._told.popleft().event() for _ in range(len(self._told))]
         self._read_s = self._now()
 
         def change(state: Mapping[str, Any]) -> Mapping[str, Any] | None:

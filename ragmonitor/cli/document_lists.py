@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ragmonitor.addresses import shown
 from ragmonitor.cli.monitor_client import Page
 from ragmonitor.cli.monitor_options import DocumentsOptions
-from ragmonitor.cli.terminal import FINE, figures_table, new_console, print_json
+from ragmonitor.cli.terminal import FINE, figures_table, new_console, print_json, printable
 from ragmonitor.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _print(url: str, lists: Mapping[str, Any], tables: Sequence[tuple[str, Table
     )
     for title, table in tables:
         console.print(f"\n[bold]{title}[/]")
-        console.print(table if table.row_count else "none", markup=False)
+        console.print(table if table.row_count else "none")
 
 
 def _tables(lists: Mapping[str, Any]) -> Iterator[tuple[str, Table]]:
@@ -64,35 +64,28 @@ def _tables(lists: Mapping[str, Any]) -> Iterator[tuple[str, Table]]:
     yield "Noise: retrieved often, relevant to none of the questions that were rated", table
     table = figures_table("question, for example", "questions")
     for each in lists["missing"]:
-        asked = "\n".join(example.get("question") or example["id"] for example in each["examples"])
-        table.add_row(_plain(asked), f"{each['questions']:,.0f}")
+        asked = (example.get("question") or example["id"] for example in each["examples"])
+        table.add_row("\n".join(map(printable, asked)), f"{each['questions']:,.0f}")
     yield "Missing: questions for which nothing relevant was found", table
     table = figures_table(
         "supports", "contradicts", "sentence", "times", texts=("contradicts", "sentence")
     )
     for each in lists["conflicting"]:
-        texts = (_plain(each[name]) for name in ("supports", "contradicts", "sentence"))
+        texts = (each[name] for name in ("supports", "contradicts", "sentence"))
         table.add_row(*texts, str(each["times"]))
     yield "Conflicting: one supports a sentence, the other contradicts it", table
     table = figures_table("turn, retriever", "% relevant", "of", "empty", "not shown", "lost")
     for each in lists["retrievals"]:
         counts = (f"{each[name]:,}" for name in ("retrievals", "empty", "unshown", "lost"))
         name = f"{each['turn']} {each['retriever']}".strip()
-        table.add_row(_plain(name), _range(each["relevant"]), *counts)
+        table.add_row(name, _range(each["relevant"]), *counts)
     yield "Retrievals by turn: those that brought something relevant", table
 
 
 def _name(entry: Mapping[str, Any]) -> str:
     name, of_store = entry["document"], entry["id"]
     whole_name = f"{name} ({of_store})" if of_store not in {"", name} else str(name)
-    return _plain(f"NAMED {whole_name}" if entry.get("is_discovery") else whole_name)
-
-
-def _plain(text: str) -> str:
-    """Return a text of the application's, in which nothing is markup."""
-    from rich.markup import escape
-
-    return escape(text)
+    return f"NAMED {whole_name}" if entry.get("is_discovery") else whole_name
 
 
 def _range(interval: Mapping[str, float] | None) -> str:

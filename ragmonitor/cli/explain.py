@@ -13,7 +13,7 @@ from ragmonitor.addresses import shown
 from ragmonitor.cli.monitor_client import Page, address, fetched
 from ragmonitor.cli.monitor_options import ExplainOptions
 from ragmonitor.cli.monitor_state import Learned, PlanningRow, Sampling, ServiceState
-from ragmonitor.cli.terminal import FINE, figures_table, new_console, print_json, say
+from ragmonitor.cli.terminal import FINE, figures_table, new_console, print_json, printable, say
 from ragmonitor.cli.topic_titles import add_titles
 from ragmonitor.errors import InputError
 from ragmonitor.estimation.alarms import LEARNED_FROM
@@ -69,7 +69,7 @@ def _print_all(url: str, states: list[ServiceState]) -> None:
 
 
 def _print_service(console: Console, state: ServiceState) -> None:
-    title = f"{state.service} (ragmonitor {state.version})".replace("[", "\\[")
+    title = printable(f"{state.service} (ragmonitor {state.version})").replace("[", "\\[")
     console.rule(title, align="left")
     if state.why_no_numbers:
         _print_lines(console, _operation(state))
@@ -99,12 +99,12 @@ def _print_lines(console: Console, lines: Iterator[str], *, title: str = "") -> 
     if title:
         console.print(f"\n[bold]{title}[/]")
     for line in lines:
-        console.print(line, markup=False)
+        console.print(printable(line), markup=False)
 
 
 def _print_table(console: Console, title: str, table: Table) -> None:
     console.print(f"\n[bold]{title}[/]")
-    console.print(table if table.row_count else "none yet", markup=False)
+    console.print(table if table.row_count else "none yet")
 
 
 def _operation(state: ServiceState) -> Iterator[str]:

@@ -30,6 +30,7 @@ from ragmonitor.cli.terminal import (
 )
 from ragmonitor.durations import duration_s
 from ragmonitor.errors import InputError, SettingsError, file_errors
+from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.goldens import Difficulty, GoldenKind, read_goldens
 from ragmonitor.goldens.generating import Generation, generate
 from ragmonitor.goldens.golden import add_goldens
@@ -154,8 +155,9 @@ class _Generating:
             self._written.update(golden.id for golden in new)
         if self._options.dropped is not None:
             lines = b"".join(msgspec.json.encode(drop) + b"\n" for drop in self.result.dropped)
-            with file_errors(self._options.dropped):
-                self._options.dropped.write_bytes(lines)
+            path = self._options.dropped
+            with file_errors(path), open(path, "wb", opener=owners_alone) as file:
+                file.write(lines)
 
     def progress_text(self) -> str:
         """Return what stands behind the bar."""
@@ -378,8 +380,11 @@ def export_worst(options: ExportOptions) -> int:
     if output is None:
         print(text, end="")  # noqa: T201 - what it is for
     else:
-        with file_errors(output):
-            output.write_text(text, "utf-8")
+        with (
+            file_errors(output),
+            open(output, "w", encoding="utf-8", opener=owners_alone) as file,
+        ):
+            file.write(text)
     _tell_left_out(traffic.without_text, traffic.bad_lines)
     say(f"{len(cases)} bad answers of {len(traffic.answers)}, for {options.format}")
     return FINE if cases else SOMETHING_WRONG

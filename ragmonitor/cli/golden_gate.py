@@ -9,6 +9,7 @@ from ragmonitor.cli.options import GateOptions
 from ragmonitor.cli.probing_commands import http_ask
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
 from ragmonitor.errors import InputError, file_errors
+from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.goldens.asking import Ask
 from ragmonitor.goldens.gate_reports import as_json, headline, junit, markdown
 from ragmonitor.goldens.golden import Golden, read_goldens
@@ -46,8 +47,10 @@ def run(options: GateOptions) -> int:
         )
     ask = _ask(options)
     for path in filter(None, (options.save, options.junit, options.markdown)):
-        # Before anybody is asked and paid, and so that a file that is there stays as it is.
-        with file_errors(path), path.open("ab"):
+        # Before anybody is asked and paid, and so that a file that is there stays as it is. Reports
+        # are for other tools to read; a run that is kept is not.
+        opener = owners_alone if path == options.save else None
+        with file_errors(path), open(path, "ab", opener=opener):
             pass
     asked = ask_and_score(
         goldens,

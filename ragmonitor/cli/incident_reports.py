@@ -17,8 +17,9 @@ from ragmonitor.cli.monitor_options import (
     IncidentShowOptions,
     IncidentSource,
 )
-from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
+from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, printable, say
 from ragmonitor.errors import InputError, file_errors
+from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.incidents import Incident, as_html, as_markdown
 from ragmonitor.incidents.journal import STATE_VERSION, read_file
 from ragmonitor.incidents.rendering import Links, headline
@@ -33,7 +34,8 @@ def list_all(options: IncidentListOptions) -> int:
         print_json({"incidents": [each.model_dump(mode="json") for each in incidents]})
     for each in () if options.json_output else incidents:
         time = datetime.fromtimestamp(each.opened_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
-        print(f"{each.id}  {time}  {'open' if each.is_open else 'closed'}  {headline(each)}")  # noqa: T201
+        state = "open" if each.is_open else "closed"
+        print(printable(f"{each.id}  {time}  {state}  {headline(each)}"))  # noqa: T201
     if not incidents:
         say("no incident is kept")
     return FINE if incidents else SOMETHING_WRONG
@@ -41,7 +43,8 @@ def list_all(options: IncidentListOptions) -> int:
 
 def show(options: IncidentShowOptions) -> int:
     """Print one incident as Markdown, and return the exit code."""
-    print(as_markdown(_one(options, options.id), options.language, _links()), end="")  # noqa: T201
+    text = as_markdown(_one(options, options.id), options.language, _links())
+    print(printable(text, has_lines=True), end="")  # noqa: T201
     return FINE
 
 
@@ -61,8 +64,11 @@ def export(options: IncidentExportOptions) -> int:
         text = as_markdown(incident, options.language, _links())
     else:
         raise InputError(f"--output {options.output}: a file that ends with .md, .html or .json")
-    with file_errors(options.output):
-        options.output.write_text(text, encoding="utf-8")
+    with (
+        file_errors(options.output),
+        open(options.output, "w", encoding="utf-8", opener=owners_alone) as file,
+    ):
+        file.write(text)
     say(f"{incident.id}: {options.output}")
     return FINE
 

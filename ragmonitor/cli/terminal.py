@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.table import Table
 
 FINE = 0
@@ -25,9 +25,27 @@ EXIT_CODES = (
 )
 
 
+def printable(text: str, *, has_lines: bool = False) -> str:
+    """Return one line without what a terminal takes for a command to itself.
+
+    Questions, names and attributes are other people's: what they send must neither hide a line nor
+    pretend to be one, nor reach the clipboard of whoever reads it.
+
+    Args:
+        text: Any text.
+        has_lines: The ends of its lines are ours, and stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() or (each == "\n" and has_lines) else " " * each.isspace()
+        for each in text
+    )
+
+
 def say(message: str) -> None:
     """Write one line for people."""
-    typer.echo(message, err=True)
+    typer.echo(printable(message, has_lines=True), err=True)
 
 
 def accounted_for(*, is_complete: bool) -> str:
@@ -50,14 +68,26 @@ def new_console(*, err: bool = False) -> Console:
 def figures_table(*columns: str, texts: Collection[str] = ()) -> Table:
     """Return an empty table for people, of names and the figures behind them.
 
+    Its cells are shown as they stand: nothing in them is markup, or a command to the terminal.
+
     Args:
         columns: Their titles; the first is of the names.
         texts: Titles of further columns that hold texts.
     """
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(box=box.SIMPLE, pad_edge=False)
+    class FiguresTable(Table):
+        def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
+            """Add a row of texts."""
+            shown = (
+                Text(printable(cell, has_lines=True)) if isinstance(cell, str) else cell
+                for cell in cells
+            )
+            super().add_row(*shown, **options)
+
+    table = FiguresTable(box=box.SIMPLE, pad_edge=False)
     for column in columns:
         # Figures stay whole: a terminal of 80 columns has room for them.
         if column == columns[0] or column in texts:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ragmonitor.cli.monitor_client import Page
 from ragmonitor.cli.monitor_options import TailOptions, TopOptions
-from ragmonitor.cli.terminal import FINE, figures_table, new_console, print_json, say
+from ragmonitor.cli.terminal import FINE, figures_table, new_console, print_json, printable, say
 from ragmonitor.errors import InputError
 
 if TYPE_CHECKING:
@@ -90,7 +90,11 @@ def tail(
     return FINE
 
 
-def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
+def _lines(answer: Mapping[str, Any]) -> Iterable[str]:
+    return map(printable, _told(answer))
+
+
+def _told(answer: Mapping[str, Any]) -> Iterator[str]:
     """Yield an answer in lines: when, whose verdict and the scores; the question; what is bad.
 
     Of an answer of which nothing is bad the beginning stands in the last one.
@@ -118,8 +122,6 @@ def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
 
 def _cut(text: str) -> str:
     flat = " ".join(text.split())
-    # What a terminal would take for a command to itself is no text.
-    flat = "".join(each for each in flat if each.isprintable())
     return flat if len(flat) <= MAX_TEXT else flat[: MAX_TEXT - 1] + "…"
 
 
@@ -182,15 +184,18 @@ def _screen(state: Mapping[str, Any], kept: _Kept, *, problem: str = "") -> Rend
     from rich.console import Group
     from rich.text import Text
 
+    def text(shown: str, style: str = "") -> Text:
+        return Text(printable(shown), style=style)
+
     version = f" {state['service_version']}" if state["service_version"] else ""
     judged = f", {state['judged']:,} scored by {state['judge']}" if state["judge"] else ""
     answers = f"{state['received']:,} answer{'s' * (state['received'] != 1)}{judged}"
     head = f"{state['service']}{version}  {_time(state['now_s'])}  {answers}"
-    lines: list[RenderableType] = [Text(head, style="bold")]
+    lines: list[RenderableType] = [text(head, style="bold")]
     if problem:
-        lines.append(Text(problem, style="red"))
+        lines.append(text(problem, style="red"))
     lines += [
-        Text(_alarm(alarm), style="bold white on red")
+        text(_alarm(alarm), style="bold white on red")
         for alarm in state["alarms"]
         if alarm["active"]
     ]

@@ -6,13 +6,14 @@ import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from ragmonitor import metrics
 from ragmonitor.estimation.feedback_store import Agreement, FeedbackStore, KnownAnswer
 from ragmonitor.estimation.labels.correction import wilson
 from ragmonitor.estimation.parts import Answer, Means, Observation, Part
-from ragmonitor.feedback import Feedback, JoinedFeedback, joining_id
+from ragmonitor.feedback import DEFAULT_KIND, Feedback, JoinedFeedback, joining_id
 from ragmonitor.guard import record_problem
 from ragmonitor.records import GaugeValue
 
@@ -23,6 +24,10 @@ WAIT_S: Final = 900.0
 MAX_WAITING: Final = 10_000
 MAX_ANSWERS: Final = 20_000
 """Answers between two ticks."""
+MAX_KINDS: Final = 50
+"""Kinds of feedback that are told apart; later ones count as `OTHER`: anybody may name a kind, and
+each has series of its own."""
+OTHER: Final = "other"
 MIN_ANSWERS: Final = 10
 """Answers of which both said something, below which no agreement is shown."""
 LOOK_EVERY_S: Final = 10.0
@@ -54,6 +59,7 @@ class PeoplesFeedback(Part):
     def _begin(self) -> None:
         self._noted: deque[Feedback] = deque(maxlen=MAX_WAITING)
         self._waiting: list[_Waiting] = []
+        self._kinds = {DEFAULT_KIND}
         self._answers: deque[KnownAnswer] = deque(maxlen=MAX_ANSWERS)
         self._joined: list[JoinedFeedback] = []
         self._received: Counter[tuple[str, str]] = Counter()
@@ -99,7 +105,7 @@ class PeoplesFeedback(Part):
         """Join what came since, and give up what has waited for too long."""
         now_s = self._now()
         for _ in range(len(self._noted)):
-            feedback = self._noted.popleft()
+            feedback = self._of_known_kind(self._noted.popleft())
             self._received[feedback.kind, feedback.direction] += 1
             self._waiting.append(_Waiting(feedback, now_s + WAIT_S))
         if self._answers or self._waiting:
@@ -108,6 +114,12 @@ class PeoplesFeedback(Part):
             self._look_s = now_s
             self._look(now_s)
         return ()
+
+    def _of_known_kind(self, feedback: Feedback) -> Feedback:
+        if feedback.kind not in self._kinds and len(self._kinds) >= MAX_KINDS:
+            return replace(feedback, kind=OTHER)
+        self._kinds.add(feedback.kind)
+        return feedback
 
     def _exchange(self, now_s: float) -> None:
         answers = [self._answers.popleft() for _ in range(len(self._answers))]

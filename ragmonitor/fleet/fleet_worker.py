@@ -317,7 +317,7 @@ class FleetWorker:
         except WireError as error:
             self._stream.bury_answer(delivery, "", delivery.data, str(error))
             return
-        data = encode_feedback(replace(told, comment=self._redactor.text(told.comment)))
+        data = encode_feedback(told.redacted(self._redactor.text))
         self._stream.settle_answer(delivery.id, f"feedback {delivery.id}", data, is_decided=True)
 
     def _ended(self, entry: str, task: asyncio.Task[None]) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from ragmonitor.errors import InputError, MissingExtraError
+from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.goldens.golden import NO_UTF_8, Golden, write_goldens
 from ragmonitor.goldens.golden_formats import FORMATS, flattened, recognised
 from ragmonitor.offline.csv_cells import guarded, unguarded
@@ -86,7 +87,8 @@ def write_any(path: Path, goldens: Sequence[Golden], name: str) -> Counter[str]:
         write_goldens(path, goldens)
     else:
         records = [FORMATS[name].write(golden) for golden in goldens]
-        path.write_text(as_json(records, as_list=suffix == ".json"), "utf-8")
+        with open(path, "w", encoding="utf-8", opener=owners_alone) as file:
+            file.write(as_json(records, as_list=suffix == ".json"))
     return _lost(path, goldens)
 
 
@@ -162,7 +164,7 @@ def _cells(golden: Golden) -> dict[str, Any]:
 def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     columns = list(dict.fromkeys(name for row in rows for name in row))
     # Excel takes UTF-8 for what it is only by this mark, and Chinese for Chinese then.
-    with path.open("w", encoding="utf-8-sig", newline="") as file:
+    with open(path, "w", encoding="utf-8-sig", newline="", opener=owners_alone) as file:
         table = csv.DictWriter(file, columns or list(Golden.__struct_fields__), restval="")
         table.writeheader()
         for row in rows:
@@ -187,7 +189,8 @@ def _write_parquet(path: Path, goldens: Iterable[Golden]) -> None:
         row["history"] = [msgspec.structs.asdict(turn) for turn in golden.history]
         row["attributes"] = list(golden.attributes.items())
         rows.append(row | {"kind": golden.kind.value, "status": golden.status.value})
-    parquet.write_table(pa.Table.from_pylist(rows, schema=schema), path)
+    with open(path, "wb", opener=owners_alone) as file:
+        parquet.write_table(pa.Table.from_pylist(rows, schema=schema), file)
 
 
 def _pyarrow(part: str = "") -> Any:

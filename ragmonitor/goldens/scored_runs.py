@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.goldens.golden import GoldensError
 from ragmonitor.goldens.golden_scores import GoldenOutcome, GoldenRun
 from ragmonitor.records import Report
@@ -109,7 +110,8 @@ def write_scored_run(path: str | os.PathLike[str], run: ScoredRun) -> None:
     """Write it: what scored on the first line, then a golden question a line. Raises `OSError`."""
     encode = msgspec.json.encode
     lines = [encode({"scored_by": run.scored_by}), *map(encode, run.goldens)]
-    Path(path).write_bytes(b"\n".join(lines) + b"\n")
+    with open(path, "wb", opener=owners_alone) as file:
+        file.write(b"\n".join(lines) + b"\n")
 
 
 def read_scored_run(path: str | os.PathLike[str]) -> ScoredRun:

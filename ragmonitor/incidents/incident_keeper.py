@@ -252,6 +252,8 @@ class IncidentKeeper(Exporter):
         shown = incident.model_copy(
             update={
                 "owner": self._owner,
+                # The journal holds nothing that this process's policy withholds.
+                "content": self._policy.content,
                 "alarms": tuple(map(self._with_estimate, incident.alarms)),
                 "change": change,
             }

@@ -9,9 +9,11 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from ragmonitor.export.content import ContentPolicy
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import record_problem
 from ragmonitor.incidents.incident import Incident
+from ragmonitor.incidents.withheld_texts import withheld
 from ragmonitor.state import State
 
 STATE_VERSION: Final = 1
@@ -20,6 +22,7 @@ MAX_BYTES: Final = 2_000_000
 MAX_AGE_S: Final = 90 * 86_400.0
 _STAGE: Final = "incident"
 _WHAT: Final = "incidents"
+_SHOWS_ALL: Final = ContentPolicy()
 
 Change = Callable[[Sequence[Incident]], Sequence[Incident]]
 """From the incidents that are kept, the newest first, to those that are to be."""
@@ -28,16 +31,19 @@ Change = Callable[[Sequence[Incident]], Sequence[Incident]]
 class Journal:
     """Keeps incidents, the newest first; processes of one state folder share them.
 
-    The worker's thread writes; any thread reads.
+    The worker's thread writes; any thread reads. Of incidents that a laxer content policy kept only
+    what this one allows is returned; the first update takes the rest out of the file.
     """
 
-    def __init__(self, file: State | None = None) -> None:
+    def __init__(self, file: State | None = None, policy: ContentPolicy = _SHOWS_ALL) -> None:
         """Begin with what the file holds.
 
         Args:
             file: Where they outlive the process; None: in memory only.
+            policy: How texts may be kept.
         """
         self._file = file
+        self._policy = policy
         self._prepare()
         survive_forks(self)
 
@@ -64,8 +70,8 @@ class Journal:
 
         def changed(state: Mapping[str, Any]) -> Mapping[str, Any] | None:
             before = _read(state) if state else self.recent()
-            kept.append(_bounded(change(before), now_s))
-            if kept[0] == tuple(before):
+            kept.append(_bounded(change(self._allowed(before)), now_s))
+            if kept[0] == before:
                 return None
             return {"incidents": [each.model_dump(mode="json") for each in kept[0]]}
 
@@ -86,13 +92,16 @@ class Journal:
             with self._lock:
                 if self._seen == seen:  # a browser asks every few seconds
                     return self._read
-            found = _read(self._file.read() or {})
+            found = self._allowed(_read(self._file.read() or {}))
             with self._lock:
                 self._seen, self._read = seen, found
             return found
         except (OSError, ValueError) as error:
             record_problem(_STAGE, f"incidents cannot be read: {error}")
             return ()
+
+    def _allowed(self, incidents: Sequence[Incident]) -> tuple[Incident, ...]:
+        return tuple(withheld(each, self._policy) for each in incidents)
 
     def find(self, id: str) -> Incident | None:  # noqa: A002 - its name on the record
         """Return the incident of an id, or the newest one for `latest`; None: there is none."""

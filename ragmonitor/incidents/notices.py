@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 import warnings
@@ -223,7 +224,17 @@ def _plugin(url: str, n: int) -> Plugin:
     return plugin
 
 
+_LINK: Final = re.compile(r"\](?=[(\[:])")
+"""Before the address of a link in Markdown: `[text](address)`."""
+
+
 def _harmless(text: str) -> str:
-    """Return one line in which a name of a document or a route cannot call people (`@channel`)."""
-    line = " ".join(encodable(text).split()).replace("@", "＠").replace("<!", "＜!")
+    """Return one line of which a receiver shows what stands there.
+
+    A name of a document or a route must neither call people (`@channel`, `<!here>`) nor hide an
+    address behind other words (`<https://a.example|text>`, `[text](https://a.example)`). Chats mark
+    these up in texts that apprise is told are plain, too, so the signs themselves are changed.
+    """
+    line = " ".join(encodable(text).split()).replace("@", "＠").replace("<", "＜")
+    line = _LINK.sub("] ", line)
     return line if len(line) <= MAX_LINE else line[: MAX_LINE - 1] + "…"

@@ -101,10 +101,18 @@ class Redactor:
             record_error("redact", _withheld(error))
             return _without_texts(interaction)
 
-    def text(self, text: str) -> str:
-        """Return one text that belongs to no record (what a judge's provider says) rewritten."""
+    def text(self, text: str, name: str = "") -> str:
+        """Return one text that belongs to no record (what a judge's provider says) rewritten.
+
+        Args:
+            text: Any text.
+            name: Its name, where it has one: what stands under `password` is a secret.
+        """
         try:
-            return self._stepped(without_secrets(text) if self._secrets else text)
+            if self._secrets:
+                is_secret = name and is_secret_under(name, text)
+                text = MARK.format(kind="secret") if is_secret else without_secrets(text)
+            return self._stepped(text)
         except Exception as error:  # noqa: BLE001 - the hook is anybody's code
             record_error("redact", _withheld(error))
             return ""

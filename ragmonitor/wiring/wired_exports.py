@@ -261,16 +261,15 @@ def incidents_of(
             texts=settings.alarms.notify_texts and settings.content.policy == "all",
             language=settings.alarms.notify_language,
         )
+    policy = ContentPolicy(content=settings.content.policy, key=settings.content.key or PROCESS_KEY)
     return IncidentKeeper(
-        Journal(file),
+        Journal(file, policy),
         is_judged=judging is not None,
         notices=notifier,
         still_on_s=settings.alarms.notify_still_on_hours * 3_600.0,
         service=settings.service,
         service_version=settings.service_version,
         summarise=summarise,
-        policy=ContentPolicy(
-            content=settings.content.policy, key=settings.content.key or PROCESS_KEY
-        ),
+        policy=policy,
         leave_out=settings.estimation.leave_out,
     )

@@ -37,6 +37,7 @@ from ragmonitor.estimation.alarm_streams import MAX_IMPORTANCE_WEIGHT, SLOTS, sl
 from ragmonitor.estimation.alarms import STATE_VERSION as ALARMS_VERSION
 from ragmonitor.estimation.alarms import Stream
 from ragmonitor.estimation.anchors import VERSION as ANCHORS_VERSION
+from ragmonitor.estimation.anchors import ForgottenTexts
 from ragmonitor.estimation.answer_cost import AnswerCost
 from ragmonitor.estimation.detector import DAY_S
 from ragmonitor.estimation.drift import STATE_VERSION as DRIFT_VERSION
@@ -91,6 +92,7 @@ def estimates_of(settings: Settings, reader: Judge, judging: JudgeConfig | None)
         _versions(settings, reader.identity.name, name, cost_usd),
         _events(settings, is_judged=judge is not None),
         _feedback_of_people(settings),
+        *_forgotten_texts(settings),
         AnswerCost(cost_usd, reader=reader.identity.name, judge=name, clock=time.monotonic),
     ]
     goldens = _goldens(settings, name or reader.identity.name)
@@ -120,7 +122,7 @@ def estimates_of(settings: Settings, reader: Judge, judging: JudgeConfig | None)
         predictions=predictions,
         early_warning=EarlyWarning(factor=settings.sample.early_warning_boost),
         judge_drift=JudgeDrift(
-            _anchors(settings, file("anchors", ANCHORS_VERSION)),
+            _anchors(settings),
             judge=judge.name,
             threshold_s=every_days * DAY_S,
             now=time.time,
@@ -339,7 +341,18 @@ def _slice_slots(settings: Settings, builtin: str, judge: str | None) -> Sequenc
     )
 
 
-def _anchors(settings: Settings, file: State | None) -> Anchors:
+def _keeps_anchors(settings: Settings) -> bool:
+    """Return whether texts of reference answers may outlive the process."""
+    return settings.content.policy == "all" and settings.judge.reference_answers_per_day > 0
+
+
+def _forgotten_texts(settings: Settings) -> Sequence[Part]:
+    """Return what removes texts of reference answers that earlier settings kept."""
+    file = _kept(settings, "anchors", ANCHORS_VERSION)
+    return () if file is None or _keeps_anchors(settings) else (ForgottenTexts(file),)
+
+
+def _anchors(settings: Settings) -> Anchors:
     """Return the frozen answers, with those of the user's own.
 
     Raises:
@@ -347,8 +360,8 @@ def _anchors(settings: Settings, file: State | None) -> Anchors:
     """
     anchors = Anchors(
         per_day=settings.judge.reference_answers_per_day,
-        file=file,
-        keep_texts=settings.content.policy == "all",
+        file=_kept(settings, "anchors", ANCHORS_VERSION),
+        keep_texts=_keeps_anchors(settings),
     )
     if settings.judge.reference_answers is not None:
         try:

@@ -100,10 +100,7 @@ class Exports:
     def pass_on(self, joined: JoinedFeedback) -> None:
         """Export what people said: as a score by people, and never among a judge's."""
         with contained("export"):
-            feedback = joined.feedback
-            joined = replace(
-                joined, feedback=replace(feedback, comment=self._clean(feedback.comment))
-            )
+            joined = replace(joined, feedback=joined.feedback.redacted(self._clean))
             for exporter in (self.traces, *self.exporters):
                 if isinstance(exporter, FeedbackListener):
                     with contained("export"):

@@ -114,6 +114,30 @@ def test_what_content_withholds_is_not_in_comments(tmp_path):
     assert '"feedback"' in path.read_text()
 
 
+LABEL = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+
+
+@pytest.mark.parametrize(
+    ("policy", "label"),
+    [("all", "[redacted:github_token]"), ("hashed", "hmac-sha256:"), ("none", "")],
+)
+def test_a_label_of_one_s_own_is_a_text(policy, label, tmp_path):
+    """It is redacted and withheld as a comment is; `up` and words like it stay."""
+    path = tmp_path / "out.jsonl"
+    content = ContentSettings(policy=policy)
+    with Monitor(service="t", server=False, exporters=[JsonLines(path)], content=content) as m:
+        identity = answered(m)
+        for value in (LABEL, "Up"):
+            m.feedback(identity, value)
+        assert m.flush(60)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    own, up = [line["feedback"]["label"] for line in lines if "feedback" in line]
+    assert own.startswith(label)
+    assert bool(own) == bool(label)
+    assert LABEL not in path.read_text()
+    assert up == "Up"
+
+
 def test_feedback_of_days_later_finds_the_answer_of_an_earlier_process(tmp_path):
     with Monitor(service="test", server=False, state=tmp_path) as monitor:
         identity = answered(monitor)

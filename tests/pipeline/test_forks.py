@@ -117,3 +117,45 @@ os._exit(0)
 def test_a_reading_that_goes_on_in_the_parent_is_thrown_away_in_the_child(tmp_path):
     """Nothing is awaited there, where no loop runs, and nothing is printed."""
     assert run_python(READING, tmp_path) == "closed\n"
+
+
+HELD = """
+import os, signal
+from llama_index.core.query_engine import CustomQueryEngine
+from ragmonitor import Monitor
+import ragmonitor_langchain.handler as langchain
+import ragmonitor_litellm.logger as litellm
+import ragmonitor_llama_index.handler as llama_index
+
+monitor = Monitor("forks", server=False)
+
+class Engine(CustomQueryEngine):
+    def custom_query(self, query_str):
+        held = {
+            monitor._recorders_lock: lambda: monitor.span_processor(),
+            langchain._lock: lambda: langchain.instrument(monitor),
+            litellm._lock: lambda: litellm.instrument(monitor),
+            llama_index._listening._lock: llama_index.uninstrument,
+        }
+        assert llama_index._places
+        for lock in held:
+            assert lock.acquire(blocking=False)  # as another thread may
+        if os.fork() == 0:
+            signal.alarm(20)
+            for use in held.values():
+                use()
+            print(len(llama_index._places), flush=True)
+            os._exit(0)
+        os.wait()
+        for lock in held:
+            lock.release()
+        return "It is blue."
+
+llama_index.instrument(monitor)
+Engine().query("Why?")
+"""
+
+
+def test_what_integrations_hold_in_the_parent_is_free_in_the_child(tmp_path):
+    """Each lock, whoever held it; and no span of the parent's is open there."""
+    assert run_python(HELD, tmp_path, timeout_s=60) == "0\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import logging
@@ -31,7 +32,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest, make_asgi_app
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from ragmonitor import (
@@ -51,6 +52,7 @@ from ragmonitor.back_half.link import Link
 from ragmonitor.back_half.process import ProcessBackHalf
 from ragmonitor.back_half.setup import reason_to_stay
 from ragmonitor.capture import Record
+from ragmonitor.capture.probe_mark import marked
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.records import AlarmEvent, Cause, Chunk, Generation, Interaction, Message
 from ragmonitor.settings import Settings
@@ -190,6 +192,47 @@ def test_the_endpoint_and_the_registry_are_the_helpers():
     assert line in generate_latest(monitor.registry).decode()  # as of the end
 
 
+COUNTED = 'ragmonitor_interactions_total{framework="python",service="test",status="ok"}'
+
+
+async def scraped(monitor: Monitor) -> str:
+    """Return what an application serves that mounts the monitor's registry."""
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, str]:
+        return {"type": "http.request"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    request = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []}
+    await make_asgi_app(registry=monitor.registry)(request, receive, send)
+    return b"".join(each.get("body", b"") for each in sent).decode()
+
+
+def test_a_scrape_on_the_applications_loop_does_not_wait_for_the_helper():
+    """One that stands still holds up nobody: the numbers are those that it gave last."""
+    with Monitor(**QUIET, worker="process") as monitor:
+        answer(monitor)
+        assert monitor.flush(60)
+        assert f"{COUNTED} 1.0" in generate_latest(monitor.registry).decode()
+        assert HELPER.pid is not None
+        os.kill(HELPER.pid, signal.SIGSTOP)
+        try:
+            assert f"{COUNTED} 1.0" in asyncio.run(scraped(monitor))
+        finally:
+            os.kill(HELPER.pid, signal.SIGCONT)
+
+
+def test_a_scrape_on_the_applications_loop_has_the_numbers_fetched_for_the_next():
+    """None at first, and then those of the helper."""
+    with Monitor(**QUIET, worker="process") as monitor:
+        answer(monitor)
+        assert monitor.flush(60)
+        assert COUNTED not in asyncio.run(scraped(monitor))
+        until("they are there", lambda: f"{COUNTED} 1.0" in asyncio.run(scraped(monitor)))
+
+
 def test_a_helper_that_dies_loses_no_count():
     """Captured is scored plus unscored, and another helper goes on."""
     reports = Listener()
@@ -211,6 +254,26 @@ def test_a_helper_that_dies_loses_no_count():
         captured, outcomes = sums(monitor)
         assert (captured, outcomes) == (25.0, Counter(scored=5, internal_error=20))
         assert "ragmonitor_worker_restarts_total" in generate_latest(monitor.registry).decode()
+
+
+def test_a_golden_question_that_a_helper_had_in_hand_is_no_traffic():
+    """It is in no sum, though the helper died with it."""
+    with Monitor(**QUIET, worker="process") as monitor:
+        answer(monitor)
+        assert monitor.flush(60)
+        first = HELPER.pid
+        assert first is not None
+        os.kill(first, signal.SIGSTOP)
+        with marked("golden"):
+            answer(monitor)
+        answer(monitor)
+        helper = monitor._back._helper
+        until("it has them", lambda: helper.sent == 3)
+        os.kill(first, signal.SIGKILL)
+        until("there is another one", lambda: HELPER.pid not in {None, first})
+        answer(monitor)
+        assert monitor.flush(60)
+        assert sums(monitor) == (2.0, Counter(scored=1, internal_error=1))
 
 
 def test_what_comes_after_the_end_is_counted():

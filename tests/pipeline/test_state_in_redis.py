@@ -111,6 +111,18 @@ def test_everything_that_outlives_a_process_is_there(redis):
     assert sum(guard.errors.values()) == before
 
 
+def test_texts_that_may_no_longer_be_kept_leave_the_server(redis):
+    """After a restart with a stricter content policy: those of reference answers."""
+    monitor, _ = replica(redis.url, service="strict")
+    tell(monitor, range(60))
+    monitor.close(20)
+    assert "anchors" in keys_of(redis, "strict")
+    again, _ = replica(redis.url, service="strict", content="none")
+    tell(again, range(100, 101))
+    again.close(20)
+    assert "anchors" not in keys_of(redis, "strict")
+
+
 def test_one_alarm_for_all_replicas(redis):
     """Each has half of the evidence; one of them raises it, once, and both show it."""
     heard = Heard()

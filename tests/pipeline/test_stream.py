@@ -490,6 +490,15 @@ def test_comments_leave_redacted(server: RedisServer):
     assert secret not in comment
 
 
+def test_labels_leave_redacted(server: RedisServer):
+    """What is no word for good or bad may be anything."""
+    secret = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+    with application(server.url) as monitor:
+        monitor.feedback("a" * 32, secret)
+    (delivery,) = RedisStream(server.url, SERVICE).take("test", 9, wait_s=1, stale_s=None)
+    assert decode_feedback(delivery.data).label == "[redacted:github_token]"
+
+
 def test_late_feedback_finds_an_answer_of_an_earlier_worker(server: RedisServer, tmp_path):
     """By the worker's state folder; an exporter of the later worker is told of it."""
     with application(server.url) as monitor:

@@ -53,7 +53,7 @@ class FailingSource:
     def __len__(self):
         return fail()
 
-    sweep = drain = fail
+    sweep = drain = end_paused = fail
 
 
 class FailingFinished:

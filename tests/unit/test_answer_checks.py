@@ -118,6 +118,12 @@ def test_a_stream_that_cannot_be_read_passes():
     assert {outcome for _, outcome in noted} == {"unread"}
 
 
+def test_a_piece_without_a_text_raises_nothing():
+    """As the last one of OpenAI's streams, whose content is None: the others are the stream."""
+    found = guarded([GOOD, " And", None, 7, object(), " so."])  # type: ignore[list-item]
+    assert "".join(each.text for each in found) == f"{GOOD} And7 so."
+
+
 def test_to_stop_reading_closes_the_stream():
     """The model is not asked for more than somebody reads."""
     is_closed = []

@@ -2,10 +2,12 @@
 
 import gc
 import os
+import threading
 
 import pytest
 
-from ragmonitor.forks import survive_forks
+from ragmonitor import forks, imports
+from ragmonitor.forks import WorksInSteps, survive_forks
 from ragmonitor.guard import errors
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -88,3 +90,32 @@ def test_a_part_that_is_gone_is_called_no_more():
     gc.collect()
     assert fork() == 0
     assert calls == []
+
+
+class Stepping(WorksInSteps):
+    """Works in steps."""
+
+    def __init__(self) -> None:
+        self._step = threading.Lock()
+
+
+@pytest.mark.parametrize(
+    ("part", "lock"), [(Stepping(), "_step"), (imports._Imports(), "_lock")], ids=["step", "import"]
+)
+def test_two_threads_that_fork_at_once_leave_nothing_locked(part, lock, monkeypatch):
+    """The one that has waited in vain holds nothing, and the other one gives back what it holds."""
+    monkeypatch.setattr(forks, "FORK_WAIT_S", 0.01)
+    monkeypatch.setattr(imports, "FORK_WAIT_S", 0.01)
+
+    def in_a_thread(call):
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+
+    part.before_fork()
+    in_a_thread(part.before_fork)
+    in_a_thread(part.after_fork_in_parent)
+    part.after_fork_in_parent()
+    taken = []
+    in_a_thread(lambda: taken.append(getattr(part, lock).acquire(blocking=False)))
+    assert taken == [True]

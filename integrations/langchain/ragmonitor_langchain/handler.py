@@ -9,7 +9,6 @@ context, no lock. Reading what was noted is `translate.py`'s work, behind the re
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self
@@ -23,7 +22,7 @@ from langchain_core.outputs import LLMResult
 from langchain_core.tracers import context as tracer_context
 from langchain_core.tracers.context import register_configure_hook
 
-from ragmonitor import INTERACTION_TAG, record_error, shielded
+from ragmonitor import INTERACTION_TAG, ForkSafeLock, record_error, shielded
 from ragmonitor_langchain.openinference import span_of
 from ragmonitor_langchain.translate import (
     LangChainTranslator,
@@ -44,7 +43,7 @@ _ABSENT: Any = object()
 _DEFERRED = {"input": ""}
 """LangChain's placeholder for the input of a stream, which is known only at its end."""
 
-_lock = threading.Lock()
+_lock = ForkSafeLock()
 _handlers: WeakValueDictionary[int, RagMonitorHandler] = WeakValueDictionary()
 """The handlers by the monitor's id. A handler holds its monitor, so no id here can have been used
 again."""

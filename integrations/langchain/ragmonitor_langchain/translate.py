@@ -6,14 +6,18 @@ else runs behind it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
 from langchain_core.documents import Document
+from langchain_core.load.serializable import Serializable
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
 from langchain_core.prompt_values import PromptValue
+from pydantic import BaseModel
 
 from ragmonitor import (
     Chunk,
@@ -142,14 +146,22 @@ class LangChainTranslator:
         ]
 
     def answer(self, run: Run) -> str:
-        """Return the text that a root or a model run gave."""
+        """Return the text that a root or a model run gave; of a structured answer its JSON.
+
+        Where no name in a root's output says which text is the answer, it is a model's text in it.
+        """
         if isinstance(run.outputs, LLMResult):
             return _generated(run.outputs)
         if isinstance(run.outputs, LastPiece):
-            answer = _answer(run.outputs.value)
-            # Then it is a piece and not the whole, which only the models' own pieces tell.
-            return "" if answer and answer in _last_pieces(run) else answer
-        return _answer(run.outputs)
+            value = run.outputs.value
+            answer = _answer(value)
+            if answer and answer in _last_pieces(run):
+                # It is a piece and not the whole, which only the models' own pieces tell.
+                return ""
+        else:
+            value = run.outputs
+            answer = _answer(value) or _written(run, value)
+        return answer or _structured(run, value)
 
     def model(self, run: Run) -> tuple[str, str]:
         """Return (provider, model) of a model run."""
@@ -234,9 +246,9 @@ def _question(value: Any, level: int = 0, visited: _Visited | None = None) -> st
     if isinstance(value, BaseMessage):
         return text_of(value.content)
     if isinstance(value, PromptValue):
-        return _last_text(value.to_messages(), "human")
+        return _last_asked(value.to_messages())
     if isinstance(value, (list, tuple)):
-        return _last_text(value, "human")
+        return _last_asked(value)
     visited = _Visited() if visited is None else visited
     if value is None or level > _MAX_LEVELS or not visited.enters(value):
         return ""
@@ -272,13 +284,83 @@ def _answer(value: Any, level: int = 0, visited: _Visited | None = None) -> str:
     if isinstance(value, BaseMessage):
         return text_of(value.content)
     if isinstance(value, (list, tuple)):
-        return _last_text(value, "ai")
+        return _last_said(value)
     visited = _Visited() if visited is None else visited
     if value is None or level > _MAX_LEVELS or not visited.enters(value):
         return ""
+    structured = _member(value, "structured_response")
+    if structured is not None:  # an agent's answer; its messages show a tool that was called
+        return _answer(structured, level + 1, visited) or json_of(structured)
     for key in _ANSWER_KEYS:
         if text := _answer(_member(value, key), level + 1, visited):
             return text
+    return ""
+
+
+def _written(run: Run, value: Any) -> str:
+    """Return the longest text in a root's output that a model wrote over what was retrieved.
+
+    It may have got something around it, such as a list of sources.
+    """
+    if value is None or not isinstance(run, Root):
+        return ""
+    began = min((each.started_ns for each in run.members if each.has_retrieved), default=0)
+    written = {
+        _generated(each.outputs).strip()
+        for each in run.members[-_MAX_MODELS:]
+        if each.is_generation
+        and each.status == "ok"
+        and each.started_ns >= began
+        and isinstance(each.outputs, LLMResult)
+    }
+    texts = [text for text in _texts_in(value) if text]
+    return next(
+        (
+            output
+            for output in sorted(written, key=len, reverse=True)
+            if output and any(output in text and len(text) < 2 * len(output) for text in texts)
+        ),
+        "",
+    )
+
+
+_MAX_MODELS = 100
+"""Of one root; no more are looked for in its output."""
+
+
+def _texts_in(value: Any, level: int = 0, visited: _Visited | None = None) -> Iterator[str]:
+    """Yield the texts in a root's output, but for documents."""
+    visited = _Visited() if visited is None else visited
+    if isinstance(value, str):
+        yield str(value)
+    elif isinstance(value, BaseMessage):
+        yield text_of(value.content)
+    elif not (
+        level > _MAX_LEVELS or isinstance(value, (KeptDocuments, Document)) or callable(value)
+    ):
+        inner: Iterable[Any] = ()
+        if isinstance(value, Mapping):
+            inner = value.values()
+        elif isinstance(value, (list, tuple)):
+            inner = value
+        elif isinstance(value, BaseModel) or is_dataclass(value):
+            inner = getattr(value, "__dict__", {}).values()
+        if inner and visited.enters(value):
+            for each in islice(inner, _MAX_LOOKED_INTO):
+                yield from _texts_in(each, level + 1, visited)
+
+
+def _structured(run: Run, value: Any) -> str:
+    """Return the JSON of an answer that is no text: what a model called a function with."""
+    for each in (value, *(_member(value, key) for key in _ANSWER_KEYS)):
+        if isinstance(each, BaseModel) and not isinstance(each, Serializable):
+            return json_of(each)
+    if isinstance(value, Mapping) and isinstance(run, Root):
+        replies = (message for each in run.members for message in _messages_of(each.outputs))
+        if any(
+            call["args"] == value for reply in replies for call in getattr(reply, "tool_calls", ())
+        ):
+            return json_of(value)
     return ""
 
 
@@ -292,18 +374,33 @@ def _member(value: Any, key: str) -> Any:
     return None if callable(member) else member
 
 
-def _last_text(messages: Sequence[Any], who: str) -> str:
-    """Return the last text that the human, or the model, said.
+def _last_asked(messages: Sequence[Any]) -> str:
+    """Return the last text that the human said."""
+    said = (_role_and_text(message) for message in reversed(messages))
+    return next((text for role, text in said if role == "human" and text), "")
 
-    A model's text from before the human's last message belongs to an earlier question.
+
+def _last_said(messages: Sequence[Any]) -> str:
+    """Return what the model said last, be it nothing, or a tool to which it left the last word.
+
+    What it said before that is a step's, and before the human's last message an earlier answer.
     """
+    of_tool = ""
     for message in reversed(messages):
         role, text = _role_and_text(message)
-        if role == who and text:
-            return text
-        if role == "human" and who == "ai":
-            return ""
+        if role == "human":
+            break
+        if role == "ai":
+            return of_tool if of_tool and _calls_tools(message) else text
+        if role == "tool":
+            of_tool = of_tool or text
     return ""
+
+
+def _calls_tools(message: Any) -> bool:
+    if isinstance(message, Mapping):
+        return bool(message.get("tool_calls"))
+    return bool(getattr(message, "tool_calls", None))
 
 
 _ROLES = {
@@ -313,6 +410,7 @@ _ROLES = {
     "assistant": "ai",
     "ai": "ai",
     "AIMessageChunk": "ai",
+    "tool": "tool",
 }
 
 
@@ -325,7 +423,7 @@ def _role(message: BaseMessage) -> str:
 
 
 def _role_and_text(message: Any) -> tuple[str, str]:
-    """Return (`human`, `ai` or something else, text) of a message in any form LangChain takes."""
+    """Return (`human`, `ai`, `tool` or another word, text) of a message in any form."""
     role: Any
     content: Any
     if isinstance(message, BaseMessage):

@@ -578,6 +578,74 @@ async def test_a_model_that_is_given_up_for_another_one(monitor: Any) -> None:
     monitor.known.clear()
 
 
+async def _names_it_in_the_background(prompt: Any) -> str:
+    answered = await ScriptedModel().ainvoke(prompt)
+    has_begun = asyncio.Event()
+    naming = asyncio.create_task(ModelThatStops(waiting=has_begun).ainvoke("A title for pump 07"))
+    await has_begun.wait()
+    naming.cancel()
+    return str(answered.text)
+
+
+async def _asks_two(prompt: Any) -> str:
+    has_begun = asyncio.Event()
+    models = ScriptedModel(), ModelThatStops(waiting=has_begun)
+    asked = [asyncio.create_task(each.ainvoke(prompt)) for each in models]
+    await has_begun.wait()
+    (first,), (second,) = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+    second.cancel()
+    return str(first.result().text)
+
+
+async def _reads_a_grader_in_part(prompt: Any) -> str:
+    grader = ScriptedModel(respond=lambda _: "yes, they are about it")
+    async with aclosing(grader.astream(prompt)) as grade:
+        assert str((await anext(grade)).text) == "yes, "
+    return str((await ScriptedModel().ainvoke(prompt)).text)
+
+
+async def _gives_up_one_that_writes(prompt: Any) -> str:
+    deadline = _Deadline()
+    try:
+        async with deadline.limit:
+            return str((await ModelThatStops(waiting=deadline).ainvoke(prompt)).text)
+    except TimeoutError:
+        return str((await ScriptedModel().ainvoke(prompt)).text)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [_names_it_in_the_background, _asks_two, _reads_a_grader_in_part, _gives_up_one_that_writes],
+)
+async def test_a_model_that_has_not_ended_does_not_cut_another_one_s_answer_short(
+    monitor: Any, ask: Any
+) -> None:
+    """The user has the whole answer of a model that ended, whatever became of the others."""
+    instrument(monitor)
+
+    def never(_: Any) -> str:
+        raise AssertionError
+
+    async for _ in lcel(model=RunnableLambda(never, ask)).astream_events(QUERY, version="v2"):
+        pass
+    assert (monitor.only.status, monitor.only.answer) == ("ok", ANSWER)
+    monitor.known.clear()
+
+
+def test_a_cut_answer_is_partial_whatever_other_models_said(monitor: Any) -> None:
+    """A model that rewrote the question has ended, and did not write the answer."""
+    instrument(monitor)
+    rewriting = ScriptedModel(respond=lambda _: "Pump 07: how often is it serviced?")
+
+    def first_word(prompt: Any) -> str:
+        asked = rewriting.invoke(prompt)
+        with closing(ScriptedModel().stream(f"{prompt}\n{asked.text}")) as stream:
+            return str(next(stream).text)
+
+    assert lcel(model=first_word).invoke(QUERY) == "Pump "
+    assert (monitor.only.status, monitor.only.answer) == ("partial", "Pump ")
+
+
 def test_a_model_that_is_read_in_part_inside_a_chain_is_partial(monitor: Any) -> None:
     """A step that stops reading the model has cut the answer short."""
     instrument(monitor)

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.tools import tool
 
+from integrations.langchain.tests import matrix
 from ragmonitor import ExportSettings, Monitor, Scored
 from ragmonitor.testing import ListExporter
 from ragmonitor_langchain import RagMonitorHandler, instrument, uninstrument
@@ -68,3 +70,22 @@ def test_the_readme_s_example_runs(
     uninstrument()
     names["monitor"].close()
     assert capsys.readouterr().out == "The pump is serviced every two years.\n"
+
+
+def test_what_a_graph_paused_with_is_scored_at_the_end(real: Any, reports: Any) -> None:
+    """On a thread that may go on, a tool's text that was the answer is held back until then."""
+
+    @tool(return_direct=True)
+    def search_manual(query: str) -> str:
+        """Search the manual."""
+        return "Pump 07 is serviced twice a year."
+
+    instrument(real)
+    graph = matrix.agent([], search_manual)
+    graph.invoke(matrix.messages(matrix.question(7)), {"configurable": {"thread_id": "t-1"}})
+    assert real.flush(10)
+    assert reports.reports == []
+    assert real.close(10)
+    assert [each.interaction.answer for each in reports.reports] == [
+        "Pump 07 is serviced twice a year."
+    ]

@@ -19,7 +19,7 @@ from ragmonitor_litellm.logger import RagMonitorLogger, instrument, uninstrument
 
 if TYPE_CHECKING:
     proxy_handler: RagMonitorLogger
-    """Reports to a monitor that is built from the `RAGMONITOR_*` settings at the first call."""
+    """Reports to a monitor that is built from the `RAGMONITOR_*` settings when it is asked for."""
 
 __version__ = "0.1.0"
 

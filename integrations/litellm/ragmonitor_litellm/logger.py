@@ -15,7 +15,6 @@ cancelled, or when it gives up trying again; but it lets go of the dict then, an
 from __future__ import annotations
 
 import sys
-import threading
 import time
 import uuid
 from collections.abc import Callable, Hashable, Mapping
@@ -27,7 +26,14 @@ from weakref import WeakValueDictionary
 import litellm
 from litellm.integrations.custom_logger import CustomLogger
 
-from ragmonitor import Monitor, RagMonitorError, Recorder, error_text, record_error, shielded
+from ragmonitor import (
+    ForkSafeLock,
+    Monitor,
+    Recorder,
+    error_text,
+    record_error,
+    shielded,
+)
 from ragmonitor_litellm.calls import (
     Call,
     LiteLLMTranslator,
@@ -99,8 +105,9 @@ class RagMonitorLogger(CustomLogger):
         """Begin to listen as soon as litellm is given it.
 
         Args:
-            monitor: Where interactions go; None: one that is built from the settings
-                (`RAGMONITOR_*`, `ragmonitor.toml`) when the first call is seen.
+            monitor: Where interactions go; None: one that is built now from the settings
+                (`RAGMONITOR_*`, `ragmonitor.toml`). Where these are wrong the log says so, and
+                nothing is observed.
             extract: Reads question and chunks out of a call that says nothing in its metadata.
         """
         super().__init__()
@@ -111,18 +118,19 @@ class RagMonitorLogger(CustomLogger):
         self.key = f"ragmonitor-{id(self):x}"
         self._monitor: Monitor | None = None
         self._recorder: Recorder | None = None
-        self._building = threading.Lock()
         self._calls: WeakValueDictionary[Hashable, Call] = WeakValueDictionary()
         """Calls by litellm's call id: for the proxy, which names a request by it."""
         self._failed: dict[str, list[Call]] = {}
         """Failed calls that a router may go on with, by litellm's trace id."""
-        if monitor is not None:
-            self._report_to(monitor)
-
-    def _report_to(self, monitor: Monitor) -> Recorder:
-        self._monitor = monitor
-        self._recorder = monitor.recorder(LiteLLMTranslator(), yields=True, drain_s=MAX_DRAIN_S)
-        return self._recorder
+        try:
+            # Now, and not with the first call: that one waits on the proxy's event loop.
+            self._monitor = Monitor() if monitor is None else monitor
+            self._recorder = self._monitor.recorder(
+                LiteLLMTranslator(), yields=True, drain_s=MAX_DRAIN_S
+            )
+        except Exception as error:  # noqa: BLE001 - the application runs on without us
+            self.is_on = False
+            record_error("start", error)
 
     # --- what litellm calls ---------------------------------------------------------------------
 
@@ -191,8 +199,8 @@ class RagMonitorLogger(CustomLogger):
             return None
         metadata = metadata_of(params)
         own = first_marked(metadata)
-        recorder = None if own is False else self._recorder or self._build()
-        if recorder is None:
+        recorder = self._recorder
+        if own is False or recorder is None:
             return None
         is_in_scope = recorder.scope() is not None
         if not is_in_scope and own is None and self.extract is None:
@@ -237,16 +245,6 @@ class RagMonitorLogger(CustomLogger):
             is_in_scope=is_in_scope,
             is_routed=any("model_group" in each for each in metadata if isinstance(each, Mapping)),
         )
-
-    def _build(self) -> Recorder | None:
-        with self._building:
-            if self._recorder is None and self.is_on:
-                try:
-                    return self._report_to(Monitor())
-                except RagMonitorError as error:
-                    self.is_on = False  # said once, and the application runs on without us
-                    record_error("start", error)
-            return self._recorder
 
     def _request(self, call: Call, at_ns: int = 0) -> None:
         """Note that a request of a call is about to leave: the first one, or another try."""
@@ -433,7 +431,7 @@ def _remove(logger: RagMonitorLogger) -> None:
             callbacks[:] = [each for each in callbacks if each is not logger]
 
 
-_lock = threading.Lock()
+_lock = ForkSafeLock()
 _loggers: WeakValueDictionary[int, RagMonitorLogger] = WeakValueDictionary()
 """The loggers by the monitor's id. A logger holds its monitor, so no id here can have been used
 again."""

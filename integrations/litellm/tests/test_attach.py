@@ -287,30 +287,39 @@ def test_the_proxys_handler_is_made_when_it_is_asked_for():
 async def test_a_logger_without_a_monitor_builds_one_from_the_settings(
     quiet, monkeypatch, tmp_path, story
 ):
-    """At the first call that it sees."""
+    """At once: a call that waited for it would hold up the proxy's event loop."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAGMONITOR_SERVER", "false")
     monkeypatch.setenv("RAGMONITOR_EXPORTERS", f"jsonl:{tmp_path}/out.jsonl")
     logger = RagMonitorLogger()
     litellm.callbacks.append(logger)
     try:
-        assert logger._monitor is None
+        assert isinstance(logger._monitor, Monitor)
         await litellm.acompletion(**quiet.call, metadata={"ragmonitor": SAID})
         await quiet.later()
-        assert isinstance(logger._monitor, Monitor)
         await asyncio.to_thread(logger._monitor.close)
         assert json.loads((tmp_path / "out.jsonl").read_text().splitlines()[0])
     finally:
         story.take_off(logger)
 
 
-async def test_wrong_settings_leave_the_application_unmonitored(quiet, monkeypatch, caplog, story):
-    """And are said, once."""
-    monkeypatch.setenv("RAGMONITOR_CAPTURE__QUEUE_SIZE", "none")
+@pytest.mark.parametrize("wrong", ["settings", "disk"])
+async def test_what_keeps_a_monitor_from_starting_leaves_the_application_unmonitored(
+    quiet, monkeypatch, caplog, story, wrong
+):
+    """And is said, once, whatever it is."""
+
+    def broken(self, **_):
+        raise OSError("no disk")
+
+    if wrong == "settings":
+        monkeypatch.setenv("RAGMONITOR_CAPTURE__QUEUE_SIZE", "none")
+    else:
+        monkeypatch.setattr(Monitor, "__init__", broken)
     caplog.set_level(logging.CRITICAL, "ragmonitor")
+    before = errors["start"]
     logger = RagMonitorLogger()
     litellm.callbacks.append(logger)
-    before = errors["start"]
     try:
         for _ in range(2):
             reply = await litellm.acompletion(**quiet.call, metadata={"ragmonitor": SAID})

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -39,7 +38,14 @@ from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.base import BaseEvent
 from llama_index_instrumentation.dispatcher import active_instrument_tags
 
-from ragmonitor import Recorder, current_interaction, record_error, shielded
+from ragmonitor import (
+    ForkSafeLock,
+    Recorder,
+    current_interaction,
+    record_error,
+    shielded,
+    survive_forks,
+)
 from ragmonitor_llama_index.openinference import span_of
 from ragmonitor_llama_index.roles import Role, reranks, role_of
 from ragmonitor_llama_index.streams import observe, pulled
@@ -687,7 +693,12 @@ class _Listening:
         self.spans = SpanListener()
         self.events = EventListener()
         self.hears_events = False
-        self._lock = threading.Lock()  # around (un)instrument and blocks only, never around a call
+        self._lock = ForkSafeLock()  # around (un)instrument and blocks only, never around a call
+
+    def after_fork_in_child(self) -> None:
+        """Forget the open spans, which stayed with the parent process."""
+        _lone.clear()
+        _places.clear()
 
     def listen(self, recorder: Recorder) -> None:
         with self._lock:
@@ -753,6 +764,7 @@ class _Listening:
 
 
 _listening = _Listening()
+survive_forks(_listening)
 _in_block: ContextVar[Recorder | None] = ContextVar("ragmonitor_llama_index_block", default=None)
 _translator = LlamaIndexTranslator()
 

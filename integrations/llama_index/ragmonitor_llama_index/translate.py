@@ -194,12 +194,19 @@ def note_answer(result: Any) -> Any:
         return result.response
     if isinstance(result, ChatMessage):
         return result.content
-    if isinstance(result, Mapping):
-        return _first_text(result.get(field) for field in _ANSWER_FIELDS)
-    answer = getattr(result, "response", None)
-    if isinstance(answer, ChatMessage):  # an agent's output
-        return answer.content
-    return answer
+    is_mapping = isinstance(result, Mapping)
+    for field in _ANSWER_FIELDS:
+        answer = result.get(field) if is_mapping else getattr(result, field, None)
+        if isinstance(answer, ChatMessage):  # an agent's output
+            answer = answer.content
+        if isinstance(answer, str) or _is_structured(answer):
+            return answer
+    return result if _is_structured(result) else None
+
+
+def _is_structured(answer: Any) -> bool:
+    """Return whether an answer is an object of fields, which the translator writes as JSON."""
+    return hasattr(type(answer), "model_dump_json")
 
 
 _ANSWER_FIELDS = ("response", "answer", "result", "output")
@@ -300,7 +307,7 @@ class LlamaIndexTranslator:
             return ""
         if isinstance(outputs, str) and outputs:
             return outputs
-        if hasattr(outputs, "model_dump_json"):
+        if _is_structured(outputs):
             return str(outputs.model_dump_json())
         return "".join(run.pieces)
 

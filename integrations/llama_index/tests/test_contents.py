@@ -23,6 +23,7 @@ from llama_index.core.schema import (
     TextNode,
 )
 from llama_index.core.tools import FunctionTool, RetrieverTool
+from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
 from openinference.instrumentation import (
     using_metadata,
     using_session,
@@ -255,6 +256,43 @@ async def test_a_structured_answer_is_its_json(monitor: FakeMonitor, mode: str) 
     response: Any = engine.query("Why?") if mode == "sync" else await engine.aquery("Why?")
     assert response.response == Weight(kg=40)
     assert monitor.only().answer == '{"kg":40}'
+
+
+class Reply(BaseModel):
+    """A structured answer with words in it."""
+
+    answer: str
+    kg: int
+
+
+class Weighing(Workflow):
+    """Asks its model by steps of its own, and gives what it made of the reply."""
+
+    def __init__(self, parts: Parts, result: Any) -> None:
+        super().__init__(timeout=10)
+        self._parts, self._result = parts, result
+
+    @step
+    async def weigh(self, ev: StartEvent) -> StopEvent:
+        await self._parts.retriever.aretrieve(ev.query)
+        await self._parts.async_model.acomplete(ev.query)
+        return StopEvent(result=self._result)
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        (Weight(kg=40), '{"kg":40}'),
+        (Reply(answer="It weighs 40 kg.", kg=40), "It weighs 40 kg."),
+        ({"answer": Weight(kg=40)}, '{"kg":40}'),
+    ],
+)
+async def test_a_workflow_s_object_is_its_answer(
+    monitor: FakeMonitor, result: Any, expected: str
+) -> None:
+    """The words in it, or its JSON; not what a model said on the way."""
+    await Weighing(Parts(monitor=monitor), result).run(query=QUESTION)
+    assert monitor.only().answer == expected
 
 
 # --- prompts -------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.response_synthesizers import CompactAndRefine
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
 from workflows.errors import WorkflowCancelledByUser, WorkflowTimeoutError
 
 from integrations.llama_index.tests.matrix import (
@@ -627,6 +628,33 @@ async def test_a_cancelled_workflow_is_cancelled(monitor: FakeMonitor, how: str)
     with pytest.raises((WorkflowCancelledByUser, asyncio.CancelledError)):
         await run
     assert monitor.only().status == "cancelled"
+
+
+class Naming(Workflow):
+    """Answers, and has the conversation named in the background."""
+
+    def __init__(self, parts: Parts, naming: Parts) -> None:
+        super().__init__(timeout=10)
+        self._parts, self._naming = parts, naming
+
+    @step
+    async def reply(self, ev: StartEvent) -> StopEvent:
+        await self._parts.retriever.aretrieve(ev.query)
+        reply = await self._parts.async_model.acomplete(ev.query)
+        self.naming = asyncio.create_task(self._naming.async_model.acomplete(ev.query))
+        await self._naming.failing["hangs"].reached.wait()
+        return StopEvent(result=str(reply))
+
+
+async def test_a_model_that_has_not_ended_does_not_cut_a_workflow_s_answer_short(
+    monitor: FakeMonitor,
+) -> None:
+    """The user has the whole answer of the model that ended."""
+    workflow = Naming(Parts(monitor=monitor), _hanging(monitor))
+    await workflow.run(query=QUESTION)
+    workflow.naming.cancel()
+    (interaction,) = monitor.interactions
+    assert (interaction.status, interaction.answer) == ("ok", ANSWER)
 
 
 def test_no_ending_but_a_whole_answer_is_scored(quiet_monitor: FakeMonitor) -> None:

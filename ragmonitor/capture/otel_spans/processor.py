@@ -37,6 +37,8 @@ QUIET_S: Final = 1.0
 MAX_SPANS_OF_TRACE: Final = 10_000
 """Spans that one trace may hold at once, open and ended. A trace with more is given up."""
 
+_MAX_SCOPES: Final = 4_096
+"""Names of instrumentation scopes that are remembered."""
 _MAX_MARKS = 1_000
 
 
@@ -161,7 +163,7 @@ class InteractionSpanProcessor(SpanProcessor):
                 self._traces[context.trace_id] = trace
             matches = self._scopes.get(name)
             if matches is None:
-                matches = self._scopes[name] = name.startswith(SCOPES)
+                matches = self._learn(name, matches=name.startswith(SCOPES))
             if matches:
                 _mark_above(trace, span)
         except Exception as error:  # noqa: BLE001 - the border to the host application
@@ -384,8 +386,13 @@ class InteractionSpanProcessor(SpanProcessor):
             return True
         if convention_of(name, span.attributes or {}) is None:
             return False
-        self._scopes[name] = True
-        return True
+        return self._learn(name, matches=True)
+
+    def _learn(self, scope: str, *, matches: bool) -> bool:
+        if len(self._scopes) >= _MAX_SCOPES:  # one for each tenant, or each request
+            self._scopes.clear()
+        self._scopes[scope] = matches
+        return matches
 
     # --- bounds ---------------------------------------------------------------------------------
 

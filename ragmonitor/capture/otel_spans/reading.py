@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from opentelemetry.trace import format_trace_id
 
-from ragmonitor.capture.assembly import FinishedRuns, reference
+from ragmonitor.capture.assembly import FinishedRuns, is_most_of, reference
 from ragmonitor.capture.coercion import without_texts
 from ragmonitor.capture.otel_spans.ancestry import Ancestry
 from ragmonitor.capture.otel_spans.convention import Convention
@@ -135,7 +135,10 @@ class FinishedTree:
     def is_interaction(self, *, in_turn: bool = False) -> bool:
         """Return whether text was retrieved and a model asked; see `FinishedRuns`."""
         try:
-            return bool(self.tree.spans) and self._runs.is_interaction(in_turn=in_turn)
+            if self.tree.spans and self._runs.is_interaction(in_turn=in_turn):
+                return True
+            self.release()
+            return False
         except Exception as error:  # noqa: BLE001 - what cannot be read is counted, not left out
             record_error("capture", error)
             self.lost = True
@@ -159,6 +162,12 @@ class FinishedTree:
         if record is not None and self.lost:
             return replace(record, capture_incomplete=True)
         return record
+
+    def release(self) -> None:
+        """Let go of the runs: nothing more is to be read of them."""
+        runs = self.__dict__.pop("_runs", None)  # which may not have been made
+        if runs is not None:
+            runs.release()
 
     @cached_property
     def _runs(self) -> FinishedRuns:
@@ -193,7 +202,8 @@ class FinishedTree:
             if not streams and _is_late(run, span):
                 run.status = "partial"
         finished = FinishedRuns(root, reader)
-        if root.status == "ok" and (finished.is_cut_short() or reader.breaks_off()):
+        root.is_cut_short = root.status == "ok" and finished.is_cut_short()
+        if root.is_cut_short or (root.status == "ok" and reader.breaks_off()):
             root.status = "partial"
         # An engine answers in its own words where nothing was found, and no model is asked.
         root.asked = tree.convention.is_engine(span) and bool(reader.answer(root) or not models)
@@ -301,12 +311,21 @@ class _Reader:
         if run.kind == "model":
             return self._first(run, lambda convention, span: convention.answer(span), "")
         span, convention = self._of(run)
-        if convention is None or (
-            run is self._root and any(_is_late(m, span) for m in self._models)
-        ):
+        text = "" if convention is None else convention.answer(span)
+        if is_repr(text):
+            return ""
+        if run is self._root and not self._is_whole(text):
             return ""  # a stream, of which the root saw the beginning at most
-        text = convention.answer(span)
-        return "" if is_repr(text) else text
+        return text
+
+    def _is_whole(self, answer: str) -> bool:
+        """Return whether no model wrote on after the root's end, or one that did not answered."""
+        late = [_is_late(run, self._root.inputs) for run in self._models]
+        return not any(late) or any(
+            is_most_of(self.answer(run), answer)
+            for run, is_late in zip(self._models, late, strict=True)
+            if not is_late and run.status == "ok"
+        )
 
     def model(self, run: Run) -> tuple[str, str]:
         provider = self._first(run, lambda convention, span: convention.model(span)[0], "")

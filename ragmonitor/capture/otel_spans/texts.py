@@ -129,6 +129,9 @@ def _said(value: Any, who: _Who, depth: int = 0) -> str:
     role, text = message_of(value)
     if role:
         return text if role == who else ""
+    structured = value.get("structured_response") if who == "assistant" else None
+    if structured is not None:  # an agent's answer; its messages show a tool that was called
+        return _said(structured, who, depth + 1) or json.dumps(structured, ensure_ascii=False)
     for key in _KEYS[who]:
         if value.get(key) is not None and (text := _said(value[key], who, depth + 1)):
             return text
@@ -215,6 +218,13 @@ def documents(value: Any) -> Documents:
     return Documents(tuple(c for c in chunks if c is not None), complete=None not in chunks)
 
 
+def _calls_tools(message: Any) -> bool:
+    if not isinstance(message, Mapping):
+        return False
+    inner = message.get("kwargs") if "lc" in message else message.get("data")
+    return bool((inner if isinstance(inner, Mapping) else message).get("tool_calls"))
+
+
 def tool_text(value: Any) -> str:
     """Return the text that a tool gave: LangChain's tool message, LlamaIndex's tool output."""
     if isinstance(value, str):
@@ -261,12 +271,18 @@ def document(value: Any) -> Chunk | None:
 
 
 def _last_said(items: Sequence[Any], who: _Who, depth: int) -> str:
-    """Return the last text that the user, or the model, said.
+    """Return the last text that the user, or the model, said, or a tool that it left the last word.
 
     A model's text from before the user's last message belongs to an earlier question.
     """
+    of_tool = ""
     for item in reversed(items):
         role, text = message_of(item)
+        if who == "assistant":
+            if role == "tool":
+                of_tool = of_tool or text
+            elif role == who and of_tool and _calls_tools(item):
+                return of_tool
         if not role and isinstance(item, Mapping):
             text = _said(item, who, depth + 1)
             role = who

@@ -26,6 +26,7 @@ The life of an anchor:
 
 from ragmonitor.estimation.anchors.anchor_files import VERSION
 from ragmonitor.estimation.anchors.anchor_set import Rise
+from ragmonitor.estimation.anchors.forgotten_texts import ForgottenTexts
 from ragmonitor.estimation.anchors.service_anchors import Anchors
 
-__all__ = ["VERSION", "Anchors", "Rise"]
+__all__ = ["VERSION", "Anchors", "ForgottenTexts", "Rise"]

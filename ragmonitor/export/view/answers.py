@@ -192,7 +192,8 @@ class Answers:
         )
         if kept is None:
             return False
-        shown: dict[str, Any] = {"score": told.score, "label": told.label}
+        label = told.shown_label(lambda text: text if self._content == "all" else "")
+        shown: dict[str, Any] = {"score": told.score, "label": label}
         if self._content == "all" and told.comment:
             shown["comment"] = _cut(told.comment, MAX_COMMENT)
         known = json.loads(self._data_of(kept)).get("feedback", {})

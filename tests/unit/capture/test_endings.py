@@ -89,6 +89,22 @@ def test_one_that_asked_nobody_and_never_goes_on_ended_well(recorder, handed):
     assert (finished.status, finished.interaction().answer) == ("ok", "Blue sky.")
 
 
+@pytest.mark.parametrize("waits", [True, False])
+def test_of_too_many_that_are_paused_only_those_that_wait_are_counted_as_given_up(handed, waits):
+    """One that asked nobody has answered, with a tool's text: it is handed over whole."""
+    forgotten = []
+    recorder = Recorder(Plain(), handed.append, max_open_runs=50, on_forgotten=forgotten.append)
+    for n in range(51):
+        if waits:
+            wait(recorder, f"r{n}", thread=f"t{n}")
+        else:
+            recorder.started(f"r{n}", None, "chain", "graph", "Why?", thread=f"t{n}", asked=True)
+            retrieve(recorder, f"r{n}")
+            recorder.ended(f"r{n}", "Blue sky.")
+    assert [f.status for f in handed] == (["partial"] if waits else ["ok"])
+    assert forgotten == (["too_many_open"] if waits else [])
+
+
 def test_one_that_goes_on_is_not_old(handed):
     """Its age counts from when it went on, not from the question."""
     recorder = Recorder(Plain(), handed.append, open_run_age_s=1000)

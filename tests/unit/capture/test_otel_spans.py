@@ -211,6 +211,15 @@ def test_a_stream_of_llama_index_ends_with_its_model():
     assert (found.answer, found.status, found.ended_ns) == (ANSWER, "ok", 510)
 
 
+def test_a_model_that_writes_on_after_a_whole_answer_cuts_nothing_short():
+    """A title, in a task of its own: the root's answer is that of a model which had ended."""
+    root = oi("root", input__value=QUESTION, output__value=ANSWER, at=100)
+    model = oi("model", "root", "LLM", at=90, **messages("output", ("assistant", ANSWER)))
+    title = oi("title", "root", "LLM", at=500, **messages("output", ("assistant", "Pumps")))
+    found = only([*oi_story(root=root, model=model), title])
+    assert (found.status, found.answer) == ("ok", ANSWER)
+
+
 def test_a_langchain_root_that_ends_before_its_model_was_cut_short():
     """Its streams end last, unless whoever reads them closes them."""
     root = oi("root", input__value=QUESTION, output__value="null", at=100)
@@ -848,6 +857,30 @@ def test_answers_are_found_in_every_shape(value):
 def test_what_is_no_answer_is_none(value):
     """Reprs, nothing, and structures without a text."""
     assert texts.answer(texts.parsed(value) if isinstance(value, str) else value) == ""
+
+
+def of_agent(last, **state):
+    """Return what LangChain's agent gave that called a tool, as OpenInference writes it."""
+    calls = {"content": "I look that up.", "tool_calls": [{"name": "search"}]}
+    told = [("human", {"content": QUESTION}), ("ai", calls), ("tool", {"content": last})]
+    return {"messages": [{"type": kind, "data": data} for kind, data in told], **state}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (
+            of_agent("Returning structured response", structured_response={"months": 6}),
+            {"months": 6},
+        ),
+        (of_agent("...", structured_response={"answer": ANSWER}), ANSWER),
+        (of_agent(ANSWER), ANSWER),
+    ],
+)
+def test_an_agent_s_answer_may_be_an_object_or_a_tool_s_text(value, expected):
+    """And not what it said before it called the tool."""
+    found = texts.answer(value)
+    assert (found if isinstance(expected, str) else json.loads(found)) == expected
 
 
 def test_an_earlier_answer_is_not_this_one():

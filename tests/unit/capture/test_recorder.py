@@ -297,6 +297,37 @@ def test_a_run_that_outlives_its_root_is_forgotten_after_a_minute(handed, monkey
     assert (len(recorder), forgotten) == (0, [])
 
 
+def test_what_starts_below_a_step_of_a_root_that_aged_out_is_no_interaction(handed, monkeypatch):
+    """However late: the root has been handed over as partial, and its step still runs."""
+    began = time.time_ns()
+    recorder = Recorder(Plain(), handed.append, open_run_age_s=900)
+
+    def at(minutes):
+        now = began + minutes * 60 * 10**9
+        monkeypatch.setattr("ragmonitor.capture.recorder.time.time_ns", lambda: now)
+        monkeypatch.setattr("ragmonitor.capture.runs.time.time_ns", lambda: now)
+        recorder.sweep()
+
+    at(0)
+    recorder.started("r", None, "chain", "agent", "Why?")
+    recorder.started("r/s", "r", "retriever", "search")
+    recorder.ended("r/s", ["c"])
+    recorder.started("r/m", "r", "model", "llm")
+    recorder.ended("r/m", "search!")
+    recorder.started("step", "r", "chain", "")
+    at(16)
+    at(18)
+    recorder.started("call", "step", "chain", "qa")
+    recorder.started("call/steps", "call", "chain", "")
+    recorder.started("call/s", "call/steps", "retriever", "search")
+    recorder.ended("call/s", ["c"])
+    recorder.started("call/m", "call/steps", "model", "llm")
+    recorder.ended("call/m", "a")
+    recorder.ended("call/steps", "a")
+    recorder.ended("call", "a")
+    assert [f.status for f in handed] == ["partial"]
+
+
 events = st.lists(
     st.tuples(
         st.sampled_from(["start", "end", "fail", "piece"]),

@@ -9,6 +9,7 @@ from contextvars import copy_context
 import pytest
 
 from ragmonitor.capture import InteractionRecorder, Recorder, current_interaction
+from ragmonitor.capture.plain import StreamedAnswer
 from ragmonitor.capture.scopes import MAX_PARTS, entered_scope
 from ragmonitor.records import Chunk, Usage
 from tests.support.plain_framework import Plain
@@ -211,6 +212,21 @@ def test_a_partial_last_part_is_a_partial_answer(take, handed, recorder):
     assert (finished.status, finished.interaction().answer) == ("partial", "It sc")
 
 
+def test_a_part_whose_open_model_did_not_answer_is_no_partial_answer(take, handed, recorder):
+    """It names the conversation; the part's answer is that of a model which had ended."""
+    with InteractionRecorder(take, query="Why?"):
+        recorder.started("r", None, "chain", "qa")
+        recorder.started("r/s", "r", "retriever", "search")
+        recorder.ended("r/s", ["Blue sky."])
+        recorder.started("r/m", "r", "model", "llm")
+        recorder.ended("r/m", "It scatters.")
+        recorder.started("r/title", "r", "model", "llm")
+        recorder.piece("r/title", "Sky")
+        recorder.ended("r", "It scatters.")
+    found = handed[0].interaction()
+    assert (found.status, found.answer) == ("ok", "It scatters.")
+
+
 def test_an_error_does_not_wait_for_open_parts(take, handed, recorder):
     """A cancelled request leaves runs that nobody ends."""
     with pytest.raises(asyncio.CancelledError), InteractionRecorder(take, query="Why?"):  # noqa: PT012
@@ -250,6 +266,19 @@ def test_pieces_that_are_not_read_to_the_end_are_partial(take, handed, ending):
     gc.collect()
     found = handed[0].interaction()
     assert (found.status, found.answer) == ("partial", "" if ending == "never" else "It ")
+
+
+def test_a_stream_that_is_closed_while_a_piece_is_noted_raises_nothing(take, handed):
+    """By another thread; the piece may be lost, and the reader goes on."""
+    with InteractionRecorder(take, query="Why?") as i:
+
+        def text(piece):
+            answer.end()  # as the other thread does just now
+            return piece
+
+        answer = StreamedAnswer(i, block=True, text=text)
+        answer.take("It ")
+    assert handed[0].status == "partial"
 
 
 def test_a_stream_that_fails_is_an_error(take, handed):

@@ -175,3 +175,26 @@ def test_a_monitor_takes_events_and_never_raises(worker):
         )
     assert value is not None
     assert value == pytest.approx(1.8e9, rel=0.2)
+
+
+@pytest.mark.parametrize("worker", ["thread", "process"])
+def test_what_an_application_tells_of_an_event_is_redacted(worker, tmp_path):
+    """Its name and its attributes, before they are kept anywhere."""
+    key = "sk-proj-" + "Ab3dEf6hIj" * 4
+    with Monitor("support", server=False, worker=worker, state=tmp_path) as monitor:
+        monitor.event(
+            f"deployed with {key}", link=f"https://index/?api_key={key}", password="Zx9!qTw8"
+        )
+        monitor.flush()
+        (value,) = [
+            sample.labels["name"]
+            for series in monitor.registry.collect()
+            for sample in series.samples
+            if sample.name == "ragmonitor_event_timestamp_seconds"
+        ]
+    assert value == "deployed with [redacted:api_key]"
+    (kept,) = StateFile.of_service(tmp_path, "events", "support", version=STATE_VERSION).read()[
+        "events"
+    ]
+    assert key not in str(kept)
+    assert kept["attributes"]["password"] == "[redacted:secret]"

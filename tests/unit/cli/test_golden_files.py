@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from datetime import UTC, datetime
 
 import pytest
@@ -71,7 +72,7 @@ def test_questions_are_made_through_a_provider_and_gone_on_with(folder, monkeypa
         assert json.loads(result.stdout)["is_budget_spent"]
         assert len(server.chats) == calls
     assert len(read_goldens("goldens.jsonl")) == 4
-    assert (folder / "dropped.jsonl").exists()
+    assert stat.S_IMODE((folder / "dropped.jsonl").stat().st_mode) == 0o600
 
 
 @pytest.mark.slow
@@ -160,6 +161,19 @@ def test_a_file_goes_to_another_tool_and_back(folder):
     assert run("convert", "g.jsonl", "g.csv", "--to", "langsmith").exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "to"), [("g.csv", "csv"), ("r.json", "ragas"), ("r.jsonl", "ragas"), ("g.parquet", "")]
+)
+def test_what_is_converted_is_for_its_user_alone(folder, name, to):
+    """Golden questions may be people's."""
+    if name.endswith(".parquet"):
+        pytest.importorskip("pyarrow")
+    (folder / "g.jsonl").write_text(json.dumps({"question": "Open?", "answer": "Until six."}))
+    result = run("convert", "g.jsonl", name, "--to", to or "parquet")
+    assert result.exit_code == 0, result.output
+    assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
+
+
 # --- review ---------------------------------------------------------------------------------------
 
 
@@ -246,6 +260,7 @@ def test_the_worst_answers_go_to_another_tool(folder, monkeypatch):
         "response": "Yes.",
     }
     assert export("reports.jsonl", "-o", "g.jsonl").exit_code == 0
+    assert stat.S_IMODE((folder / "g.jsonl").stat().st_mode) == 0o600
     assert [each.awaits_review for each in read_goldens("g.jsonl")] == [True] * 3
     assert export("reports.jsonl", "--slice", "route=bank").exit_code == 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -58,6 +59,11 @@ def gate(name, *arguments):
 def baseline(folder):
     assert gate(folder, "--save", "base.jsonl").exit_code == 0
     return folder
+
+
+def test_a_run_that_is_kept_is_for_its_user_alone(baseline):
+    """Questions and answers stand in it."""
+    assert stat.S_IMODE(Path("base.jsonl").stat().st_mode) == 0o600
 
 
 def test_what_is_as_good_as_before_passes(baseline):

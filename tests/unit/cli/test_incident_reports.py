@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import stat
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -10,7 +12,7 @@ from typer.testing import CliRunner
 from ragmonitor.cli.app import app
 from ragmonitor.incidents import Journal
 from ragmonitor.state import StateFile
-from tests.support.incidents import Scene, ScriptedFinder, candidate, raised
+from tests.support.incidents import Scene, ScriptedFinder, candidate, example, raised
 
 
 @pytest.fixture
@@ -53,6 +55,13 @@ def test_an_export_has_the_form_of_its_name(state, tmp_path, name, begins):
     assert "原因" in text or json.loads(text)["cause"]["name"] == "handbook.md"
 
 
+@pytest.mark.parametrize("name", ["a.md", "a.html", "a.json"])
+def test_an_export_is_for_its_user_alone(state, tmp_path, name):
+    """Questions and answers stand in it."""
+    run("export", "--state", state, "--service", "shop", "-o", tmp_path / name)
+    assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+
+
 def test_show_prints_markdown(state):
     """The newest by default."""
     result = run("show", "--state", state, "--service", "shop")
@@ -71,3 +80,27 @@ def test_what_is_wrong_is_said_in_one_line(state, words, problem):
     result = run(*words, "--state", state, "--service", "shop")
     assert result.exit_code == 2
     assert problem in result.stderr
+
+
+@pytest.mark.parametrize("command", ["list", "show"])
+def test_an_incident_commands_no_terminal(tmp_path, monkeypatch, command):
+    """Names of documents and attributes of answers are other people's."""
+    monkeypatch.chdir(tmp_path)
+    file = StateFile.of_service(tmp_path / "state", "incidents", "shop", version=1)
+    evil = "a.md\x1b]52;c;Y3VybA==\x07\x9b2J\n20270115-080000-forged  open"
+    bad = example()
+    bad = replace(bad, interaction=replace(bad.interaction, attributes={"route": evil}))
+    keeper = Scene(Journal(file), ScriptedFinder(candidate(evil, examples=(bad,)))).keeper
+    keeper.alarm(raised())
+    result = run(
+        command,
+        *(["latest"] if command == "show" else []),
+        "--state",
+        tmp_path / "state",
+        "--service",
+        "shop",
+    )
+    assert result.exit_code == 0, result.output
+    assert "a.md" in result.stdout
+    assert not any(each in result.stdout for each in "\x1b\x07\x9b")
+    assert not any(line.startswith("20270115-080000-forged") for line in result.stdout.splitlines())

@@ -134,3 +134,19 @@ def test_where_no_page_is_served_the_remedy_is_said() -> None:
         ask(monitor, "It was built from 1887 to 1889.")
         with pytest.raises(InputError, match=r"server\.ui=true"):
             watching.Page(monitor.metrics_url, "").poll()
+
+
+@pytest.mark.parametrize("command", [("tail", "--seconds", "0"), ("top", "--once")])
+def test_what_an_answer_brings_along_commands_no_terminal(command: tuple[str, ...]) -> None:
+    """Its attributes as little as its question: neither by escapes nor by lines of their own."""
+    evil = "\x1b]52;c;Y3VybA==\x07\x9b2J\x1b[2K\n12:00:00  bad  model"
+    with Monitor("tower", server=ServerSettings(port=0, ui=True)) as monitor:
+        with monitor.interaction(query=f"When? {evil}", attributes={"route": f"/a{evil}"}) as i:
+            i.retrieved(["It was built from 1887 to 1889."])
+            i.answered(f"Napoleon opened it {evil}.")
+        assert monitor.flush(10)
+        shown = runner.invoke(app, [command[0], str(monitor.ui_url), *command[1:]])
+    assert shown.exit_code == 0, shown.output
+    assert "route=/a" in shown.output
+    assert not any(each in shown.output for each in "\x1b\x07\x9b")
+    assert not any(line.startswith("12:00:00") for line in shown.output.splitlines())

@@ -19,8 +19,10 @@ from ragmonitor.estimation.anchors.membership import COLLECT_S, MAX_ANCHORS, MAX
 from ragmonitor.estimation.self_disagreement import SelfDisagreement
 from ragmonitor.guard import errors
 from ragmonitor.records import Chunk, JudgeIdentity, Report, SamplingDecision
+from ragmonitor.settings import ContentSettings, JudgeSettings, Settings
 from ragmonitor.state import StateFile
-from ragmonitor.testing import ManualClock
+from ragmonitor.testing import ManualClock, ScriptedJudge
+from ragmonitor.wiring import builtin_judge, estimates_of, judging_of
 from tests.support.means import FixedMeans
 from tests.support.stories import BEGAN_NS, CHINESE, assessment, interaction
 
@@ -660,6 +662,28 @@ def test_no_text_reaches_the_disk_unless_it_may(file):
     anchors.offer([(answer(1), True, FIRST)])
     assert held(anchors)
     assert not [*file.path.parent.iterdir()]
+
+
+@pytest.mark.parametrize("judge", [None, ScriptedJudge(lambda _: None)])
+@pytest.mark.parametrize(("content", "per_day"), [("hashed", 20), ("none", 20), ("all", 0)])
+def test_texts_that_may_no_longer_be_kept_leave_the_disk(tmp_path, content, per_day, judge, caplog):
+    """After a restart with other settings, whether or not there is a judge; and that is said."""
+    file = StateFile.of_service(tmp_path, "anchors", "shop", version=VERSION)
+    Anchors(per_day=PER_DAY, file=file, keep_texts=True).offer(
+        answer(1, answer="SEEN"), True, FIRST
+    )
+    texts = file.path.with_suffix("")
+    assert [*texts.iterdir()]
+    settings = Settings(
+        service="shop",
+        state=tmp_path,
+        content=ContentSettings(policy=content),
+        judge=JudgeSettings(model=judge, reference_answers_per_day=per_day),
+    )
+    estimates_of(settings, builtin_judge(settings), judging_of(settings)).tick()
+    assert not [*texts.iterdir()]
+    assert not file.path.exists()
+    assert "the reference answers were removed" in caplog.text
 
 
 def test_the_texts_of_anchors_that_left_leave_the_disk(file):

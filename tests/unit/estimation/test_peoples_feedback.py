@@ -7,7 +7,7 @@ import pytest
 from ragmonitor import guard, metrics
 from ragmonitor.estimation.feedback_store import FeedbackStore
 from ragmonitor.estimation.parts import Answer
-from ragmonitor.estimation.peoples_feedback import WAIT_S, PeoplesFeedback
+from ragmonitor.estimation.peoples_feedback import MAX_KINDS, OTHER, WAIT_S, PeoplesFeedback
 from ragmonitor.estimation.signals import NOT_APPLICABLE, Outcome
 from ragmonitor.feedback import feedback_of
 from ragmonitor.records import CompletedAnswer, Report, SpanReference
@@ -222,3 +222,23 @@ def test_where_the_folder_cannot_be_written_it_goes_on_in_memory(tmp_path, clock
     part.tick()
     assert len(part.joined()) == 1
     assert guard.errors["state"] == before + 1
+
+
+def test_kinds_are_bounded(part, clock):
+    """Whoever may give feedback names them: beyond the first fifty they count as one."""
+    for n in range(200):
+        part.note(said("a", True, kind=f"kind_{n}"))
+    part.note(said("a", False))
+    part.add(answer("a"))
+    part.tick()
+    clock.advance(WAIT_S)
+    part.note(said("nobody", True, kind="kind_199"))
+    part.tick()
+    clock.advance(WAIT_S)
+    part.tick()
+    received = {k: n for k, n in values(part).items() if k[0] == metrics.FEEDBACK}
+    assert len(received) == MAX_KINDS + 1
+    assert received[metrics.FEEDBACK, "thumbs", "bad"] == 1
+    assert received[metrics.FEEDBACK, OTHER, "good"] == 200 - (MAX_KINDS - 1) + 1
+    assert values(part)[metrics.FEEDBACK_UNKNOWN, OTHER] == 1
+    assert {each.feedback.kind for each in part.joined()} >= {"kind_0", OTHER}

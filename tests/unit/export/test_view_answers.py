@@ -464,3 +464,12 @@ def test_without_content_there_is_no_comment(content):
     fill(kept, [bad(1, judge=MODEL)])
     assert kept.add_feedback(said(told(kept)[0]["id"], False, comment="secret"), revision=9)
     assert "secret" not in repr(told(kept))
+
+
+@pytest.mark.parametrize(("content", "label"), [("none", ""), ("hashed", ""), ("all", "Jane Doe")])
+def test_a_label_of_one_s_own_is_a_text(content, label):
+    """It is shown where comments are."""
+    kept = answers(content=content)
+    fill(kept, [bad(1, judge=MODEL)])
+    assert kept.add_feedback(said(told(kept)[0]["id"], "Jane Doe"), revision=9)
+    assert told(kept)[0]["feedback"]["thumbs"]["label"] == label

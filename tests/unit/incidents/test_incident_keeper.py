@@ -8,11 +8,15 @@ from dataclasses import replace
 import pytest
 
 from ragmonitor.causes import ChangePoint
+from ragmonitor.export.content import ContentPolicy
 from ragmonitor.incidents import Journal, as_markdown
 from ragmonitor.incidents.incident_keeper import MAX_UPDATE_S, ORPHANED_AFTER_S
+from ragmonitor.incidents.incident_pages import IncidentPages
 from ragmonitor.incidents.journal import MAX_AGE_S, MAX_INCIDENTS
 from ragmonitor.records import AlarmCause, Estimate, Snapshot
+from ragmonitor.settings import ContentSettings, ServerSettings, Settings
 from ragmonitor.state import StateFile
+from ragmonitor.wiring import incidents_of
 from tests.support.incidents import (
     START_S,
     Scene,
@@ -487,6 +491,62 @@ def test_a_hidden_text_is_in_no_incident():
         assert len(scene.incident.answers) == 3
         (sentence,) = scene.incident.answers[0].sentences
         assert sentence.source == "c1"  # the id: a source is a text
+
+
+@pytest.fixture
+def under_all(tmp_path):
+    """Return the file of an incident of one document and its slice, kept under `all`."""
+    pair = candidate(
+        "route=/returns", kind="slice", only_in="route=/returns, source=handbook.md", e_value=30.0
+    )
+    title = candidate("topic=3", kind="slice", title="goods, returned", is_discovery=False)
+    found = candidate(examples=(example(3),))
+    scene = Scene(Journal(file(tmp_path)), ScriptedFinder(found, pair, title))
+    scene.keeper.alarm(replace(raised(), examples=(example(1),)))
+    scene.keeper.alarm(raised("hallucination{source=handbook.md}"))
+    assert all(text in str(file(tmp_path).read()) for text in ("Goods", "handbook", "goods, ret"))
+    return file(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["hashed", "none"])
+def test_after_a_restart_under_a_stricter_policy_nobody_is_shown_what_an_incident_holds(
+    under_all, content
+):
+    """Questions, sentences, words, passages and names of documents; the verdicts stay."""
+    journal = Journal(under_all, ContentPolicy(content=content))
+    shown = IncidentPages(journal).reply("incidents.json", {}).body.decode()
+    assert not any(text in shown for text in ("Goods", "goods", "returned", "handbook", '"90"'))
+    (incident,) = journal.recent()
+    assert incident.content == content
+    assert incident.named.name.startswith("document-")
+    assert [each.sentences[0].verdict for each in incident.answers] == ["contradicted"] * 2
+    assert all(each.is_of(incident.cause) for each in incident.answers if each.causes)
+
+
+def test_what_a_stricter_policy_withholds_is_taken_out_of_the_file(under_all, tmp_path):
+    """With the first numbers, whether or not anything has happened."""
+    settings = Settings(
+        service="shop",
+        state=tmp_path,
+        content=ContentSettings(policy="none"),
+        server=ServerSettings(enabled=False),
+    )
+    keeper = incidents_of(settings, None, lambda _reason, _n: None)
+    assert keeper.journal.recent()
+    keeper.snapshot(on("hallucination"))
+    assert "Goods" not in str(under_all.read())
+
+
+def test_an_incident_that_goes_on_under_a_laxer_policy_says_that_it_holds_texts(under_all):
+    """So that they are withheld once more when the policy is strict again."""
+    Scene(Journal(under_all, policy := ContentPolicy(content="none")), content="none").pass_time(
+        2, on("hallucination")
+    )
+    scene = Scene(Journal(under_all), ScriptedFinder(candidate(examples=(example(5),))))
+    scene.pass_time(ORPHANED_AFTER_S + 5, on("hallucination"))
+    assert "Goods" in str(under_all.read())
+    (incident,) = Journal(under_all, policy).recent()
+    assert "Goods" not in incident.model_dump_json()
 
 
 def test_an_estimate_is_that_of_the_last_hour_of_the_signal():

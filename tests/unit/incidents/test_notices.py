@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import unescape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import unquote_plus
 
 import pytest
 
@@ -116,6 +119,31 @@ def test_a_name_calls_nobody():
     assert "@channel" not in line
     assert "<!here" not in line
     assert "\n" not in line
+
+
+@pytest.mark.parametrize("service", PLAIN)
+@pytest.mark.parametrize(
+    "link",
+    [
+        "<https://evil.example/login|Open the runbook>",
+        "[Open the runbook](https://evil.example/login)",
+        "[Open the runbook][1] [1]: https://evil.example/login",
+        '<a href="https://evil.example/login">Open the runbook</a>',
+    ],
+)
+def test_a_name_or_a_text_hides_no_address_behind_other_words(service, link):
+    """Whoever reads a notice sees where a link of an answer's would lead."""
+    found = described(name=link)
+    answer = found.answers[0]
+    quoted = answer.sentences[0].model_copy(update={"text": link})
+    answer = answer.model_copy(update={"sentences": (quoted,)})
+    with server() as (host, posted):
+        sends = notifier(SERVICES[service].format(host=host, secret=SECRET), texts=True)
+        sends.tell("raised", found.model_copy(update={"answers": (answer,)}))
+        assert sends.flush(10)
+    text = unquote_plus(unescape(posted[0]))
+    assert text.count("Open the runbook") == 2
+    assert not re.search(r"<(https|a )|\](\(|\[|:)", text)
 
 
 def test_a_receiver_that_hangs_holds_up_neither_us_nor_others():
