@@ -144,7 +144,12 @@ def served(url: str, *, token: str = "", timeout_s: float = HTTP_TIMEOUT_S) -> b
             body: bytes = reply.read(MAX_BYTES + 1)
     except HTTPError as error:
         error.close()
-        if error.code in (401, 403):
+        if error.code == HTTPStatus.FORBIDDEN:
+            raise InputError(
+                f"{named} answers with status {error.code}: a monitor that listens on 127.0.0.1 "
+                "wants to be asked under that name, or localhost"
+            ) from error
+        if error.code == HTTPStatus.UNAUTHORIZED:
             raise InputError(
                 f"{named} answers with status {error.code}: the page needs its token "
                 "(server.ui_token), by --token or the variable RAGMONITOR_SERVER__UI_TOKEN"

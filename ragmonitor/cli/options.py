@@ -288,7 +288,10 @@ class ProbeOptions:
     ] = ""
     header: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME: VALUE", help="Sent with each question; may be repeated."),
+        typer.Option(
+            metavar="NAME: VALUE",
+            help="Sent with each question; may be repeated. $VARIABLE stands for its value.",
+        ),
     ] = None
     every: Annotated[str, typer.Option(help="How often each question is asked: 15m, 1h, 1d.")] = (
         "1h"
@@ -362,7 +365,10 @@ class GateOptions:
     ] = ""
     header: Annotated[
         list[str] | None,
-        _of_goldens(metavar="NAME: VALUE", help="Sent with each question; may be repeated."),
+        _of_goldens(
+            metavar="NAME: VALUE",
+            help="Sent with each question; may be repeated. $VARIABLE stands for its value.",
+        ),
     ] = None
     max_drop: Annotated[
         float, _of_goldens(min=0.0, help="So much lower a mean score is equivalent.")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+from string import Template
 from typing import Any, Final
 
 from ragmonitor import metrics
@@ -84,17 +86,31 @@ def http_ask(
 
 
 def headers_of(lines: Any) -> dict[str, str]:
-    """Return the headers in texts such as `Authorization: Bearer x`.
+    """Return the headers in texts such as `Authorization: Bearer $TOKEN`.
+
+    A variable of the environment stands as `$NAME` or `${NAME}`, a dollar sign as `$$`: secrets on
+    a command line can be read by every user of the machine.
 
     Raises:
-        InputError: A text has no colon.
+        InputError: A text has no colon, or names a variable that is not set.
     """
+    # A variable that was read from a file often ends with a line break.
+    variables = {name: value.strip() for name, value in os.environ.items()}
     headers = {}
     for text in lines:
         name, colon, value = text.partition(":")
-        if not colon or not name.strip():
+        name = name.strip()
+        if not colon or not name:
             raise InputError("--header: give NAME: VALUE")
-        headers[name.strip()] = value.strip()
+        try:
+            headers[name] = Template(value.strip()).substitute(variables)
+        except KeyError as error:
+            raise InputError(
+                f"--header {name}: the variable {error.args[0]} is not set; write $$ for a "
+                "dollar sign"
+            ) from None
+        except ValueError:
+            raise InputError(f"--header {name}: write $$ for a dollar sign") from None
     return headers
 
 

@@ -20,14 +20,20 @@ from prometheus_client.registry import Collector
 
 from ragmonitor.export.content import compact_json
 from ragmonitor.export.server import BoundedServer, Receive, Rejection, Reply
+from ragmonitor.export.view.access import Access, is_loopback
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import logger, shielded
 
 METRICS: Final = "/metrics"
 STATE: Final = "/metrics.json"
-"""The path of the numbers for `ragmonitor explain`, under the same conditions."""
+"""The path of the numbers for `ragmonitor explain`; on loopback only under a name of loopback."""
 _MALFORMED: Final = Reply(status=400, body=b"this request cannot be read\n")
 _NOT_FOUND: Final = Reply(status=404, body=b"there is no such page\n")
+_ANOTHER_NAME: Final = Reply(
+    status=403, body=b"this is for this machine only: ask http://localhost or http://127.0.0.1\n"
+)
+_THIS_MACHINE: Final = Access()
+"""Keeps out a website whose name is made to point here (DNS rebinding), as from the page."""
 _BROKEN: Final = Reply(status=500, body=b"an error of ragmonitor's; see the log\n")
 
 
@@ -266,7 +272,8 @@ class Endpoint:
             return _MALFORMED
         path = parsed.path.rstrip("/")
         if path == STATE:
-            return self._states()
+            refusal = _THIS_MACHINE.refusal(headers) if is_loopback(self._host) else None
+            return self._states() if refusal is None else _ANOTHER_NAME
         if path != METRICS and self._pages is not None:
             reply: Reply | None = _BROKEN
             with shielded("view"):

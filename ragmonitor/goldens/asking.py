@@ -8,11 +8,11 @@ import json
 import math
 import time
 import uuid
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 from ragmonitor.addresses import shown
 from ragmonitor.apart import apart
@@ -25,7 +25,7 @@ from ragmonitor.guard import is_fault
 from ragmonitor.records import Chunk, Interaction, Probe
 
 if TYPE_CHECKING:
-    from requests import Response
+    from requests import PreparedRequest, Response
 
 MAX_REPLY_BYTES: Final = 4 * 2**20
 """A longer reply of a service is not read to its end."""
@@ -47,7 +47,7 @@ class AskError(StrEnum):
     """No connection could be made."""
     TIMEOUT = "timeout"
     HTTP_STATUS = "http_status"
-    """The service answered with a status from 400."""
+    """The service answered with a status from 300; no redirection is followed."""
     NO_ANSWER = "no_answer"
     """There is no text where the answer should be."""
     EXCEPTION = "exception"
@@ -299,8 +299,10 @@ class HttpAsk:
                     self.url,
                     json=body,
                     headers={**_mark_headers(), **self.headers},
+                    auth=_authorization(self.headers),
                     timeout=self.timeout_s,
                     stream=True,
+                    allow_redirects=False,
                 ) as response:
                     return _json_of(response)
         except requests.Timeout as error:
@@ -308,6 +310,19 @@ class HttpAsk:
         except requests.RequestException as error:
             kind = AskError.TIMEOUT if "timed out" in str(error) else AskError.REFUSED
             raise AskFailedError(kind, _reason(error)) from error
+
+
+def _authorization(
+    headers: Mapping[str, str],
+) -> Callable[[PreparedRequest], PreparedRequest] | None:
+    """Return what sets a given `Authorization` once more: a `.netrc` goes before the header."""
+    given = {name: value for name, value in headers.items() if name.lower() == "authorization"}
+
+    def authorise(request: PreparedRequest) -> PreparedRequest:
+        request.headers.update(given)
+        return request
+
+    return authorise if given else None
 
 
 def reply_of(value: Any) -> Reply:
@@ -430,8 +445,14 @@ def _json_of(response: Response) -> Any:
     """Return a reply's JSON.
 
     Raises:
-        AskFailedError: Its status is from 400, or it is no JSON.
+        AskFailedError: Its status is from 300, or it is no JSON.
     """
+    if 300 <= response.status_code < 400:
+        # Followed, all headers but `Authorization` would go to whatever address that is.
+        place = shown(urljoin(response.url, response.headers.get("Location", "")))
+        raise AskFailedError(
+            AskError.HTTP_STATUS, f"{response.status_code}: it has moved to {place}"
+        )
     if response.status_code >= 400:
         raise AskFailedError(AskError.HTTP_STATUS, f"{response.status_code} {response.reason}")
     data = bytearray()

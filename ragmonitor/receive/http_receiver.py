@@ -83,6 +83,11 @@ class HttpReceiver:
             self._intake.count("unauthorized")
             refusal = _said(401, "a bearer token is needed", kind)
             return replace(refusal, headers=(("WWW-Authenticate", "Bearer"),))
+        if not self._intake.needs_token and "Origin" in headers:
+            # A browser, which a website that gives its name the address 127.0.0.1 (DNS rebinding)
+            # would make send spans of its own invention. Exporters have no origin.
+            self._intake.count("unauthorized")
+            return _said(403, "websites send spans only with receive.token", kind)
         if _path(target) != PATH:
             return _said(404, f"spans are sent to {PATH}, and nothing else is taken", kind)
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final, Literal
 
 from ragmonitor.protocols import Clock
@@ -15,6 +15,11 @@ MAX_BYTES_OF_TRACE: Final = 64 * 2**20
 MAX_REMEMBERED_SPANS: Final = 200_000
 """Ids of spans that have left: those of the traces that ended last."""
 
+TRACE_BYTES: Final = 500
+"""The memory that an open trace takes beside its spans, estimated."""
+
+Room = Literal["now", "later", "never"]
+"""When there is room for a request. `never`: it takes more than may be held at all."""
 SpanOutcome = Literal["taken", "duplicate", "late"]
 """The outcome of a span: held; known already; of a trace that was given up, or came to one that
 has left without being a part of anything new."""
@@ -34,7 +39,7 @@ class OpenTrace:
         """The spans by id."""
         self.left = left
         """The parents, by id, of the same trace's spans that have left before."""
-        self.size_bytes = 0
+        self.size_bytes = TRACE_BYTES
         self.began_s = self.changed_s = now
         """The time when its first, and its last span came."""
         self.looked_at = 0
@@ -91,17 +96,30 @@ class OpenTraces:
         """The parents, by id, of the spans of traces that have left; None: it was given up."""
         self._remembered = 0
         self.size_bytes = 0
-        """About how much memory the spans take."""
+        """About how much memory the spans and their traces take."""
 
     def __len__(self) -> int:
         """Return how many traces are open."""
         return len(self._open)
 
-    def has_room(self, size_bytes: int) -> bool:
-        """Return whether spans of so many bytes fit in."""
-        return (
-            self.size_bytes + size_bytes <= self._max_bytes and len(self._open) < self._max_traces
+    def room(self, size_bytes: int, trace_ids: Collection[bytes]) -> Room:
+        """Return when spans fit in.
+
+        Args:
+            size_bytes: About how much memory they take.
+            trace_ids: The ids of their traces, each once.
+        """
+        if (
+            size_bytes + len(trace_ids) * TRACE_BYTES > self._max_bytes
+            or len(trace_ids) > self._max_traces
+        ):
+            return "never"
+        opened = sum(trace_id not in self._open for trace_id in trace_ids)
+        fits = (
+            self.size_bytes + size_bytes + opened * TRACE_BYTES <= self._max_bytes
+            and len(self._open) + opened <= self._max_traces
         )
+        return "now" if fits else "later"
 
     def now(self) -> float:
         """Return the time by which the traces are held."""
@@ -150,6 +168,7 @@ class OpenTraces:
             return "duplicate"
         if trace is None:
             trace = self._open[trace_id] = OpenTrace(now, left)
+            self.size_bytes += trace.size_bytes
         trace.spans[span.span_id] = span
         trace.matches = trace.matches or span.matches
         trace.size_bytes += span.size_bytes

@@ -12,11 +12,19 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError, Message
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 PROTOBUF: Final = "application/x-protobuf"
 JSON: Final = "application/json"
+MAX_MESSAGES: Final = 500_000
+"""Of protobuf's, in one request: spans, attributes, values. An empty one is two bytes of a body and
+a hundred times as much once it is parsed, so they are counted before. A Collector's batch of 8,192
+spans with 25 attributes each has fewer."""
+_FIELDS_OF_MESSAGE: Final = 4
+"""On average; of a request with as many messages as may be."""
+_SMALL_BYTES: Final = 64
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _HEX_IDS: Final = ("traceId", "trace_id", "spanId", "span_id", "parentSpanId", "parent_span_id")
 
@@ -73,7 +81,20 @@ def _unpacked(body: bytes, max_bytes: int) -> bytes:
     return unpacked
 
 
+def _check_count(messages: int) -> None:
+    if messages > MAX_MESSAGES:
+        raise UnreadableBodyError(
+            413, f"a request has at most {MAX_MESSAGES:,} spans, attributes and values"
+        )
+
+
 def _from_protobuf(body: bytes) -> ExportTraceServiceRequest:
+    # Two looks that are nearly always enough, as the third takes longer than to parse.
+    if (
+        len(body) // 2 > MAX_MESSAGES
+        and messages_in(body, MAX_MESSAGES, closed_bytes=_SMALL_BYTES) > MAX_MESSAGES
+    ):
+        _check_count(messages_in(body, MAX_MESSAGES))
     request = ExportTraceServiceRequest()
     try:
         request.ParseFromString(body)
@@ -82,7 +103,105 @@ def _from_protobuf(body: bytes) -> ExportTraceServiceRequest:
     return request
 
 
+_Nested = dict[int, "_Nested"]
+"""By the tag of a field that holds a message, the same for that message's fields."""
+
+
+def _nested_in(descriptor: Descriptor, known: dict[str, _Nested]) -> _Nested:
+    nested = known.get(descriptor.full_name)
+    if nested is None:
+        nested = known[descriptor.full_name] = {}
+        for field in descriptor.fields:
+            if field.message_type is not None:
+                tag = field.number << 3 | _DELIMITED
+                nested[tag] = _nested_in(field.message_type, known)
+    return nested
+
+
+_VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
+"""https://protobuf.dev/programming-guides/encoding/#structure"""
+_IN_REQUEST: Final = _nested_in(ExportTraceServiceRequest.DESCRIPTOR, {})
+
+
+def messages_in(body: bytes, limit: int, *, closed_bytes: int = 0) -> int:
+    """Return how many messages are in a request, without parsing it; beyond the limit, it stops.
+
+    Args:
+        body: The request as protobuf.
+        limit: The number beyond which it does not matter how many there are. Four times as many
+            fields of any kind are beyond it, too.
+        closed_bytes: Messages that are not longer are not looked into, and count as if they
+            consisted of others: the result is then an upper bound.
+
+    Raises:
+        UnreadableBodyError: It is no protobuf, or has groups, which OTLP has not.
+    """
+    messages, fields = 0, 0
+    nested, at, end = _IN_REQUEST, 0, len(body)
+    outer: list[tuple[_Nested, int]] = []
+    try:
+        while True:
+            while at >= end:
+                if at > end:
+                    raise IndexError
+                if not outer:
+                    return messages
+                nested, end = outer.pop()
+            fields += 1
+            if fields > _FIELDS_OF_MESSAGE * limit:
+                return limit + 1
+            tag = body[at]
+            at += 1
+            if tag > 0x7F:
+                tag, at = _varint(body, at - 1)
+            kind = tag & 7
+            if kind == _DELIMITED:
+                size = body[at]
+                at += 1
+                if size > 0x7F:
+                    size, at = _varint(body, at - 1)
+                inner = nested.get(tag)
+                if inner is None:
+                    at += size
+                    continue
+                messages += 1 if size > closed_bytes else 1 + size // 2
+                if messages > limit:
+                    return messages
+                if size <= closed_bytes:
+                    at += size
+                    continue
+                outer.append((nested, end))
+                nested, end = inner, at + size
+                if end > outer[-1][1]:
+                    raise IndexError
+            elif kind == _VARINT:
+                while body[at] > 0x7F:
+                    at += 1
+                at += 1
+            elif kind == _FIXED64:
+                at += 8
+            elif kind == _FIXED32:
+                at += 4
+            else:
+                raise IndexError
+    except IndexError:
+        raise UnreadableBodyError(400, "the body is no ExportTraceServiceRequest") from None
+
+
+def _varint(body: bytes, at: int) -> tuple[int, int]:
+    """Return a number and the place after it. Raises IndexError where it has more than 64 bits."""
+    number = 0
+    for shift in range(0, 64, 7):
+        byte = body[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, at
+    raise IndexError
+
+
 def _from_json(body: bytes) -> ExportTraceServiceRequest:
+    _check_count(body.count(b"{") + body.count(b"["))
     try:
         value = json.loads(body)
         for holder in _holders_of_ids(value):

@@ -5,11 +5,13 @@ https://github.com/open-telemetry/opentelemetry-proto/blob/main/opentelemetry/pr
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from opentelemetry.trace import SpanContext, TraceFlags, TraceState
@@ -19,12 +21,22 @@ from ragmonitor.capture.otel_spans import SpanRecord
 
 OVERHEAD_BYTES: Final = 500
 """The memory that a held span takes beside its contents, estimated."""
+MAX_SCOPE_CHARACTERS: Final = 200
+MAX_RESOURCE_CHARACTERS: Final = 1_000
+"""The length of each attribute of a resource."""
 RESOURCE_ATTRIBUTES: Final = (
     "service.name",
     "service.version",
     "deployment.environment.name",
 )
 """Those of a process that its interactions get as attributes."""
+MAX_STATE_CHARACTERS: Final = 512
+"""Of a trace state: what every system has to pass on (W3C Trace Context, section 3.3.1.5)."""
+_MEMBER: Final = (
+    r"(?:[a-z][_0-9a-z*/-]{0,255}|[a-z0-9][_0-9a-z*/-]{0,240}@[a-z][_0-9a-z*/-]{0,13})"
+    r"=[ -+\--<>-~]{0,255}[!-+\--<>-~]"
+)
+_STATE: Final = re.compile(rf"{_MEMBER}(?:[ \t]*,[ \t]*(?:{_MEMBER})?){{0,31}}")
 _HAS_REMOTE: Final = 0x100
 _IS_REMOTE: Final = 0x200
 """Flags of a span: whether it is known where its parent is, and whether that is elsewhere."""
@@ -43,6 +55,8 @@ class Process:
     do not."""
     attributes: dict[str, str]
     """The attributes among `RESOURCE_ATTRIBUTES` that it has."""
+    size_bytes: int
+    """The memory that these take."""
 
 
 @dataclass(slots=True)
@@ -63,31 +77,46 @@ class HeldSpan:
 
     @property
     def size_bytes(self) -> int:
-        """About how much memory it takes."""
-        return len(self.data) + OVERHEAD_BYTES
+        """About how much memory it takes, with what it shares with others, who may go before it."""
+        return len(self.data) + overhead_bytes(self.scope, self.process)
+
+
+def overhead_bytes(scope: str, process: Process) -> int:
+    """Return about how much memory a held span of this scope and process takes beside its data."""
+    return OVERHEAD_BYTES + sys.getsizeof(scope) + process.size_bytes
 
 
 def process_of(resource: Resource) -> Process:
     """Return who sent the spans of a resource."""
     attributes = {
-        pair.key: text
+        pair.key: text[:MAX_RESOURCE_CHARACTERS]
         for pair in resource.attributes
         if pair.key in RESOURCE_ATTRIBUTES and (text := text_in(plain(pair.value)))
     }
-    return Process(hash(resource.SerializeToString(deterministic=True)), attributes)
+    return Process(
+        hash(resource.SerializeToString(deterministic=True)),
+        attributes,
+        sum(map(sys.getsizeof, attributes.values())),
+    )
 
 
-def held_span(
-    span: Span, scope: InstrumentationScope, process: Process, *, matches: bool
-) -> HeldSpan:
-    """Return a span with sound ids as it is held."""
+def held_span(span: Span, scope: str, process: Process, *, matches: bool) -> HeldSpan:
+    """Return a span with sound ids as it is held.
+
+    Args:
+        span: The span.
+        scope: The name of its scope: one object for all spans of it, as protobuf makes a new one
+            whenever it is asked.
+        process: Its sender.
+        matches: Whether it follows a convention.
+    """
     known_remote = span.flags & (_HAS_REMOTE | _IS_REMOTE)
     return HeldSpan(
         span_id=span.span_id.hex(),
         parent_id=span.parent_span_id.hex() if any(span.parent_span_id) else "",
         parent_is_remote=known_remote == _HAS_REMOTE | _IS_REMOTE,
         data=span.SerializeToString(),
-        scope=scope.name,
+        scope=scope,
         matches=matches,
         process=process,
     )
@@ -108,14 +137,13 @@ def span_record(held: HeldSpan) -> SpanRecord:
     """Return a held span in the form that the conventions read."""
     span = Span.FromString(held.data)
     trace_id = int.from_bytes(span.trace_id, "big")
-    state = TraceState.from_header([span.trace_state]) if span.trace_state else None
     parent = None
     if held.parent_id:
         parent = _context(trace_id, int(held.parent_id, 16), None)
     return SpanRecord(
         span_id=held.span_id,
         parent_id=held.parent_id,
-        context=_context(trace_id, int(held.span_id, 16), state),
+        context=_context(trace_id, int(held.span_id, 16), _trace_state(span.trace_state)),
         parent=parent,
         name=span.name,
         scope=held.scope,
@@ -127,6 +155,13 @@ def span_record(held: HeldSpan) -> SpanRecord:
         exception=_exception(span.events),
         attributes_lost=span.dropped_attributes_count,
     )
+
+
+def _trace_state(header: str) -> TraceState | None:
+    # The library logs what is no trace state as it is, for every span.
+    if len(header) > MAX_STATE_CHARACTERS or not _STATE.fullmatch(header):
+        return None
+    return TraceState.from_header([header])
 
 
 def _context(trace_id: int, span_id: int, state: TraceState | None) -> SpanContext:

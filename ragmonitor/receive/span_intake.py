@@ -6,20 +6,30 @@ import hmac
 import math
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Final, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, Literal, NamedTuple
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from ragmonitor.capture.otel_spans import convention_of
 from ragmonitor.conventions import SCOPE
 from ragmonitor.export.server import Rejection
 from ragmonitor.metrics import RECEIVED_REQUESTS, RECEIVED_SPANS
 from ragmonitor.receive.open_traces import OpenTraces
-from ragmonitor.receive.otlp_spans import HeldSpan, has_sound_ids, held_span, process_of
+from ragmonitor.receive.otlp_bodies import UnreadableBodyError
+from ragmonitor.receive.otlp_spans import (
+    MAX_SCOPE_CHARACTERS,
+    HeldSpan,
+    Process,
+    has_sound_ids,
+    held_span,
+    overhead_bytes,
+    process_of,
+)
 from ragmonitor.records import GaugeValue
 
 RequestOutcome = Literal["taken", "partial", "full", "unauthorized"] | Rejection
@@ -51,6 +61,8 @@ class SpanIntake:
         self._traces = traces
         self._token = None if token is None else f"Bearer {token}".encode()
         self._retry_after_s = max(1, math.ceil(retry_after_s))
+        self._taking = threading.Lock()
+        """Held from the look for room to the end of taking it."""
         self._counting = threading.Lock()
         self._requests: Counter[str] = Counter()
         self._spans: Counter[str] = Counter()
@@ -64,17 +76,35 @@ class SpanIntake:
         shown = authorization.encode("utf-8", "surrogateescape")
         return hmac.compare_digest(shown, self._token)
 
+    @property
+    def needs_token(self) -> bool:
+        """Whether a sender must show one."""
+        return self._token is not None
+
     def take(self, request: ExportTraceServiceRequest) -> ExportTraceServiceResponse:
         """Take a request whole, and return the reply.
 
         Raises:
             FullError: There is no room for it; nothing of it was taken.
+            UnreadableBodyError: There will never be.
         """
-        if not self._traces.has_room(request.ByteSize()):
+        batches = [*_batches(request)]
+        size_bytes = request.ByteSize() + sum(
+            len(batch.spans) * overhead_bytes(batch.scope, batch.process) for batch in batches
+        )
+        trace_ids = {span.trace_id for batch in batches for span in batch.spans}
+        with self._taking:
+            room = self._traces.room(size_bytes, trace_ids)
+            if room == "now":
+                spans, outcomes = _sound_spans(batches)
+                taken, given_up = self._traces.add(spans)
+        if room == "later":
             self.count("full")
             raise FullError(self._retry_after_s)
-        spans, outcomes = _sound_spans(request)
-        taken, given_up = self._traces.add(spans)
+        if room == "never":
+            raise UnreadableBodyError(
+                413, "a request cannot have more spans, or traces, than may be held at once"
+            )
         rejected = outcomes["rejected"]
         reply = ExportTraceServiceResponse()
         if rejected:
@@ -108,24 +138,36 @@ class SpanIntake:
             ]
 
 
+class _Batch(NamedTuple):
+    """The spans of one scope in a request."""
+
+    process: Process
+    scope: str
+    spans: Sequence[Span]
+
+
+def _batches(request: ExportTraceServiceRequest) -> Iterator[_Batch]:
+    for resource in request.resource_spans:
+        process = process_of(resource.resource)
+        for scope in resource.scope_spans:
+            yield _Batch(process, scope.scope.name[:MAX_SCOPE_CHARACTERS], scope.spans)
+
+
 def _sound_spans(
-    request: ExportTraceServiceRequest,
+    batches: Iterable[_Batch],
 ) -> tuple[list[tuple[bytes, HeldSpan]], Counter[str]]:
     """Return the spans to be held, each with its trace id, and what became of the others."""
     outcomes: Counter[str] = Counter()
     sound: list[tuple[bytes, HeldSpan]] = []
-    for resource in request.resource_spans:
-        process = process_of(resource.resource)
-        for scope in resource.scope_spans:
-            if scope.scope.name == SCOPE:
-                outcomes["own"] += len(scope.spans)
+    for process, scope, spans in batches:
+        if scope == SCOPE:
+            outcomes["own"] += len(spans)
+            continue
+        for span in spans:
+            if not has_sound_ids(span):
+                outcomes["rejected"] += 1
                 continue
-            for span in scope.spans:
-                if not has_sound_ids(span):
-                    outcomes["rejected"] += 1
-                    continue
-                keys = {pair.key: None for pair in span.attributes}
-                matches = convention_of(scope.scope.name, keys) is not None
-                held = held_span(span, scope.scope, process, matches=matches)
-                sound.append((span.trace_id, held))
+            keys = {pair.key: None for pair in span.attributes}
+            matches = convention_of(scope, keys) is not None
+            sound.append((span.trace_id, held_span(span, scope, process, matches=matches)))
     return sound, outcomes

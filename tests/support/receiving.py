@@ -151,6 +151,7 @@ def request_of(*spans: Mapping[str, Any], **process: str) -> ExportTraceServiceR
             parent_span_id=each["parent_span_id"],
             name=each["name"],
             flags=each.get("flags", 0),
+            trace_state=each.get("trace_state", ""),
         )
         began, ended = each["times"]
         made.start_time_unix_nano = BEGAN_NS + int(began * SECOND_NS)

@@ -69,6 +69,29 @@ def test_a_wrong_path_is_said_before_anything_is_asked(goldens: str):
     assert result.exit_code == 2
 
 
+def test_a_header_takes_its_secret_from_a_variable(monkeypatch: pytest.MonkeyPatch):
+    """So that it stands on no command line, which every user of the machine can read."""
+    monkeypatch.setenv("APP_TOKEN", "s3cret\n")
+    lines = ["Authorization: Bearer $APP_TOKEN", "Cookie: id=${APP_TOKEN}; price=5$$"]
+    assert headers_of(lines) == {
+        "Authorization": "Bearer s3cret",
+        "Cookie": "id=s3cret; price=5$",
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [("$APP_TOKEN", "APP_TOKEN is not set"), ("pa$$word$", "write \\$\\$")]
+)
+def test_a_header_without_its_variable_is_a_mistake(
+    monkeypatch: pytest.MonkeyPatch, value: str, said: str
+):
+    """Which is said without the rest of the header."""
+    monkeypatch.delenv("APP_TOKEN", raising=False)
+    with pytest.raises(InputError, match=said) as failure:
+        headers_of([f"Authorization: Bearer {value}"])
+    assert "Bearer" not in str(failure.value)
+
+
 def test_a_header_needs_a_colon():
     """Name and value."""
     assert headers_of(["A: b:c"]) == {"A": "b:c"}

@@ -415,6 +415,16 @@ def test_a_name_that_is_made_to_point_here_reads_nothing():
         assert "shop" not in body
 
 
+def test_such_a_name_reads_no_numbers_beside_the_series():
+    """Neither with the page nor without it, while `ragmonitor explain` goes on."""
+    for page in (view(), None):
+        with served(page) as base:
+            status, _, body = get(base, "/metrics.json", Host="evil.example:9464")
+            assert (status, "services" in body) == (403, False)
+            assert get(base, "/metrics.json", Host="localhost:9464")[0] == 200
+            assert get(base, "/metrics.json")[0] == 200
+
+
 def test_with_a_token_all_of_the_page_needs_it():
     """/metrics does not: it holds no text."""
     with served(view(token=TOKEN)) as base:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,7 +36,9 @@ def put(ask: Any, golden: Golden = GOLDEN, timeout_s: float = 5.0) -> Asked:
 
 
 @contextmanager
-def served(*replies: tuple[int, Any]) -> Iterator[tuple[str, list[tuple[dict[str, str], Any]]]]:
+def served(
+    *replies: tuple[int, Any], headers: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, list[tuple[dict[str, str], Any]]]]:
     """Serve the replies in order, the last again and again; yield the address and what came."""
     came: list[tuple[dict[str, str], Any]] = []
 
@@ -47,6 +50,8 @@ def served(*replies: tuple[int, Any]) -> Iterator[tuple[str, list[tuple[dict[str
             sent = value if isinstance(value, bytes) else json.dumps(value).encode()
             self.send_response(status)
             self.send_header("content-length", str(len(sent)))
+            for name, text in (headers or {}).items():
+                self.send_header(name, text)
             self.end_headers()
             self.wfile.write(sent)
 
@@ -201,6 +206,28 @@ def test_a_service_that_is_busy_is_asked_again():
     with served((503, {}), (200, {"answer": "330 m."})) as (url, came):
         asked = put(HttpAsk(url))
     assert (asked.outcome, len(came)) == ("answered", 2)
+
+
+def test_no_header_goes_where_a_service_has_moved():
+    """The new address is said, without what is secret in it, and is not asked."""
+    with served((200, {"answer": "330 m."})) as (elsewhere, came_elsewhere):
+        moved = {"location": elsewhere.replace("//", "//user:secret@") + "?key=secret"}
+        with served((307, {}), headers=moved) as (url, came):
+            asked = put(HttpAsk(url, headers={"x-api-key": "secret"}))
+    assert asked.error == AskError.HTTP_STATUS
+    assert asked.detail == f"307: it has moved to {elsewhere.replace('//', '//***@')}?key=***"
+    assert (len(came), came_elsewhere) == (1, [])
+
+
+def test_the_given_authorization_goes_before_a_netrc(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Its login for the host is not the service's."""
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login someone password else\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    with served((200, {"answer": "330 m."})) as (url, came):
+        put(HttpAsk(url, headers={"Authorization": "Bearer x"}))
+    assert came[0][0]["authorization"] == "Bearer x"
 
 
 def test_a_service_that_is_not_there_refuses():

@@ -163,6 +163,21 @@ def test_without_its_token_nothing_is_read() -> None:
         assert requests_counted(here) == {"unauthorized": 5, "taken": 1}
 
 
+def test_a_website_sends_nothing(here: Receiving) -> None:
+    """Its visitor's browser can reach loopback, under any name; unlike an exporter it says so."""
+    for origin in ("http://rebound.example:4318", "null"):
+        assert here.post(body(), {**PROTOBUF, "Origin": origin})[0] == 403
+    assert here.post(body())[0] == 200
+    assert requests_counted(here) == {"unauthorized": 2, "taken": 1}
+
+
+def test_a_website_that_knows_the_token_may_send() -> None:
+    """Which a page of the operator's own does."""
+    shown = {"Origin": "https://shop.example", "Authorization": f"Bearer {TOKEN}"}
+    with receiving(receive={"token": TOKEN}) as here:
+        assert here.post(body(), {**PROTOBUF, **shown})[0] == 200
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "spans.example.com"])
 def test_beyond_loopback_it_needs_a_token(host: str) -> None:
     """It does not even begin without one, or certificates."""

@@ -48,6 +48,28 @@ def test_a_trace_waits_for_its_last_span(here: Receiving) -> None:
     assert found.target.sampled
 
 
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("ot=th:8,1a@vendor=a b/c", "ot=th:8,1a@vendor=a b/c"),
+        ("ot=th:8 , vendor=1,", "ot=th:8,vendor=1"),
+        ("forged\nragmonitor: all is well", ""),
+        ("ot=th:8,Vendor=1", ""),
+        ("a=" + "b" * 600, ""),
+        (",".join(f"k{n}=v" for n in range(33)), ""),
+    ],
+)
+def test_a_trace_state_is_taken_only_if_it_is_one(
+    here: Receiving, caplog: pytest.LogCaptureFixture, sent: str, kept: str
+) -> None:
+    """What a sender writes instead of one does not come into the log."""
+    here.take(*(each | {"trace_state": sent} for each in answer()))
+    (found,) = here.after(7)
+    assert found.target is not None
+    assert found.target.trace_state == kept
+    assert not [record for record in caplog.records if record.name.startswith("opentelemetry")]
+
+
 def test_a_trace_whose_root_never_comes_is_read_all_the_same(here: Receiving) -> None:
     """What is below the missing span belongs together; the scores are linked to that span."""
     here.take(retrieval(), model())

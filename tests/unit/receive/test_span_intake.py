@@ -1,0 +1,111 @@
+"""What becomes of a request that is unpacked: what is held of it, and whether there is room."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from ragmonitor.receive.open_traces import OpenTraces
+from ragmonitor.receive.otlp_bodies import UnreadableBodyError
+from ragmonitor.receive.span_intake import FullError, SpanIntake
+from ragmonitor.testing import ManualClock
+from tests.support.receiving import request_of, span
+
+MIB = 2**20
+
+
+def empty(max_bytes: int = 64 * MIB, max_traces: int = 1_000) -> tuple[OpenTraces, SpanIntake]:
+    """Return a store without traces, and what puts requests into it."""
+    traces = OpenTraces(
+        max_bytes=max_bytes,
+        max_traces=max_traces,
+        quiet_s=1.0,
+        wait_s=5.0,
+        age_s=60.0,
+        clock=ManualClock(),
+    )
+    return traces, SpanIntake(traces, token=None, retry_after_s=1.0)
+
+
+def of_one_scope(name: str, spans: int) -> ExportTraceServiceRequest:
+    """Return a request whose spans all stand under one scope."""
+    request = request_of(*(span(number) for number in range(1, spans + 1)))
+    (resource,) = request.resource_spans
+    kept = [each for scope in resource.scope_spans for each in scope.spans]
+    del resource.scope_spans[1:]
+    resource.scope_spans[0].scope.name = name
+    del resource.scope_spans[0].spans[:]
+    resource.scope_spans[0].spans.extend(kept)
+    return request
+
+
+def of_version(version: str, number: int) -> ExportTraceServiceRequest:
+    """Return a request with one span."""
+    return request_of(span(number), **{"service.version": version})
+
+
+@pytest.mark.parametrize(
+    "request_with",
+    [
+        pytest.param(lambda n: of_one_scope("s" * MIB, 5 * n), id="a long scope"),
+        pytest.param(lambda n: of_version("v" * 4 * MIB, n), id="a long resource"),
+        pytest.param(lambda n: of_version("版" * 2_000, n), id="a resource of its own"),
+    ],
+)
+def test_held_memory_is_what_is_counted(
+    request_with: Callable[[int], ExportTraceServiceRequest],
+) -> None:
+    """What spans share is held once and cut, and is counted with them."""
+    traces, intake = empty()
+    intake.take(request_of(span(999)))  # what is made once
+    counted = traces.size_bytes
+    tracemalloc.start()
+    try:
+        for number in range(1, 11):
+            intake.take(request_with(number))
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 1.5 * (traces.size_bytes - counted)
+
+
+def test_the_overhead_of_spans_and_traces_needs_room() -> None:
+    """Small spans, each of a trace of its own, take far more than they send."""
+    traces, intake = empty(max_bytes=MIB)
+    first, second = (
+        request_of(*(span(1, trace=number) for number in range(start, start + 500)))
+        for start in (1, 501)
+    )
+    assert first.ByteSize() + second.ByteSize() < MIB / 4
+    intake.take(first)
+    with pytest.raises(FullError):
+        intake.take(second)
+    assert len(traces) == 500
+    assert traces.size_bytes < MIB
+
+
+def test_the_traces_of_a_request_need_room() -> None:
+    """It is not taken where it would open more than may be; spans of open ones still are."""
+    traces, intake = empty(max_traces=10)
+    intake.take(request_of(*(span(1, trace=number) for number in range(1, 8))))
+    with pytest.raises(FullError):
+        intake.take(request_of(*(span(2, trace=number) for number in range(4, 12))))
+    intake.take(request_of(*(span(2, trace=number) for number in range(1, 11))))
+    assert len(traces) == 10
+    intake.take(request_of(span(3)))
+    assert len(traces) == 10
+
+
+@pytest.mark.parametrize(
+    "options", [{"max_traces": 9}, {"max_bytes": 5_000}], ids=["traces", "bytes"]
+)
+def test_a_request_that_can_never_fit_is_refused_for_good(options: dict[str, int]) -> None:
+    """To try again would be for ever."""
+    traces, intake = empty(**options)
+    with pytest.raises(UnreadableBodyError) as failure:
+        intake.take(request_of(*(span(1, trace=number) for number in range(1, 11))))
+    assert failure.value.status == 413
+    assert len(traces) == 0
