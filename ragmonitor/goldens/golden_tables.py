@@ -32,6 +32,8 @@ class GoldensRead:
     errors: list[str] = field(default_factory=list)
     """One line for each record that could not be read."""
     formats: Counter[str] = field(default_factory=Counter)
+    columns: set[str] = field(default_factory=set)
+    """The names in a CSV's header, or in any record of another file."""
 
 
 def read_any(path: Path) -> GoldensRead:
@@ -43,7 +45,8 @@ def read_any(path: Path) -> GoldensRead:
     """
     read = GoldensRead()
     try:
-        for number, record in enumerate(_records(path), 1):
+        for number, record in enumerate(_records(path, read.columns), 1):
+            read.columns.update(record)
             try:
                 name = recognised(record)
                 read.goldens.append(FORMATS[name].read(record))
@@ -109,12 +112,13 @@ def _lost(path: Path, goldens: Sequence[Golden]) -> Counter[str]:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def _records(path: Path) -> Iterator[Mapping[str, Any]]:
+def _records(path: Path, columns: set[str]) -> Iterator[Mapping[str, Any]]:
+    """Yield a file's records without empty cells, and add the names in a CSV's header."""
     suffix = path.suffix.lower()
     if suffix == ".parquet":
         yield from _parquet_rows(path)
     elif suffix == ".csv":
-        yield from _csv_rows(path)
+        yield from _csv_rows(path, columns)
     else:
         text = path.read_text("utf-8-sig")
         values = (
@@ -130,10 +134,12 @@ def _lines(text: str) -> Iterator[str]:
     return (line for line in text.split("\n") if line.strip())
 
 
-def _csv_rows(path: Path) -> Iterator[Mapping[str, Any]]:
+def _csv_rows(path: Path, columns: set[str]) -> Iterator[Mapping[str, Any]]:
     csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_BYTES))
     with path.open(encoding="utf-8-sig", newline="") as file:
-        for row in csv.DictReader(file):
+        table = csv.DictReader(file)
+        columns.update(filter(None, table.fieldnames or ()))
+        for row in table:
             cells = {name: unguarded(cell) for name, cell in row.items() if name and cell}
             if "question" in cells:
                 cells |= {name: json.loads(cells[name]) for name in NESTED if name in cells}

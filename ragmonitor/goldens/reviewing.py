@@ -122,13 +122,18 @@ class Review:
     def take(self, table: Path) -> tuple[int, list[str]]:
         """Take the decisions of a CSV that `--csv-out` wrote and a person has filled in.
 
+        A field whose column was deleted stays as it is; an empty cell empties it.
+
         Returns:
             How many questions changed, and what could not be taken, one line each.
 
         Raises:
-            InputError: The table cannot be read.
+            InputError: The table cannot be read, or has another tool's columns.
         """
         read = read_any(table)
+        if others := [name for name in read.formats if name != "ragmonitor"]:
+            raise InputError(f"{table} has columns of {', '.join(others)}; --csv-out writes ours")
+        taken = [name for name in EDITABLE if name in read.columns]
         known = {golden.id: golden for golden in self.goldens()}
         problems, changed = list(read.errors), 0
         for row in read.goldens:
@@ -138,13 +143,14 @@ class Review:
                 continue
             changes = {
                 name: msgspec.to_builtins(getattr(row, name))
-                for name in EDITABLE
+                for name in taken
                 if getattr(row, name) != getattr(golden, name)
             }
-            if not changes and row.status == golden.status:
+            status = row.status if "status" in read.columns else golden.status
+            if not changes and status == golden.status:
                 continue
             try:
-                self.decide(row.id, row.status.value, changes)
+                self.decide(row.id, status.value, changes)
                 changed += 1
             except InputError as error:
                 problems.append(f"{row.id}: {error}")

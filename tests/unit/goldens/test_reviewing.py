@@ -102,6 +102,48 @@ def test_a_csv_takes_the_same_decisions(path, review, tmp_path):
     assert (one.answer, one.reviewed_by, others) == ("At nine, daily.", "ada", goldens[1:])
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("id,question,status\na,When?,rejected\n", ("At nine.", "rejected")),
+        ("id,question,answer\na,When?,At ten.\n", ("At ten.", "accepted")),
+        ("id,question,answer,status\na,When?,,rejected\n", ("", "rejected")),
+    ],
+)
+def test_a_field_without_a_column_stays(path, review, text, kept):
+    """An emptied cell of a column that is there empties the field."""
+    told = Golden(
+        id="a",
+        question="When?",
+        answer="At nine.",
+        kind="false_premise",
+        difficulty="hard",
+        status="accepted",
+        comment="ask Ada",
+    )
+    write_goldens(path, [told])
+    table = path.with_suffix(".csv")
+    table.write_text(text)
+    assert review.take(table) == (1, [])
+    (golden,) = [_only(path)] if not kept[0] else read_goldens(path)
+    assert (golden.kind, golden.difficulty, golden.comment) == ("false_premise", "hard", "ask Ada")
+    assert (golden.answer, golden.status) == kept
+
+
+def test_a_table_of_another_tool_decides_nothing(path, review, tmp_path):
+    """Its columns do not say which of our fields stay."""
+    write_any(tmp_path / "review.csv", read_goldens(path)[:1], "phoenix")
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="columns of phoenix"):
+        review.take(tmp_path / "review.csv")
+    assert path.read_bytes() == before
+
+
+def _only(path):
+    """Return the one question of a file, also one that lacks its answer."""
+    return msgspec.json.decode(path.read_bytes(), type=Golden)
+
+
 # --- the server -----------------------------------------------------------------------------------
 
 
