@@ -84,7 +84,7 @@ class Review:
             changes: New values by field, of `EDITABLE`.
 
         Raises:
-            InputError: There is no such question, a value is none, or what is accepted lacks its
+            InputError: There is no such question, a value is none, or what is then asked lacks its
                 answer.
             OSError: The file cannot be written.
         """
@@ -115,7 +115,7 @@ class Review:
         if not decided.question.strip():
             raise InputError("the question is empty")
         has_answer = decided.answer.strip() or decided.kind is GoldenKind.UNANSWERABLE
-        if not has_answer and status == ReviewStatus.ACCEPTED:
+        if not has_answer and decided.is_askable:
             raise InputError("the answer is empty; write it, or choose the kind unanswerable")
         return decided
 
@@ -141,7 +141,7 @@ class Review:
             if golden is None:
                 problems.append(f"{row.id}: not in {self.path}")
                 continue
-            changes = {
+            changes: dict[str, Any] = {
                 name: msgspec.to_builtins(getattr(row, name))
                 for name in taken
                 if getattr(row, name) != getattr(golden, name)
