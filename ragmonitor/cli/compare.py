@@ -217,13 +217,23 @@ def _scored(file: str) -> Side | None:
     for written in read_back(path, form):
         if side is None:
             side = Side(path=file, judge=written.judge, scoring_version=written.scoring_version)
-        elif (side.judge, side.scoring_version) != (written.judge, written.scoring_version):
+        elif _scored_by(side) != _scored_by(written):
             raise InputError(
                 f"{file} was scored by several judges, or versions of evaluators: {side.judge} and "
                 f"{written.judge}; score it anew by one of them"
             )
         side.answers.append(_answer(written))
     return side
+
+
+def _scored_by(scores: Side | Written) -> tuple[str, str]:
+    """Return what is one for all records of one judge and one version of everything.
+
+    An assessment's own identity differs by record: with a reference answer, by another form of
+    reply, with findings that are minor. So it counts only where there is no scoring version.
+    """
+    judge, version = scores.judge, scores.scoring_version
+    return (judge.rpartition("@")[0] if version else judge), version
 
 
 def _answer(written: Written) -> Answer:
@@ -238,19 +248,17 @@ def _answer(written: Written) -> Answer:
 
 
 def _check_versions(first: Side, second: Side) -> None:
-    if first.judge != second.judge:
+    is_known = bool(first.scoring_version and second.scoring_version)
+    judges = [_scored_by(side)[0] if is_known else side.judge for side in (first, second)]
+    if judges[0] != judges[1]:
         raise InputError(
             f"{first.path} was scored by {first.judge}, {second.path} by {second.judge}: that "
             "would compare judges; score both by one"
         )
-    if (
-        first.scoring_version
-        and second.scoring_version
-        and first.scoring_version != second.scoring_version
-    ):
+    if is_known and first.scoring_version != second.scoring_version:
         raise InputError(
             f"{first.path} and {second.path} were scored by different evaluators, or different "
-            "versions of them; score both with the same --evaluators"
+            "versions of them or of the judge; score both with the same --judge and --evaluators"
         )
 
 

@@ -153,6 +153,18 @@ def test_different_scoring_versions_are_not_compared(tmp_path, versions):
     assert "would compare judges" in result.stderr
 
 
+def test_records_that_one_judge_read_in_several_ways_are_compared(tmp_path, versions):
+    """Its identity grows by record: with a reference answer, or by another form of reply."""
+    for name, file in zip(("one", "two"), versions, strict=True):
+        run(file, "-o", f"{name}.jsonl", "-q")
+        path = tmp_path / f"{name}.jsonl"
+        lines = list(map(json.loads, path.read_text().splitlines()))
+        lines[0 if name == "one" else 1]["judge"] += ".r1"
+        write(path, lines)
+    _, rows = compared("one.jsonl", "two.jsonl")
+    assert rows["faithfulness"]["difference"] == 0.5
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
