@@ -60,10 +60,22 @@ def run(options: GateOptions) -> int:
         concurrency=options.concurrency,
     )
     scored = scored_run(asked)
+    unread = asked.unread()
+    is_unscored = bool(unread) and not any(each.scores for each in asked.outcomes)
     if options.save is not None:  # first: a comparison that is refused loses no answer
         with file_errors(options.save):
-            write_scored_run(options.save, scored)
+            if not is_unscored:
+                write_scored_run(options.save, scored)
+            elif options.save.is_file() and not options.save.stat().st_size:
+                options.save.unlink()  # made above, to see that it can be written
     _say_unanswered(scored)
+    if unread:
+        say(f"{len(unread)} answers were not judged, such as: {unread[0]}")
+    if is_unscored:
+        say("nothing was scored, so nothing was compared" + " or saved" * bool(options.save))
+        if options.json_output:
+            print_json(as_json(scored, None))
+        return SOMETHING_WRONG
     comparison = None
     if baseline is not None:
         comparison = compare_releases(

@@ -9,6 +9,8 @@ from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
 from ragmonitor.cli.compare import Answer, pair
+from ragmonitor.wiring import wired_judges
+from tests.support.refused_judge import RefusedJudge
 
 CHUNK = "The Eiffel Tower was built from 1887 to 1889. It is 330 metres tall."
 RIGHT = "The Eiffel Tower was built from 1887 to 1889."
@@ -163,6 +165,15 @@ def test_records_that_one_judge_read_in_several_ways_are_compared(tmp_path, vers
         write(path, lines)
     _, rows = compared("one.jsonl", "two.jsonl")
     assert rows["faithfulness"]["difference"] == 0.5
+
+
+def test_a_judge_that_answers_nothing_is_a_failure(monkeypatch, versions):
+    """Its reason is said, and the exit code is that of `ragmonitor score`."""
+    monkeypatch.setattr(wired_judges, "LlmJudge", RefusedJudge)
+    result = run("--compare", *versions, "--judge", "openai/x", "--budget-tokens", 10**6)
+    assert result.exit_code == 1
+    told = " ".join(result.stderr.split())
+    assert "20 answers were not judged, such as: judge_error: openai/x: the key is refused" in told
 
 
 @pytest.mark.parametrize(

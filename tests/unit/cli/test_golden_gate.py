@@ -13,6 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
+from ragmonitor.wiring import wired_judges
+from tests.support.refused_judge import RefusedJudge
 
 APPLICATION = """
 import os
@@ -187,3 +189,25 @@ def test_what_was_answered_is_kept_where_the_comparison_is_refused(baseline, mon
     assert result.exit_code == 2
     assert "33 questions got no answer, such as: exception: RuntimeError: down" in result.output
     assert len(Path("new.jsonl").read_text().splitlines()) == 34
+
+
+def test_a_judge_that_answers_nothing_leaves_no_baseline(folder, monkeypatch):
+    """Its reason is said, and the exit code is that of a command that found something wrong."""
+    monkeypatch.setattr(wired_judges, "LlmJudge", RefusedJudge)
+    words = ["--judge", "openai/x", "--budget-tokens", "1000000"]
+    result = gate(folder, "--save", "base.jsonl", *words)
+    assert result.exit_code == 1
+    assert "33 answers were not judged, such as: judge_error: openai/x: the key is" in result.output
+    assert not Path("base.jsonl").exists()
+
+
+def test_a_judge_that_answers_nothing_decides_nothing(baseline, monkeypatch):
+    """The comparison is not undecided: there is none."""
+    monkeypatch.setattr(wired_judges, "LlmJudge", RefusedJudge)
+    before = Path("base.jsonl").read_bytes()
+    words = ["--judge", "openai/x", "--budget-tokens", "1000000", "--save", "base.jsonl"]
+    result = gate(baseline, "--baseline", "base.jsonl", "--json", *words)
+    assert result.exit_code == 1
+    assert "the key is refused" in result.stderr
+    assert json.loads(result.stdout)["questions"] == 33
+    assert Path("base.jsonl").read_bytes() == before
