@@ -300,7 +300,10 @@ class ProbeOptions:
         60.0
     )
     retries: Annotated[
-        int, typer.Option(min=0, max=10, help="Further attempts where none answers, or it is busy.")
+        int,
+        typer.Option(
+            min=0, max=10, help="Further attempts where it cannot be reached, or is busy."
+        ),
     ] = 2
     once: Annotated[bool, typer.Option("--once", help="Ask each once, and end.")] = False
     judge: Annotated[

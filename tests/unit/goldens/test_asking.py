@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from ragmonitor.goldens.asking import (
     Asked,
     Asker,
     AskError,
+    AskFailedError,
     HttpAsk,
     ask_all,
     chunks_of,
@@ -201,6 +203,18 @@ def test_a_service_that_is_busy_is_asked_again():
     with served((503, {}), (200, {"answer": "330 m."})) as (url, came):
         asked = put(HttpAsk(url))
     assert (asked.outcome, len(came)) == ("answered", 2)
+
+
+def test_a_question_that_took_too_long_is_not_put_again():
+    """The service may still be at work on it, and who asked has given it up."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(AskFailedError, match="timeout"):
+            HttpAsk(url, timeout_s=0.1)("How tall?")
+        server.setblocking(False)
+        server.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            server.accept()
 
 
 def test_a_service_that_is_not_there_refuses():
