@@ -247,7 +247,7 @@ class DemoOptions:
 class DoctorOptions:
     """Check settings, versions, endpoints, and whether the judges recognise a hallucination.
 
-    With a judge configured, one call is made to it, and its cost is shown.
+    One call is made to each judge that the settings name, and its cost is shown.
     """
 
     json_output: JsonOption = False
