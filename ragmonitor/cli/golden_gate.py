@@ -11,7 +11,7 @@ from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
 from ragmonitor.errors import InputError, file_errors
 from ragmonitor.goldens.asking import Ask
 from ragmonitor.goldens.gate_reports import as_json, headline, junit, markdown
-from ragmonitor.goldens.golden import Golden, read_goldens
+from ragmonitor.goldens.golden import Golden, askable, read_goldens
 from ragmonitor.goldens.golden_scores import ask_and_score
 from ragmonitor.goldens.release_comparison import (
     CORRECTNESS,
@@ -96,12 +96,7 @@ def chosen(goldens: list[Golden], name: str) -> list[Golden]:
     """
     if not goldens:
         raise InputError(f"{name} has no golden question in it")
-    left = [each for each in goldens if each.is_askable]
-    if not left:
-        raise InputError(
-            f"{name} has no golden question to ask: all were rejected, or mined and await their "
-            f"review (ragmonitor goldens review {name})"
-        )
+    left = askable(goldens, name)
     if len(left) < len(goldens):
         say(f"{len(goldens) - len(left)} questions are left out: rejected, or awaiting review")
     return left

@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
@@ -180,6 +180,21 @@ def _read_line(line: str, where: str) -> Golden:
             f"{where}: `answer` is empty; give the reference answer, or kind `unanswerable`"
         )
     return golden
+
+
+def askable(goldens: Sequence[Golden], name: str) -> list[Golden]:
+    """Return the questions by which an application may be measured.
+
+    Raises:
+        GoldensError: There are questions, and none of them is to be asked.
+    """
+    left = [each for each in goldens if each.is_askable]
+    if goldens and not left:
+        raise GoldensError(
+            f"{name} has no golden question to ask: all were rejected, or mined and await their "
+            f"review (ragmonitor goldens review {name})"
+        )
+    return left
 
 
 def write_goldens(path: str | os.PathLike[str], goldens: Iterable[Golden]) -> None:
