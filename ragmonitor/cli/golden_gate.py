@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
-from ragmonitor.cli.gate import EXIT
+from ragmonitor.cli.gate import EXIT, OF_LIVE, refuse
 from ragmonitor.cli.options import GateOptions
 from ragmonitor.cli.probing_commands import http_ask
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
@@ -26,8 +26,6 @@ from ragmonitor.goldens.scored_runs import (
 )
 from ragmonitor.imports import imported
 
-LIVE_ONLY: Final = ("service", "candidate", "address", "prometheus")
-
 
 def run(options: GateOptions) -> int:
     """Ask, score, compare, write what was asked for, and return the exit code.
@@ -35,9 +33,7 @@ def run(options: GateOptions) -> int:
     Raises:
         InputError: A file, an address or an option is wrong.
     """
-    live_only = [name for name in LIVE_ONLY if getattr(options, name)]
-    if live_only:
-        raise InputError(f"--{live_only[0]} is for live versions; leave it out, or GOLDENS")
+    refuse(options, OF_LIVE, "is for live versions; leave it out, or GOLDENS")
     goldens = chosen(read_goldens(options.goldens or ""), options.goldens or "")
     baseline = read_scored_run(options.baseline) if options.baseline else None
     if baseline is None and options.save is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from dataclasses import fields
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -13,6 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
+from ragmonitor.cli.gate import OF_GOLDENS, OF_LIVE
+from ragmonitor.cli.options import GateOptions
 from ragmonitor.wiring import wired_judges
 from tests.support.refused_judge import RefusedJudge
 
@@ -130,6 +133,36 @@ def test_options_of_golden_questions_need_their_file():
     assert result.exit_code == 2
     assert "give their file" in result.output
     assert CliRunner().invoke(app, ["gate", "--service", "a"]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--max-worse", "0.1"), ("--timeout", "5m"), ("--every", "1s"), ("--by", "prompt_version")],
+)
+def test_an_option_of_live_versions_decides_nothing_here(folder, option, value):
+    """A limit that counts for nothing would let pass what it was to stop."""
+    result = gate(folder, "--save", "x", option, value)
+    assert result.exit_code == 2
+    assert f"{option} is for live versions" in result.output
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--max-drop", "0.1"), ("--budget-usd", "1"), ("--repeat", "3"), ("--header", "A: b")],
+)
+def test_an_option_of_golden_questions_decides_nothing_of_live_versions(option, value):
+    """As --url is refused without their file."""
+    given = ["--service", "a", "--candidate", "2", "--baseline", "1", "--timeout", "0s"]
+    result = CliRunner().invoke(app, ["gate", *given, option, value])
+    assert result.exit_code == 2
+    assert f"{option} is for golden questions" in result.output
+
+
+def test_every_option_of_the_gate_is_of_one_way_or_of_both():
+    """So that a new one is refused where it counts for nothing."""
+    both = {"goldens", "baseline", "signal", "accept", "json_output"}
+    names = [each.name for each in fields(GateOptions)]
+    assert sorted(names) == sorted([*OF_LIVE, *OF_GOLDENS, *both])
 
 
 def test_a_mined_question_is_not_asked_before_its_review(baseline):
