@@ -69,17 +69,19 @@ def _goldens(
     """Return the questions that are asked: not rejected, and if mined, accepted.
 
     Raises:
-        pytest.UsageError: The file cannot be read.
+        pytest.UsageError: The file cannot be read, or none of its questions is to be asked.
     """
-    from ragmonitor.goldens.golden import GoldensError, read_goldens
+    from ragmonitor.goldens.golden import GoldensError, askable, read_goldens
 
-    if isinstance(chosen, str | os.PathLike):
-        beside = test.parent / chosen
-        try:
+    name = "the list goldens"
+    try:
+        if isinstance(chosen, str | os.PathLike):
+            name = os.fspath(chosen)
+            beside = test.parent / chosen
             chosen = read_goldens(beside if beside.exists() else config.rootpath / chosen)
-        except GoldensError as error:
-            raise pytest.UsageError(str(error)) from error
-    return [each for each in chosen if each.is_askable]
+        return askable(chosen, name)
+    except GoldensError as error:
+        raise pytest.UsageError(str(error)) from error
 
 
 def _test_id(golden: Golden) -> str:

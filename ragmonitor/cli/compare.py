@@ -30,7 +30,7 @@ from ragmonitor.cli.terminal import (
 )
 from ragmonitor.errors import InputError, SettingsError
 from ragmonitor.estimation.paired import Difference, paired_difference
-from ragmonitor.offline.scoring import Outcome, Scorer
+from ragmonitor.offline.scoring import Outcome, Scorer, unread_because
 from ragmonitor.records import Cause, JudgeUsage, Scored, evaluator_name
 
 if TYPE_CHECKING:
@@ -58,6 +58,14 @@ class Side:
     """The versions of the judge and of every evaluator; empty: the file does not say."""
     answers: list[Answer] = field(default_factory=list)
     bad_lines: int = 0
+    unread: list[str] = field(default_factory=list)
+    """Of each answer on which the judge gave nothing the reason."""
+
+    @property
+    def is_unscored(self) -> bool:
+        """Whether the judge gave nothing on any answer."""
+        scores = (score for answer in self.answers for score in answer.scores.values())
+        return bool(self.unread) and all(score is None for score in scores)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +118,11 @@ def run(options: ScoreOptions) -> int:
         print_json(_as_json(first, second, pairing, scorer.usage))
     else:
         _show(first, second, pairing, scorer, options)
-    return SOMETHING_WRONG if first.bad_lines or second.bad_lines else FINE
+    for side in (first, second):
+        if (n := len(side.unread)) > 0:
+            say(f"{side.path}: {n} answers were not judged, such as: {side.unread[0]}")
+    is_wrong = any(side.bad_lines or side.is_unscored for side in (first, second))
+    return SOMETHING_WRONG if is_wrong else FINE
 
 
 def pair(first: Sequence[Answer], second: Sequence[Answer]) -> Pairing:
@@ -189,6 +201,8 @@ def _take(side: Side, outcome: Outcome, options: ScoreOptions) -> None:
         if not options.quiet and side.bad_lines <= BAD_LINES_SHOWN:
             say(f"{side.path}, line {outcome.line.number}: {outcome.line.error}")
         return
+    if reason := unread_because(outcome.report):
+        side.unread.append(reason)
     side.answers.append(
         Answer(
             id=outcome.report.interaction.id,
@@ -217,13 +231,23 @@ def _scored(file: str) -> Side | None:
     for written in read_back(path, form):
         if side is None:
             side = Side(path=file, judge=written.judge, scoring_version=written.scoring_version)
-        elif (side.judge, side.scoring_version) != (written.judge, written.scoring_version):
+        elif _scored_by(side) != _scored_by(written):
             raise InputError(
                 f"{file} was scored by several judges, or versions of evaluators: {side.judge} and "
                 f"{written.judge}; score it anew by one of them"
             )
         side.answers.append(_answer(written))
     return side
+
+
+def _scored_by(scores: Side | Written) -> tuple[str, str]:
+    """Return what is one for all records of one judge and one version of everything.
+
+    An assessment's own identity differs by record: with a reference answer, by another form of
+    reply, with findings that are minor. So it counts only where there is no scoring version.
+    """
+    judge, version = scores.judge, scores.scoring_version
+    return (judge.rpartition("@")[0] if version else judge), version
 
 
 def _answer(written: Written) -> Answer:
@@ -238,19 +262,17 @@ def _answer(written: Written) -> Answer:
 
 
 def _check_versions(first: Side, second: Side) -> None:
-    if first.judge != second.judge:
+    is_known = bool(first.scoring_version and second.scoring_version)
+    judges = [_scored_by(side)[0] if is_known else side.judge for side in (first, second)]
+    if judges[0] != judges[1]:
         raise InputError(
             f"{first.path} was scored by {first.judge}, {second.path} by {second.judge}: that "
             "would compare judges; score both by one"
         )
-    if (
-        first.scoring_version
-        and second.scoring_version
-        and first.scoring_version != second.scoring_version
-    ):
+    if is_known and first.scoring_version != second.scoring_version:
         raise InputError(
             f"{first.path} and {second.path} were scored by different evaluators, or different "
-            "versions of them; score both with the same --evaluators"
+            "versions of them or of the judge; score both with the same --judge and --evaluators"
         )
 
 

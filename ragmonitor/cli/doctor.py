@@ -45,6 +45,7 @@ from ragmonitor.wiring import (
     estimates_of,
     exporters_of,
     incidents_of,
+    judging_of,
     paid_judge,
     redactor_of,
 )
@@ -206,8 +207,7 @@ def _checks(settings: Settings) -> Iterator[Check]:
             remedy="the built-in rules score every answer in its place meanwhile; correct "
             "judge.builtin, or install what it needs",
         )
-    if settings.judge.name is not None:
-        yield ask_judge(paid_judge(settings, settings.judge.name))
+    yield from _judges(settings)
 
 
 def _frameworks() -> Iterator[Check]:
@@ -264,7 +264,14 @@ def _settings(settings: Settings) -> Check:
 
 
 def _exporters(settings: Settings) -> Iterator[Check]:
-    for exporter in exporters_of(settings, lambda reason, n: None):  # noqa: ARG005 - counts nothing
+    for each in settings.exporters:
+        one = settings.model_copy(update={"exporters": (each,)})
+        try:
+            (exporter,) = exporters_of(one, lambda reason, n: None)  # noqa: ARG005 - counts nothing
+        except RagMonitorError as error:
+            remedy = "correct it, or set what it needs: a monitor does not start with it"
+            yield Check("exporters", "failed", str(error), remedy)
+            continue
         if isinstance(exporter, PostingExporter):
             yield _takes_scores(exporter)
         elif isinstance(exporter, JsonLines):
@@ -495,6 +502,25 @@ def _builtin_judge(judge: BuiltinJudge) -> Iterator[Check]:
                 "stays",
                 details,
             )
+
+
+def _judges(settings: Settings) -> Iterator[Check]:
+    """Yield what each judge that the settings name makes of an answer: a call to each."""
+    judge, problem, remedy = settings.judge, "", "correct it: a monitor does not start with it"
+    try:
+        judging_of(settings.model_copy(update={"state": None}))
+    except RagMonitorError as error:
+        problem = str(error)
+    for named in dict.fromkeys(filter(None, (judge.name, *judge.fallbacks, judge.second))):
+        try:
+            asked = paid_judge(settings, named)
+        except RagMonitorError as error:
+            yield Check(f"judge {shown(named)}", "failed", str(error), remedy)
+            problem = "" if problem == str(error) else problem
+        else:
+            yield ask_judge(asked)
+    if problem:
+        yield Check("judges", "failed", problem, remedy)
 
 
 def ask_judge(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -30,6 +30,37 @@ from ragmonitor.estimation.signals import FROM_ASSESSMENT
 from ragmonitor.evaluators import table
 
 EXIT: Final[dict[Decision, int]] = {"better": 0, "equivalent": 3, "worse": 4, "undecided": 5}
+OF_LIVE: Final = (
+    "service",
+    "candidate",
+    "max_worse",
+    "by",
+    "timeout",
+    "every",
+    "address",
+    "prometheus",
+)
+"""The options that count for live versions alone."""
+OF_GOLDENS: Final = (
+    "url",
+    "callable",
+    "question_field",
+    "answer_path",
+    "contexts_path",
+    "history_field",
+    "header",
+    "max_drop",
+    "save",
+    "junit",
+    "markdown",
+    "repeat",
+    "judge",
+    "budget_usd",
+    "budget_tokens",
+    "answer_timeout",
+    "concurrency",
+)
+"""The options that count with golden questions alone."""
 MIN_WINDOW_S: Final = 60.0
 MAX_WINDOW_S: Final = 7 * 86_400.0
 """Prometheus is asked for a baseline's last seven days at most."""
@@ -173,10 +204,19 @@ def _checked(options: GateOptions) -> GateOptions:
     """
     if not (options.service and options.candidate and options.baseline):
         raise InputError("give GOLDENS, or --service, --candidate and --baseline")
-    for name in ("url", "callable", "save", "junit", "markdown", "judge"):
-        if getattr(options, name) is not None:
-            raise InputError(f"--{name} is for golden questions; give their file, too")
+    refuse(options, OF_GOLDENS, "is for golden questions; give their file, too")
     return replace(options, signal=options.signal or "hallucination")
+
+
+def refuse(options: GateOptions, names: Sequence[str], advice: str) -> None:
+    """See that options of the other way to decide have their defaults.
+
+    Raises:
+        InputError: One has another value, which would count for nothing.
+    """
+    for each in fields(options):
+        if each.name in names and getattr(options, each.name) != each.default:
+            raise InputError(f"--{each.name.replace('_', '-')} {advice}")
 
 
 def _is_higher_better(signal: str) -> bool:

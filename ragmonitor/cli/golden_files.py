@@ -370,12 +370,14 @@ def export_worst(options: ExportOptions) -> int:
     """Write the worst answers of the traffic for another tool; 1 if there is none.
 
     Raises:
-        RagMonitorError: The traffic cannot be read, or the file cannot be written.
+        RagMonitorError: The traffic cannot be read, or the file is there or cannot be written.
     """
+    output = options.output
+    if output is not None and output.is_file() and not options.overwrite:
+        raise InputError(f"{output} is there already; --overwrite replaces it")
     traffic = _traffic(options)
     cases = worst_answers(traffic, options.worst)
     records = [case_record(case, options.format) for case in cases]
-    output = options.output
     text = as_json(records, as_list=output is not None and output.suffix.lower() == ".json")
     if output is None:
         print(text, end="")  # noqa: T201 - what it is for

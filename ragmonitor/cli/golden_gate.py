@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
-from ragmonitor.cli.gate import EXIT
+from ragmonitor.cli.gate import EXIT, OF_LIVE, refuse
 from ragmonitor.cli.options import GateOptions
 from ragmonitor.cli.probing_commands import http_ask
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
@@ -12,7 +12,7 @@ from ragmonitor.errors import InputError, file_errors
 from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.goldens.asking import Ask
 from ragmonitor.goldens.gate_reports import as_json, headline, junit, markdown
-from ragmonitor.goldens.golden import Golden, read_goldens
+from ragmonitor.goldens.golden import Golden, askable, read_goldens
 from ragmonitor.goldens.golden_scores import ask_and_score
 from ragmonitor.goldens.release_comparison import (
     CORRECTNESS,
@@ -27,8 +27,6 @@ from ragmonitor.goldens.scored_runs import (
 )
 from ragmonitor.imports import imported
 
-LIVE_ONLY: Final = ("service", "candidate", "address", "prometheus")
-
 
 def run(options: GateOptions) -> int:
     """Ask, score, compare, write what was asked for, and return the exit code.
@@ -36,9 +34,7 @@ def run(options: GateOptions) -> int:
     Raises:
         InputError: A file, an address or an option is wrong.
     """
-    live_only = [name for name in LIVE_ONLY if getattr(options, name)]
-    if live_only:
-        raise InputError(f"--{live_only[0]} is for live versions; leave it out, or GOLDENS")
+    refuse(options, OF_LIVE, "is for live versions; leave it out, or GOLDENS")
     goldens = chosen(read_goldens(options.goldens or ""), options.goldens or "")
     baseline = read_scored_run(options.baseline) if options.baseline else None
     if baseline is None and options.save is None:
@@ -63,10 +59,22 @@ def run(options: GateOptions) -> int:
         concurrency=options.concurrency,
     )
     scored = scored_run(asked)
+    unread = asked.unread()
+    is_unscored = bool(unread) and not any(each.scores for each in asked.outcomes)
     if options.save is not None:  # first: a comparison that is refused loses no answer
         with file_errors(options.save):
-            write_scored_run(options.save, scored)
+            if not is_unscored:
+                write_scored_run(options.save, scored)
+            elif options.save.is_file() and not options.save.stat().st_size:
+                options.save.unlink()  # made above, to see that it can be written
     _say_unanswered(scored)
+    if unread:
+        say(f"{len(unread)} answers were not judged, such as: {unread[0]}")
+    if is_unscored:
+        say("nothing was scored, so nothing was compared" + " or saved" * bool(options.save))
+        if options.json_output:
+            print_json(as_json(scored, None))
+        return SOMETHING_WRONG
     comparison = None
     if baseline is not None:
         comparison = compare_releases(
@@ -87,12 +95,7 @@ def chosen(goldens: list[Golden], name: str) -> list[Golden]:
     """
     if not goldens:
         raise InputError(f"{name} has no golden question in it")
-    left = [each for each in goldens if each.is_askable]
-    if not left:
-        raise InputError(
-            f"{name} has no golden question to ask: all were rejected, or mined and await their "
-            f"review (ragmonitor goldens review {name})"
-        )
+    left = askable(goldens, name)
     if len(left) < len(goldens):
         say(f"{len(goldens) - len(left)} questions are left out: rejected, or awaiting review")
     return left

@@ -214,4 +214,7 @@ class ExportOptions:
             "--output", "-o", help="JSON lines, or one list in a .json; else standard output."
         ),
     ] = None
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the output if it is there already.")
+    ] = False
     token: TokenOption = None

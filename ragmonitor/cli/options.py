@@ -247,7 +247,7 @@ class DemoOptions:
 class DoctorOptions:
     """Check settings, versions, endpoints, and whether the judges recognise a hallucination.
 
-    With a judge configured, one call is made to it, and its cost is shown.
+    One call is made to each judge that the settings name, and its cost is shown.
     """
 
     json_output: JsonOption = False
@@ -303,7 +303,10 @@ class ProbeOptions:
         60.0
     )
     retries: Annotated[
-        int, typer.Option(min=0, max=10, help="Further attempts where none answers, or it is busy.")
+        int,
+        typer.Option(
+            min=0, max=10, help="Further attempts where it cannot be reached, or is busy."
+        ),
     ] = 2
     once: Annotated[bool, typer.Option("--once", help="Ask each once, and end.")] = False
     judge: Annotated[

@@ -6,13 +6,14 @@ import threading
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Any
 
 from ragmonitor.cli.counts import Counts, read_counts
 from ragmonitor.cli.drivers import Driver, load
 from ragmonitor.cli.options import ReplayOptions
 from ragmonitor.cli.record_files import Line, Records
-from ragmonitor.cli.score_files import opened
+from ragmonitor.cli.score_files import opened, refuse_input
 from ragmonitor.cli.score_tables import scores_table
 from ragmonitor.cli.terminal import (
     FINE,
@@ -23,7 +24,7 @@ from ragmonitor.cli.terminal import (
     progress,
     say,
 )
-from ragmonitor.errors import file_errors
+from ragmonitor.errors import InputError, file_errors
 from ragmonitor.evaluators import table
 from ragmonitor.export import JsonLines
 from ragmonitor.monitor import Monitor
@@ -206,6 +207,13 @@ def run(options: ReplayOptions, driver: Driver | None = None) -> int:
     """
     records = Records(options.file, options.form)
     driver = driver or load(options.framework)
+    if options.output is not None:
+        refuse_input(options.output, options.file)
+    lines = iter(records)
+    # Before an output is touched: a file of no known format, or without a record.
+    head = [*islice(lines, 1)]
+    if not head:
+        raise InputError(f"{options.file} holds no record: nothing was replayed")
     checker = Checker()
     monitor = _monitor(options, checker)
     replay = Replay(driver=driver, monitor=monitor, checker=checker)
@@ -214,7 +222,7 @@ def run(options: ReplayOptions, driver: Driver | None = None) -> int:
         with progress(
             "replaying", options.limit or records.size_bytes, quiet=options.quiet
         ) as advance:
-            for line in records:
+            for line in chain(head, lines):
                 replay.replay(line)
                 advance(replay.read if options.limit else records.read_bytes)
                 if replay.read == options.limit:

@@ -26,6 +26,7 @@ from ragmonitor.cli.score_files import (
     name_of,
     opened,
     output_for,
+    refuse_input,
     rewrite,
     sift,
 )
@@ -263,10 +264,9 @@ class Scoring:
         return self._output
 
     def _refuse_to_lose(self, path: Path) -> None:
+        refuse_input(path, self.options.file)
         if not path.exists():
             return
-        if self.options.file != "-" and path.samefile(self.options.file):
-            raise InputError(f"{path} is the input; name another file with -o")
         if self.options.resume or self.options.overwrite or path.is_dir():
             return
         judge = judged_by(path)

@@ -59,6 +59,16 @@ def opened(path: Path) -> BinaryIO:
     return open(path, "wb", opener=owners_alone)
 
 
+def refuse_input(path: Path, file: str) -> None:
+    """See that an output is not the file that is read.
+
+    Raises:
+        InputError: It is.
+    """
+    if file != "-" and path.exists() and path.samefile(file):
+        raise InputError(f"{path} is the input; name another file with -o")
+
+
 class ScoreFile:
     """Writes outcomes in order, as JSON lines; after each, the file can be resumed."""
 

@@ -236,7 +236,8 @@ class HttpAsk:
     body: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of each request."""
     timeout_s: float = 60.0
-    """For one attempt to connect, and between two pieces of the reply."""
+    """For one attempt to connect, and between two pieces of the reply. No attempt begins later than
+    this after the first, so that a question that took too long is not put again."""
     retries: int = 2
 
     def __post_init__(self) -> None:
@@ -281,7 +282,15 @@ class HttpAsk:
         from requests.adapters import HTTPAdapter
         from urllib3.util import Retry
 
-        retry = Retry(
+        until = time.monotonic() + self.timeout_s
+
+        class Within(Retry):
+            """Ends with the time for an answer: by then whoever asked may have given it up."""
+
+            def is_exhausted(self) -> bool:
+                return super().is_exhausted() or time.monotonic() >= until
+
+        retry = Within(
             total=self.retries,
             backoff_factor=0.5,
             backoff_jitter=0.5,

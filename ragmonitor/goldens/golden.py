@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
@@ -85,8 +85,8 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     question: str
     answer: str = ""
-    """The reference answer; may only be empty where a refusal is right, or a mined question awaits
-    its review."""
+    """The reference answer; may only be empty where a refusal is right, or the question is not
+    asked: rejected, or mined and before its review."""
     id: str = ""
     """Stable over edits of the answer; where none is given, question and history determine it."""
     chunks: tuple[ReferenceChunk, ...] = ()
@@ -147,8 +147,8 @@ def read_goldens(path: str | os.PathLike[str]) -> list[Golden]:
     """Return the golden questions of a JSONL file, in the file's order.
 
     Raises:
-        GoldensError: The file cannot be read, a line is no golden question, has neither an answer
-            nor the kind `unanswerable`, or has the id of a line before it.
+        GoldensError: The file cannot be read, a line is no golden question, is to be asked and has
+            neither an answer nor the kind `unanswerable`, or has the id of a line before it.
     """
     name = os.fspath(path)
     try:
@@ -175,11 +175,26 @@ def _read_line(line: str, where: str) -> Golden:
         raise GoldensError(f"{where}: {error}; docs/goldens.md lists the fields") from error
     if not golden.question.strip():
         raise GoldensError(f"{where}: `question` is empty")
-    if not (golden.answer.strip() or golden.expects_refusal or golden.awaits_review):
+    if golden.is_askable and not (golden.answer.strip() or golden.expects_refusal):
         raise GoldensError(
             f"{where}: `answer` is empty; give the reference answer, or kind `unanswerable`"
         )
     return golden
+
+
+def askable(goldens: Sequence[Golden], name: str) -> list[Golden]:
+    """Return the questions by which an application may be measured.
+
+    Raises:
+        GoldensError: There are questions, and none of them is to be asked.
+    """
+    left = [each for each in goldens if each.is_askable]
+    if goldens and not left:
+        raise GoldensError(
+            f"{name} has no golden question to ask: all were rejected, or mined and await their "
+            f"review (ragmonitor goldens review {name})"
+        )
+    return left
 
 
 def write_goldens(path: str | os.PathLike[str], goldens: Iterable[Golden]) -> None:

@@ -13,7 +13,7 @@ from ragmonitor.golden_reading import GOLDEN_EVALUATORS
 from ragmonitor.goldens.asking import Ask, Asked, ask_all
 from ragmonitor.goldens.golden import Golden
 from ragmonitor.offline.evaluating import scorer_of
-from ragmonitor.offline.scoring import Scorer
+from ragmonitor.offline.scoring import Scorer, unread_because
 from ragmonitor.offline.shapes import Line
 from ragmonitor.protocols import Judge
 from ragmonitor.records import JudgeUsage, Report, Scored, evaluator_name
@@ -81,6 +81,11 @@ class GoldenRun:
     judge: str
     """Name and version."""
     usage: JudgeUsage
+
+    def unread(self) -> list[str]:
+        """Return of each answer on which the judge gave nothing the reason: `cause: detail`."""
+        reports = (each.report for each in self.outcomes if each.report is not None)
+        return [reason for report in reports if (reason := unread_because(report))]
 
 
 def ask_and_score(

@@ -21,6 +21,7 @@ from ragmonitor.offline.csv_cells import guarded, unguarded
 
 TABLES: Final = ("csv", "parquet")
 """Formats with our own columns."""
+TOO_DEEP: Final = "it is nested too deeply to be read"
 NESTED: Final = ("chunks", "history", "attributes")
 MAX_CELL_BYTES: Final = 64 * 1024 * 1024
 
@@ -33,32 +34,42 @@ class GoldensRead:
     errors: list[str] = field(default_factory=list)
     """One line for each record that could not be read."""
     formats: Counter[str] = field(default_factory=Counter)
+    columns: set[str] = field(default_factory=set)
+    """The names in a CSV's header, or in any record of another file."""
 
 
 def read_any(path: Path) -> GoldensRead:
     """Return the golden questions of a file of any format, recognised record by record.
 
     Raises:
-        InputError: The file cannot be read, or its first record is of no known format.
+        InputError: The file cannot be read, its first record is of no known format, or there is
+            none but broken ones.
         MissingExtraError: It is Parquet, and pyarrow is not installed.
     """
     read = GoldensRead()
+    is_first = True
     try:
-        for number, record in enumerate(_records(path), 1):
+        for number, record in enumerate(_records(path, read.columns), 1):
             try:
+                if isinstance(record, InputError):
+                    raise record
+                read.columns.update(record)
                 name = recognised(record)
                 read.goldens.append(FORMATS[name].read(record))
                 read.formats[name] += 1
-            except (InputError, KeyError, AttributeError) as error:
-                if number == 1 and isinstance(error, InputError) and "no format" in str(error):
+            except (InputError, KeyError, AttributeError, ValueError, TypeError) as error:
+                if is_first and isinstance(error, InputError) and "no format" in str(error):
                     raise InputError(f"{path}: {error}") from error
                 read.errors.append(f"record {number}: {error}")
+            is_first = is_first and isinstance(record, InputError)
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: {NO_UTF_8}") from error
     except RecursionError as error:
-        raise InputError(f"{path}: it is nested too deeply to be read") from error
+        raise InputError(f"{path}: {TOO_DEEP}") from error
     except (OSError, csv.Error, ValueError) as error:
         raise InputError(f"{path}: {error}") from error
+    if is_first and read.errors:
+        raise InputError(f"{path}: {read.errors[0]}")
     return read
 
 
@@ -111,35 +122,56 @@ def _lost(path: Path, goldens: Sequence[Golden]) -> Counter[str]:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def _records(path: Path) -> Iterator[Mapping[str, Any]]:
+def _records(path: Path, columns: set[str]) -> Iterator[Mapping[str, Any] | InputError]:
+    """Yield a file's records without empty cells, or why one is none, and add a CSV's columns."""
     suffix = path.suffix.lower()
     if suffix == ".parquet":
         yield from _parquet_rows(path)
     elif suffix == ".csv":
-        yield from _csv_rows(path)
+        yield from _csv_rows(path, columns)
     else:
         text = path.read_text("utf-8-sig")
-        values = (
-            json.loads(text) if text.lstrip().startswith("[") else map(json.loads, _lines(text))
-        )
+        if text.lstrip().startswith("["):
+            values = json.loads(text)
+        else:
+            values = (_parsed(line) for line in text.split("\n") if line.strip())
         for value in values:
-            if not isinstance(value, dict):
-                raise InputError(f"expected objects, not a {type(value).__name__}")
-            yield value
+            if isinstance(value, dict | InputError):
+                yield value
+            else:
+                yield InputError(f"expected objects, not a {type(value).__name__}")
 
 
-def _lines(text: str) -> Iterator[str]:
-    return (line for line in text.split("\n") if line.strip())
+def _parsed(text: str) -> Any:
+    """Return the value of a JSON text, or the error that stands for it."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        return InputError(f"no JSON: {error}")
+    except RecursionError:
+        return InputError(TOO_DEEP)
 
 
-def _csv_rows(path: Path) -> Iterator[Mapping[str, Any]]:
+def _csv_rows(path: Path, columns: set[str]) -> Iterator[Mapping[str, Any] | InputError]:
     csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_BYTES))
     with path.open(encoding="utf-8-sig", newline="") as file:
-        for row in csv.DictReader(file):
-            cells = {name: unguarded(cell) for name, cell in row.items() if name and cell}
-            if "question" in cells:
-                cells |= {name: json.loads(cells[name]) for name in NESTED if name in cells}
-            yield cells
+        table = csv.DictReader(file)
+        columns.update(filter(None, table.fieldnames or ()))
+        for row in table:
+            yield _csv_row(row)
+
+
+def _csv_row(row: Mapping[str, str]) -> Mapping[str, Any] | InputError:
+    cells: dict[str, Any] = {name: unguarded(cell) for name, cell in row.items() if name and cell}
+    if "question" not in row:
+        return cells
+    cells.setdefault("question", "")  # emptied: a record of ours all the same
+    for name in NESTED:
+        if name in cells:
+            cells[name] = _parsed(cells[name])
+            if isinstance(cells[name], InputError):
+                return InputError(f"{name}: {cells[name]}")
+    return cells
 
 
 def _parquet_rows(path: Path) -> Iterator[Mapping[str, Any]]:

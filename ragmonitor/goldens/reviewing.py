@@ -84,7 +84,7 @@ class Review:
             changes: New values by field, of `EDITABLE`.
 
         Raises:
-            InputError: There is no such question, a value is none, or what is accepted lacks its
+            InputError: There is no such question, a value is none, or what is then asked lacks its
                 answer.
             OSError: The file cannot be written.
         """
@@ -115,20 +115,25 @@ class Review:
         if not decided.question.strip():
             raise InputError("the question is empty")
         has_answer = decided.answer.strip() or decided.kind is GoldenKind.UNANSWERABLE
-        if not has_answer and status == ReviewStatus.ACCEPTED:
+        if not has_answer and decided.is_askable:
             raise InputError("the answer is empty; write it, or choose the kind unanswerable")
         return decided
 
     def take(self, table: Path) -> tuple[int, list[str]]:
         """Take the decisions of a CSV that `--csv-out` wrote and a person has filled in.
 
+        A field whose column was deleted stays as it is; an empty cell empties it.
+
         Returns:
             How many questions changed, and what could not be taken, one line each.
 
         Raises:
-            InputError: The table cannot be read.
+            InputError: The table cannot be read, or has another tool's columns.
         """
         read = read_any(table)
+        if others := [name for name in read.formats if name != "ragmonitor"]:
+            raise InputError(f"{table} has columns of {', '.join(others)}; --csv-out writes ours")
+        taken = [name for name in EDITABLE if name in read.columns]
         known = {golden.id: golden for golden in self.goldens()}
         problems, changed = list(read.errors), 0
         for row in read.goldens:
@@ -136,15 +141,16 @@ class Review:
             if golden is None:
                 problems.append(f"{row.id}: not in {self.path}")
                 continue
-            changes = {
+            changes: dict[str, Any] = {
                 name: msgspec.to_builtins(getattr(row, name))
-                for name in EDITABLE
+                for name in taken
                 if getattr(row, name) != getattr(golden, name)
             }
-            if not changes and row.status == golden.status:
+            status = row.status if "status" in read.columns else golden.status
+            if not changes and status == golden.status:
                 continue
             try:
-                self.decide(row.id, row.status.value, changes)
+                self.decide(row.id, status.value, changes)
                 changed += 1
             except InputError as error:
                 problems.append(f"{row.id}: {error}")

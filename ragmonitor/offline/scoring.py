@@ -355,6 +355,17 @@ def texts_key(interaction: Interaction) -> str:
     return hashlib.blake2b(json.dumps(texts).encode(), digest_size=8).hexdigest()
 
 
+def unread_because(report: Report) -> str:
+    """Return why the judge gave nothing on an answer that it was to read: `cause: detail`.
+
+    Empty: it has read it, or there was nothing to read.
+    """
+    if report.assessment is not None or unscorable(report.interaction) is not None:
+        return ""
+    first = next((each for each in report.evaluations if not isinstance(each, Scored)), None)
+    return "" if first is None else f"{first.cause}: {first.detail}".removesuffix(": ")
+
+
 def is_finished(evaluations: Iterable[Evaluation]) -> bool:
     """Return whether another run could add nothing: something was scored, or the record is why."""
     evaluations = tuple(evaluations)

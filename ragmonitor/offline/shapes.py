@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -270,6 +271,7 @@ def read_record(value: object, columns: Sequence[Columns], number: int) -> Inter
     """
     if not isinstance(value, dict):
         raise InputError(f"expected an object, not {_kind(value)}")
+    value = {name: _plain(each) for name, each in value.items()}
     if not columns:
         raise InputError(f"expected one of {expected_columns()}")
     chosen = next((choice for choice in columns if choice.fit(value)), None)
@@ -280,7 +282,7 @@ def read_record(value: object, columns: Sequence[Columns], number: int) -> Inter
         raise InputError("its texts are hashes; record with content='all' to read them again")
     identity = value.get(chosen.id)
     if identity is not None and (isinstance(identity, bool) or not isinstance(identity, str | int)):
-        raise InputError(f"{chosen.id}: expected text or a number, not {_kind(identity)}")
+        raise InputError(f"{chosen.id}: expected text or a whole number, not {_kind(identity)}")
     return Interaction(
         id=str(number) if identity in (None, "") else str(identity),
         query=_text(value, chosen.question),
@@ -300,6 +302,20 @@ def read_record(value: object, columns: Sequence[Columns], number: int) -> Inter
         else "ok",
         session_id=session if isinstance(session := value.get("session_id"), str) else "",
     )
+
+
+def _plain(value: object) -> object:
+    """Return what JSON would hold of a value of pandas or numpy."""
+    if hasattr(value, "tolist"):  # numpy's arrays and numbers
+        value = value.tolist()
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, float):
+        if math.isnan(value):  # pandas has it where there is no value
+            return None
+        # A column of integers with a gap is one of floats.
+        return int(value) if value.is_integer() else value
+    return None if type(value).__name__ in ("NAType", "NaTType") else value
 
 
 def _text(record: Mapping[str, Any], name: str) -> str:
@@ -343,6 +359,8 @@ def _kind(value: object) -> str:
         list: "a list",
         str: "a text",
         bool: "true or false",
+        int: "a number",
+        float: "a number",
         type(None): "null",
     }
-    return kinds.get(type(value), "a number")
+    return kinds.get(type(value)) or f"a {type(value).__name__}"

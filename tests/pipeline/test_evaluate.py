@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import re
 import subprocess
@@ -72,6 +73,30 @@ def test_the_result_is_one_object_for_each_record():
     json.dumps(result.to_dicts())
     with pytest.raises(FrozenInstanceError):
         result.outcomes = ()
+
+
+def test_rows_of_pandas_are_records():
+    """As `to_dict("records")` has them: NaN for no reference, floats for ids, arrays and tuples."""
+    numpy = pytest.importorskip("numpy")
+    array = numpy.array(stories.ENGLISH[1], dtype=object)
+    rows = [
+        {**OURS, "id": 3.0, "reference": math.nan, "contexts": array},
+        {**OURS, "id": numpy.int64(4), "contexts": tuple(stories.ENGLISH[1])},
+    ]
+    outcomes = ragmonitor.evaluate(rows).outcomes
+    assert [each.line.error for each in outcomes] == ["", ""]
+    read = [each.line.interaction for each in outcomes]
+    assert [each.id for each in read] == ["3", "4"]
+    assert [len(each.chunks) for each in read] == [len(stories.ENGLISH[1])] * 2
+    assert read[0].reference == ""
+
+
+def test_a_value_of_another_type_is_called_by_its_type():
+    """Not a number, which it is not."""
+    outcome = ragmonitor.evaluate([{**OURS, "id": 2.5, "answer": {1}}]).outcomes[0]
+    assert outcome.line.error == "id: expected text or a whole number, not a number"
+    outcome = ragmonitor.evaluate([{**OURS, "answer": {1}}]).outcomes[0]
+    assert outcome.line.error == "answer: expected text, not a set"
 
 
 def test_a_record_that_cannot_be_read_stands_in_its_place():

@@ -69,6 +69,16 @@ def folder(tmp_path):
     return made
 
 
+def test_a_file_without_a_question_to_ask_is_no_success(folder):
+    """All of them were rejected, or await their review: nothing would be tested."""
+    place = folder()
+    lines = "\n".join(map(json.dumps, GOLDENS[2:]))
+    (place / "goldens.jsonl").write_text(lines, encoding="utf-8")
+    told = run(place)
+    assert "goldens.jsonl has no golden question to ask" in told
+    assert "skipped" not in told
+
+
 def test_a_case_for_each_golden_question_and_a_failure_that_can_be_read(folder):
     told = run(folder("90"), "-v")
     assert "1 failed, 4 passed" in told

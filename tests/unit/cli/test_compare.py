@@ -9,6 +9,8 @@ from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
 from ragmonitor.cli.compare import Answer, pair
+from ragmonitor.wiring import wired_judges
+from tests.support.refused_judge import RefusedJudge
 
 CHUNK = "The Eiffel Tower was built from 1887 to 1889. It is 330 metres tall."
 RIGHT = "The Eiffel Tower was built from 1887 to 1889."
@@ -151,6 +153,27 @@ def test_different_scoring_versions_are_not_compared(tmp_path, versions):
     write(tmp_path / "two.jsonl", [{**line, "judge": "another@1"}])
     result = run("--compare", "one.jsonl", "two.jsonl")
     assert "would compare judges" in result.stderr
+
+
+def test_records_that_one_judge_read_in_several_ways_are_compared(tmp_path, versions):
+    """Its identity grows by record: with a reference answer, or by another form of reply."""
+    for name, file in zip(("one", "two"), versions, strict=True):
+        run(file, "-o", f"{name}.jsonl", "-q")
+        path = tmp_path / f"{name}.jsonl"
+        lines = list(map(json.loads, path.read_text().splitlines()))
+        lines[0 if name == "one" else 1]["judge"] += ".r1"
+        write(path, lines)
+    _, rows = compared("one.jsonl", "two.jsonl")
+    assert rows["faithfulness"]["difference"] == 0.5
+
+
+def test_a_judge_that_answers_nothing_is_a_failure(monkeypatch, versions):
+    """Its reason is said, and the exit code is that of `ragmonitor score`."""
+    monkeypatch.setattr(wired_judges, "LlmJudge", RefusedJudge)
+    result = run("--compare", *versions, "--judge", "openai/x", "--budget-tokens", 10**6)
+    assert result.exit_code == 1
+    told = " ".join(result.stderr.split())
+    assert "20 answers were not judged, such as: judge_error: openai/x: the key is refused" in told
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from ragmonitor.addresses import shown
 from ragmonitor.cli import doctor
 from ragmonitor.cli.app import app
 from ragmonitor.cli.destinations import destination
+from ragmonitor.cli.doctor import Check
 from ragmonitor.errors import JudgeError, SettingsError
 from ragmonitor.records import Cause, JudgeUsage
 from ragmonitor.testing import ScriptedJudge
@@ -83,6 +84,46 @@ def test_a_name_with_which_no_monitor_starts_is_found(variable, value, monkeypat
     result = run("--json")
     assert result.exit_code == 1
     assert checks(result)["settings"]["finding"] == str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("judge openai/m", {"JUDGE": "openai/m"}),
+        ("judges", {"JUDGE__SECOND": "encoder:m"}),
+        ("exporters", {"EXPORTERS": "langfuse:http://127.0.0.1:1,jsonl:reports.jsonl"}),
+    ],
+)
+def test_a_judge_or_exporter_with_which_no_monitor_starts_is_found(name, values, monkeypatch):
+    """The check says it in the words of the monitor's own refusal, and the others are done."""
+    monkeypatch.setattr(doctor, "ask_judge", lambda judge: Check(str(judge), "ok", "asked"))
+    for variable, value in values.items():
+        monkeypatch.setenv(f"RAGMONITOR_{variable}", value)
+    with pytest.raises(SettingsError) as refusal:
+        Monitor()
+    result = run("--json")
+    assert result.exit_code == 1
+    found = checks(result)
+    assert found[name]["finding"] == str(refusal.value)
+    assert found["judge builtin (zh)"]["state"] == "ok"
+    assert ("jsonl" in found) is (name == "exporters")
+
+
+def test_every_judge_is_asked(monkeypatch):
+    """Fallbacks and the second judge, too: they are needed when it is too late to try."""
+    monkeypatch.setenv("RAGMONITOR_JUDGE", "openai/a")
+    monkeypatch.setenv("RAGMONITOR_JUDGE__FALLBACKS", "openai/b,openai/c")
+    monkeypatch.setenv("RAGMONITOR_JUDGE__SECOND", "openai/d")
+    monkeypatch.setenv("RAGMONITOR_BUDGET", "calls_per_day=9")
+    asked = []
+
+    def ask(judge):
+        asked.append(judge.identity.name)
+        return Check(f"judge {judge.identity.name}", "ok", "asked")
+
+    monkeypatch.setattr(doctor, "ask_judge", ask)
+    assert run("--json").exit_code == 0
+    assert asked == ["openai/a", "openai/b", "openai/c", "openai/d"]
 
 
 def test_addresses_of_notices_are_no_text_in_json(monkeypatch):
@@ -172,10 +213,11 @@ class Quoting(ScriptedJudge):
 
 
 def test_an_error_of_a_setting_shows_no_key(monkeypatch):
-    """It is said before anything else is known."""
+    """A judge without a budget is refused by its name, in which its address stands."""
     monkeypatch.setenv("RAGMONITOR_JUDGE", f"openai/m@http://me:{HUSH}@127.0.0.1:1/v1")
     result = run()
-    assert result.exit_code == 2
+    assert result.exit_code == 1
+    assert "has no budget" in result.output
     assert HUSH not in result.output
 
 
@@ -321,11 +363,11 @@ def test_labels_and_anchors_that_can_be_read_are_counted(monkeypatch, tmp_path):
 
 
 def test_bad_settings_are_exit_code_2(monkeypatch):
-    """In one line."""
-    monkeypatch.setenv("RAGMONITOR_JUDGE", "openai/gpt-4o-mini")
+    """In one line: there is nothing to check."""
+    monkeypatch.setenv("RAGMONITOR_SAMPLE__RATE", "2")
     result = run()
     assert result.exit_code == 2
-    assert "has no budget" in result.stderr
+    assert "sample.rate" in result.stderr
 
 
 def free_port():

@@ -285,6 +285,21 @@ def test_what_cannot_be_exported_says_why(folder, words, told):
     assert told in result.output
 
 
+@pytest.mark.parametrize("form", ["ragas", "jsonl"])
+def test_an_export_replaces_no_file_unasked(folder, form):
+    """A person may have reviewed what stands there."""
+    (folder / "reports.jsonl").write_text('{"id": "i-1", "question": "Open?", "answer": "Yes."}\n')
+    output = folder / "g.jsonl"
+    output.write_text("reviewed\n")
+    words = ["reports.jsonl", "--format", form, "-o", "g.jsonl"]
+    result = export(*words)
+    assert result.exit_code == 2
+    assert "--overwrite" in result.output
+    assert output.read_text() == "reviewed\n"
+    assert export(*words, "--overwrite").exit_code == 1  # no answer is bad
+    assert output.read_text() == ""
+
+
 def export(*words):
     return CliRunner().invoke(app, ["export", *map(str, words)])
 

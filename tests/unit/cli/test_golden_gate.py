@@ -6,6 +6,7 @@ import json
 import stat
 import sys
 import threading
+from dataclasses import fields
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -14,6 +15,10 @@ import pytest
 from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
+from ragmonitor.cli.gate import OF_GOLDENS, OF_LIVE
+from ragmonitor.cli.options import GateOptions
+from ragmonitor.wiring import wired_judges
+from tests.support.refused_judge import RefusedJudge
 
 APPLICATION = """
 import os
@@ -136,6 +141,36 @@ def test_options_of_golden_questions_need_their_file():
     assert CliRunner().invoke(app, ["gate", "--service", "a"]).exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--max-worse", "0.1"), ("--timeout", "5m"), ("--every", "1s"), ("--by", "prompt_version")],
+)
+def test_an_option_of_live_versions_decides_nothing_here(folder, option, value):
+    """A limit that counts for nothing would let pass what it was to stop."""
+    result = gate(folder, "--save", "x", option, value)
+    assert result.exit_code == 2
+    assert f"{option} is for live versions" in result.output
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--max-drop", "0.1"), ("--budget-usd", "1"), ("--repeat", "3"), ("--header", "A: b")],
+)
+def test_an_option_of_golden_questions_decides_nothing_of_live_versions(option, value):
+    """As --url is refused without their file."""
+    given = ["--service", "a", "--candidate", "2", "--baseline", "1", "--timeout", "0s"]
+    result = CliRunner().invoke(app, ["gate", *given, option, value])
+    assert result.exit_code == 2
+    assert f"{option} is for golden questions" in result.output
+
+
+def test_every_option_of_the_gate_is_of_one_way_or_of_both():
+    """So that a new one is refused where it counts for nothing."""
+    both = {"goldens", "baseline", "signal", "accept", "json_output"}
+    names = [each.name for each in fields(GateOptions)]
+    assert sorted(names) == sorted([*OF_LIVE, *OF_GOLDENS, *both])
+
+
 def test_a_mined_question_is_not_asked_before_its_review(baseline):
     """Its reference answer is the application's own, which may be the wrong one."""
     mined = {"question": "Tell me of the shop (mined)", "answer": "It never opens."}
@@ -193,3 +228,25 @@ def test_what_was_answered_is_kept_where_the_comparison_is_refused(baseline, mon
     assert result.exit_code == 2
     assert "33 questions got no answer, such as: exception: RuntimeError: down" in result.output
     assert len(Path("new.jsonl").read_text().splitlines()) == 34
+
+
+def test_a_judge_that_answers_nothing_leaves_no_baseline(folder, monkeypatch):
+    """Its reason is said, and the exit code is that of a command that found something wrong."""
+    monkeypatch.setattr(wired_judges, "LlmJudge", RefusedJudge)
+    words = ["--judge", "openai/x", "--budget-tokens", "1000000"]
+    result = gate(folder, "--save", "base.jsonl", *words)
+    assert result.exit_code == 1
+    assert "33 answers were not judged, such as: judge_error: openai/x: the key is" in result.output
+    assert not Path("base.jsonl").exists()
+
+
+def test_a_judge_that_answers_nothing_decides_nothing(baseline, monkeypatch):
+    """The comparison is not undecided: there is none."""
+    monkeypatch.setattr(wired_judges, "LlmJudge", RefusedJudge)
+    before = Path("base.jsonl").read_bytes()
+    words = ["--judge", "openai/x", "--budget-tokens", "1000000", "--save", "base.jsonl"]
+    result = gate(baseline, "--baseline", "base.jsonl", "--json", *words)
+    assert result.exit_code == 1
+    assert "the key is refused" in result.stderr
+    assert json.loads(result.stdout)["questions"] == 33
+    assert Path("base.jsonl").read_bytes() == before

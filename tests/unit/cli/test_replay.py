@@ -10,6 +10,7 @@ import pytest
 
 from ragmonitor.cli.options import ReplayOptions
 from ragmonitor.cli.replay import run
+from ragmonitor.errors import InputError
 from ragmonitor.records import Chunk, Interaction
 from tests.support import stories
 
@@ -166,6 +167,25 @@ def test_every_report_is_written_on_request(capsys, file, tmp_path):
     lines = [json.loads(line) for line in output.read_text().splitlines()]
     assert len(lines) == 13
     assert lines[0]["answer"] == "It is 0."
+
+
+def test_the_input_is_no_output(capsys, file):
+    """The recorded interactions stay as they are."""
+    before = file.read_bytes()
+    with pytest.raises(InputError, match="is the input; name another file with -o"):
+        outcome(capsys, file, FakeDriver(), output=file)
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("text", ["", '{"no": "format"}\n'])
+def test_a_file_without_a_record_costs_no_older_output(capsys, file, tmp_path, text):
+    """It is said before the output is touched."""
+    file.write_text(text)
+    output = tmp_path / "reports.jsonl"
+    output.write_text("old\n")
+    with pytest.raises(InputError, match=r"holds no record|no format"):
+        outcome(capsys, file, FakeDriver(), output=output)
+    assert output.read_text() == "old\n"
 
 
 def test_people_read_a_table(capsys, file):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from ragmonitor.goldens.asking import (
     Asked,
     Asker,
     AskError,
+    AskFailedError,
     HttpAsk,
     ask_all,
     chunks_of,
@@ -228,6 +230,18 @@ def test_the_given_authorization_goes_before_a_netrc(
     with served((200, {"answer": "330 m."})) as (url, came):
         put(HttpAsk(url, headers={"Authorization": "Bearer x"}))
     assert came[0][0]["authorization"] == "Bearer x"
+
+
+def test_a_question_that_took_too_long_is_not_put_again():
+    """The service may still be at work on it, and who asked has given it up."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(AskFailedError, match="timeout"):
+            HttpAsk(url, timeout_s=0.1)("How tall?")
+        server.setblocking(False)
+        server.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            server.accept()
 
 
 def test_a_service_that_is_not_there_refuses():

@@ -216,6 +216,30 @@ def test_a_record_that_is_none_is_said_and_the_others_are_read(tmp_path):
     assert read.goldens[0].kind is GoldenKind.UNANSWERABLE
 
 
+@pytest.mark.parametrize("broken", ["not json", "3", "{" * 9, '{"a":' * 100_000])
+def test_a_broken_line_costs_only_itself(tmp_path, broken):
+    """Also if it is the first; it is said with its number."""
+    path = tmp_path / "g.jsonl"
+    good = '{"question": "q", "answer": "a"}'
+    for number, lines in ((1, (broken, good)), (2, (good, broken))):
+        path.write_text("\n".join(lines))
+        read = read_any(path)
+        assert [each.question for each in read.goldens] == ["q"]
+        assert [each.partition(":")[0] for each in read.errors] == [f"record {number}"]
+
+
+@pytest.mark.parametrize(("row", "told"), [("q,a,[{", "chunks: no JSON"), (",a,", "is empty")])
+def test_a_broken_row_costs_only_itself(tmp_path, row, told):
+    """A cell that is to hold JSON, or a question that was deleted."""
+    path = tmp_path / "g.csv"
+    path.write_text(f"question,answer,chunks\n{row}\nq,a,\n")
+    read = read_any(path)
+    assert [each.question for each in read.goldens] == ["q"]
+    (error,) = read.errors
+    assert error.startswith("record 1: ")
+    assert told in error
+
+
 @pytest.mark.slow
 def test_langsmith_and_langfuse_take_what_is_written():
     """Their own types of today read the records."""

@@ -77,6 +77,7 @@ def test_what_others_write_meanwhile_stays(path, review):
         (("a", "accepted", {"answer": 3}), "answer"),
         (("a", "accepted", {"id": "x"}), "cannot be changed"),
         (("c", "accepted", {}), "answer is empty"),
+        (("a", "candidate", {"answer": ""}), "answer is empty"),
     ],
 )
 def test_what_is_no_decision_changes_nothing(path, review, decision, told):
@@ -85,6 +86,12 @@ def test_what_is_no_decision_changes_nothing(path, review, decision, told):
     with pytest.raises(InputError, match=told):
         review.decide(*decision)
     assert path.read_bytes() == before
+
+
+def test_a_rejected_question_needs_no_answer(path, review):
+    """The file can still be read."""
+    review.decide("c", "rejected", {})
+    assert read_goldens(path)[2].status == "rejected"
 
 
 def test_a_csv_takes_the_same_decisions(path, review, tmp_path):
@@ -100,6 +107,43 @@ def test_a_csv_takes_the_same_decisions(path, review, tmp_path):
     assert [problem.partition(":")[0] for problem in problems] == ["c", "z"]
     one, *others = read_goldens(path)
     assert (one.answer, one.reviewed_by, others) == ("At nine, daily.", "ada", goldens[1:])
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("id,question,status\na,When?,rejected\n", ("At nine.", "rejected")),
+        ("id,question,answer\na,When?,At ten.\n", ("At ten.", "accepted")),
+        ("id,question,answer,status\na,When?,,rejected\n", ("", "rejected")),
+    ],
+)
+def test_a_field_without_a_column_stays(path, review, text, kept):
+    """An emptied cell of a column that is there empties the field."""
+    told = Golden(
+        id="a",
+        question="When?",
+        answer="At nine.",
+        kind="false_premise",
+        difficulty="hard",
+        status="accepted",
+        comment="ask Ada",
+    )
+    write_goldens(path, [told])
+    table = path.with_suffix(".csv")
+    table.write_text(text)
+    assert review.take(table) == (1, [])
+    (golden,) = read_goldens(path)
+    assert (golden.kind, golden.difficulty, golden.comment) == ("false_premise", "hard", "ask Ada")
+    assert (golden.answer, golden.status) == kept
+
+
+def test_a_table_of_another_tool_decides_nothing(path, review, tmp_path):
+    """Its columns do not say which of our fields stay."""
+    write_any(tmp_path / "review.csv", read_goldens(path)[:1], "phoenix")
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="columns of phoenix"):
+        review.take(tmp_path / "review.csv")
+    assert path.read_bytes() == before
 
 
 # --- the server -----------------------------------------------------------------------------------
