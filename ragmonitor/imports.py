@@ -1,4 +1,4 @@
-"""Imports modules that take seconds to load, in applications that fork.
+"""Imports what a command names, and modules that take seconds to load, in applications that fork.
 
 A child that is forked while another thread imports has the module half, and its lock for ever:
 whoever imports it there waits without end, the application included. A fork therefore waits until
@@ -8,20 +8,45 @@ such an import is through.
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
-from ragmonitor.errors import RagMonitorError
+from ragmonitor.errors import InputError, RagMonitorError
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import logger
 
 FORK_WAIT_S: Final = 60.0
 """litellm's import takes 2 to 6 s, 35 s and more on a machine that is busy starting. A child that
 is forked before its end has no judge for its whole life."""
+
+
+def imported(name: str, *, option: str = "") -> Any:
+    """Return a module, or of `module:object` the object; the current folder is looked in first.
+
+    Args:
+        name: As a user gives it.
+        option: By which it was given.
+
+    Raises:
+        InputError: It cannot be imported.
+    """
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    module, _, path = name.partition(":")
+    try:
+        found: Any = import_module(module)
+        for part in filter(None, path.split(".")):
+            found = getattr(found, part)
+    except Exception as error:
+        raise InputError(f"{option} {name}: {type(error).__name__}: {error}".lstrip()) from error
+    return found
 
 
 class HalfImportedError(RagMonitorError):

@@ -7,7 +7,7 @@ What was not reported by then is counted as unscored, with the cause of the clos
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ragmonitor.evaluators import Table, unscored
 from ragmonitor.guard import contained
@@ -28,7 +28,55 @@ def is_probe(finished: Finished) -> bool:
     return getattr(finished, "is_probe", False) is True
 
 
-class Ledger:
+class LedgerNotes:
+    """Notes of what was not taken, and of what was decided of answers, from any thread.
+
+    They take no lock: this is the request path, or a finaliser that runs while its own thread holds
+    a lock of the counters. Others count them, now and then and before each scrape.
+    """
+
+    def __init__(self) -> None:
+        self._given_up: Notes[str] = Notes()
+        self._refused: Notes[tuple[str, Status, Cause]] = Notes()
+        self._checks: Notes[tuple[str, str]] = Notes()
+        self._all: tuple[Notes[Any], ...] = self._given_up, self._refused, self._checks
+
+    def refuse(self, finished: Finished, cause: Cause) -> None:
+        """Note an interaction that is not taken; the answer to a golden question is no traffic."""
+        if is_probe(finished):
+            self.give_up("probe")
+        else:
+            self.note_refused(finished.framework, finished.status, cause)
+
+    def note_refused(self, framework: str, status: Status, cause: Cause) -> None:
+        """Note an interaction that is not taken."""
+        self._refused.note((framework, status, cause))
+
+    def give_up(self, reason: str, n: int = 1) -> None:
+        """Note runs that were given up."""
+        self._given_up.note(reason, n)
+
+    def note_check(self, of: str, outcome: str) -> None:
+        """Note what was decided of answers, or of sentences, before they were seen."""
+        self._checks.note((of, outcome))
+
+    def take(self) -> tuple[dict[Any, int], ...]:
+        """Return what was noted since the last time, as `take_over` takes it."""
+        return tuple(dict(notes.take()) for notes in self._all)
+
+    def take_over(self, *noted: Mapping[Any, int]) -> None:
+        """Note what another process, or another stage of this one, has noted."""
+        for notes, counted in zip(self._all, noted, strict=True):
+            for each, n in counted.items():
+                notes.note(each, n)
+
+    def clear(self) -> None:
+        """Forget everything; for a forked child, whose parent keeps what it took."""
+        for notes in self._all:
+            notes.clear()
+
+
+class Ledger(LedgerNotes):
     """The accounts of one worker, and the notes of what it was not given."""
 
     def __init__(
@@ -41,57 +89,23 @@ class Ledger:
             entries: The evaluators.
             judges: Who reports on every interaction, in the order of `ROLES`.
         """
+        super().__init__()
         self._meters = meters
         self._entries = entries
         self._judges = judges
-        self._refused: Notes[tuple[str, Status, Cause]] = Notes()
-        self._given_up: Notes[str] = Notes()
-        self._checks: Notes[tuple[str, str]] = Notes()
         self._open: dict[int, Account] = {}
 
     def clear(self) -> None:
         """Forget everything; for a forked child, whose parent keeps what it took."""
-        self._refused.clear()
-        self._given_up.clear()
-        self._checks.clear()
+        super().clear()
         self._open = {}
 
-    # --- from any thread, without a lock --------------------------------------------------------
-
-    # Counted by others, now and then and before each scrape: the counters have locks, and this is
-    # the request path, or a finaliser that runs while its own thread holds one of them.
-
     def refuse(self, finished: Finished, cause: Cause) -> None:
-        """Note an interaction that is not taken; the answer to a golden question is no traffic."""
-        if is_probe(finished):
-            self._given_up.note("probe")
-            return
-        self._refused.note((finished.framework, finished.status, cause))
+        """Note an interaction that is not taken, and tell who sent it that nothing is owed."""
+        super().refuse(finished, cause)
         closed: Callable[[], None] | None = getattr(finished, "closed", None)
         if closed is not None:
             closed()
-
-    def give_up(self, reason: str, n: int = 1) -> None:
-        """Note runs that were given up."""
-        self._given_up.note(reason, n)
-
-    def note_check(self, of: str, outcome: str) -> None:
-        """Note what was decided of answers, or of sentences, before they were seen."""
-        self._checks.note((of, outcome))
-
-    def take_over(
-        self,
-        given_up: Mapping[str, int],
-        refused: Mapping[tuple[str, Status, Cause], int],
-        checks: Mapping[tuple[str, str], int],
-    ) -> None:
-        """Note what another process, or another stage of this one, has noted."""
-        for reason, n in given_up.items():
-            self._given_up.note(reason, n)
-        for refusal, n in refused.items():
-            self._refused.note(refusal, n)
-        for check, n in checks.items():
-            self._checks.note(check, n)
 
     # --- counting -------------------------------------------------------------------------------
 

@@ -44,10 +44,10 @@ from ragmonitor.export.prometheus import Scrape
 from ragmonitor.feedback import Feedback
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import contained, logger, record_problem, shielded
-from ragmonitor.ledger import is_probe
+from ragmonitor.ledger import LedgerNotes, is_probe
 from ragmonitor.protocols import Exporter, Finished
-from ragmonitor.queues import MemoryQueue, Notes
-from ragmonitor.records import AlarmState, Cause, Report, Status
+from ragmonitor.queues import MemoryQueue
+from ragmonitor.records import AlarmState, Cause, Report
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import ServerSettings, Settings
 from ragmonitor.state import state_of_service
@@ -118,11 +118,12 @@ class ProcessBackHalf:
         self._redactor = redactor
         self._poll = poll
         _check(self._settings)
+        self._notes = LedgerNotes()
         self._exporters: Sequence[Exporter] = [
             each for each in settings.exporters if not isinstance(each, str)
         ]
         for each in self._exporters:
-            configure(each, self._settings, self._lost_scores)
+            configure(each, self._settings, self._notes.give_up)
         self._traces = traces_of(self._settings)
         self.registry = CollectorRegistry()
         """Every series, to be mounted in an application's own metrics endpoint."""
@@ -134,10 +135,6 @@ class ProcessBackHalf:
         self._local: LocalBackHalf | None = None
         """The back half that works in this process after all."""
         self._queue = MemoryQueue(settings.capture.queue_size)
-        self._dropped: Notes[str] = Notes()
-        self._checks: Notes[tuple[str, str]] = Notes()
-        self._refused: Notes[tuple[str, Status, Cause]] = Notes()
-        self._notes: tuple[Notes[Any], ...] = self._dropped, self._refused, self._checks
         self._closed = False
         self._prepare()
         survive_forks(self)
@@ -203,24 +200,22 @@ class ProcessBackHalf:
         """Note an interaction that is not taken, so that nothing is missing from the sums."""
         if self._local is not None:
             self._local.refuse(finished, cause)
-        elif is_probe(finished):
-            self._dropped.note("probe")
         else:
-            self._refused.note((finished.framework, finished.status, cause))
+            self._notes.refuse(finished, cause)
 
     def give_up(self, reason: str) -> None:
         """Note a run that was given up."""
         if self._local is not None:
             self._local.give_up(reason)
         else:
-            self._dropped.note(reason)
+            self._notes.give_up(reason)
 
     def note_check(self, of: str, outcome: str) -> None:
         """Note what was decided of an answer, or of a sentence, before it was seen."""
         if self._local is not None:
             self._local.note_check(of, outcome)
         else:
-            self._checks.note((of, outcome))
+            self._notes.note_check(of, outcome)
 
     def newest(self) -> Report | None:
         """Return the report on the newest answer that was scored; None: there was none."""
@@ -247,7 +242,7 @@ class ProcessBackHalf:
     def _tell(self, name: str, *args: object) -> bool:
         """Have something handed over in its turn; False: too much is waiting."""
         if self._outbox.qsize() >= MAX_EVENTS or self._closed:
-            self._dropped.note(f"{name}_full")
+            self._notes.give_up(f"{name}_full")
             return False
         if not self._thread.is_started:
             self._start()
@@ -255,7 +250,7 @@ class ProcessBackHalf:
 
         def count(future: Future[Any]) -> None:
             if future.exception() is not None:
-                self._dropped.note(f"{name}_lost")
+                self._notes.give_up(f"{name}_lost")
 
         request.future.add_done_callback(count)
         self._put_out(request)
@@ -385,7 +380,7 @@ class ProcessBackHalf:
 
     def _leave_notes(self, helper: HelperConnection, deadline: float) -> None:
         """Have a helper that goes on count what was refused at the end, beside what it has."""
-        noted = self._noted()
+        noted = self._notes.take()
         if not any(noted):
             return
         is_left = False
@@ -394,17 +389,12 @@ class ProcessBackHalf:
             is_left = within(left_s, lambda: helper.link.send("note", *noted))
         if is_left and os.environ.get(SHARED_FOLDER):
             return  # whoever reads the files reads the helper's
-        self._note_again(noted)  # its last numbers came before
-
-    def _note_again(self, noted: Sequence[Any]) -> None:
-        for notes, counted in zip(self._notes, noted, strict=True):
-            for each, n in counted.items():
-                notes.note(each, n)
+        self._notes.take_over(*noted)  # its last numbers came before
 
     def _refuse_what_is_open(self, helper: HelperConnection, cause: Cause) -> None:
         """Count what was sent and is in no number of the helper's, which has ended or ends now."""
         for framework, status in tuple(helper.open.values()):  # replies may still come in
-            self._refused.note((framework, status, cause))
+            self._notes.note_refused(framework, status, cause)
 
     def _ask(self, timeout_s: float, name: str, *args: object) -> Any:
         """Return the helper's reply, once it has all that was taken so far; None: there is none."""
@@ -425,7 +415,7 @@ class ProcessBackHalf:
                 return []
         if self._local is not None:
             return list(self._local.registry.collect())
-        return self._families_here(self._at_end[0], self._noted())
+        return self._families_here(self._at_end[0], self._notes.take())
 
     def _families_here(self, families: list[Metric], noted: Sequence[Any]) -> list[Metric]:
         """Return the families, with what was counted in this process while there was no helper."""
@@ -582,7 +572,7 @@ class ProcessBackHalf:
 
         def poll() -> int:
             # Also what is noted here by those who looked before we moved.
-            local.worker.ledger.take_over(*self._noted())
+            local.worker.ledger.take_over(*self._notes.take())
             return self._poll()
 
         settings = self._given
@@ -595,7 +585,7 @@ class ProcessBackHalf:
                 return
             self._local = local
         self._thread.close()
-        local.worker.ledger.take_over(*self._noted())
+        local.worker.ledger.take_over(*self._notes.take())
         self._hand_on()
         local.wake()
         self._refuse_requests()
@@ -703,12 +693,12 @@ class ProcessBackHalf:
             except LinkError:
                 if self._closed and self._shared is not None and not helper.is_gone:
                     # Whoever closes leaves what is open to the helper, which has not got this.
-                    self._refused.note((framework, status, Cause.SHUTDOWN))
+                    self._notes.note_refused(framework, status, Cause.SHUTDOWN)
                 raise
         elif outcome == "lost":
-            self._dropped.note("unreadable")
+            self._notes.give_up("unreadable")
             if not is_probe(finished):
-                self._refused.note((framework, status, Cause.INTERNAL_ERROR))
+                self._notes.note_refused(framework, status, Cause.INTERNAL_ERROR)
         return True
 
     def _tell_provider(self, helper: HelperConnection) -> None:
@@ -731,18 +721,14 @@ class ProcessBackHalf:
         """Send what was noted; what it may not count any more is counted here."""
         if self._is_ending or self._closed:
             return
-        noted = self._noted()
+        noted = self._notes.take()
         if not any(noted):
             return
         try:
             helper.link.send("note", *noted)
         except LinkError:  # the next helper is told
-            self._note_again(noted)
+            self._notes.take_over(*noted)
             raise
-
-    def _noted(self) -> tuple[Any, ...]:
-        """Return what was noted since the last time, as `Ledger.take_over` takes it."""
-        return tuple(dict(notes.take()) for notes in self._notes)
 
     # --- from the helper ------------------------------------------------------------------------
 
@@ -771,10 +757,6 @@ class ProcessBackHalf:
         with contained("export"):
             getattr(self._exporters[number], method)(news)
 
-    def _lost_scores(self, reason: str, n: int) -> None:
-        for _ in range(n):
-            self._dropped.note(reason)
-
     # --- forks ----------------------------------------------------------------------------------
 
     def after_fork_in_child(self) -> None:
@@ -783,8 +765,7 @@ class ProcessBackHalf:
         if helper is not None:
             helper.forget()
         self._queue.clear()
-        for notes in self._notes:
-            notes.clear()
+        self._notes.clear()
         self._errors_before = dict(guard.errors)
         self._late = None
         self._prepare()

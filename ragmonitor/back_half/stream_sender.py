@@ -39,7 +39,7 @@ from ragmonitor.records import (
 )
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
-from ragmonitor.streams import Stream, stream_of
+from ragmonitor.streams import Stream, stream_in
 from ragmonitor.supervised import SupervisedThread
 from ragmonitor.wire import encode, encode_feedback, encode_refreeze, require_compression
 from ragmonitor.wiring import builtin_judge, meters_of
@@ -381,22 +381,3 @@ def ask_to_refreeze(stream: Stream) -> None:
     """
     if not stream.put([encode_refreeze()]):
         raise StreamError("the stream is full: the reference answers are not frozen anew")
-
-
-def stream_in(settings: Settings) -> Stream:
-    """Return the stream that the settings name.
-
-    Raises:
-        SettingsError: They name none, or none that can be opened.
-        MissingExtraError: Its client is not installed.
-    """
-    if settings.stream.url is None:
-        raise SettingsError(
-            "no stream is named: give --stream redis://127.0.0.1:6379/0, kafka://..., or "
-            "RAGMONITOR_STREAM"
-        )
-    return stream_of(
-        settings.stream.url.get_secret_value(),
-        settings.service,
-        max_records=settings.stream.max_records,
-    )

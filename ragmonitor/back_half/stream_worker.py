@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import socket
 import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
-from uuid import uuid4
 
 from ragmonitor.back_half.local import LocalBackHalf
 from ragmonitor.errors import StreamError, WireError
-from ragmonitor.guard import contained, logger, record_outage
-from ragmonitor.metrics import (
-    STREAM_BURIED,
-    STREAM_OLDEST_SECONDS,
-    STREAM_OPEN,
-    STREAM_UP,
-    STREAM_WAITING,
-)
+from ragmonitor.guard import contained, record_outage
+from ragmonitor.metrics import STREAM_UP
 from ragmonitor.records import Cause, GaugeValue, Interaction, Status
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
-from ragmonitor.streams import Delivery, Stream, StreamState
+from ragmonitor.streams import Consumer, Delivery, Stream, StreamState, log_burial
 from ragmonitor.wire import decode, decode_feedback, is_kind
 from ragmonitor.wiring import traces_of
 
-MAX_DELIVERIES: Final = 3
-"""A record that ended so many workers, or was let lie by them, is buried."""
 MAX_OPEN: Final = 256
 """Records that the worker has in hand at once, beside those that wait for the judge."""
 MAX_SEEN: Final = 100_000
@@ -96,8 +85,7 @@ class StreamWorker:
         )
         """Scores what is taken."""
         self._max_open = MAX_OPEN + settings.judge.max_pending
-        self._owner = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
-        self._consumer, self._names = self._owner, 0
+        self._consumer = Consumer()
         self._open: dict[str, None] = {}
         self._done: deque[str] = deque()
         self._seen: OrderedDict[str, None] = OrderedDict()
@@ -125,7 +113,8 @@ class StreamWorker:
                 except StreamError as error:
                     record_outage(error)
                     self._state = None
-                    self._begin_anew()
+                    self._consumer.begin_anew()
+                    self._claimed_s = -LEASE_S
                     stop.wait(RETRY_S)
         finally:
             self._end()
@@ -136,7 +125,7 @@ class StreamWorker:
         until_s = time.monotonic() + LEASE_S + RENEW_S
         while not stop.is_set():
             try:
-                if self._stream.hold(self._owner, LEASE_S):
+                if self._stream.hold(self._consumer.owner, LEASE_S):
                     self._has_lease = True
                     return
             except StreamError as error:
@@ -149,16 +138,10 @@ class StreamWorker:
                 )
             stop.wait(RETRY_S)
 
-    def _begin_anew(self) -> None:
-        """Take as another consumer: what a lost reply gave us is taken over as a dead one's."""
-        self._names += 1
-        self._consumer = f"{self._owner}.{self._names}"
-        self._claimed_s = -LEASE_S
-
     def _renew(self) -> None:
         if time.monotonic() - self._renewed_s < RENEW_S:
             return
-        if not self._stream.hold(self._owner, LEASE_S):
+        if not self._stream.hold(self._consumer.owner, LEASE_S):
             self._has_lease = False
             raise LeaseLostError("another worker took this service's stream over")
         self._renewed_s = time.monotonic()
@@ -177,7 +160,7 @@ class StreamWorker:
         now = time.monotonic()
         looks = now - self._claimed_s >= CLAIM_S
         taken = self._stream.take(
-            self._consumer,
+            self._consumer.name,
             room,
             wait_s=0.01 if self._open else WAIT_S,
             # Whoever has the lease is the only one alive, or will notice that it is not.
@@ -196,9 +179,8 @@ class StreamWorker:
     def _handle(self, delivery: Delivery) -> None:
         if delivery.id in self._open:
             return  # under an earlier name
-        # What this process lost by itself says nothing of the record.
-        if delivery.deliveries > MAX_DELIVERIES + self._names:
-            self._bury(delivery, f"delivered {delivery.deliveries} times and never settled")
+        if why := self._consumer.died_of(delivery):
+            self._bury(delivery, why)
             return
         try:
             if is_kind(delivery.data, b"f"):
@@ -239,9 +221,7 @@ class StreamWorker:
             record = decode(delivery.data)
             counted = _Delivered(None, record.framework, record.status)
         self._stream.bury(delivery, reason)
-        logger.warning(
-            "ragmonitor: a record was buried: %s; see `ragmonitor stream inspect`", reason
-        )
+        log_burial(reason)
         if is_kind(delivery.data, b"f"):
             self.back.give_up("feedback_lost")
         else:
@@ -265,7 +245,7 @@ class StreamWorker:
                 try:
                     # Whether it was scored or not: it is counted, and would be counted twice.
                     self._stream.settle([*self._open, *self._done])
-                    self._stream.release(self._owner)
+                    self._stream.release(self._consumer.owner)
                 except StreamError as error:
                     record_outage(error)
         with contained("stream"):
@@ -278,10 +258,4 @@ class StreamWorker:
         state = self._state
         if state is None:
             return (GaugeValue(name=STREAM_UP, value=0),)
-        return (
-            GaugeValue(name=STREAM_UP, value=1),
-            GaugeValue(name=STREAM_WAITING, value=state.waiting),
-            GaugeValue(name=STREAM_OPEN, value=state.open),
-            GaugeValue(name=STREAM_BURIED, value=state.buried),
-            GaugeValue(name=STREAM_OLDEST_SECONDS, value=state.oldest_s),
-        )
+        return state.gauges()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Final
 
 from ragmonitor.cli.gate import EXIT
 from ragmonitor.cli.options import GateOptions
-from ragmonitor.cli.probing_commands import headers_of
+from ragmonitor.cli.probing_commands import http_ask
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
 from ragmonitor.errors import InputError, file_errors
-from ragmonitor.goldens.asking import Ask, CallableAsk, HttpAsk
+from ragmonitor.goldens.asking import Ask
 from ragmonitor.goldens.gate_reports import as_json, headline, junit, markdown
 from ragmonitor.goldens.golden import Golden, read_goldens
 from ragmonitor.goldens.golden_scores import ask_and_score
@@ -25,6 +24,7 @@ from ragmonitor.goldens.scored_runs import (
     scored_run,
     write_scored_run,
 )
+from ragmonitor.imports import imported
 
 LIVE_ONLY: Final = ("service", "candidate", "address", "prometheus")
 
@@ -99,19 +99,14 @@ def _ask(options: GateOptions) -> Ask:
     if (options.url is None) == (options.callable is None):
         raise InputError("say whom to ask: --url http://app/ask or --callable module:function")
     if options.callable is not None:
-        # As `python -m` has it: an application of one's own lies in the working folder.
-        if "" not in sys.path:
-            sys.path.insert(0, "")
-        return CallableAsk(options.callable)
-    return HttpAsk(
-        options.url or "",
-        question_field=options.question_field,
-        answer_path=options.answer_path,
-        contexts_path=options.contexts_path,
-        history_field=options.history_field,
-        headers=headers_of(options.header or ()),
-        timeout_s=options.answer_timeout,
-    )
+        ask: Ask = imported(options.callable, option="--callable")
+        if not callable(ask):
+            raise InputError(
+                f"--callable {options.callable} is no callable, but {type(ask).__name__}; give "
+                "module:function"
+            )
+        return ask
+    return http_ask(options, options.url or "", timeout_s=options.answer_timeout)
 
 
 def _write(options: GateOptions, scored: ScoredRun, comparison: ReleaseComparison | None) -> None:

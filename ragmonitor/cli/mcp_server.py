@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 HOST: Final = "127.0.0.1"
 MAX_ANSWERS: Final = 50
-MAX_REPLIES: Final = 100
-"""The most replies to ask for: the page's state comes in several."""
 INSTRUCTIONS: Final = (
     "Reads a running monitor of a RAG application. Rates are weighted estimates with 95 % "
     "intervals: quote the interval with the mean, and do not call a difference real while "
@@ -237,18 +235,9 @@ class MonitorTools:
         return numbers(self._state_url)
 
     def _answers(self) -> list[dict[str, Any]]:
-        by_number: dict[int, dict[str, Any]] = {}
-        since = ""
-        for _ in range(MAX_REPLIES):
-            state = self._page.json(
-                f"state.json?since={since}", "answers", "cursor", "more", "kept"
-            )
-            by_number.update((each["number"], each) for each in state["answers"])
-            since = state["cursor"]
-            if not state["more"]:
-                break
-        kept = set(state["kept"])
-        return [each for number, each in by_number.items() if number in kept]
+        state = self._page.poll(anew=True)
+        newest = {each["number"]: each for each in state["answers"]}
+        return [newest[number] for number in state["kept"] if number in newest]
 
 
 _UNKNOWN: Final[Mapping[str, float]] = {"lower": -1.0}

@@ -28,6 +28,8 @@ from ragmonitor.settings import Settings
 
 HTTP_TIMEOUT_S: Final = 10.0
 MAX_BYTES: Final = 64 * 1024 * 1024
+MAX_REPLIES: Final = 100
+"""The most replies to ask for at once: the page's state comes in several."""
 METRICS: Final = "/metrics"
 STATE: Final = "/metrics.json"
 PAGE: Final = "/ragmonitor/"
@@ -224,17 +226,23 @@ class Page:
             raise InputError(f"{shown(self.url)} serves no {name.partition('?')[0]}; {_HINT}")
         return state
 
-    def poll(self) -> dict[str, Any]:
+    def poll(self, *, anew: bool = False) -> dict[str, Any]:
         """Return the state, whose `answers` are those that came or changed since the last call.
+
+        Args:
+            anew: Whether all that are kept come again.
 
         Raises:
             InputError: Nothing answers, or no page is served there.
         """
         answers: list[dict[str, Any]] = []
-        while True:
+        if anew:
+            self._cursor = ""
+        for _ in range(MAX_REPLIES):
             name = f"state.json?since={self._cursor}"
-            state = self.json(name, "answers", "cursor", "more")
+            state = self.json(name, "answers", "cursor", "more", "kept")
             answers += state["answers"]
             self._cursor = str(state["cursor"])
             if not state["more"]:
-                return state | {"answers": sorted(answers, key=lambda each: each["at_s"])}
+                break
+        return state | {"answers": sorted(answers, key=lambda each: each["at_s"])}

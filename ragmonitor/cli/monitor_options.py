@@ -1,6 +1,7 @@
 """The options of commands that read a running monitor, or what it keeps."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,6 +14,7 @@ TokenOption = Annotated[
     typer.Option(help="Of the page; by default server.ui_token as the settings say."),
 ]
 
+_token = partial(typer.Option, envvar="RAGMONITOR_SERVER__UI_TOKEN", show_envvar=False)
 
 StateOption = Annotated[
     str | None,
@@ -146,12 +148,7 @@ class IncidentSource:
             "Without it the state folder is read.",
         ),
     ] = None
-    token: Annotated[
-        str,
-        typer.Option(
-            envvar="RAGMONITOR_SERVER__UI_TOKEN", show_envvar=False, help="The page's, for --url."
-        ),
-    ] = ""
+    token: Annotated[str, _token(help="The page's, for --url.")] = ""
     state: StateOption = None
     service: ServiceOption = None
 
@@ -174,12 +171,7 @@ class McpOptions:
         ),
     ] = None
     token: Annotated[
-        str,
-        typer.Option(
-            envvar="RAGMONITOR_SERVER__UI_TOKEN",
-            show_envvar=False,
-            help="The page's; clients of --transport http must show it, too.",
-        ),
+        str, _token(help="The page's; clients of --transport http must show it, too.")
     ] = ""
     transport: Annotated[
         Literal["stdio", "http"],

@@ -7,7 +7,7 @@ import threading
 from typing import Any, Final
 
 from ragmonitor import metrics
-from ragmonitor.cli.options import ProbeOptions
+from ragmonitor.cli.options import GateOptions, ProbeOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
 from ragmonitor.errors import InputError
 from ragmonitor.goldens import read_goldens
@@ -27,16 +27,7 @@ def run(options: ProbeOptions) -> int:
     Raises:
         RagMonitorError: The file, the address, a path or a setting is wrong.
     """
-    ask = HttpAsk(
-        options.url,
-        question_field=options.question_field,
-        answer_path=options.answer_path,
-        contexts_path=options.contexts_path,
-        history_field=options.history_field,
-        headers=headers_of(options.header or ()),
-        timeout_s=options.timeout,
-        retries=options.retries,
-    )
+    ask = http_ask(options, options.url, timeout_s=options.timeout, retries=options.retries)
     goldens = read_goldens(options.goldens)
     with _monitor(options) as monitor:
         say(f"metrics: {monitor.metrics_url or 'not served'}")
@@ -74,6 +65,22 @@ def _say_failures(failures: dict[str, str], said_failures: set[str]) -> None:
         if outcome not in said_failures:
             said_failures.add(outcome)
             say(f"{outcome}: {detail}")
+
+
+def http_ask(
+    options: ProbeOptions | GateOptions, url: str, *, timeout_s: float, retries: int = 2
+) -> HttpAsk:
+    """Return what asks a service as the options say. Raises `InputError`."""
+    return HttpAsk(
+        url,
+        question_field=options.question_field,
+        answer_path=options.answer_path,
+        contexts_path=options.contexts_path,
+        history_field=options.history_field,
+        headers=headers_of(options.header or ()),
+        timeout_s=timeout_s,
+        retries=retries,
+    )
 
 
 def headers_of(lines: Any) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import signal
 import sys
 import zlib
@@ -42,6 +41,7 @@ from ragmonitor.cli.terminal import (
 )
 from ragmonitor.errors import InputError, SettingsError, file_errors
 from ragmonitor.evaluators import register_embedding
+from ragmonitor.imports import imported
 from ragmonitor.judges import sentences
 from ragmonitor.judges.litellm_embedding import LitellmEmbedding
 from ragmonitor.offline.bottleneck import ADVICE, Bottleneck
@@ -64,7 +64,7 @@ RAGCHECKERS_OWN = "ragchecker_*"
 def load_plugins_and_embedding(options: ScoreOptions) -> None:
     """Load the plugins and the embedding model that were asked for. Raises `RagMonitorError`."""
     for plugin in options.plugin or ():
-        load_plugin(plugin)
+        imported(plugin, option="--plugin")
     if options.embedding:
         use_embedding(options)
 
@@ -92,21 +92,6 @@ def run(options: ScoreOptions) -> int:
         scoring.run(chain(head, lines))
     scoring.print_summary()
     return scoring.exit_code
-
-
-def load_plugin(name: str) -> None:
-    """Import a module that registers evaluators; the current folder is looked in first.
-
-    Raises:
-        SettingsError: It cannot be imported.
-    """
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        importlib.import_module(name)
-    except Exception as error:
-        raise SettingsError(f"--plugin {name}: {type(error).__name__}: {error}") from error
 
 
 def use_embedding(options: ScoreOptions) -> None:

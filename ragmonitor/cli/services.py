@@ -38,8 +38,8 @@ def work(options: WorkerOptions) -> int:
         served = _served(settings, has_page=False)
         say(f"scoring answers of {settings.service!r} beside others; {served}")
     else:
-        from ragmonitor.back_half.stream_sender import stream_in
         from ragmonitor.back_half.stream_worker import StreamWorker
+        from ragmonitor.streams import stream_in
 
         worker = StreamWorker(settings, stream_in(settings), redactor=redactor)
         say(f"scoring answers of {settings.service!r}; {_served(settings)}")

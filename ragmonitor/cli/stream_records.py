@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import Any, Final
 
-from ragmonitor.back_half.stream_sender import ask_to_refreeze, stream_in
+from ragmonitor.back_half.stream_sender import ask_to_refreeze
 from ragmonitor.cli.service_options import StreamOptions
 from ragmonitor.cli.terminal import (
     FINE,
@@ -20,7 +20,7 @@ from ragmonitor.errors import WireError
 from ragmonitor.fleet.fleet_stream import FleetStream, fleet_stream_in
 from ragmonitor.redis_client import is_redis
 from ragmonitor.settings import Settings
-from ragmonitor.streams import Stream
+from ragmonitor.streams import Stream, stream_in, url_of
 from ragmonitor.wire import decode, decode_report, is_kind
 
 MAX_SHOWN: Final = 100
@@ -55,8 +55,7 @@ def opened_stream(settings: Settings) -> Stream:
         SettingsError: They name none, or none that can be opened.
         MissingExtraError: Its client is not installed.
     """
-    on_redis = settings.stream.url is not None and is_redis(settings.stream.url.get_secret_value())
-    return fleet_stream_in(settings) if on_redis else stream_in(settings)
+    return (fleet_stream_in if is_redis(url_of(settings)) else stream_in)(settings)
 
 
 def _show(state: dict[str, Any], buried: list[dict[str, Any]]) -> None:

@@ -362,7 +362,7 @@ class GoldenQuestions(Part):
             self._questions.update(known)
         except OSError as error:
             record_unkept("histories of golden questions", self._file.place, error)
-        except ValueError as error:
+        except (ValueError, msgspec.MsgspecError) as error:  # one and the same from 0.21 on
             record_error("estimation", error)
 
     def _keep(self) -> None:

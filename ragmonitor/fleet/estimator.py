@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import socket
 import threading
 import time
@@ -13,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
-from uuid import uuid4
 
 import msgspec
 from opentelemetry import context
@@ -60,7 +58,6 @@ from ragmonitor.metrics import (
     STREAM_SETTLED,
     STREAM_UP,
 )
-from ragmonitor.protocols import AlarmListener, FeedbackListener, SnapshotListener
 from ragmonitor.records import (
     AlarmEvent,
     Cause,
@@ -78,6 +75,7 @@ from ragmonitor.records import (
 )
 from ragmonitor.sampling.sampler import LEARNING, LEAST_SHARE_SPENT
 from ragmonitor.settings import Settings
+from ragmonitor.streams import name_of_process
 from ragmonitor.wire import (
     SettledAnswer,
     decode_alarms,
@@ -99,6 +97,7 @@ from ragmonitor.wiring import (
     traces_of,
     view_of,
 )
+from ragmonitor.worker import Exports
 
 LEASE_S: Final = 6.0
 """Another estimator takes over so long after this one's last sign of life, at most."""
@@ -110,6 +109,8 @@ BATCH: Final = 500
 ANSWERS_EACH_S: Final = 10.0
 """The page's worst answers are kept this often."""
 ARRIVALS_HALF_LIFE_S: Final = 120.0
+FLUSH_S: Final = 3.0
+"""At its end, all exporters together have so long to send what they hold."""
 FRAMEWORK_STATUS: Final = " "
 _EXPORT, _ESTIMATE = contained("export"), contained("estimate")
 
@@ -141,10 +142,9 @@ class Estimator:
         """
         self._settings = settings
         self._stream = stream
-        machine = socket.gethostname()
-        name = f"{machine}-{os.getpid()}-{uuid4().hex[:8]}"
         # Workers and who stands by say where the numbers are.
-        self._owner = f"{name} {settings.server.metrics_url(machine=machine)}".rstrip()
+        url = settings.server.metrics_url(machine=socket.gethostname())
+        self._owner = f"{name_of_process()} {url}".rstrip()
         self.term: Term | None = None
         """The statistics, while this process has the lease."""
         self._standby: PrometheusExporter | None = None
@@ -294,8 +294,12 @@ class Term:
             self._judges.append(self._judging.judge.identity)
         self.meters = meters_of(settings, view)
         """The series that people scrape."""
-        self._traces = traces_of(settings, self._lose)
-        self._exporters = exporters_of(settings, self._lose, view, incidents)
+        self._exports = Exports(
+            traces=traces_of(settings, self._lose),
+            meters=self.meters,
+            exporters=exporters_of(settings, self._lose, view, incidents),
+            clean=str,  # whoever took the feedback in has redacted it
+        )
         self._suspects: tuple[Sequence[tuple[str, str]], float] = ((), 0.0)
         if self._judging is not None:
             # It draws nothing: what it is told, the workers are told.
@@ -359,7 +363,8 @@ class Term:
             with contained("export"):
                 self._view.restore(left)
         if announced := self._kept.get(KEPT_ALARMS):
-            self._announce(decode_alarms(announced))
+            for event in decode_alarms(announced):
+                self._exports.announce(event)
 
     def _show_counts(self) -> None:
         """Count what predecessors have counted: the series go on."""
@@ -465,7 +470,7 @@ class Term:
                 continue
             with _EXPORT:
                 self.meters.observe(report)
-            for exporter in self._exporters:
+            for exporter in self._exports.exporters:
                 with _EXPORT:
                     exporter.export(report)
         second, sampled = by_role.get("second"), by_role.get("sampled")
@@ -592,16 +597,14 @@ class Term:
             events += self.estimates.tick()
             events += self.estimates.keep()
             for joined in self.estimates.joined_feedback():
-                for exporter in (self._traces, *self._exporters):
-                    if isinstance(exporter, FeedbackListener):
-                        with contained("export"):
-                            exporter.feedback(joined)
+                self._exports.pass_on(joined)
         if self._asks and self._checks is not None:
             with contained("estimate"):
                 self._due += self._checks.due(self._server_s)
         self._checkpoint(events)
+        for event in events:
+            self._exports.announce(event)
         if events:
-            self._announce(events)
             # What listeners keep of an alarm, and that they were told.
             self._checkpoint([])
         self._refresh()
@@ -640,23 +643,12 @@ class Term:
         self._kept = {name: each for name, each in (self._kept | changed).items() if each}
         self._done, self._due = [], []
 
-    def _announce(self, events: Sequence[AlarmEvent]) -> None:
-        for event in events:
-            logger.warning("ragmonitor: %s", event)
-            for exporter in (self._traces, self.meters, *self._exporters):
-                if isinstance(exporter, AlarmListener):
-                    with contained("export"):
-                        exporter.alarm(event)
-
     def _refresh(self) -> None:
         with contained("estimate"):
             snapshot = self.estimates.snapshot()
             snapshot = replace(snapshot, gauges=(*snapshot.gauges, *self._gauges()))
             self.meters.refresh(snapshot=snapshot, queue_depth=0, open_runs=0, errors=errors)
-            for exporter in self._exporters:
-                if isinstance(exporter, SnapshotListener):
-                    with contained("export"):
-                        exporter.snapshot(snapshot)
+            self._exports.snapshot(snapshot)
 
     def _gauges(self) -> Iterator[GaugeValue]:
         yield GaugeValue(name=STREAM_UP, value=1)
@@ -684,10 +676,8 @@ class Term:
         """Stop serving; the state stays as the last checkpoint has it."""
         with contained("estimate"):
             self.estimates.close()
-        for exporter in (self.meters, *self._exporters, self._traces):
-            with contained("export"):
-                exporter.flush(1.0)
-                exporter.close()
+        self._exports.flush(time.monotonic() + FLUSH_S)
+        self._exports.close()
         self._folder.remove()
 
 

@@ -16,20 +16,17 @@ from ragmonitor.errors import SettingsError
 from ragmonitor.records import Elsewhere
 from ragmonitor.redis_client import is_redis
 from ragmonitor.settings import Settings
-from ragmonitor.streams import Delivery, RedisStream
-from ragmonitor.streams.redis_streams import GROUP
+from ragmonitor.streams import Delivery, RedisStream, url_of
+from ragmonitor.streams.redis_streams import GROUP, entries_of
 
 MAX_SEEN: Final = 100_000
 """Ids of the newest settled answers, by which one that was put twice is known."""
-MAX_PENDING: Final = 10_000
-"""Records among which those of dead workers are looked for, oldest first."""
 MAX_CAPTURED: Final = 200
 """Golden questions of which a captured record is kept; at one more all are forgotten."""
 CAPTURED_FOR_S: Final = 600
 ESTIMATOR: Final = "estimator "
 """The beginning of the lease of an estimator; that of a worker alone has none. Behind it stand its
 name, which begins with its machine's, where it serves /metrics if that is known, and the number."""
-_DATA: Final = b"r"
 _ANSWER: Final = b"s"
 _DRAWN: Final = b"d"
 
@@ -276,33 +273,17 @@ class FleetStream(RedisStream):
                 )
 
     def take_over(self, consumer: str, max_items: int, stale_s: float) -> Sequence[Delivery]:
-        """Return records that dead workers had.
-
-        A record that was delivered twice already may be what workers die of. It comes alone, so
-        that no other one is taken for poison with it.
-        """
-        idle_ms = int(stale_s * 1e3)
+        """Return records that dead workers had."""
         with self._reported("read"):
-            pending = self._grouped(
-                lambda: self._redis.xpending_range(
-                    self._key, GROUP, min="-", max="+", count=MAX_PENDING, idle=idle_ms
-                )
-            )
-            counts = {
-                each["message_id"]: each["times_delivered"]
-                for each in pending
-                if each["consumer"] != consumer.encode()
-            }
-            fresh = [entry for entry, count in counts.items() if count < 2]
-            ids = fresh[:max_items] or list(counts)[:1]
-            if not ids:
-                return ()
-            claimed = self._redis.xclaim(self._key, GROUP, consumer, idle_ms, ids)
-        return [
-            Delivery(id=id_.decode(), data=values[_DATA], deliveries=counts[id_] + 1)
-            for id_, values in claimed
-            if values and _DATA in values
-        ]
+            return self._claim(consumer, max_items, stale_s)
+
+    def _chosen(self, counts: Mapping[bytes, int], max_items: int) -> list[bytes]:
+        """Return the oldest records, but one that was delivered twice comes alone.
+
+        It may be what workers die of, and no other one is to be taken for poison with it.
+        """
+        fresh = [entry for entry, count in counts.items() if count < 2]
+        return fresh[:max_items] or list(counts)[:1]
 
     def note_captured(self, golden: str, record: bytes) -> None:
         """Keep what an application captured of a golden question, for the asker's record."""
@@ -350,12 +331,7 @@ class FleetStream(RedisStream):
                 count=max_items,
                 block=max(1, int(wait_s * 1e3)) if wait_s > 0 else None,
             )
-        lists = found.values() if isinstance(found, dict) else [each for _, each in found or ()]
-        return [
-            _entry(id_, values)
-            for entries in lists
-            for id_, values in (entries[0] if entries and isinstance(entries[0], list) else entries)
-        ]
+        return [_entry(id_, values) for id_, values in entries_of(found)]
 
     def settled_until(self, position: str) -> Iterator[SettledEntry]:
         """Yield the entries up to a position that no checkpoint has deleted: they were held."""
@@ -475,18 +451,10 @@ def fleet_stream_in(settings: Settings) -> FleetStream:
         SettingsError: They name none, or none that can be opened.
         MissingExtraError: Its client is not installed.
     """
-    if settings.stream.url is None:
-        raise SettingsError(
-            "no stream is named: give --stream redis://127.0.0.1:6379/0, or RAGMONITOR_STREAM"
-        )
-    url = settings.stream.url.get_secret_value()
+    url = url_of(settings, "redis://127.0.0.1:6379/0")
     if not is_redis(url):
         raise SettingsError(
             "a fleet (`ragmonitor worker --fleet`, `ragmonitor estimator`) needs a stream on "
             "Redis, redis://127.0.0.1:6379/0; on Kafka one `ragmonitor worker` scores a service"
         )
-    return FleetStream(
-        url,
-        settings.service,
-        max_records=settings.stream.max_records,
-    )
+    return FleetStream(url, settings.service, max_records=settings.stream.max_records)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import shutil
-import socket
 import tempfile
 import threading
 import time
@@ -16,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
-from uuid import uuid4
 
 import msgspec
 from opentelemetry import context
@@ -34,14 +31,7 @@ from ragmonitor.fleet.estimator_state import KEPT_STATE, EstimatorState, file_fi
 from ragmonitor.fleet.fleet_stream import ESTIMATOR, FleetStream, Outcome, elsewhere
 from ragmonitor.guard import contained, errors, logger, record_error, record_outage
 from ragmonitor.judging import JudgedAnswer, JudgeRunner, ReadingEngine
-from ragmonitor.metrics import (
-    STREAM_BURIED,
-    STREAM_OLDEST_SECONDS,
-    STREAM_OPEN,
-    STREAM_SETTLED,
-    STREAM_UP,
-    STREAM_WAITING,
-)
+from ragmonitor.metrics import STREAM_SETTLED, STREAM_UP
 from ragmonitor.records import (
     Cause,
     GaugeValue,
@@ -55,7 +45,7 @@ from ragmonitor.records import (
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.state import StateFile
-from ragmonitor.streams import Delivery
+from ragmonitor.streams import MAX_DELIVERIES, Consumer, Delivery, log_burial
 from ragmonitor.wire import (
     Decided,
     SettledAnswer,
@@ -80,8 +70,6 @@ from ragmonitor.wiring import (
     traces_of,
 )
 
-MAX_DELIVERIES: Final = 3
-"""A record that so many workers died of, or let lie, is buried."""
 MAX_OPEN: Final = 256
 """Records that a worker has in hand at once, beside those that wait for the judge."""
 MAX_UNSETTLED: Final = 50_000
@@ -143,8 +131,7 @@ class FleetWorker:
         self._max_asked = settings.judge.max_pending
         self._asked = 0
         """Drawn answers that wait for the judge, or that it reads."""
-        self._owner = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
-        self._consumer, self._names = self._owner, 0
+        self._consumer = Consumer()
         self._open: dict[str, asyncio.Task[None]] = {}
         self._ahead: set[str] = set()
         """Entries that were taken and are not yet in `_open`."""
@@ -180,15 +167,10 @@ class FleetWorker:
                 except StreamError as error:
                     record_outage(error)
                     self._show((GaugeValue(name=STREAM_UP, value=0),))
-                    self._begin_anew()
+                    self._consumer.begin_anew()
                     await asyncio.sleep(RETRY_S)
         finally:
             await self._end(preparing)
-
-    def _begin_anew(self) -> None:
-        """Take as another consumer: what was lost by the old one is taken over as a dead one's."""
-        self._names += 1
-        self._consumer = f"{self._owner}.{self._names}"
 
     async def _prepare(self) -> None:
         if self._runner is not None:
@@ -221,11 +203,11 @@ class FleetWorker:
             return bool(self._open)
         taken: Sequence[Delivery] = ()
         if time.monotonic() - self._claimed_s >= CLAIM_S:
-            taken = self._stream.take_over(self._consumer, room, STALE_S)
+            taken = self._stream.take_over(self._consumer.name, room, STALE_S)
             if not taken:
                 self._claimed_s = time.monotonic()
         if not taken:
-            taken = self._stream.take(self._consumer, room, wait_s=0.0, stale_s=None)
+            taken = self._stream.take(self._consumer.name, room, wait_s=0.0, stale_s=None)
         elif taken[0].deliveries >= MAX_DELIVERIES:
             await self._handle_alone(taken[0])
             return True
@@ -248,7 +230,7 @@ class FleetWorker:
         """Say that this process lives, and take over what the estimator has published."""
         if time.monotonic() - self._refreshed_s < REFRESH_S:
             return
-        self._stream.keep_open(self._consumer, [*self._open, *self._ahead])
+        self._stream.keep_open(self._consumer.name, [*self._open, *self._ahead])
         leader = self._stream.leader()
         self.meters.elsewhere = elsewhere("worker", leader)
         state, unsettled = self._stream.state(), self._stream.unsettled()
@@ -265,16 +247,7 @@ class FleetWorker:
         with contained("estimate"):
             self._learned.follow(self._stream)
         self._refreshed_s = time.monotonic()
-        self._show(
-            (
-                GaugeValue(name=STREAM_UP, value=1),
-                GaugeValue(name=STREAM_WAITING, value=state.waiting),
-                GaugeValue(name=STREAM_OPEN, value=state.open),
-                GaugeValue(name=STREAM_BURIED, value=state.buried),
-                GaugeValue(name=STREAM_OLDEST_SECONDS, value=state.oldest_s),
-                GaugeValue(name=STREAM_SETTLED, value=unsettled),
-            )
-        )
+        self._show((*state.gauges(), GaugeValue(name=STREAM_SETTLED, value=unsettled)))
         for judge in () if self._judging is None else self._judging.reporting:
             if judge.breaker_state is not None:
                 self.meters.breaker(judge.identity.name, judge.breaker_state)
@@ -353,7 +326,7 @@ class FleetWorker:
             self._suspect = ""
         if not task.cancelled() and (error := task.exception()) is not None:
             record_error("worker", error)
-            self._begin_anew()
+            self._consumer.begin_anew()
 
     def _record(self, delivery: Delivery) -> Interaction | None:
         """Return the record of a delivery; None: it was buried."""
@@ -362,14 +335,10 @@ class FleetWorker:
         except WireError as error:
             self._bury(delivery, None, str(error))
             return None
-        if self._is_poison(delivery):
-            self._bury(delivery, record, _died_of(delivery))
+        if why := self._consumer.died_of(delivery):
+            self._bury(delivery, record, why)
             return None
         return record
-
-    def _is_poison(self, delivery: Delivery) -> bool:
-        # What this process lost by itself says nothing of the record.
-        return delivery.deliveries > MAX_DELIVERIES + self._names
 
     # --- one reference answer -------------------------------------------------------------------
 
@@ -377,11 +346,11 @@ class FleetWorker:
         """Exchange a reference answer that is due for what the judge says of it now."""
         try:
             check = decode_report(delivery.data)
-            if self._is_poison(delivery):
-                raise WireError(_died_of(delivery))
+            if why := self._consumer.died_of(delivery):
+                raise WireError(why)
         except WireError as error:
             if self._stream.bury_answer(delivery, "", delivery.data, str(error)):
-                _log_burial(str(error))
+                log_burial(str(error))
             return
         report = check
         self._asked += 1
@@ -575,7 +544,7 @@ class FleetWorker:
             short = replace(known, chunks=(), retrievals=(), generations=(), not_shown=())
             data = encode_settled(self._unscored(short, Cause.INTERNAL_ERROR, decided))
         if self._stream.bury_answer(delivery, known.id, data, reason):
-            _log_burial(reason)
+            log_burial(reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -587,14 +556,6 @@ class _Draw:
     """Why it is not judged; None: it is."""
     is_kept: bool
     """Whether the stream has it, for who takes over."""
-
-
-def _died_of(delivery: Delivery) -> str:
-    return f"delivered {delivery.deliveries - 1} times and never settled"
-
-
-def _log_burial(reason: str) -> None:
-    logger.warning("ragmonitor: a record was buried: %s; see `ragmonitor stream inspect`", reason)
 
 
 def _again(runner: JudgeRunner, record: Interaction, kept: Decided) -> _Draw:

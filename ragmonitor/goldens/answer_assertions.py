@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
-import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +15,7 @@ from ragmonitor.capabilities import CapableJudge, as_judge
 from ragmonitor.errors import InputError, JudgeError, RagMonitorError, SettingsError, file_errors
 from ragmonitor.evaluators import table
 from ragmonitor.evaluators.retrieval import reference_matches
-from ragmonitor.goldens.asking import chunks_of
+from ragmonitor.goldens.asking import Reply, chunks_of, interaction_of
 from ragmonitor.goldens.golden import Golden, ReferenceChunk
 from ragmonitor.goldens.scored_runs import shortcomings
 from ragmonitor.judges import BuiltinJudge
@@ -31,7 +29,6 @@ from ragmonitor.records import (
     Cause,
     Chunk,
     Interaction,
-    Probe,
     Report,
     Scored,
     Unscored,
@@ -185,7 +182,8 @@ class AnswerAssertions:
             raise NotJudgedError("there are no reference chunks to be retrieved")
         retrieved = chunks_of(chunks)
         interaction = replace(
-            _interaction("", retrieved, Golden(question="")), reference_chunks=wanted
+            interaction_of(Golden(question=""), Reply(answer="", chunks=retrieved)),
+            reference_chunks=wanted,
         )
         matches = set(reference_matches(interaction)) - {None}
         if len(matches) >= at_least * len(wanted):
@@ -205,7 +203,7 @@ class AnswerAssertions:
         Raises:
             NotJudgedError: It gave nothing, or there is no recorded reply.
         """
-        interaction = _interaction(answer, chunks, golden)
+        interaction = interaction_of(golden, Reply(answer=answer, chunks=tuple(chunks)))
         judge = BuiltinJudge() if self._judge is None else self._judge
         versions = {} if self._judge is None else self._judge.prompt_versions
         key = key_of(interaction, judge.identity, *map(str, versions.values())).hex()
@@ -267,28 +265,6 @@ class AnswerAssertions:
                     return None
                 raise NotJudgedError(f"no {name}: {each.cause} {each.detail}".strip())
         raise NotJudgedError(f"no {name}")
-
-
-def _interaction(answer: str, chunks: Sequence[Chunk], golden: Golden) -> Interaction:
-    now_ns = time.time_ns()
-    return Interaction(
-        id=uuid.uuid4().hex,
-        query=golden.question,
-        chunks=tuple(chunks),
-        answer=answer,
-        reference="" if golden.expects_refusal else golden.answer,
-        reference_chunks=golden.reference_chunks,
-        framework="python",
-        started_ns=now_ns,
-        ended_ns=now_ns,
-        attributes=dict(golden.attributes),
-        probe=Probe(
-            golden=golden.id,
-            outcome="answered",
-            expects_refusal=golden.expects_refusal,
-            knows_chunks=True,
-        ),
-    )
 
 
 def _failure(claim: str, report: Report, reference: str = "") -> str:

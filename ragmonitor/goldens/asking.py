@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import inspect
 import json
 import math
@@ -111,14 +110,9 @@ class Asked:
         """Return the interaction, also where asking failed: one with the status `error`."""
         if self.interaction is not None:
             return self.interaction
-        now = time.time_ns()
-        return _interaction(
-            self.golden,
-            Reply(answer=""),
-            outcome=self.outcome,
-            started_ns=now - round(self.seconds * 1e9),
-            ended_ns=now,
-            error=f"{self.outcome}: {self.detail}",
+        error = f"{self.outcome}: {self.detail}"
+        return interaction_of(
+            self.golden, Reply(answer=""), seconds=self.seconds, outcome=self.outcome, error=error
         )
 
 
@@ -147,7 +141,7 @@ class Asker:
 
     async def put(self, golden: Golden) -> Asked:
         """Return what came of one question; raises only what ends the running task."""
-        began, started_ns = time.monotonic(), time.time_ns()
+        began = time.monotonic()
         try:
             reply = reply_of(await self._answered(golden))
         except AskFailedError as error:
@@ -159,17 +153,9 @@ class Asker:
                 raise
             kind, detail = AskError.EXCEPTION, f"{type(error).__name__}: {error}"
         else:
-            return Asked(
-                golden=golden,
-                interaction=_interaction(
-                    golden,
-                    reply,
-                    outcome="answered",
-                    started_ns=started_ns,
-                    ended_ns=time.time_ns(),
-                ),
-                seconds=time.monotonic() - began,
-            )
+            seconds = time.monotonic() - began
+            interaction = interaction_of(golden, reply, seconds=seconds)
+            return Asked(golden=golden, interaction=interaction, seconds=seconds)
         detail = " ".join(detail.split())[:300]
         seconds = time.monotonic() - began
         return Asked(golden=golden, interaction=None, error=kind, detail=detail, seconds=seconds)
@@ -226,24 +212,6 @@ async def ask_all(
     finally:
         for task in tasks:
             task.cancel()
-
-
-class CallableAsk:
-    """Asks a callable of this process, given itself or as `module:function`."""
-
-    def __init__(self, target: Ask | str) -> None:
-        """Import it.
-
-        Raises:
-            InputError: There is no such module, or nothing callable of that name in it.
-        """
-        self.target: Ask = _imported(target) if isinstance(target, str) else target
-        self.takes_history = _takes_history(self.target)
-        self.name = target if isinstance(target, str) else getattr(target, "__name__", "callable")
-
-    def __call__(self, question: str, history: Sequence[Turn] = ()) -> Any:
-        """Return what it returns: of a coroutine function, an awaitable."""
-        return self.target(question, *((history,) if self.takes_history else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,15 +355,24 @@ def _chunk(value: Any) -> Chunk | None:
     )
 
 
-def _interaction(
+def interaction_of(
     golden: Golden,
     reply: Reply,
     *,
-    outcome: str,
-    started_ns: int,
-    ended_ns: int,
+    seconds: float = 0.0,
+    outcome: str = "answered",
     error: str = "",
 ) -> Interaction:
+    """Return the record of an answer to a golden question that came just now.
+
+    Args:
+        golden: The question.
+        reply: The answer.
+        seconds: It took so long.
+        outcome: What came of it.
+        error: Why there is no answer; empty: there is one.
+    """
+    ended_ns = time.time_ns()
     return Interaction(
         id=uuid.uuid4().hex,
         query=golden.question,
@@ -405,7 +382,7 @@ def _interaction(
         reference_chunks=golden.reference_chunks,
         framework="python",
         name="probe",
-        started_ns=started_ns,
+        started_ns=ended_ns - round(seconds * 1e9),
         ended_ns=ended_ns,
         status="error" if error else "ok",
         error=error,
@@ -421,8 +398,6 @@ def _interaction(
 
 
 def _takes_history(ask: Any) -> bool:
-    if isinstance(ask, CallableAsk):
-        return ask.takes_history
     try:
         parameters = inspect.signature(ask).parameters.values()
     except (TypeError, ValueError):
@@ -430,22 +405,6 @@ def _takes_history(ask: Any) -> bool:
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     second = [each for each in parameters if each.kind in positional][1:2]
     return bool(second) and second[0].name == "history"
-
-
-def _imported(name: str) -> Ask:
-    module, _, path = name.partition(":")
-    if not module or not path:
-        raise InputError(f"{name!r} names no callable; give module:function")
-    try:
-        function: Any = importlib.import_module(module)
-        for part in path.split("."):
-            function = getattr(function, part)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"{name!r} cannot be imported: {error}") from error
-    if not callable(function):
-        raise InputError(f"{name!r} is no callable, but {_kind(function)}")
-    ask: Ask = function
-    return ask
 
 
 def _searched(path: str, value: Any) -> Any:

@@ -99,7 +99,7 @@ def ask_and_score(
 
     Args:
         goldens: The questions.
-        ask: The application: a callable, `CallableAsk` or `HttpAsk`.
+        ask: The application: a callable, or `HttpAsk`.
         judge: As of `ragmonitor.evaluate`; None: the built-in one.
         repeats: How often each is asked.
         timeout_s: For one question.

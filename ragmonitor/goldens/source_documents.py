@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import importlib
 import os
-import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from typing import Any, Final
 
 from ragmonitor.errors import InputError, MissingExtraError
 from ragmonitor.goldens.golden import ReferenceChunk
+from ragmonitor.imports import imported
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import SOURCES, Language
@@ -66,7 +66,7 @@ def read_documents(named: str, *, queries: Sequence[str] = ()) -> SourceChunks:
     if path.exists():
         source = _of_folder(path)
     elif ":" in named:
-        source = SourceChunks(chunks=store_chunks(_imported(named), queries=queries, name=named))
+        source = SourceChunks(chunks=store_chunks(imported(named), queries=queries, name=named))
     else:
         raise InputError(f"{named}: no such file or folder, and no module:object")
     of_any_length = len(source.chunks)
@@ -252,20 +252,6 @@ def _pieces(block: str, most: int) -> list[str]:
 
 
 # --- a framework's store --------------------------------------------------------------------------
-
-
-def _imported(named: str) -> Any:
-    module, _, attribute = named.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        store = importlib.import_module(module)
-        for part in attribute.split("."):
-            store = getattr(store, part)
-    except Exception as error:
-        raise InputError(f"{named}: {type(error).__name__}: {error}") from error
-    return store
 
 
 def store_chunks(

@@ -6,6 +6,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ragmonitor.metrics import (
+    STREAM_BURIED,
+    STREAM_OLDEST_SECONDS,
+    STREAM_OPEN,
+    STREAM_UP,
+    STREAM_WAITING,
+)
+from ragmonitor.records import GaugeValue
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
@@ -38,6 +47,16 @@ class StreamState:
     buried: int
     oldest_s: float
     """Age of the oldest record that waits or is open, in seconds; 0: there is none."""
+
+    def gauges(self) -> tuple[GaugeValue, ...]:
+        """Return the series of a stream that can be reached."""
+        return (
+            GaugeValue(name=STREAM_UP, value=1),
+            GaugeValue(name=STREAM_WAITING, value=self.waiting),
+            GaugeValue(name=STREAM_OPEN, value=self.open),
+            GaugeValue(name=STREAM_BURIED, value=self.buried),
+            GaugeValue(name=STREAM_OLDEST_SECONDS, value=self.oldest_s),
+        )
 
 
 class Stream(Protocol):

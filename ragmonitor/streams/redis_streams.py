@@ -6,7 +6,7 @@ and what does not fit is refused. See docs/scaling.md for how to set up the serv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -128,8 +128,12 @@ class RedisStream:
                     GROUP, consumer, {self._key: ">"}, count=max_items - len(stale), block=block_ms
                 )
             )
-            new = _entries(found)
-            return [*stale, *(Delivery(id=i, data=d, deliveries=1) for i, d in new)]
+            new = [
+                Delivery(id=id_.decode(), data=values[_DATA], deliveries=1)
+                for id_, values in entries_of(found)
+                if values and _DATA in values
+            ]
+            return [*stale, *new]
 
     def _grouped(self, call: Callable[[], Any]) -> Any:
         """Return the reply, after making the group if there is none.
@@ -149,6 +153,7 @@ class RedisStream:
         return call()
 
     def _claim(self, consumer: str, max_items: int, stale_s: float) -> list[Delivery]:
+        """Take records over that others let lie."""
         idle_ms = int(stale_s * 1e3)
         pending = self._grouped(
             lambda: self._redis.xpending_range(
@@ -160,8 +165,7 @@ class RedisStream:
             for each in pending
             if each["consumer"] != consumer.encode()
         }
-        ids = list(counts)[:max_items]
-        if not ids:
+        if not (ids := self._chosen(counts, max_items)):
             return []
         claimed = self._redis.xclaim(self._key, GROUP, consumer, idle_ms, ids)
         return [
@@ -169,6 +173,15 @@ class RedisStream:
             for id_, values in claimed
             if values and _DATA in values
         ]
+
+    def _chosen(self, counts: Mapping[bytes, int], max_items: int) -> list[bytes]:
+        """Return which of the records that others let lie are taken over: the oldest.
+
+        Args:
+            counts: How often each was delivered; oldest first.
+            max_items: At most so many.
+        """
+        return list(counts)[:max_items]
 
     def settle(self, ids: Collection[str]) -> None:
         """Forget records."""
@@ -273,14 +286,13 @@ class RedisStream:
             self._redis.close()
 
 
-def _entries(found: Any) -> list[tuple[str, bytes]]:
-    """Return the new records of a reply, which is a list or, in the newer protocol, a mapping."""
+def entries_of(found: Any) -> list[tuple[bytes, dict[bytes, bytes]]]:
+    """Return the entries of a reply, which is a list or, in the newer protocol, a mapping."""
     if not found:
         return []
     lists = found.values() if isinstance(found, dict) else [entries for _, entries in found]
     return [
-        (id_.decode(), values[_DATA])
+        entry
         for entries in lists
-        for id_, values in (entries[0] if entries and isinstance(entries[0], list) else entries)
-        if values and _DATA in values
+        for entry in (entries[0] if entries and isinstance(entries[0], list) else entries)
     ]

@@ -444,7 +444,7 @@ def test_verdicts_count_in_the_order_of_their_draws(server: RedisServer):
     decided = encode_decided(Decided(decision=decision, prediction=Prediction(), epoch=0))
     shared = {"judge": ScriptedJudge(verdicts), "sample": 1.0}
     one = worker(server, **shared)
-    taken = stream(server).take(one._consumer, 9, wait_s=0, stale_s=None)
+    taken = stream(server).take(one._consumer.name, 9, wait_s=0, stale_s=None)
     for delivery, record in zip(taken, records, strict=True):
         stream(server).decide(delivery.id, record.id, decided)
     seen = ListExporter()
@@ -584,7 +584,7 @@ def test_a_worker_with_a_budget_begins_without_the_server():
     options = settings(judge=PaidJudge(verdicts), budget=Budget(calls_per_day=240.0))
     waiting = FleetWorker(options, gone, redactor=Redactor())
     with running(waiting):
-        until("it waits", lambda: waiting.meters is not None and waiting._names > 1)
+        until("it waits", lambda: waiting.meters is not None and waiting._consumer.failures > 1)
 
 
 class StuckJudge(ScriptedJudge):

@@ -256,7 +256,7 @@ def test_what_is_handed_over_while_the_work_moves_to_a_thread_is_scored(monkeypa
 
         put_after(monkeypatch, move)
         answer(monitor)
-        back._dropped.note("abandoned")
+        back._notes.give_up("abandoned")
         request = HelperRequest("flush", (60.0,), deadline=math.inf)
         back._put_out(request)
         assert isinstance(request.future.exception(0), LinkError)

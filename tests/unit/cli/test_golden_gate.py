@@ -104,6 +104,24 @@ def test_wrong_use_is_said_before_anything_is_asked(folder, arguments, message):
     assert message in result.output
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("textwrap:nothing", "--callable textwrap:nothing: AttributeError"),
+        ("no_such_module:ask", "--callable no_such_module:ask: ModuleNotFoundError"),
+        ("broken:ask", "--callable broken:ask: ZeroDivisionError"),
+        ("textwrap", "give module:function"),
+    ],
+)
+def test_a_callable_that_cannot_be_had_is_said(folder, name, message):
+    """Also one whose module raises."""
+    Path("broken.py").write_text("1 / 0")
+    arguments = ["gate", "goldens.jsonl", "--callable", name, "--save", "x"]
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
+    assert result.exit_code == 2
+    assert message in result.output
+
+
 def test_options_of_golden_questions_need_their_file():
     given = ["--service", "a", "--candidate", "2", "--baseline", "1", "--save", "x"]
     result = CliRunner().invoke(app, ["gate", *given])

@@ -15,6 +15,7 @@ from ragmonitor.estimation.golden_questions import (
     STATE_VERSION,
     GoldenQuestions,
 )
+from ragmonitor.guard import errors
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.records import (
     Assessment,
@@ -221,6 +222,17 @@ def test_histories_and_alarms_outlive_a_restart(tmp_path: Path):
     asking.round(fallen())
     assert [each.signal for each in asking.events] == ["golden_answer_correctness"]
     assert "tall" not in (tmp_path / "goldens.json").read_text()
+
+
+def test_kept_histories_of_another_form_are_left(tmp_path: Path):
+    """They begin anew, also with a msgspec (0.20) whose error is no ValueError."""
+    file = StateFile(tmp_path / "goldens.json", version=STATE_VERSION)
+    with file.alone():
+        file.write({"questions": {"g0": {"version": 5}}})
+    before = errors["estimation"]
+    asking = Asking(tmp_path)
+    assert errors["estimation"] == before + 1
+    assert asking.part.views() == {}
 
 
 def test_a_changed_golden_question_is_another_one():

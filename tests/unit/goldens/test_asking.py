@@ -21,7 +21,6 @@ from ragmonitor.goldens.asking import (
     Asked,
     Asker,
     AskError,
-    CallableAsk,
     HttpAsk,
     ask_all,
     chunks_of,
@@ -155,15 +154,6 @@ def test_a_callable_that_hangs_collects_no_threads():
         release.set()
     assert errors == [AskError.TIMEOUT] * (MAX_HUNG_CALLS + 4)
     assert len(begun) == MAX_HUNG_CALLS
-
-
-def test_a_callable_is_imported_by_its_name():
-    """`module:function`; what is not there is said."""
-    assert put(CallableAsk("textwrap:dedent")).interaction is not None
-    with pytest.raises(InputError, match="cannot be imported"):
-        CallableAsk("textwrap:nothing")
-    with pytest.raises(InputError, match="module:function"):
-        CallableAsk("textwrap")
 
 
 def test_a_service_is_asked_with_the_mark_and_read_by_paths():

@@ -1,0 +1,46 @@
+"""Names the processes that take records, and says which records they die of."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Final
+from uuid import uuid4
+
+from ragmonitor.guard import logger
+from ragmonitor.streams.deliveries import Delivery
+
+MAX_DELIVERIES: Final = 3
+"""A record that so many workers died of, or let lie, is buried."""
+
+
+def name_of_process() -> str:
+    """Return a name that begins with the machine's and that no other process has."""
+    return f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+
+
+class Consumer:
+    """A process that takes records, under another name after each failure."""
+
+    def __init__(self) -> None:
+        self.owner = name_of_process()
+        self.name = self.owner
+        """The name under which it takes records now."""
+        self.failures = 0
+
+    def begin_anew(self) -> None:
+        """Take as another one: what a lost reply gave us is taken over as a dead one's."""
+        self.failures += 1
+        self.name = f"{self.owner}.{self.failures}"
+
+    def died_of(self, delivery: Delivery) -> str:
+        """Return why a record is to be buried; empty: nobody died of it so far."""
+        # What this process lost by itself says nothing of the record.
+        if delivery.deliveries <= MAX_DELIVERIES + self.failures:
+            return ""
+        return f"delivered {delivery.deliveries - 1} times and never settled"
+
+
+def log_burial(reason: str) -> None:
+    """Tell people that a record was put aside."""
+    logger.warning("ragmonitor: a record was buried: %s; see `ragmonitor stream inspect`", reason)
