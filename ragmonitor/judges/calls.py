@@ -95,6 +95,8 @@ class Calls:
                 )
             except ProviderError as error:
                 self._charge_failed(error, messages, max_tokens)
+                if error.may_be_billed:
+                    self._retries_left = min(self._retries_left, 1)
                 wait_s = self._wait_s(error)
                 if error.kind != "transient" or not self._retries_left or wait_s >= self.left_s:
                     raise
@@ -113,12 +115,14 @@ class Calls:
     def _charge_failed(
         self, error: ProviderError, messages: Sequence[Message], max_tokens: int
     ) -> None:
+        if error.unread is not None:
+            self._spent += self._counted(error.unread, messages)
+            return
         # Who was too slow for us has read the prompt, perhaps written the reply, and bills both.
-        is_billed = error.kind == "timeout"
         self._spent += self._usage(
             calls=1,
-            inputs=_tokens(messages) if is_billed else 0,
-            outputs=max_tokens + self._completer.thinking_tokens if is_billed else 0,
+            inputs=_tokens(messages) if error.may_be_billed else 0,
+            outputs=max_tokens + self._completer.thinking_tokens if error.may_be_billed else 0,
         )
 
     def _counted(self, completion: Completion, messages: Sequence[Message]) -> JudgeUsage:
