@@ -154,16 +154,22 @@ class Scorer:
         self._under_way: set[asyncio.Task[Report | None]] = set()
 
     @property
+    def rules(self) -> tuple[str, ...]:
+        """What scores depend on beside the judge and the evaluators; each is `name@version`."""
+        rules = [f"min_severity@{self._min_severity}"]
+        versions = self.judge.prompt_versions
+        if versions and self.entries.asking:
+            rules.append(f"question_prompt@{versions['question']}")
+        if versions and any(entry.needs_reference for entry in self.entries):
+            rules.append(f"reference_prompt@{versions['reference']}")
+        return tuple(rules)
+
+    @property
     def scoring_version(self) -> str:
         """Eight hex digits that change with the judge, its prompts and every evaluator."""
         names = [str(self.judge.identity), *(entry.identity for entry in self.entries)]
-        if self._min_severity is not Severity.MAJOR:
-            names.append(self._min_severity)
-        versions = self.judge.prompt_versions
-        if versions and self.entries.asking:
-            names.append(versions["question"])
-        if versions and any(entry.needs_reference for entry in self.entries):
-            names.append(versions["reference"])
+        default = f"min_severity@{Severity.MAJOR}"
+        names += [rule.partition("@")[2] for rule in self.rules if rule != default]
         return hashlib.blake2b("\n".join(names).encode(), digest_size=4).hexdigest()
 
     async def prepare(self) -> None:
