@@ -165,14 +165,14 @@ class JudgeSettings(Group):
     )
     input_usd_per_million_tokens: float | None = option(
         None,
-        "US dollars per million input tokens. None: litellm's price.",
+        "US dollars per million input tokens of `judge.model`. None: litellm's price.",
         unit="US dollars per million tokens",
         change="When litellm knows no price of the model and the budget is in dollars.",
         ge=0,
     )
     output_usd_per_million_tokens: float | None = option(
         None,
-        "US dollars per million output tokens. None: litellm's price.",
+        "US dollars per million output tokens of `judge.model`. None: litellm's price.",
         unit="US dollars per million tokens",
         change="Together with the price of input tokens.",
         ge=0,

@@ -18,6 +18,7 @@ from ragmonitor.cli.golden_options import (
     MineOptions,
     ReviewOptions,
 )
+from ragmonitor.cli.interruption import INTERRUPTED, interruptible
 from ragmonitor.cli.monitor_client import Page
 from ragmonitor.cli.terminal import (
     FINE,
@@ -46,7 +47,6 @@ from ragmonitor.records import Language
 from ragmonitor.settings import Settings
 from ragmonitor.wiring import redactor_of
 
-INTERRUPTED: Final = 130
 PROBLEMS_SHOWN: Final = 10
 
 # --- generate -------------------------------------------------------------------------------------
@@ -78,6 +78,7 @@ def _generated(options: GenerateOptions, run: _Generating) -> int:
             asyncio.run(run.make())
         except (KeyboardInterrupt, asyncio.CancelledError):
             is_interrupted = True
+    is_interrupted |= run.is_stopping
     run.write()
     run.report(is_interrupted=is_interrupted)
     if is_interrupted:
@@ -130,16 +131,22 @@ class _Generating:
 
     async def make(self) -> None:
         await self._scorer.prepare()
-        try:
-            self.result = await generate(
-                self._plan,
-                self._model,
-                known=self._known,
-                concurrency=self._options.concurrency,
-                progressed=self._progressed,
-            )
-        finally:
-            await self._scorer.close()
+        with interruptible(self._model.stopping, is_said=not self._options.quiet):
+            try:
+                self.result = await generate(
+                    self._plan,
+                    self._model,
+                    known=self._known,
+                    concurrency=self._options.concurrency,
+                    progressed=self._progressed,
+                )
+            finally:
+                await self._scorer.close()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether Ctrl-C has ended it."""
+        return self._model.stopping.is_set()
 
     def _progressed(self, result: Generation) -> None:
         self.result = result

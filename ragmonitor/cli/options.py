@@ -102,11 +102,11 @@ class ScoreOptions:
     ] = False
     budget_usd: Annotated[
         float | None,
-        typer.Option(min=0.0, help="Most that a model as judge may spend in this run, in dollars."),
+        typer.Option(min=0.0, help="Most that the models may spend in this run, in dollars."),
     ] = None
     budget_tokens: Annotated[
         int | None,
-        typer.Option(min=0, help="Most tokens that a model as judge may use in this run."),
+        typer.Option(min=0, help="Most tokens that the models may use in this run."),
     ] = None
     concurrency: Annotated[
         int | None, typer.Option(min=1, max=256, help="Judge calls in flight.")
@@ -133,7 +133,7 @@ class ScoreOptions:
         str,
         typer.Option(
             help="A litellm embedding model for the scores that compare texts by vectors; none: "
-            "pieces of words, without a network. What it costs counts against the judge's budget."
+            "pieces of words, without a network. What it costs counts against the budget."
         ),
     ] = ""
     plugin: Annotated[

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 import sys
 import zlib
 from collections import Counter
@@ -15,6 +14,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from ragmonitor.cli.interruption import INTERRUPTED, interruptible
 from ragmonitor.cli.options import ScoreOptions
 from ragmonitor.cli.record_files import Line, Records
 from ragmonitor.cli.score_files import (
@@ -57,8 +57,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 BAD_LINES_SHOWN = 20
-INTERRUPTED = 130
-"""The exit code of a process that ended by SIGINT."""
 RAGCHECKERS_OWN = "ragchecker_*"
 
 
@@ -214,29 +212,13 @@ class Scoring:
                 finally:
                     await self.scorer.close()
 
-    @contextlib.contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        # A read of standard input cannot be waited for and interrupted at once: there Python's own
-        # way of ending stays.
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-
-        def interrupt() -> None:
-            if self.scorer.stopping.is_set() and task is not None:
-                task.cancel()
-            elif not self.options.quiet and self.scorer.budget is not None:
-                say("interrupted: replies under way are waited for; Ctrl-C again to give them up")
-            self.scorer.stopping.set()
-
-        is_set = False
-        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-            if not self.is_awaited:  # on Windows, and beside the main thread, there is no such way
-                loop.add_signal_handler(signal.SIGINT, interrupt)
-                is_set = True
-        try:
-            yield
-        finally:
-            if is_set:
-                loop.remove_signal_handler(signal.SIGINT)
+    def _interruptible(self) -> contextlib.AbstractContextManager[None]:
+        if self.is_awaited:
+            # A read of standard input cannot be waited for and interrupted at once: there Python's
+            # own way of ending stays.
+            return contextlib.nullcontext()
+        is_said = not self.options.quiet and self.scorer.budget is not None
+        return interruptible(self.scorer.stopping, is_said=is_said)
 
     def _unfinished(self, lines: Iterator[Line]) -> Iterator[Line]:
         for line in lines:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import islice
-from typing import Any, TypeGuard
+from typing import Any, Final, TypeGuard
 
 from ragmonitor import conventions as names
 from ragmonitor.export.content import (
@@ -24,6 +24,7 @@ from ragmonitor.export.span_budget import Attributes, SpanBudget, SpanLimits, cu
 from ragmonitor.records import (
     AlarmEvent,
     Assessment,
+    Cause,
     Chunk,
     Evaluation,
     Example,
@@ -217,6 +218,20 @@ def carrier_attributes(
     return budget.attributes()
 
 
+_FAILURES: Final = frozenset(
+    {
+        Cause.JUDGE_ERROR,
+        Cause.JUDGE_TIMEOUT,
+        Cause.JUDGE_DOWN,
+        Cause.UNREADABLE,
+        Cause.EVALUATOR_ERROR,
+        Cause.INTERNAL_ERROR,
+    }
+)
+"""Causes by which an evaluation ended in an error. A refusal, an answer without claims and a
+question that was not asked are none."""
+
+
 def event_attributes(
     evaluation: Evaluation,
     report: Report,
@@ -240,7 +255,9 @@ def event_attributes(
         attributes[names.GENAI_EVALUATION_SCORE_VALUE] = evaluation.score
         explanation = evaluation.explanation
     else:
-        attributes[names.OTEL_ERROR_TYPE] = evaluation.cause.value
+        attributes[names.EVALUATION_UNSCORED] = evaluation.cause.value
+        if evaluation.cause in _FAILURES:
+            attributes[names.OTEL_ERROR_TYPE] = evaluation.cause.value
         explanation = evaluation.detail
     if explanation and policy.shows:
         attributes[names.GENAI_EVALUATION_EXPLANATION] = limits.clipped(

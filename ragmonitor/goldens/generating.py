@@ -28,7 +28,7 @@ from ragmonitor.goldens.golden_prompts import (
     write_task,
 )
 from ragmonitor.goldens.gram_index import GramIndex
-from ragmonitor.goldens.paid_replies import BudgetSpentError, PaidModel
+from ragmonitor.goldens.paid_replies import BudgetSpentError, PaidModel, StoppedError
 from ragmonitor.goldens.question_plan import JOINED, PlannedQuestion, QuestionPlan
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.records import Chunk, Interaction, Language
@@ -119,7 +119,9 @@ async def generate(
     concurrency: int = 4,
     progressed: Callable[[Generation], None] = lambda _result: None,
 ) -> Generation:
-    """Make the planned questions until there are as many as wanted, or the budget is spent.
+    """Make the planned questions until there are as many as wanted, or no more can be asked.
+
+    The budget is then spent, the model fails, or the run is to end (`PaidModel.stopping`).
 
     Args:
         plan: What is to be made of which chunks.
@@ -131,7 +133,7 @@ async def generate(
     """
     result = Generation()
     asked = _Asked(known)
-    while not (result.is_budget_spent or result.failure):
+    while not (result.is_budget_spent or result.failure or model.stopping.is_set()):
         planned = [each for _ in range(concurrency) if (each := plan.next()) is not None]
         if not planned:
             break
@@ -150,7 +152,8 @@ async def generate(
 
 
 def _take(maker: _Maker, plan: QuestionPlan, result: Generation) -> None:
-    is_kept = maker.golden is not None and maker.drop is None and not maker.is_unpaid
+    is_unfinished = maker.is_unpaid or maker.is_stopped
+    is_kept = maker.golden is not None and maker.drop is None and not is_unfinished
     if not is_kept:
         plan.dropped(maker.planned)
     result.is_budget_spent |= maker.is_unpaid
@@ -214,6 +217,8 @@ class _Maker:
         self.is_checked = False
         self.is_unpaid = False
         """The budget ended before it was done; another run goes on with it."""
+        self.is_stopped = False
+        """The run was to end before it was done; likewise."""
 
     async def write(self) -> None:
         await self._do(self._write)
@@ -227,6 +232,8 @@ class _Maker:
             await step()
         except BudgetSpentError:
             self.is_unpaid = True
+        except StoppedError:
+            self.is_stopped = True
         except _DroppedError as error:
             self.give_up(error.reason, error.detail)
         except JudgeError as error:

@@ -80,6 +80,8 @@ class GoldenRun:
     """In the order of the questions; each stands there as often as it was asked."""
     judge: str
     """Name and version."""
+    rules: tuple[str, ...]
+    """As of `Scorer.rules`."""
     usage: JudgeUsage
 
     def unread(self) -> list[str]:
@@ -127,6 +129,11 @@ def ask_and_score(
             outcomes = tuple([each async for each in judged(asked, scorer)])
         finally:
             await scorer.close()
-        return GoldenRun(outcomes=outcomes, judge=str(scorer.judge.identity), usage=scorer.usage)
+        return GoldenRun(
+            outcomes=outcomes,
+            judge=str(scorer.judge.identity),
+            rules=scorer.rules,
+            usage=scorer.usage,
+        )
 
     return call_apart(run, work()) if is_on_a_loop() else run(work())

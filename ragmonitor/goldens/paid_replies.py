@@ -37,6 +37,10 @@ class BudgetSpentError(RagMonitorError):
     """The next call might cost more than is left."""
 
 
+class StoppedError(RagMonitorError):
+    """No further call is made: the run is to end."""
+
+
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
     """Keep a file of replies to one run: two would each spend the budget of all.
@@ -144,6 +148,8 @@ class PaidModel:
         self._slots = asyncio.Semaphore(concurrency)
         self.paid_calls = 0
         """The number of calls of this run."""
+        self.stopping = asyncio.Event()
+        """Once it is set nothing further is asked; what is under way is waited for."""
         if budget is not None and not budget.reserve(spent_in(budget.unit, replies.usage)):
             self._run_budget.is_spent = True
 
@@ -165,6 +171,7 @@ class PaidModel:
             InputError: The file of replies cannot be written.
             JudgeError: There is no usable reply.
             SettingsError: The judge cannot be asked.
+            StoppedError: The run is to end; nothing was asked.
         """
         asker = self._judge.asker(shown, _nothing_read(self._judge, shown))
         if asker is None:
@@ -177,6 +184,8 @@ class PaidModel:
         if kept is not None:
             return kept
         async with self._slots:
+            if self.stopping.is_set():
+                raise StoppedError("interrupted")
             cost = self._judge.expected_cost(shown)
             if not await self._run_budget.reserve(cost):
                 raise BudgetSpentError("the budget is spent")

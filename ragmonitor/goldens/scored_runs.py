@@ -40,7 +40,10 @@ class ScoredRun(msgspec.Struct, frozen=True, kw_only=True):
     """All of them, by one judge."""
 
     scored_by: tuple[str, ...]
-    """The judge and every evaluator, with their versions: what must be equal to be compared."""
+    """The judge, its prompts, the least severity and every evaluator, with their versions.
+
+    They must be equal to be compared.
+    """
     goldens: tuple[ScoredGolden, ...]
 
 
@@ -53,7 +56,7 @@ def scored_run(run: GoldenRun) -> ScoredRun:
         if outcome.report is not None:
             evaluators.update(dict.fromkeys(e.evaluator for e in outcome.report.evaluations))
     return ScoredRun(
-        scored_by=(run.judge, *evaluators),
+        scored_by=(run.judge, *run.rules, *evaluators),
         goldens=tuple(map(_scored_golden, by_golden.values())),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -93,8 +94,13 @@ class Calls:
                     within_s=max(self.left_s, MIN_CALL_S),
                     strict=strict,
                 )
+            except asyncio.CancelledError:  # the provider goes on, and bills
+                self._spent += self._unknown(messages, max_tokens)
+                raise
             except ProviderError as error:
                 self._charge_failed(error, messages, max_tokens)
+                if error.may_be_billed:
+                    self._retries_left = min(self._retries_left, 1)
                 wait_s = self._wait_s(error)
                 if error.kind != "transient" or not self._retries_left or wait_s >= self.left_s:
                     raise
@@ -113,12 +119,22 @@ class Calls:
     def _charge_failed(
         self, error: ProviderError, messages: Sequence[Message], max_tokens: int
     ) -> None:
-        # Who was too slow for us has read the prompt, perhaps written the reply, and bills both.
-        is_billed = error.kind == "timeout"
-        self._spent += self._usage(
+        if error.unread is not None:
+            self._spent += self._counted(error.unread, messages)
+        elif error.may_be_billed:
+            self._spent += self._unknown(messages, max_tokens)
+        else:
+            self._spent += self._usage(calls=1, inputs=0, outputs=0)
+
+    def _unknown(self, messages: Sequence[Message], max_tokens: int) -> JudgeUsage:
+        """Return the most that a call costs whose reply did not come or is not there whole.
+
+        Who was too slow for us has read the prompt, perhaps written the reply, and bills both.
+        """
+        return self._usage(
             calls=1,
-            inputs=_tokens(messages) if is_billed else 0,
-            outputs=max_tokens + self._completer.thinking_tokens if is_billed else 0,
+            inputs=_tokens(messages),
+            outputs=max_tokens + self._completer.thinking_tokens,
         )
 
     def _counted(self, completion: Completion, messages: Sequence[Message]) -> JudgeUsage:

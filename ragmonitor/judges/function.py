@@ -173,10 +173,13 @@ class FunctionCompleter:
                 text = await coming
         except TimeoutError:
             raise ProviderError(f"no reply within {within_s:.3g} s", kind="timeout") from None
-        if len(text) > longest_reply(max_tokens):
-            raise ProviderError(f"a reply of {len(text):,} characters", kind="refused")
         # Nobody counted its tokens: the reading estimates them.
-        return Completion(text=text, form="text", is_cut=False, usage=JudgeUsage(calls=1))
+        completion = Completion(text=text, form="text", is_cut=False, usage=JudgeUsage(calls=1))
+        if len(text) > longest_reply(max_tokens):
+            raise ProviderError(
+                f"a reply of {len(text):,} characters", kind="refused", unread=completion
+            )
+        return completion
 
     async def close(self) -> None:
         """Wait for nothing: a function cannot be interrupted."""

@@ -80,6 +80,8 @@ class LitellmEmbedding:
         return self._embedder.price
 
 
+_RETRIES: Final = 1
+"""The number of times that the client library asks again."""
 _MAX_VECTOR_BYTES: Final = 64 * 2**20
 """Limit of a reply: a vector of 3,072 numbers has some 60 kB, a score a hundred texts at most."""
 
@@ -99,7 +101,7 @@ class _Embedder(Provider):
                         api_base=self.api_base,
                         api_key=self.api_key,
                         timeout=self.timeout_s + 1.0,
-                        max_retries=1,
+                        max_retries=_RETRIES,
                         caching=False,
                         **self._session(),
                         **{"no-log": True},
@@ -109,10 +111,11 @@ class _Embedder(Provider):
             raise self._failed(late, estimate) from None
         except Exception as error:  # noqa: BLE001 - whatever litellm raises
             if refused:
-                large = ProviderError(refused[0], kind="permanent")
-                raise self._failed(large, estimate) from None
+                large = ProviderError(refused[0], kind="permanent", may_be_billed=True)
+                raise self._failed(large, len(refused) * estimate) from None
             # Not `from error`: what litellm raises may quote the key, and logs show it.
-            raise self._failed(self._described(error), estimate) from None
+            # The client library has asked again, and met another such error.
+            raise self._failed(self._described(error), (1 + _RETRIES) * estimate) from None
         finally:
             await self.close()
         # A provider that counts nothing still costs something: a budget must not leak by it.
@@ -134,12 +137,11 @@ class _Embedder(Provider):
         return JudgeUsage(calls=1, input_tokens=tokens, cost_usd=cost_usd, seconds=seconds)
 
     def _failed(self, error: ProviderError, tokens: int) -> JudgeError:
-        # Who was too slow for us has read the texts, and bills them.
-        is_late = error.kind == "timeout"
         return JudgeError(
             self.model,
             str(error),
             cause=error.cause,
             retryable=error.kind in ("timeout", "transient"),
-            usage=self._usage(tokens if is_late else 0),
+            # Who was too slow for us has read the texts, and bills them.
+            usage=self._usage(tokens if error.may_be_billed else 0),
         )

@@ -449,8 +449,9 @@ class LlmJudge:
         if self.budget_unit == "usd" and self._completer.price is None:
             raise self._error(
                 "litellm knows no price of this model; set judge.input_usd_per_million_tokens and "
-                "judge.output_usd_per_million_tokens, or budget.tokens_per_day instead of a budget "
-                "in dollars",
+                "judge.output_usd_per_million_tokens, which are the first judge's, name a fallback "
+                "or second judge of a known price, or set budget.tokens_per_day instead of a "
+                "budget in dollars",
                 cause=Cause.JUDGE_ERROR,
             )
 

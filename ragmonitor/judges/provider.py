@@ -118,6 +118,8 @@ class ProviderError(RagMonitorError):
         *,
         kind: Literal["timeout", "transient", "permanent", "refused", "down"],
         retry_after_s: float | None = None,
+        may_be_billed: bool = False,
+        unread: Completion | None = None,
     ) -> None:
         """Describe one failed call.
 
@@ -126,10 +128,15 @@ class ProviderError(RagMonitorError):
             kind: `transient`: the same call may succeed soon; `permanent`: no call will;
                 `refused`: this one will not, others may; `down`: it was not made.
             retry_after_s: When the provider wants to be asked again, if it said so.
+            may_be_billed: The provider has read the prompt and begun to reply, as far as anybody
+                knows, and told nobody how many tokens that took. A timeout always may be.
+            unread: A whole reply that is not read; it costs what one that is read does.
         """
         super().__init__(detail)
         self.kind = kind
         self.retry_after_s = retry_after_s
+        self.may_be_billed = may_be_billed or kind == "timeout"
+        self.unread = unread
 
     @property
     def cause(self) -> Cause:
@@ -320,7 +327,9 @@ class Provider:
                             response = await self._call(sent, max_tokens, optional)
                     except Exception as error:  # noqa: BLE001 - whatever litellm raises
                         if refused:
-                            raise ProviderError(refused[0], kind="permanent") from None
+                            raise ProviderError(
+                                refused[0], kind="permanent", may_be_billed=True
+                            ) from None
                         if self._forgoes(error, form, optional):
                             refusals += 1
                             continue
@@ -465,29 +474,32 @@ class Provider:
         choice = response.choices[0] if getattr(response, "choices", None) else None
         message = getattr(choice, "message", None)
         text = getattr(message, "content", None) or ""
+        is_cut = getattr(choice, "finish_reason", None) == "length"
+        completion = Completion(
+            text=text,
+            form=form,
+            is_cut=is_cut,
+            usage=self._counted(response, asked, calls, text),
+        )
         if len(text) > asked.max_characters:
             raise ProviderError(
                 f"a reply of {len(text):,} characters, where {asked.room:,} tokens were asked for",
                 kind="refused",
+                unread=completion,
             )
-        is_cut = getattr(choice, "finish_reason", None) == "length"
         if is_cut and ("<think>" in text or getattr(message, "reasoning_content", None)):
             self._support.thinks = True
-        return Completion(
-            text=text,
-            form=form,
-            is_cut=is_cut,
-            usage=self._counted(response, asked, calls),
-        )
+        return completion
 
-    def _counted(self, response: Any, asked: _Asked, calls: int) -> JudgeUsage:
+    def _counted(self, response: Any, asked: _Asked, calls: int, text: str) -> JudgeUsage:
         """Return what the provider says that the reply took, as far as it can be so.
 
         A count below 0 would fill the budget up, one beyond all sense would empty it for good.
         """
         used = getattr(response, "usage", None)
         inputs, input_is_so = _count(getattr(used, "prompt_tokens", None), asked.max_inputs)
-        outputs, output_is_so = _count(getattr(used, "completion_tokens", None), asked.max_outputs)
+        max_outputs = asked.max_outputs + _n_bytes(text)
+        outputs, output_is_so = _count(getattr(used, "completion_tokens", None), max_outputs)
         is_so = input_is_so and output_is_so
         if not is_so:
             record_problem(
@@ -521,7 +533,12 @@ class Provider:
         if names & {"APITimeoutError", "TimeoutError"} or status == 408:
             return ProviderError(detail, kind="timeout")
         if status in _TRANSIENT or "APIConnectionError" in names:
-            return ProviderError(detail, kind="transient", retry_after_s=_retry_after_s(error))
+            return ProviderError(
+                detail,
+                kind="transient",
+                retry_after_s=_retry_after_s(error),
+                may_be_billed=_broke_off(error),
+            )
         kind: Literal["refused", "permanent"] = (
             "refused" if status in _OF_THE_REQUEST else "permanent"
         )
@@ -548,12 +565,16 @@ class _Asked:
     @property
     def max_inputs(self) -> int:
         # No tokenizer makes more than one token of a byte.
-        texts = (message["content"].encode("utf-8", "replace") for message in self.messages)
-        return _FRAMING_TOKENS + sum(map(len, texts))
+        texts = (message["content"] for message in self.messages)
+        return _FRAMING_TOKENS + sum(map(_n_bytes, texts))
 
     @property
     def max_outputs(self) -> int:
         return _FRAMING_TOKENS + _MAX_OVERRUN * self.room
+
+
+def _n_bytes(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
 
 
 def longest_reply(room: int) -> int:
@@ -621,6 +642,23 @@ def _lacks_key(litellm: Any, model: str) -> bool:
     except Exception:  # noqa: BLE001 - for a model it cannot place
         return False
     return bool(environment.get("missing_keys"))
+
+
+def _broke_off(error: BaseException | None) -> bool:
+    """Return whether a reply had begun when the connection ended.
+
+    A connection that was never made, or that ended without a reply, is another error.
+    """
+    while error is not None:
+        kind = type(error)
+        if (
+            kind.__name__ == "ClientPayloadError"  # aiohttp's
+            or (kind.__name__ == "ReadError" and kind.__module__.startswith("httpcore"))
+            or (kind.__name__ == "RemoteProtocolError" and "complete message body" in str(error))
+        ):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _retry_after_s(error: Exception) -> float | None:

@@ -89,7 +89,8 @@ def evaluate(records: Records, **options: Unpack[RunOptions]) -> EvaluationResul
             ones, of which those that need a reference answer score the records that have one.
         judge: None or `builtin`; `encoder:MODEL`; a litellm model's name; or a judge.
         budget_usd: The most to be spent, in dollars. A model needs a budget; what it does not
-            suffice for is `over_budget`.
+            suffice for is `over_budget`. With a judge that is free it is for an embedding of a
+            price, and the answer at which it is used up is the last.
         budget_tokens: The same, in tokens.
         concurrency: Readings by a model in flight.
         api_base: Address of an OpenAI-compatible server for the model.
@@ -157,14 +158,15 @@ def scorer_of(
         min_severity=Severity(settings.estimation.min_severity),
         pool=pool,
     )
+    budget = _budget(budget_usd, budget_tokens)
     if judge is None or judge == BUILTIN:
         limit = builtin_max_characters or settings.judge.builtin_max_characters
         return scorer(
             BuiltinJudge(Limits(max_characters=limit)),
             chosen,
+            budget=budget,
             concurrency=1 if pool is None else BATCH * BATCHES_AHEAD * pool.n,
         )
-    budget = _budget(budget_usd, budget_tokens)
     if not isinstance(judge, str):
         if budget is None and as_judge(judge).budget_unit is not None:
             raise _no_budget(judge.identity.name)

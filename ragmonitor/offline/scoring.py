@@ -37,6 +37,8 @@ LINES_PER_CALL: Final = 4
 """Lines held for each call that may be in flight, so that one slow reply stops no others."""
 KEPT_FIELDS: Final = ("id", "judge", "evaluations", "diagnosis", "risk", "sentences")
 """The fields of a report's line that are new beside the input, and the same at every run."""
+_LEAST_COST: Final = 1e-9
+"""Reserved for a judge that is free: once an embedding has spent the budget nothing is read."""
 _AT_FAULT: Final = (Verdict.ABSENT, Verdict.CONTRADICTED)
 PASSING: Final = frozenset(
     {
@@ -152,16 +154,22 @@ class Scorer:
         self._under_way: set[asyncio.Task[Report | None]] = set()
 
     @property
+    def rules(self) -> tuple[str, ...]:
+        """What scores depend on beside the judge and the evaluators; each is `name@version`."""
+        rules = [f"min_severity@{self._min_severity}"]
+        versions = self.judge.prompt_versions
+        if versions and self.entries.asking:
+            rules.append(f"question_prompt@{versions['question']}")
+        if versions and any(entry.needs_reference for entry in self.entries):
+            rules.append(f"reference_prompt@{versions['reference']}")
+        return tuple(rules)
+
+    @property
     def scoring_version(self) -> str:
         """Eight hex digits that change with the judge, its prompts and every evaluator."""
         names = [str(self.judge.identity), *(entry.identity for entry in self.entries)]
-        if self._min_severity is not Severity.MAJOR:
-            names.append(self._min_severity)
-        versions = self.judge.prompt_versions
-        if versions and self.entries.asking:
-            names.append(versions["question"])
-        if versions and any(entry.needs_reference for entry in self.entries):
-            names.append(versions["reference"])
+        default = f"min_severity@{Severity.MAJOR}"
+        names += [rule.partition("@")[2] for rule in self.rules if rule != default]
         return hashlib.blake2b("\n".join(names).encode(), digest_size=4).hexdigest()
 
     async def prepare(self) -> None:
@@ -262,8 +270,6 @@ class Scorer:
         cause = unscorable(interaction)
         if cause is not None:
             return self._unread(interaction, cause)
-        if self.judge.is_builtin and self._pool is None:  # on this loop, a few milliseconds
-            return self._counted(await self.read(interaction))
         try:
             cost = self._cost_of(interaction)
             is_paid = await self.run_budget.reserve(cost)
@@ -271,6 +277,8 @@ class Scorer:
             return self._unpriced(interaction, error)
         if not is_paid:
             return self._unread(interaction, Cause.OVER_BUDGET)
+        if self.judge.is_builtin and self._pool is None:  # on this loop, a few milliseconds
+            return await self._ask(interaction, cost)
         task = asyncio.create_task(self._ask(interaction, cost))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
@@ -281,7 +289,8 @@ class Scorer:
             return 0.0
         # A question more is not dearer than a reading: it shows the judge no more.
         questions = sum(entry.asks for entry in self._entries_for(interaction))
-        return self.judge.expected_cost(interaction) * (1 + questions)
+        cost = self.judge.expected_cost(interaction) * (1 + questions)
+        return cost or _LEAST_COST
 
     def _unpriced(self, interaction: Interaction, error: Exception) -> Report:
         self.failed_readings += 1

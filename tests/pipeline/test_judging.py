@@ -7,6 +7,7 @@ import time
 import pytest
 
 from ragmonitor import Budget, Cause, ExportSettings, JudgeSettings, Monitor, Scored, ServerSettings
+from ragmonitor.errors import JudgeError
 from ragmonitor.evaluators import table
 from ragmonitor.guard import errors
 from ragmonitor.judges import LlmJudge
@@ -382,3 +383,25 @@ def test_a_judge_s_settings_reach_it(monkeypatch):
     assert all(isinstance(judge, LlmJudge) for judge in made)
     assert [judge._completer.api_base for judge in made] == ["http://h/v1", None, "http://i/v1"]
     assert made[2].identity.name == "m"
+
+
+async def test_given_prices_are_the_first_judge_s_alone():
+    """A local model is free; another that litellm does not list is not, and reads nothing."""
+    from ragmonitor.settings import Settings
+    from ragmonitor.wiring import judging_of
+
+    settings = Settings.load(
+        judge=JudgeSettings(
+            model="openai/local",
+            fallbacks=("openai/gpt-99-new",),
+            second="openai/gpt-98-new",
+            input_usd_per_million_tokens=0,
+            output_usd_per_million_tokens=0,
+        ),
+        budget=Budget(usd_per_day=5),
+    )
+    judging = judging_of(settings)
+    await judging.judge.prepare()
+    for other in (*judging.fallbacks, judging.second.judge):
+        with pytest.raises(JudgeError, match="litellm knows no price of this model"):
+            await other.prepare()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections import deque
@@ -146,6 +147,10 @@ class ScriptedCompleter:
     is_loaded: bool = True
     refusals: deque[ProviderError] = field(default_factory=deque)
     """Raised by the next calls."""
+    released: asyncio.Event | None = None
+    """Calls wait for it; None: they reply at once."""
+    arrived: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
+    """Released by each call that waits."""
 
     async def load(self) -> None:
         return None
@@ -156,6 +161,9 @@ class ScriptedCompleter:
     async def complete(self, messages: Any, *, max_tokens: int, **_options: Any) -> Completion:
         if self.refusals:
             raise self.refusals.popleft()
+        if self.released is not None:
+            self.arrived.release()
+            await self.released.wait()
         request = Request(method="POST", path="/", headers={}, body={"messages": list(messages)})
         text = self.model(request).content
         usage = JudgeUsage(

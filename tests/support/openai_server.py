@@ -89,6 +89,8 @@ class Reply:
     """Sent a byte every 20 ms, until `OpenAiServer.release`."""
     is_endless: bool = False
     """`body` is sent again and again, until the client hangs up; `OpenAiServer.endless_bytes`."""
+    breaks_off: bool = False
+    """Half of it is sent, and the connection closed."""
 
 
 Step = Reply | str | Callable[[Request], "Reply | str"]
@@ -174,6 +176,11 @@ def hanging(_request: Request) -> Reply:
 def dripping(request: Request) -> Reply:
     """Reply with the truth, byte by byte: every read succeeds and the whole never comes."""
     return replace(truthful(request), drips=True)
+
+
+def breaking_off(request: Request) -> Reply:
+    """Reply with the first half of the truth, and close the connection."""
+    return replace(truthful(request), breaks_off=True)
 
 
 # The scripted judge
@@ -457,6 +464,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_json(_embeddings(body))
         elif reply.is_endless:
             self._send_endlessly(reply.body, reply)
+        elif reply.breaks_off:
+            self._break_off(reply.body, reply)
         else:
             self._send(reply.body, reply.status, reply.content_type, reply.headers)
 
@@ -477,7 +486,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_stream(request, reply)
         else:
             body = json.dumps(_completion(request, reply)).encode()
-            self._send(body, reply.status, "application/json", reply.headers, drips=reply.drips)
+            if reply.breaks_off:
+                self._break_off(body, reply)
+            else:
+                self._send(body, reply.status, "application/json", reply.headers, drips=reply.drips)
 
     def _send_stream(self, request: Request, reply: Reply) -> None:
         head = _completion(request, reply)
@@ -503,6 +515,14 @@ class _Handler(BaseHTTPRequestHandler):
         self, value: Any, *, status: int = 200, headers: Mapping[str, str] | None = None
     ) -> None:
         self._send(json.dumps(value).encode(), status, "application/json", headers or {})
+
+    def _break_off(self, body: bytes, reply: Reply) -> None:
+        self.send_response(reply.status)
+        self.send_header("Content-Type", reply.content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[: len(body) // 2])
+        self.close_connection = True
 
     def _send_endlessly(self, piece: bytes, reply: Reply) -> None:
         self.send_response(reply.status)

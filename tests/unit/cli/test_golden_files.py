@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import stat
+import subprocess
+import sys
+import threading
 from datetime import UTC, datetime
 
 import pytest
@@ -14,6 +19,7 @@ from ragmonitor.goldens import read_goldens
 from ragmonitor.goldens.reviewing import Review
 from tests.support.golden_model import GoldenModel
 from tests.support.openai_server import OpenAiServer
+from tests.support.waiting import until
 
 
 def run(*words):
@@ -73,6 +79,48 @@ def test_questions_are_made_through_a_provider_and_gone_on_with(folder, monkeypa
         assert len(server.chats) == calls
     assert len(read_goldens("goldens.jsonl")) == 4
     assert stat.S_IMODE((folder / "dropped.jsonl").stat().st_mode) == 0o600
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="no SIGINT to a process there")
+def test_ctrl_c_waits_for_replies_under_way(folder):
+    """Exit code 130; what was paid for is kept, and the same command pays for the rest alone."""
+    model, gate = GoldenModel(), threading.Event()
+
+    def slow(request):
+        gate.wait(20)
+        return model(request)
+
+    with OpenAiServer() as server:
+        server.always(slow)
+        command = [
+            *(sys.executable, "-m", "ragmonitor.cli.app", "goldens", "generate", "docs"),
+            *("-o", "goldens.jsonl", "--judge", "openai/scripted", "--api-base", server.api_base),
+            *("-n", "2", "--mix", "single_fact", "--budget-tokens", "100000"),
+        ]
+        environment = {
+            **os.environ,
+            "OPENAI_API_KEY": "none",
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        }
+        with subprocess.Popen(
+            command, env=environment, stderr=subprocess.PIPE, text=True
+        ) as running:
+            until("a question is asked for", lambda: len(server.chats) >= 1, within_s=60)
+            running.send_signal(signal.SIGINT)
+            assert "replies under way are waited for" in running.stderr.readline()
+            gate.set()
+            told = running.stderr.read()
+            assert running.wait(60) == 130
+        assert "goes on from here" in told
+        asked = len(server.chats)
+        assert len((folder / "goldens.jsonl.replies").read_text().splitlines()) == asked
+        done = subprocess.run(
+            command, env=environment, capture_output=True, check=False, timeout=120
+        )
+        assert done.returncode == 0
+        written = [each for each in model.asked if each.task == "write"]
+        assert len({each.chunks for each in written}) == len(written)
 
 
 @pytest.mark.slow

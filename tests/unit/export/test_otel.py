@@ -32,6 +32,7 @@ from ragmonitor.records import (
     SamplingDecision,
     Scored,
     SpanReference,
+    Unscored,
 )
 from tests.reliability.faulty_endpoints import spans_of
 from tests.support.otlp_receiver import otlp_receiver
@@ -518,7 +519,7 @@ def test_a_late_report_travels_on_a_linked_span(emitted: Emitted) -> None:
 
 
 def test_a_late_report_is_an_event_per_evaluation(emitted: Emitted) -> None:
-    """Each evaluation is a log event in the target's context; a cause stands as `error.type`."""
+    """Each evaluation is a log event in the target's context; a failure stands as `error.type`."""
     emitted.exporter.export(late_report())
     scored, unscored = emitted.events
     for event in (scored, unscored):
@@ -532,7 +533,20 @@ def test_a_late_report_is_an_event_per_evaluation(emitted: Emitted) -> None:
     assert scored.attributes["gen_ai.evaluation.explanation"] == "无依据: 99元"
     assert "error.type" not in scored.attributes
     assert unscored.attributes["error.type"] == "unreadable"
+    assert unscored.attributes["ragmonitor.unscored"] == "unreadable"
     assert "gen_ai.evaluation.score.value" not in unscored.attributes
+
+
+@pytest.mark.parametrize(
+    "cause", [Cause.REFUSAL, Cause.NO_CLAIMS, Cause.NO_CONTEXT, Cause.NOT_ASKED]
+)
+def test_what_has_no_score_on_purpose_is_no_error(emitted: Emitted, cause: Cause) -> None:
+    """Its cause has a name of ours: a backend that counts `error.type` counts failures alone."""
+    unscored = Unscored(evaluator="faithfulness@1", judge=MODEL, cause=cause)
+    emitted.exporter.export(late_report(evaluations=(unscored,)))
+    (event,) = emitted.events
+    assert event.attributes["ragmonitor.unscored"] == cause.value
+    assert "error.type" not in event.attributes
 
 
 def test_a_judge_that_was_waited_for_is_told_by_events_too(emitted: Emitted) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from pathlib import Path
 
@@ -58,12 +59,25 @@ class Workshop:
         self.judge, self.completer = scripted_judge(self.model)
         self.path = folder / "goldens.jsonl.replies"
 
-    async def run(self, n=6, *, mix="single_fact", budget=1.0, known=(), languages=("en",), **plan):
-        paid = PaidModel(
+    def paid(self, budget: float = 1.0) -> PaidModel:
+        return PaidModel(
             as_judge(self.judge).within_budget("usd"),
             Budget(total=budget, unit="usd"),
             ReplyFile(self.path),
         )
+
+    async def run(
+        self,
+        n=6,
+        *,
+        mix="single_fact",
+        budget=1.0,
+        known=(),
+        languages=("en",),
+        paid=None,
+        **plan,
+    ):
+        paid = paid or self.paid(budget)
         planned = QuestionPlan(
             plan.pop("source", chunks()),
             n=n,
@@ -287,6 +301,35 @@ async def test_nothing_is_spent_beyond_the_budget_and_a_larger_one_goes_on(works
     result, _ = await workshop.run(6, mix="single_fact,several_chunks")
     assert result.goldens == wanted.goldens
     assert len(workshop.model.asked) == len(whole.model.asked)
+
+
+async def test_a_call_that_is_cancelled_is_paid(workshop):
+    """The provider goes on and bills: its cost is kept, and no later run has that money again."""
+    workshop.completer.released = asyncio.Event()
+    paid = workshop.paid()
+    running = asyncio.create_task(workshop.run(1, paid=paid))
+    await workshop.completer.arrived.acquire()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert ReplyFile(workshop.path).usage.input_tokens > 100
+    assert paid.usage.cost_usd > 0
+
+
+async def test_what_is_under_way_when_the_run_is_to_end_is_kept(workshop):
+    """It is waited for, and nothing further is asked; another run does not pay for it again."""
+    workshop.completer.released = asyncio.Event()
+    paid = workshop.paid()
+    running = asyncio.create_task(workshop.run(4, paid=paid))
+    for _ in range(4):
+        await workshop.completer.arrived.acquire()
+    paid.stopping.set()
+    workshop.completer.released.set()
+    result, _ = await running
+    assert (result.goldens, result.is_budget_spent, result.failure) == ([], False, "")
+    assert len(workshop.model.asked) == 4
+    await workshop.run(4)
+    assert sum(asked.task == "write" for asked in workshop.model.asked) == 4
 
 
 async def test_a_line_that_was_cut_short_is_written_anew(workshop):

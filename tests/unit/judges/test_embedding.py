@@ -13,9 +13,10 @@ from ragmonitor.errors import JudgeError
 from ragmonitor.evaluators import Table, evaluate_asking, register_embedding
 from ragmonitor.evaluators.embeddings import PricedEmbedding, count_embeddings
 from ragmonitor.judges.litellm_embedding import LitellmEmbedding
+from ragmonitor.judges.tokens import estimate_tokens
 from ragmonitor.records import Cause, JudgeUsage, ReferenceReading, ReferenceSentence, Scored
 from ragmonitor.testing import ScriptedJudge
-from tests.support.openai_server import OpenAiServer, embed
+from tests.support.openai_server import OpenAiServer, Reply, embed
 from tests.support.prometheus_server import free_port
 from tests.support.stories import assessment, interaction
 
@@ -100,6 +101,16 @@ def test_a_provider_that_is_too_slow_bills_what_it_has_read(silent):
         at(silent, timeout_s=0.3).embed(["some text"])
     assert caught.value.cause is Cause.JUDGE_TIMEOUT
     assert caught.value.usage.input_tokens > 0
+
+
+def test_vectors_that_break_off_are_billed_each_time(server):
+    """The provider has read the texts, as often as the client library has asked."""
+    server.embeds = Reply(body=b'{"data": [', breaks_off=True)
+    with pytest.raises(JudgeError) as caught:
+        embedding(server).embed(["some text"])
+    n_asked = len(server.requests)
+    assert n_asked == 2
+    assert caught.value.usage.input_tokens == n_asked * round(estimate_tokens("some text"))
 
 
 def test_a_provider_that_is_not_there_bills_nothing():

@@ -11,6 +11,7 @@ from ragmonitor.judges.llm import LlmJudge
 from tests.support.judge_caches import forget_support
 from tests.support.openai_server import (
     OpenAiServer,
+    breaking_off,
     dripping,
     empty,
     fenced,
@@ -62,6 +63,7 @@ FAULTS = {
     "400 about the request": refused(400, "this text is against our policy"),
     "no reply": hanging,
     "a byte every 20 ms": dripping,
+    "half a reply": breaking_off,
 }
 SLOW = ("no reply", "a byte every 20 ms")
 TIMEOUT_S = 0.3

@@ -141,6 +141,15 @@ async def test_a_function_that_fails_is_a_judge_error(function, said):
     assert caught.value.usage.calls == 1
 
 
+async def test_a_reply_that_is_too_long_is_charged_by_estimate():
+    """The model behind the function has written it."""
+    judge = FunctionJudge(lambda prompts: ["[" * 10**6 for _ in prompts], name="own")
+    with pytest.raises(JudgeError) as caught:
+        await judge.assess(told())
+    assert caught.value.usage.input_tokens > 400
+    assert caught.value.usage.output_tokens == 10**6
+
+
 async def test_a_reply_that_is_no_text_is_unreadable():
     """It is no score."""
     with pytest.raises(JudgeError) as caught:

@@ -64,6 +64,7 @@ async def test_an_endless_reply_ends_at_the_limit(server, judges):
     with pytest.raises(JudgeError, match=f"larger than {MAX_REPLY_BYTES:,} bytes") as caught:
         await judges().assess(TOLD)
     assert caught.value.cause is Cause.JUDGE_ERROR
+    assert caught.value.usage.input_tokens > 400  # what was sent is billed
     assert len(server.chats) == 1
     assert server.endless_bytes < 4 * MAX_REPLY_BYTES
 
@@ -155,8 +156,9 @@ def test_vectors_without_end_are_refused(server):
     """Embeddings are read through such a session too."""
     server.embeds = Reply(body=b" " * 2**16, is_endless=True)
     embedding = LitellmEmbedding("openai/e", api_base=server.api_base, api_key="none")
-    with pytest.raises(JudgeError, match="larger than"):
+    with pytest.raises(JudgeError, match="larger than") as caught:
         embedding(["a", "b"])
+    assert caught.value.usage.input_tokens > 0
 
 
 _WITHOUT_CLOSE = """

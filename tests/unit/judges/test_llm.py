@@ -21,6 +21,7 @@ from tests.support.judge_caches import forget_support
 from tests.support.openai_server import (
     OpenAiServer,
     Reply,
+    breaking_off,
     dripping,
     empty,
     fenced,
@@ -34,6 +35,7 @@ from tests.support.openai_server import (
     wrong_content_type,
     wrong_counts,
 )
+from tests.support.prometheus_server import free_port
 
 
 def story(answer, *chunks, query="How long is the warranty?", number=1):
@@ -604,6 +606,33 @@ async def test_a_timeout_is_charged_the_prompt(server, judges):
     with pytest.raises(JudgeError) as caught:
         await judges(timeout_s=0.1).assess(WARRANTY)
     assert caught.value.usage.input_tokens > 400
+
+
+async def test_a_reply_that_is_too_long_is_charged_what_the_provider_counts(server, judges):
+    """It was written and is billed, though nothing of it is read."""
+    server.always(Reply(content="word " * 60_000, input_tokens=700, output_tokens=75_000))
+    with pytest.raises(JudgeError, match="300,000 characters") as caught:
+        await judges().assess(WARRANTY)
+    usage = caught.value.usage
+    assert (usage.calls, usage.input_tokens, usage.output_tokens) == (1, 700, 75_000)
+
+
+async def test_a_reply_that_breaks_off_is_charged_the_prompt_and_the_room(server, judges):
+    """The provider has written it, and nobody says how long it would have been."""
+    server.always(breaking_off)
+    with pytest.raises(JudgeError) as caught:
+        await judges().assess(WARRANTY)
+    usage = caught.value.usage
+    assert usage.input_tokens > 400 * usage.calls
+    assert usage.output_tokens >= 100 * usage.calls
+
+
+async def test_a_connection_that_cannot_be_made_is_free(judges):
+    """Nobody has read the prompt."""
+    with pytest.raises(JudgeError) as caught:
+        await judges(api_base=f"http://127.0.0.1:{free_port()}/v1").assess(WARRANTY)
+    usage = caught.value.usage
+    assert (usage.calls, usage.input_tokens, usage.output_tokens) == (3, 0, 0)
 
 
 async def test_cancellation_passes_through(server, judges):
