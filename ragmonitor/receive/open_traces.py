@@ -18,7 +18,7 @@ MAX_REMEMBERED_SPANS: Final = 200_000
 TRACE_BYTES: Final = 500
 """The memory that an open trace takes beside its spans, estimated."""
 
-Room = Literal["now", "later", "never"]
+Admission = Literal["now", "later", "never"]
 """When there is room for a request. `never`: it takes more than may be held at all."""
 SpanOutcome = Literal["taken", "duplicate", "late"]
 """The outcome of a span: held; known already; of a trace that was given up, or came to one that
@@ -102,7 +102,7 @@ class OpenTraces:
         """Return how many traces are open."""
         return len(self._open)
 
-    def room(self, size_bytes: int, trace_ids: Collection[bytes]) -> Room:
+    def room(self, size_bytes: int, trace_ids: Collection[bytes]) -> Admission:
         """Return when spans fit in.
 
         Args:

@@ -670,7 +670,7 @@ def test_texts_that_may_no_longer_be_kept_leave_the_disk(tmp_path, content, per_
     """After a restart with other settings, whether or not there is a judge; and that is said."""
     file = StateFile.of_service(tmp_path, "anchors", "shop", version=VERSION)
     Anchors(per_day=PER_DAY, file=file, keep_texts=True).offer(
-        answer(1, answer="SEEN"), True, FIRST
+        [(answer(1, answer="SEEN"), True, FIRST)]
     )
     texts = file.path.with_suffix("")
     assert [*texts.iterdir()]
