@@ -45,6 +45,10 @@ CLEARING_RISKS = (0.125, 0.25, 0.5, 1.0)
 RESERVE = 0.5
 
 
+SPENT = 1e12
+"""The total weight of a session that updates no more."""
+
+
 class Block:
     """The sum of the verdicts on one session within the hour; see `alarms.sessions`."""
 
@@ -54,6 +58,11 @@ class Block:
         """Hold the sum of importance weights, and that of importance weights times values."""
         self.total_weight = total_weight
         self.weighted = weighted
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the session updates no more; the sums then say nothing of its verdicts."""
+        return self.total_weight >= SPENT
 
     def add(self, x: float, importance_weight: float) -> None:
         """Take in one value."""

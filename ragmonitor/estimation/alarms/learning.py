@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, FiniteFloat
 
 from ragmonitor.estimation.beta import beta_quantile
-from ragmonitor.estimation.detector import DAY_S, MIN_OBJECTIVE
+from ragmonitor.estimation.detector import DAY_S, MIN_OBJECTIVE, SPENT
 
 LEARNED_FROM: Final = 1_000
 """Verdicts from which `objective` is learned, at least, where it is not given."""
@@ -31,6 +31,8 @@ _RIDGE: Final = 0.01
 def _sums_of_verdicts(sums: list[float]) -> list[float]:
     if len(sums) != 10 or min(sums[:_C]) < 0:
         raise ValueError("what was learned has another shape")
+    if sums[_WW] >= SPENT:
+        raise ValueError("what was learned rests on sessions that update no more")
     return sums
 
 

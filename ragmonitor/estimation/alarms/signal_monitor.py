@@ -139,7 +139,13 @@ class SignalMonitor:
             )
 
     def learn(self, x: float, importance_weight: float, at_s: float, block: Block | None) -> None:
-        """Learn from one verdict, and from time to time what would be a spike even now."""
+        """Learn from one verdict, and from time to time what would be a spike even now.
+
+        Nothing is learned from a session that was open when the evidence began anew: nobody knows
+        how many of its verdicts came before.
+        """
+        if block is not None and block.is_spent:
+            return
         learning = self.learning
         learning.add(
             x,

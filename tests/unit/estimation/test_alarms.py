@@ -529,6 +529,32 @@ def test_a_spike_while_learning_is_a_spike_and_not_the_norm():
     assert service.state().objective < 0.07
 
 
+def in_sessions(service: Service, rate: float, n: int, *, seed: int, every_s: float) -> None:
+    """Let verdicts come whose sessions overlap: ten are open at any time."""
+    for number, value in enumerate(seeded(rate, n, seed)):
+        session = f"{seed}-{number // 20}-{number % 10}"
+        service.verdicts([value], every_s=every_s, session=session)
+
+
+def test_sessions_that_were_open_in_a_spike_leave_what_is_learned_alone():
+    """4 %, a spike that is alarmed and cleared while sessions are open, then 4 %."""
+    service = Service(objectives={})
+    in_sessions(service, 0.04, 900, seed=1, every_s=20.0)
+    in_sessions(service, 0.6, 300, seed=2, every_s=20.0)
+    in_sessions(service, 0.04, 2_200, seed=3, every_s=40.0)
+    assert [each.raised for each in service.events] == [True, False]
+    assert 0.04 < service.state().objective < 0.09
+
+
+def test_an_objective_that_is_taken_away_while_sessions_are_open_is_learned(tmp_path):
+    """The evidence about it is over, and the sessions that it had seen teach nothing."""
+    before = Service(file=state_file(tmp_path))
+    in_sessions(before, 0.04, 300, seed=1, every_s=20.0)
+    after = Service(file=state_file(tmp_path), clock=before.clock, objectives={})
+    in_sessions(after, 0.04, 2_500, seed=2, every_s=40.0)
+    assert 0.04 < after.state().objective < 0.09
+
+
 @pytest.mark.slow
 def test_a_learned_mean_seldom_alarms():
     """Eight services at 4 %, twenty days each after it: less than one alarm in thirty days."""
@@ -1099,6 +1125,7 @@ def test_a_broken_file_begins_anew_without_an_alarm(tmp_path, errors, content):
         {"said": [[0.05]]},
         {"said": [[-0.05, 1.0]]},
         {"learning": []},
+        {"learning": [0.0, 0.0, None, [1.0, 1.0, 1e12, *[0.0] * 7], [0.0] * 10]},
     ],
 )
 def test_a_broken_stream_begins_anew_alone(tmp_path, errors, harm):
