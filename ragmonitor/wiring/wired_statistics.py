@@ -141,11 +141,17 @@ def _goldens(settings: Settings, judge: str) -> GoldenQuestions:
 
 
 def _alarms(settings: Settings, builtin: str, judge: str | None) -> Alarms:
+    """Return the alarms of the service and of its slices.
+
+    Raises:
+        SettingsError: `alarms.slice_limits` holds what is no limit.
+    """
     return Alarms(
         _streams(settings, builtin, judge),
         false_alarm_every_days=settings.alarms.false_alarm_every_days,
         objectives=settings.objectives,
         slots=_slice_slots(settings, builtin, judge),
+        limits=dict(map(_slice_limit, settings.alarms.slice_limits)),
         file=_kept(settings, "alarms", ALARMS_VERSION),
     )
 
@@ -176,9 +182,6 @@ def _slices(
         drift: Knows the topics of questions.
         alarms: Know which signals are better the higher they are, and have slots for slices.
         topics: Know what topics are about; None: texts may not be shown.
-
-    Raises:
-        SettingsError: `alarms.slice_limits` holds what is no limit.
     """
     suspect = None if judging is None else judging.sampler.suspect
     watch = None
@@ -186,7 +189,6 @@ def _slices(
         watch = SliceWatch(
             alarms,
             patterns=settings.alarms.slices,
-            limits=dict(map(_slice_limit, settings.alarms.slice_limits)),
             suspect=suspect,
         )
     shows_texts = settings.content.policy == "all"

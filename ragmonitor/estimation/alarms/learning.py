@@ -25,6 +25,8 @@ ARMED_CONFIDENCE: Final = 0.99
 ARMED_HEADROOM: Final = 2.0
 COMMITTED_EACH_S: Final = 3_600.0
 """An objective that was learned is thrown away again if an alarm is raised within so long."""
+AGAIN_FROM: Final = 4
+"""The limit of a slice is learned again from so many times as many verdicts."""
 _RIDGE: Final = 0.01
 
 
@@ -98,6 +100,10 @@ class Learning:
         if self.until_s is None and self.kept[_N] + fresh[_N] >= LEARNED_FROM:
             days = math.ceil((at_s - self.began_s) / DAY_S)
             self.until_s = self.began_s + max(1, days) * DAY_S
+
+    def count(self, verdicts: int) -> None:
+        """Note of how many verdicts a slice's limit was learned, whose sums are not kept here."""
+        self.kept[_N] = verdicts
 
     def forget_fresh(self) -> None:
         """Throw away what was learned within the hour: an alarm has been raised."""
