@@ -72,7 +72,11 @@ class Learning:
             before: The sum of the importance weights of its session so far.
             at_s: Seconds since the epoch.
         """
-        if self.began_s is None or at_s < self.began_s - DAY_S:  # a clock that was set back
+        if self.began_s is not None and at_s < self.began_s - DAY_S:
+            # A clock that was put right: nobody knows at what hours the verdicts so far came.
+            self.committed_s = self.until_s = None
+            self.began_s, self.kept, self.fresh = at_s, [0.0] * 10, [0.0] * 10
+        if self.began_s is None:
             self.began_s = at_s
         if self.committed_s is None or abs(at_s - self.committed_s) >= COMMITTED_EACH_S:
             self.committed_s = at_s

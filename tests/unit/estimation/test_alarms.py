@@ -448,6 +448,17 @@ def test_learning_takes_whole_days():
     assert slow.state().objective is not None
 
 
+def test_learning_begins_anew_when_a_clock_is_put_right():
+    """It was three years ahead: what it learns then takes a day of the true time, as ever."""
+    service = Service(objectives={}, clock=ManualClock(START_S + 3 * 365 * 86_400.0))
+    service.verdicts(evenly(40, 1_000), every_s=60.0)
+    service.clock.now_s = START_S
+    service.verdicts(evenly(40, 1_000), every_s=OVER_A_DAY_S)
+    assert service.state().objective is None
+    service.verdicts([0.0], every_s=OVER_A_DAY_S)
+    assert service.state().objective is not None
+
+
 def test_what_is_learned_says_how_many_days_it_covers(caplog):
     """In one line of the log, with the value."""
     caplog.set_level(logging.INFO, logger="ragmonitor")
