@@ -308,6 +308,8 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
             patterns=patterns,
             min_severity=Severity(settings.estimation.min_severity),
             slices_share=_slices_share(settings),
+            # Of those that are signals by themselves; what hallucination means is a setting's.
+            versions={entry.name: entry.version for entry in entries},
         )
 
     # Those of a judge may be named where there is none yet.
