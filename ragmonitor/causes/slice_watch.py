@@ -39,6 +39,9 @@ IDLE_S: Final = 2 * DAY_S
 """A slice without a verdict for so long gives its slot back."""
 DISPLACES: Final = 2.0
 """A slice takes the slot of a calm one that has less than one in so many of its answers."""
+AGEING: Final = 0.2
+"""The exponent, beyond 1, with which evidence counts less the longer it took: a slice's alarm by
+the default settings is an e-value of 1,300 after a day, 50 after a month and 2.5 after a year."""
 SUSPICIOUS_DAYS: Final = 0.3
 """Evidence from which a slice is suspicious: by luck it is so once in so many days at most, and
 mostly far less often; the verdicts of its floor then speak for it, or against it, within minutes.
@@ -269,16 +272,33 @@ class SliceWatch:
         """Return the slices whose alarm is on, with their evidence as an e-value.
 
         None while the alarm on all answers is on: whether they are worse than the others, the
-        alarms do not say. Evidence has a mean of at most the days that have passed, so that over
-        these it is an e-value.
+        alarms do not say.
         """
         if any(each.active and each.signal == HALLUCINATION for each in self._alarms.states()):
             return {}
         return {
-            _parted(slice_of(signal)): monitor.held_days / max(1.0, monitor.age_days)
+            _parted(slice_of(signal)): e_value_of(monitor.held_days, monitor.age_days)
             for signal, monitor in self._alarms.adopted().items()
             if monitor.clearing is not None
         }
+
+
+def e_value_of(evidence_days: float, age_days: float) -> float:
+    """Return what a slice's evidence is as an e-value: its mean is at most 1 at any stopping time.
+
+    Evidence minus the days that have passed never rises on average. So evidence times a weight that
+    falls with the age has, whenever one stops, a mean of at most the weight's integral over all
+    ages. That is 1 for this weight. Of 1 / age, which suggests itself, it would grow without end.
+
+    Args:
+        evidence_days: Of the slice's slot.
+        age_days: Since the slice was given it.
+
+    Source:
+        The product rule for a supermartingale and a falling weight, with the optional stopping
+        theorem.
+    """
+    return evidence_days * AGEING / (1 + age_days) ** (1 + AGEING)
 
 
 def _parted(name: str) -> Slice:

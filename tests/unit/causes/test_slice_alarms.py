@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ragmonitor.causes.slice_watch import SliceWatch
+from ragmonitor.causes.slice_watch import SliceWatch, e_value_of
 from ragmonitor.estimation.alarm_streams import slice_slots, streams
 from ragmonitor.estimation.alarms import Alarms
 from ragmonitor.estimation.alarms.objectives import LEASE_S
@@ -201,6 +201,12 @@ def test_a_limit_is_looked_at_as_seldom_over_restarts_as_without(tmp_path):
         process.adopt(BILLING, limit, verdicts)
         process.apply(lambda _: None)
     assert process.adopted()[BILLING].objective == 0.2
+
+
+def test_evidence_of_alarms_by_luck_is_an_e_value_of_at_most_1_on_average():
+    """While limits are kept, a threshold of N days is reached in one of N days, at any age."""
+    days = 20_000
+    assert sum(e_value_of(days, day + 0.5) / days for day in range(days)) <= 1
 
 
 def test_no_share_no_alarm():
