@@ -166,12 +166,12 @@ class SignalMonitor:
         50, 200, 800, ... verdicts.
 
         Args:
-            limit: On the scale of badness.
+            limit: On the scale of badness; 0: it is not known.
             verdicts: The number that it rests on; it counts from four times the last one's on.
         """
         if self.learned is None:
             self.learned = limit
-        elif verdicts >= AGAIN_FROM * self.learning.verdicts:
+        elif verdicts >= max(1, AGAIN_FROM * self.learning.verdicts):
             self.learned = min(limit, self.learned)
         else:
             return
