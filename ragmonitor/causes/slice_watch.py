@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,7 +13,7 @@ from ragmonitor.causes.answer_log import AnswerLog, Row
 from ragmonitor.causes.slice_names import RECORDED, Slice
 from ragmonitor.estimation.alarms import Alarms
 from ragmonitor.estimation.beta import beta_quantile
-from ragmonitor.estimation.detector import DAY_S, MIN_OBJECTIVE
+from ragmonitor.estimation.detector import DAY_S
 from ragmonitor.estimation.parts import Answer, Observation
 from ragmonitor.estimation.signals import HALLUCINATION, slice_of, slice_signal
 from ragmonitor.protocols import Clock
@@ -35,12 +35,13 @@ MAX_LOOKED_AT: Final = 400
 HEADROOM: Final = 1.25
 ERROR: Final = 0.05
 """The chance that any slot's limit is learned below its slice's true mean, by one look each."""
-AGAIN_FROM: Final = 4
-"""A limit is learned again from so many times as many verdicts."""
 IDLE_S: Final = 2 * DAY_S
 """A slice without a verdict for so long gives its slot back."""
 DISPLACES: Final = 2.0
 """A slice takes the slot of a calm one that has less than one in so many of its answers."""
+AGEING: Final = 0.2
+"""The exponent, beyond 1, with which evidence counts less the longer it took: a slice's alarm by
+the default settings is an e-value of 1,300 after a day, 50 after a month and 2.5 after a year."""
 SUSPICIOUS_DAYS: Final = 0.3
 """Evidence from which a slice is suspicious: by luck it is so once in so many days at most, and
 mostly far less often; the verdicts of its floor then speak for it, or against it, within minutes.
@@ -101,7 +102,6 @@ class SliceWatch:
         alarms: Alarms,
         *,
         patterns: Sequence[str] = ("*",),
-        limits: Mapping[str, float] | None = None,
         suspect: Callable[[Sequence[Slice], float], None] | None = None,
         now: Clock = time.time,
         look_each_s: float = LOOK_EACH_S,
@@ -112,7 +112,6 @@ class SliceWatch:
             alarms: Have slots.
             patterns: Of dimensions. Those that are no attribute of the application's, such as
                 `language`, count where they are named.
-            limits: By slice, as `route=billing`: the share of bad answers that is accepted.
             suspect: Told of slices that need more verdicts, worst first, and for how many seconds.
             now: Seconds since the epoch.
             look_each_s: How often slices are chosen.
@@ -120,7 +119,6 @@ class SliceWatch:
         self._look_each_s = look_each_s
         self._alarms = alarms
         self._patterns = tuple(patterns)
-        self._limits = limits or {}
         self._suspect = suspect
         self._now = now
         self.clear()
@@ -134,7 +132,6 @@ class SliceWatch:
         self._looked_s = 0.0
         self._looked_at = 0
         self._seen = 0
-        self._learned_from: dict[str, int] = {}
         self._wanted: dict[str, bool] = {}
 
     def observe(
@@ -206,18 +203,21 @@ class SliceWatch:
         )
         for name, each in sorted(known.items(), key=lambda one: -one[1].answers):
             signal = slice_signal(HALLUCINATION, name)
+            is_known = each.judged >= MIN_JUDGED
             is_new = each.first_s - oldest_s >= NEW_AFTER_S
-            limit = self._limit(name, each, whole.objective, is_new=is_new)
-            if limit is None:
-                continue
             if signal not in adopted:
+                if not (is_known or is_new or name in self._alarms.limits):
+                    continue
                 if not free:
                     if not calm or DISPLACES * calm[0][0] >= each.answers:
                         break
                     self._alarms.release(calm.pop(0)[1])
                     free += 1
                 free -= 1
-            self._alarms.adopt(signal, limit)
+                self._alarms.adopt(signal)
+            if is_known:
+                limit = each.limit(ERROR / max(1, self._alarms.slots))
+                self._alarms.adopt(signal, limit, each.judged)
 
     def _release_idle(self, now_s: float) -> None:
         for signal, monitor in self._alarms.adopted().items():
@@ -266,36 +266,39 @@ class SliceWatch:
                 self._wanted[dimension] = wanted
         return wanted
 
-    def _limit(self, name: str, known: _Known, objective: float, *, is_new: bool) -> float | None:
-        """Return the mean that is accepted of a slice; None: too little is known of it."""
-        given = self._limits.get(name)
-        if given is not None:
-            return max(MIN_OBJECTIVE, given)
-        if known.judged < MIN_JUDGED:
-            return objective if is_new else None
-        # Each look may err, so that there are few: of 50, 200, 800, ... verdicts.
-        learned_from = self._learned_from.get(name, 0)
-        if known.judged < AGAIN_FROM * learned_from:
-            return 1.0
-        self._learned_from[name] = known.judged
-        return max(objective, known.limit(ERROR / max(1, self._alarms.slots)))
-
     # --- what they say
 
     def proven(self) -> dict[Slice, float]:
         """Return the slices whose alarm is on, with their evidence as an e-value.
 
         None while the alarm on all answers is on: whether they are worse than the others, the
-        alarms do not say. Evidence has a mean of at most the days that have passed, so that over
-        these it is an e-value.
+        alarms do not say.
         """
         if any(each.active and each.signal == HALLUCINATION for each in self._alarms.states()):
             return {}
         return {
-            _parted(slice_of(signal)): monitor.held_days / max(1.0, monitor.age_days)
+            _parted(slice_of(signal)): e_value_of(monitor.held_days, monitor.age_days)
             for signal, monitor in self._alarms.adopted().items()
             if monitor.clearing is not None
         }
+
+
+def e_value_of(evidence_days: float, age_days: float) -> float:
+    """Return what a slice's evidence is as an e-value: its mean is at most 1 at any stopping time.
+
+    Evidence minus the days that have passed never rises on average. So evidence times a weight that
+    falls with the age has, whenever one stops, a mean of at most the weight's integral over all
+    ages. That is 1 for this weight. Of 1 / age, which suggests itself, it would grow without end.
+
+    Args:
+        evidence_days: Of the slice's slot.
+        age_days: Since the slice was given it.
+
+    Source:
+        The product rule for a supermartingale and a falling weight, with the optional stopping
+        theorem.
+    """
+    return evidence_days * AGEING / (1 + age_days) ** (1 + AGEING)
 
 
 def _parted(name: str) -> Slice:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from ragmonitor.estimation.alarms import Stream
@@ -49,6 +49,7 @@ def streams(
     patterns: Sequence[str],
     min_severity: Severity = Severity.MAJOR,
     slices_share: float = 0.0,
+    versions: Mapping[str, int] | None = None,
 ) -> tuple[Stream, ...]:
     """Return the streams of a service.
 
@@ -61,6 +62,8 @@ def streams(
         min_severity: Of the findings that make an answer hallucinated; minor ones by themselves
             raise no alarm.
         slices_share: Of the false alarms, what is left for the alarms of slices; below a half.
+        versions: Of evaluators; 1 where nothing is said. Another one begins anew: what was learned
+            of its scores, and the evidence of them, is about another formula.
     """
     quality = judge or builtin
     importance_weight = 1.0 if judge is None else MAX_IMPORTANCE_WEIGHT
@@ -84,6 +87,7 @@ def streams(
             (CALIBRATION_LOW, quality, "judge", False, importance_weight, off),
             (ANCHORS, quality, "judge", False, 1.0, FLIPS_OBJECTIVE),
         ]
+    later = {name: str(version) for name, version in (versions or {}).items() if version > 1}
     wanted = [each for each in found if any(fnmatch.fnmatch(each[0], p) for p in patterns)]
     others = sum(each[0] != HALLUCINATION for each in wanted)
     first = any(each[0] == HALLUCINATION for each in wanted)
@@ -100,7 +104,7 @@ def streams(
             default_objective=default,
             reserve=RESERVE if signal == HALLUCINATION and judge is not None else 0.0,
             least_learned=MIN_OBJECTIVES.get(signal, 0.0),
-            definition=min_severity if signal == HALLUCINATION else "",
+            definition=min_severity if signal == HALLUCINATION else later.get(signal, ""),
         )
         for signal, whose, kind, higher_is_better, most, default in wanted
     )

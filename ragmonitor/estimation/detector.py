@@ -26,8 +26,13 @@ WEIGHTS = (1 / 12, 2 / 12, 3 / 12, 2 / 12, 3 / 12, 1 / 12)
 """The share of the evidence that time brings which each part gets."""
 SAVED = 0.5
 """The share of the evidence that time brings which is put aside where there is room for it."""
-TIME_ALONE = 0.5
-"""Up to this share of the threshold evidence grows with time; beyond it by bad answers only."""
+TIME_ALONE = 0.09
+"""Up to this share of the threshold evidence grows with time; beyond it by bad answers only.
+
+It is below the tenth that a ticket takes, which rare good answers would raise otherwise.
+"""
+SUSPICION_ALONE = 0.5
+"""Up to this share of the threshold what was put aside comes in."""
 
 MIN_OBJECTIVE = 0.001
 MAX_OBJECTIVE = 0.999
@@ -45,6 +50,10 @@ CLEARING_RISKS = (0.125, 0.25, 0.5, 1.0)
 RESERVE = 0.5
 
 
+SPENT = 1e12
+"""The total weight of a session that updates no more."""
+
+
 class Block:
     """The sum of the verdicts on one session within the hour; see `alarms.sessions`."""
 
@@ -54,6 +63,11 @@ class Block:
         """Hold the sum of importance weights, and that of importance weights times values."""
         self.total_weight = total_weight
         self.weighted = weighted
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the session updates no more; the sums then say nothing of its verdicts."""
+        return self.total_weight >= SPENT
 
     def add(self, x: float, importance_weight: float) -> None:
         """Take in one value."""
@@ -91,7 +105,6 @@ class Detector:
     """
 
     __slots__ = (
-        "_by_time",
         "_near",
         "_objective",
         "_threshold",
@@ -117,7 +130,7 @@ class Detector:
             objective: The mean that is still accepted. Below 0.001 nothing can be assured, so
                 that it counts as 0.001; likewise above 0.999.
             max_importance_weight: Higher weights count as this.
-            threshold_days: Where an alarm is raised; time alone brings evidence up to half of it.
+            threshold_days: Where an alarm is raised; time alone brings evidence up to 9 % of it.
             max_reserve: Days of capital that are put aside at most.
         """
         self.parts = [0.0] * len(MULTIPLES)
@@ -129,7 +142,6 @@ class Detector:
         """Days of capital that were put aside."""
         self.max_reserve = max_reserve
         self._threshold = threshold_days
-        self._by_time = TIME_ALONE * threshold_days
         self.objective = objective
 
     @property
@@ -172,7 +184,7 @@ class Detector:
             saved = min(SAVED * days, self.max_reserve - self.reserve)
             self.reserve += saved
             days -= saved
-        self._put_in(days)
+        self._put_in(days, TIME_ALONE * self._threshold)
 
     def trust(self, suspicion: float) -> None:
         """Put in what was put aside, before an update, as far as something else is suspicious.
@@ -183,10 +195,11 @@ class Detector:
         """
         capital = min(self.reserve, self.reserve + (suspicion - 1) * self.max_reserve)
         if capital > 0:
-            self.reserve -= self._put_in(capital)
+            self.reserve -= self._put_in(capital, SUSPICION_ALONE * self._threshold)
 
-    def _put_in(self, days: float) -> float:
-        days = min(days, self._by_time - sum(self.parts))
+    def _put_in(self, days: float, most: float) -> float:
+        """Put in days of capital, as far as the evidence stays within a bound; return how many."""
+        days = min(days, most - sum(self.parts))
         if days <= 0:
             return 0.0
         self.parts = [

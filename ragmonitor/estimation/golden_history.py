@@ -34,6 +34,8 @@ class ScoreHistory(msgspec.Struct, array_like=True):
     """The mean before the newest one came; None: it is the first."""
     at_s: float = -math.inf
     """The time when the newest came, in seconds since the epoch."""
+    evaluator: str = ""
+    """Whose scores these are, with its version; empty: an older file did not say."""
 
     def add(self, score: float, at_s: float) -> float | None:
         """Take in a score, and return what was expected of it; None: it is the first."""

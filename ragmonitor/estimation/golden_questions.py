@@ -97,7 +97,8 @@ class GoldenQuestions(Part):
     the golden question is at fault: the question is named, and its score is left out. Where many
     that did not fail now do, the judge has changed: the alarm `golden_references`, of kind `judge`.
 
-    Scores of a judge of another version begin a new history; reference answers do not.
+    Scores of a judge or an evaluator of another version begin a new history; reference answers do
+    not.
     """
 
     def __init__(
@@ -200,7 +201,11 @@ class GoldenQuestions(Part):
         for each in report.evaluations:
             if isinstance(each, Scored):
                 name = evaluator_name(each.evaluator)
-                expected = question.scores.setdefault(name, ScoreHistory()).add(each.score, at_s)
+                history = question.scores.get(name)
+                if history is None or history.evaluator not in ("", each.evaluator):
+                    history = question.scores[name] = ScoreHistory()
+                history.evaluator = each.evaluator
+                expected = history.add(each.score, at_s)
                 if expected is not None and name in WATCHED:
                     self._observe(f"{GOLDEN}{name}", half(each.score - expected), at_s)
 

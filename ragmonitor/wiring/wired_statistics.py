@@ -143,11 +143,17 @@ def _goldens(settings: Settings, judge: str) -> GoldenQuestions:
 
 
 def _alarms(settings: Settings, builtin: str, judge: str | None) -> Alarms:
+    """Return the alarms of the service and of its slices.
+
+    Raises:
+        SettingsError: `alarms.slice_limits` holds what is no limit.
+    """
     return Alarms(
         _streams(settings, builtin, judge),
         false_alarm_every_days=settings.alarms.false_alarm_every_days,
         objectives=settings.objectives,
         slots=_slice_slots(settings, builtin, judge),
+        limits=dict(map(_slice_limit, settings.alarms.slice_limits)),
         file=_kept(settings, "alarms", ALARMS_VERSION),
     )
 
@@ -178,9 +184,6 @@ def _slices(
         drift: Knows the topics of questions.
         alarms: Know which signals are better the higher they are, and have slots for slices.
         topics: Know what topics are about; None: texts may not be shown.
-
-    Raises:
-        SettingsError: `alarms.slice_limits` holds what is no limit.
     """
     suspect = None if judging is None else judging.sampler.suspect
     watch = None
@@ -188,7 +191,6 @@ def _slices(
         watch = SliceWatch(
             alarms,
             patterns=settings.alarms.slices,
-            limits=dict(map(_slice_limit, settings.alarms.slice_limits)),
             suspect=suspect,
         )
     shows_texts = settings.content.policy == "all"
@@ -308,6 +310,8 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
             patterns=patterns,
             min_severity=Severity(settings.estimation.min_severity),
             slices_share=_slices_share(settings),
+            # Of those that are signals by themselves; what hallucination means is a setting's.
+            versions={entry.name: entry.version for entry in entries},
         )
 
     # Those of a judge may be named where there is none yet.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ragmonitor.causes.slice_watch import SliceWatch
 from ragmonitor.causes.slices import Slices
@@ -39,6 +39,8 @@ class SlicedService:
     objective: float = 0.05
     every_days: float = 30.0
     file: StateFile | None = None
+    limits: Mapping[str, float] = field(default_factory=dict)
+    """Of slices, as `alarms.slice_limits` has them."""
     tick_s: float = TICK_S
     look_each_s: float = 14_400.0
 
@@ -71,6 +73,7 @@ class SlicedService:
             false_alarm_every_days=self.every_days,
             objectives={HALLUCINATION: self.objective},
             slots=slice_slots(self.slots, self.share, judge="judge", is_sampled=True),
+            limits=self.limits,
             now=self.now,
             file=self.file,
         )

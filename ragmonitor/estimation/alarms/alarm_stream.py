@@ -34,7 +34,8 @@ class Stream:
     least_learned: float = 0.0
     """The least objective that is learned, on the scale of badness."""
     definition: str = ""
-    """The meaning of the signal's value, where a setting says it: another is another evidence."""
+    """What the signal's value means, where a setting or an evaluator's version says it: another is
+    another evidence."""
 
 
 def key_of(stream: Stream) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, FiniteFloat
 
 from ragmonitor.estimation.beta import beta_quantile
-from ragmonitor.estimation.detector import DAY_S, MIN_OBJECTIVE
+from ragmonitor.estimation.detector import DAY_S, MIN_OBJECTIVE, SPENT
 
 LEARNED_FROM: Final = 1_000
 """Verdicts from which `objective` is learned, at least, where it is not given."""
@@ -25,12 +25,16 @@ ARMED_CONFIDENCE: Final = 0.99
 ARMED_HEADROOM: Final = 2.0
 COMMITTED_EACH_S: Final = 3_600.0
 """An objective that was learned is thrown away again if an alarm is raised within so long."""
+AGAIN_FROM: Final = 4
+"""The limit of a slice is learned again from so many times as many verdicts."""
 _RIDGE: Final = 0.01
 
 
 def _sums_of_verdicts(sums: list[float]) -> list[float]:
     if len(sums) != 10 or min(sums[:_C]) < 0:
         raise ValueError("what was learned has another shape")
+    if sums[_WW] >= SPENT:
+        raise ValueError("what was learned rests on sessions that update no more")
     return sums
 
 
@@ -68,7 +72,11 @@ class Learning:
             before: The sum of the importance weights of its session so far.
             at_s: Seconds since the epoch.
         """
-        if self.began_s is None or at_s < self.began_s - DAY_S:  # a clock that was set back
+        if self.began_s is not None and at_s < self.began_s - DAY_S:
+            # A clock that was put right: nobody knows at what hours the verdicts so far came.
+            self.committed_s = self.until_s = None
+            self.began_s, self.kept, self.fresh = at_s, [0.0] * 10, [0.0] * 10
+        if self.began_s is None:
             self.began_s = at_s
         if self.committed_s is None or abs(at_s - self.committed_s) >= COMMITTED_EACH_S:
             self.committed_s = at_s
@@ -96,6 +104,10 @@ class Learning:
         if self.until_s is None and self.kept[_N] + fresh[_N] >= LEARNED_FROM:
             days = math.ceil((at_s - self.began_s) / DAY_S)
             self.until_s = self.began_s + max(1, days) * DAY_S
+
+    def count(self, verdicts: int) -> None:
+        """Note of how many verdicts a slice's limit was learned, whose sums are not kept here."""
+        self.kept[_N] = verdicts
 
     def forget_fresh(self) -> None:
         """Throw away what was learned within the hour: an alarm has been raised."""

@@ -18,7 +18,7 @@ from ragmonitor.estimation.alarms.sessions import SESSION_S, Sessions
 from ragmonitor.estimation.alarms.signal_monitor import SignalMonitor
 from ragmonitor.estimation.detector import CLEARED_AT, DAY_S
 from ragmonitor.estimation.parts import Means, Observation, Part
-from ragmonitor.estimation.signals import slice_of
+from ragmonitor.estimation.signals import slice_of, whole_of
 from ragmonitor.guard import (
     logger,
     reason,
@@ -68,6 +68,7 @@ class Alarms(Part):
         false_alarm_every_days: float,
         objectives: Mapping[str, float] | None = None,
         slots: Sequence[Stream] = (),
+        limits: Mapping[str, float] | None = None,
         now: Callable[[], float] = time.time,
         file: State | None = None,
     ) -> None:
@@ -78,6 +79,8 @@ class Alarms(Part):
             false_alarm_every_days: The threshold.
             objectives: By signal, on its own scale. Those of other signals are ignored.
             slots: Streams without a signal, for slices.
+            limits: The means that are accepted of slices, by slice, as `route=billing`. Others have
+                the objective of all answers, or what was learned of them where that is more.
             now: Seconds since the epoch.
             file: What outlives the process, and is shared; of version `STATE_VERSION`.
 
@@ -96,6 +99,7 @@ class Alarms(Part):
         self._given = [
             by_signal.get(stream.signal, stream.default_objective) for stream in self._configured
         ]
+        self.limits = limits or {}
         self._now = now
         self._file = file
         self.clear()
@@ -105,8 +109,8 @@ class Alarms(Part):
         self._streams = list(self._configured)
         self._index = {each.signal: at for at, each in enumerate(self._streams) if each.signal}
         self._monitors = [self._monitor(place) for place in range(len(self._streams))]
-        self._asked: dict[str, float | None] = {}
-        """The slices that `adopt` and `release` ask for, by signal; None: it is to be released."""
+        self._asked: dict[str, tuple[float, int] | None] = {}
+        """What `adopt` says of slices, by signal; None: it is to be released."""
         self._pending: list[Pending] = []
         self._updates = 0
         """The number noted since the last `apply`, those that wait for others included."""
@@ -134,15 +138,18 @@ class Alarms(Part):
 
     # --- slices
 
-    def adopt(self, signal: str, objective: float) -> None:
+    def adopt(self, signal: str, learned: float = 0.0, verdicts: int = 0) -> None:
         """Let a slice have a slot from the next `apply` on, if one is free.
 
         Args:
             signal: Names signal and slice; one that has a slot keeps it.
-            objective: The mean that is accepted, on the scale of badness. By what is past only.
-                Of one that has a slot it counts where it is stricter.
+            learned: The mean that the slice itself lets expect, on the scale of badness, by what is
+                past only; 0: it is not known. Of one that has a slot it counts as
+                `SignalMonitor.learn_limit` says. The slice's limit is this or the objective of all
+                answers, whichever is more, unless it is among `limits`.
+            verdicts: The number of verdicts that it was learned from.
         """
-        self._asked[signal] = objective
+        self._asked[signal] = learned, verdicts
 
     def release(self, signal: str) -> None:
         """Let a slice give its slot back, at the next `apply`; its evidence is forgotten."""
@@ -176,14 +183,14 @@ class Alarms(Part):
     def _rearrange(self, now_s: float) -> Iterator[AlarmEvent]:
         """Give slots to slices, and take them back, as was asked."""
         asked, self._asked = self._asked, {}
-        for signal, objective in sorted(asked.items(), key=lambda each: each[1] is not None):
+        for signal, learned in sorted(asked.items(), key=lambda each: each[1] is not None):
             place = self._index.get(signal, -1)
-            if objective is None and place >= self._first_slot:
+            if learned is None and place >= self._first_slot:
                 since_s = self._monitors[place].since_s
                 if since_s is not None:
                     yield self._event(place, raised=False, at_s=now_s, since_s=since_s)
                 self._occupy(place, "")
-            elif objective is not None and place < 0:
+            elif learned is not None and place < 0:
                 free = [
                     at
                     for at, each in enumerate(self._streams[self._first_slot :])
@@ -192,10 +199,14 @@ class Alarms(Part):
                 if free:
                     self._occupy(self._first_slot + free[0], signal)
                     monitor = self._monitors[self._first_slot + free[0]]
-                    monitor.learned, monitor.learning.began_s = objective, now_s
-            elif objective is not None and place >= self._first_slot:
+                    monitor.learning.began_s = now_s
+                    monitor.learn_limit(*learned)
+            elif learned is not None and place >= self._first_slot:
                 monitor = self._monitors[place]
-                monitor.learned = min(objective, monitor.learned or 1.0)
+                if not monitor.learning.verdicts and slice_of(signal) in self.limits:
+                    # It has a slot without having been looked at, and is not new for that.
+                    monitor.learned = None
+                monitor.learn_limit(*learned)
 
     def tells_apart(self, session: str) -> bool:
         """Return whether a session id tells answers apart: it is none, or a constant, if not."""
@@ -337,6 +348,8 @@ class Alarms(Part):
 
     def _said(self, place: int) -> float | None:
         """On the scale of badness: what the user says."""
+        if place >= self._first_slot:
+            return self.limits.get(slice_of(self._streams[place].signal))
         limit = self._given[place]
         return 1.0 - limit if limit is not None and self._streams[place].higher_is_better else limit
 
@@ -348,13 +361,31 @@ class Alarms(Part):
             return given
         return 1.0 - objective if self._streams[place].higher_is_better else objective
 
-    def _is_outdated(self, monitor: SignalMonitor, now_s: float) -> bool:
+    def _wanted(self, place: int, now_s: float) -> float | None:
+        """Return what a stream's evidence is to be about; None: that is not known yet.
+
+        A slice has what the setting says of it, or else is held to the objective of all answers,
+        where it was not worse from the beginning. While that is learned anew the slice keeps what
+        it had.
+        """
+        monitor = self._monitors[place]
+        if place < self._first_slot or monitor.objectives.live(now_s):
+            return monitor.wanted(now_s)
+        whole = self._index.get(whole_of(self._streams[place].signal))
+        least = None if whole is None else self._monitors[whole].objective
+        if least is None:
+            return monitor.learned if monitor.objective is None else monitor.objective
+        return max(least, monitor.learned or 0.0)
+
+    def _is_outdated(self, place: int, now_s: float) -> bool:
         """Return whether evidence is about another objective, or this process's is to be said."""
-        return monitor.objective != monitor.wanted(now_s) or monitor.objectives.is_to_be_said(now_s)
+        monitor = self._monitors[place]
+        is_other = monitor.objective != self._wanted(place, now_s)
+        return is_other or monitor.objectives.is_to_be_said(now_s)
 
     def _has_news(self) -> bool:
         now_s = self._now()
-        outdated = (self._is_outdated(monitor, now_s) for monitor in self._monitors)
+        outdated = (self._is_outdated(place, now_s) for place in range(len(self._monitors)))
         return bool(self._asked) or any(outdated)
 
     def _adopt_objectives(self, now_s: float) -> Iterator[AlarmEvent]:
@@ -362,7 +393,7 @@ class Alarms(Part):
         for place, monitor in enumerate(self._monitors):
             monitor.objectives.say(monitor.objective, now_s)
             self._report_dispute(place, monitor, now_s)
-            wanted, held = monitor.wanted(now_s), monitor.objective
+            wanted, held = self._wanted(place, now_s), monitor.objective
             if wanted == held:
                 continue
             if wanted is not None and held is not None and wanted < held:

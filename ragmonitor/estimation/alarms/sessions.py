@@ -41,7 +41,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from ragmonitor.estimation.alarms.signal_monitor import Number
-from ragmonitor.estimation.detector import Block
+from ragmonitor.estimation.detector import SPENT, Block
 from ragmonitor.guard import logger
 
 SESSION_S: Final = 3_600.0
@@ -51,8 +51,6 @@ SESSION_MOST_S: Final = 14_400.0
 MAX_SESSIONS: Final = 10_000
 MAX_SHARED: Final = 512
 """Blocks, newest first, which processes that share a file tell each other of."""
-SPENT: Final = 1e12
-"""The total weight of a session that updates no more."""
 
 MOST_OF_TRAFFIC: Final = 0.5
 LOOK_EACH: Final = 100

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter
 
 from ragmonitor.estimation.alarms.course import NUMBERS, Course
-from ragmonitor.estimation.alarms.learning import Learning, Sums
+from ragmonitor.estimation.alarms.learning import AGAIN_FROM, Learning, Sums
 from ragmonitor.estimation.alarms.objectives import Objectives
 from ragmonitor.estimation.detector import (
     CLEARING_RISKS,
@@ -139,7 +139,13 @@ class SignalMonitor:
             )
 
     def learn(self, x: float, importance_weight: float, at_s: float, block: Block | None) -> None:
-        """Learn from one verdict, and from time to time what would be a spike even now."""
+        """Learn from one verdict, and from time to time what would be a spike even now.
+
+        Nothing is learned from a session that was open when the evidence began anew: nobody knows
+        how many of its verdicts came before.
+        """
+        if block is not None and block.is_spent:
+            return
         learning = self.learning
         learning.add(
             x,
@@ -152,6 +158,24 @@ class SignalMonitor:
             if self.provisional is not None:
                 # Set by the past only, so that the next updates are fair at it.
                 self.detector.objective = self.provisional
+
+    def learn_limit(self, limit: float, verdicts: int) -> None:
+        """Learn what is to be expected of a slice, or that it is stricter than was thought.
+
+        Each look may err, so that there are few, over restarts and in all processes together: of
+        50, 200, 800, ... verdicts.
+
+        Args:
+            limit: On the scale of badness; 0: it is not known.
+            verdicts: The number that it rests on; it counts from four times the last one's on.
+        """
+        if self.learned is None:
+            self.learned = limit
+        elif verdicts >= max(1, AGAIN_FROM * self.learning.verdicts):
+            self.learned = min(limit, self.learned)
+        else:
+            return
+        self.learning.count(verdicts)
 
     def span(self, *, higher_is_better: bool) -> AlarmSpan | None:
         """Return the answers that the alarm, or the evidence while it rises, speaks of."""

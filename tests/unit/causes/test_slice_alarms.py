@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from ragmonitor.causes.slice_watch import SliceWatch
-from ragmonitor.estimation.alarm_streams import slice_slots
+from ragmonitor.causes.slice_watch import SliceWatch, e_value_of
+from ragmonitor.estimation.alarm_streams import slice_slots, streams
 from ragmonitor.estimation.alarms import Alarms
+from ragmonitor.estimation.alarms.objectives import LEASE_S
 from ragmonitor.estimation.parts import Observation
 from ragmonitor.records import SamplingDecision
+from ragmonitor.testing import ManualClock
 from tests.support.sliced_service import BEGAN_S, SlicedService, alarms_file
 
 BILLING = "hallucination{route=billing}"
@@ -105,6 +108,105 @@ def test_its_state_outlives_a_restart_and_is_shared(tmp_path):
     assert states[BILLING].active
     ours, theirs = first.alarms.adopted()[BILLING], second.alarms.adopted()[BILLING]
     assert (theirs.objective, theirs.held_days) == (ours.objective, ours.held_days)
+
+
+def slot_of_billing(
+    folder: Path, clock: ManualClock, *, objective: float = 0.05, **limits: float
+) -> Alarms:
+    """Return a process's alarms of the folder, in which `billing` may have the only slot."""
+    return Alarms(
+        streams(
+            evaluators=(),
+            lower_is_better=(),
+            builtin="builtin",
+            judge="judge",
+            patterns=("hallucination",),
+            slices_share=0.4,
+        ),
+        false_alarm_every_days=30.0,
+        objectives={"hallucination": objective},
+        slots=slice_slots(1, 0.4, judge="judge", is_sampled=False),
+        limits={f"route={route}": limit for route, limit in limits.items()},
+        now=clock,
+        file=alarms_file(folder),
+    )
+
+
+def bad_billing(alarms: Alarms, clock: ManualClock, count: int) -> list[bool]:
+    """Let bad answers come; return which alarms were raised, and which cleared."""
+    events = []
+    for _ in range(count):
+        clock.advance(60.0)
+        alarms.update(Observation(signal=BILLING, value=1.0, at_s=clock()))
+        events += alarms.apply(lambda _: None)
+    return [each.raised for each in events if each.signal == BILLING]
+
+
+def test_a_limit_that_is_given_takes_the_place_of_the_slice_s_own(tmp_path):
+    """The runbook's remedy: the alarm ends, and evidence begins anew about the limit."""
+    clock = ManualClock(BEGAN_S)
+    before = slot_of_billing(tmp_path, clock)
+    before.adopt(BILLING)
+    assert bad_billing(before, clock, 20) == [True]
+    after = slot_of_billing(tmp_path, clock, billing=0.12)
+    assert bad_billing(after, clock, 1) == [False]
+    assert after.adopted()[BILLING].objective == 0.12
+
+
+def test_a_slice_follows_an_objective_that_was_raised(tmp_path):
+    """It is held to that of all answers where nothing else is known of it."""
+    clock = ManualClock(BEGAN_S)
+    before = slot_of_billing(tmp_path, clock)
+    before.adopt(BILLING)
+    assert bad_billing(before, clock, 20) == [True]
+    after = slot_of_billing(tmp_path, clock, objective=0.2)
+    assert bad_billing(after, clock, 1) == []
+    clock.advance(LEASE_S)
+    assert bad_billing(after, clock, 1) == [False]
+    assert after.adopted()[BILLING].objective == 0.2
+
+
+def test_replicas_with_different_limits_of_a_slice_keep_its_evidence(tmp_path):
+    """The strictest that is said holds for all, and nobody begins anew at each turn."""
+    clock = ManualClock(BEGAN_S)
+    replicas = [slot_of_billing(tmp_path, clock, billing=limit) for limit in (0.12, 0.2)]
+    replicas[0].adopt(BILLING)
+    for _ in range(20):
+        found = [bad_billing(each, clock, 1) for each in replicas]
+    assert found == [[], []]
+    (monitor,) = replicas[1].adopted().values()
+    assert (monitor.objective, monitor.raised, monitor.clearing is None) == (0.12, 1, False)
+
+
+def test_a_limit_that_is_taken_back_leaves_what_was_learned(tmp_path):
+    """What the slice was before it had a limit, or has been since."""
+    clock = ManualClock(BEGAN_S)
+    given = slot_of_billing(tmp_path, clock, billing=0.4)
+    given.adopt(BILLING)
+    given.apply(lambda _: None)
+    given.adopt(BILLING, 0.25, 60)
+    given.apply(lambda _: None)
+    assert given.adopted()[BILLING].objective == 0.4
+    clock.advance(LEASE_S)
+    after = slot_of_billing(tmp_path, clock)
+    after.apply(lambda _: None)
+    assert after.adopted()[BILLING].objective == 0.25
+
+
+def test_a_limit_is_looked_at_as_seldom_over_restarts_as_without(tmp_path):
+    """Each look may err; a process that begins anew has not four times as many verdicts."""
+    clock = ManualClock(BEGAN_S)
+    for limit, verdicts in ((0.3, 50), (0.1, 60), (0.1, 199), (0.2, 200), (0.1, 210)):
+        process = slot_of_billing(tmp_path, clock)
+        process.adopt(BILLING, limit, verdicts)
+        process.apply(lambda _: None)
+    assert process.adopted()[BILLING].objective == 0.2
+
+
+def test_evidence_of_alarms_by_luck_is_an_e_value_of_at_most_1_on_average():
+    """While limits are kept, a threshold of N days is reached in one of N days, at any age."""
+    days = 20_000
+    assert sum(e_value_of(days, day + 0.5) / days for day in range(days)) <= 1
 
 
 def test_no_share_no_alarm():

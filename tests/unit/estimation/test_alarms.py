@@ -448,6 +448,17 @@ def test_learning_takes_whole_days():
     assert slow.state().objective is not None
 
 
+def test_learning_begins_anew_when_a_clock_is_put_right():
+    """It was three years ahead: what it learns then takes a day of the true time, as ever."""
+    service = Service(objectives={}, clock=ManualClock(START_S + 3 * 365 * 86_400.0))
+    service.verdicts(evenly(40, 1_000), every_s=60.0)
+    service.clock.now_s = START_S
+    service.verdicts(evenly(40, 1_000), every_s=OVER_A_DAY_S)
+    assert service.state().objective is None
+    service.verdicts([0.0], every_s=OVER_A_DAY_S)
+    assert service.state().objective is not None
+
+
 def test_what_is_learned_says_how_many_days_it_covers(caplog):
     """In one line of the log, with the value."""
     caplog.set_level(logging.INFO, logger="ragmonitor")
@@ -527,6 +538,32 @@ def test_a_spike_while_learning_is_a_spike_and_not_the_norm():
     service.verdicts(evenly(40, 1_600), every_s=OVER_A_DAY_S)
     assert [each.raised for each in service.events] == [True, False]
     assert service.state().objective < 0.07
+
+
+def in_sessions(service: Service, rate: float, n: int, *, seed: int, every_s: float) -> None:
+    """Let verdicts come whose sessions overlap: ten are open at any time."""
+    for number, value in enumerate(seeded(rate, n, seed)):
+        session = f"{seed}-{number // 20}-{number % 10}"
+        service.verdicts([value], every_s=every_s, session=session)
+
+
+def test_sessions_that_were_open_in_a_spike_leave_what_is_learned_alone():
+    """4 %, a spike that is alarmed and cleared while sessions are open, then 4 %."""
+    service = Service(objectives={})
+    in_sessions(service, 0.04, 900, seed=1, every_s=20.0)
+    in_sessions(service, 0.6, 300, seed=2, every_s=20.0)
+    in_sessions(service, 0.04, 2_200, seed=3, every_s=40.0)
+    assert [each.raised for each in service.events] == [True, False]
+    assert 0.04 < service.state().objective < 0.09
+
+
+def test_an_objective_that_is_taken_away_while_sessions_are_open_is_learned(tmp_path):
+    """The evidence about it is over, and the sessions that it had seen teach nothing."""
+    before = Service(file=state_file(tmp_path))
+    in_sessions(before, 0.04, 300, seed=1, every_s=20.0)
+    after = Service(file=state_file(tmp_path), clock=before.clock, objectives={})
+    in_sessions(after, 0.04, 2_500, seed=2, every_s=40.0)
+    assert 0.04 < after.state().objective < 0.09
 
 
 @pytest.mark.slow
@@ -1099,6 +1136,7 @@ def test_a_broken_file_begins_anew_without_an_alarm(tmp_path, errors, content):
         {"said": [[0.05]]},
         {"said": [[-0.05, 1.0]]},
         {"learning": []},
+        {"learning": [0.0, 0.0, None, [1.0, 1.0, 1e12, *[0.0] * 7], [0.0] * 10]},
     ],
 )
 def test_a_broken_stream_begins_anew_alone(tmp_path, errors, harm):

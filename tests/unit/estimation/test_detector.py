@@ -9,6 +9,7 @@ import statistics
 import pytest
 
 from ragmonitor.estimation.detector import CLEARED_AT, Clearing, Detector
+from ragmonitor.rules.alerts import TICKET_SHARE
 
 HOUR_S = 3_600.0
 DAY_S = 86_400.0
@@ -99,12 +100,31 @@ def test_a_clock_that_was_set_back_is_followed():
     assert detector.evidence == pytest.approx((HOUR_S + 600) / DAY_S)
 
 
-def test_time_alone_brings_evidence_to_half_the_line():
+def test_time_alone_brings_evidence_to_9_percent_of_the_threshold():
     """Where verdicts are rare, waiting does not raise an alarm."""
-    detector = Detector(objective=0.05, threshold_days=2.0)
+    detector = Detector(objective=0.05, threshold_days=20.0)
     for hour in range(1_000):
         detector.pass_time(hour * HOUR_S)
-    assert detector.evidence == pytest.approx(1.0)
+    assert detector.evidence == pytest.approx(1.8)
+
+
+def test_what_was_put_aside_brings_evidence_to_half_the_threshold():
+    """It comes in where something is suspicious, and is more than time alone."""
+    detector = Detector(objective=0.05, threshold_days=20.0, max_reserve=15.0)
+    detector.reserve = 15.0
+    detector.trust(1.0)
+    assert (detector.evidence, detector.reserve) == pytest.approx((10.0, 5.0))
+
+
+def test_good_answers_alone_raise_no_ticket():
+    """One an hour over sixty days, at an objective that hardly any of them speaks for."""
+    detector = Detector(objective=0.003, threshold_days=75.0)
+    most = 0.0
+    for hour in range(60 * 24):
+        detector.pass_time(hour * HOUR_S)
+        detector.update(0.0)
+        most = max(most, detector.evidence)
+    assert most < TICKET_SHARE * 75.0
 
 
 def test_a_tolerated_mean_of_nothing_can_still_be_bet_on():

@@ -67,12 +67,21 @@ class Asking:
         outcome: str = "answered",
         reference: bool = True,
         judge: JudgeIdentity = JUDGE,
+        version: int = 1,
     ) -> None:
         """Ask these questions, whose answers score so."""
         self.now += HOUR_S
         for golden, score in scores.items():
             self.part.probed(
-                answer(golden, score, self.now, outcome=outcome, reference=reference, judge=judge)
+                answer(
+                    golden,
+                    score,
+                    self.now,
+                    outcome=outcome,
+                    reference=reference,
+                    judge=judge,
+                    version=version,
+                )
             )
         self.events += self.part.alarm_events()
         self.part.tick()
@@ -111,6 +120,7 @@ def answer(
     outcome: str = "answered",
     reference: bool = True,
     judge: JudgeIdentity = JUDGE,
+    version: int = 1,
 ) -> GoldenAnswer:
     record = interaction(golden, at_s, outcome)
     if outcome != "answered":
@@ -126,7 +136,9 @@ def answer(
         return Report(
             interaction=record,
             judge=judge,
-            evaluations=(Scored(evaluator="answer_correctness@1", judge=judge, score=value),),
+            evaluations=(
+                Scored(evaluator=f"answer_correctness@{version}", judge=judge, score=value),
+            ),
             assessment=read,
         )
 
@@ -197,6 +209,18 @@ def test_a_judge_of_another_version_begins_a_new_history():
         asking.round(usual())
     for _ in range(2):
         asking.round(fallen(), judge=OTHER)
+    assert asking.events == []
+
+
+def test_an_evaluator_of_another_version_begins_a_new_history(tmp_path):
+    """The lower scores of its formula are no fall of the application, also over a restart."""
+    asking = Asking(tmp_path)
+    for _ in range(5):
+        asking.round(usual())
+    asking.part.close()
+    asking.begin()
+    for _ in range(2):
+        asking.round(fallen(), version=2)
     assert asking.events == []
 
 

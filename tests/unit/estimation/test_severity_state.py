@@ -11,6 +11,7 @@ from ragmonitor.estimation.alarm_streams import streams
 from ragmonitor.estimation.alarms import STATE_VERSION
 from ragmonitor.estimation.parts import Observation
 from ragmonitor.estimation.signals import outcomes
+from ragmonitor.evaluators import table
 from ragmonitor.records import Report, Severity
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ManualClock, ScriptedJudge
@@ -102,6 +103,19 @@ def test_minor_findings_by_themselves_raise_no_alarm(tmp_path):
     """They have no stream, even where their evaluator is selected."""
     told = alarms(tmp_path, MAJOR, ManualClock(BEGAN_S))
     assert "minor_hallucination" not in {state.signal for state in told.states()}
+
+
+def test_evidence_of_an_evaluator_s_other_version_is_another_alarm(tmp_path, monkeypatch):
+    """A monitor's state has the scores of the new formula under a name of their own."""
+    entry = next(each for each in table if each.name == "faithfulness")
+    kept = []
+    for version in (1, 2):
+        monkeypatch.setitem(table._entries, "faithfulness", replace(entry, version=version))
+        verdicts_of(tmp_path, "major")
+        (file,) = tmp_path.glob("alarms-*.json")
+        streams = json.loads(file.read_bytes())["streams"]
+        kept.append({name for name in streams if name.startswith("faithfulness")})
+    assert kept == [{"faithfulness"}, {"faithfulness", "faithfulness:2"}]
 
 
 # Which rate

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ragmonitor.estimation.alarm_streams import streams
+from ragmonitor.estimation.alarms.alarm_stream import key_of
 from ragmonitor.estimation.residuals import Residuals
 from ragmonitor.estimation.signals import NOT_APPLICABLE, Outcome, features, outcomes
 from ragmonitor.records import Cause, Report, Scored, Unscored
@@ -47,6 +48,23 @@ def test_a_mean_falls_unless_lower_is_better():
     assert found["faithfulness"].higher_is_better
     assert not found["contradicted_claims"].higher_is_better
     assert not found["hallucination"].higher_is_better
+
+
+def test_an_evaluator_of_another_version_is_another_alarm():
+    """What was learned of another formula's scores is not its own; the first has no mark."""
+    keys = [
+        key_of(stream)
+        for version in (1, 2)
+        for stream in streams(
+            evaluators=("faithfulness",),
+            lower_is_better=(),
+            builtin="builtin",
+            judge="openai/x",
+            patterns=("faithfulness",),
+            versions={"faithfulness": version},
+        )
+    ]
+    assert keys == ["faithfulness", "faithfulness:2"]
 
 
 def test_without_a_judge_nobody_judges_the_judge():
