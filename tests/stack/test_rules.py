@@ -205,6 +205,39 @@ def test_one_service_of_two(case: Case, tmp_path: Path):
     check(tmp_path, series, rules=rules, step=case.step, values=[firing(case, expected)])
 
 
+COUNTED_FROM_BIRTH = {
+    "RagMonitorQueueDropping": ("dropped_total", {"reason": "queue_full"}),
+    "RagMonitorDeliveryFailing": ("dropped_total", {"reason": "otlp_failed"}),
+    "RagMonitorWorkerFailing": ("worker_restarts_total", {}),
+    "RagMonitorInternalErrors": ("internal_errors_total", {"stage": "export"}),
+    "RagMonitorSpansRefused": ("received_requests_total", {"outcome": "full"}),
+    "RagMonitorTracesGivenUp": ("received_traces_total", {"outcome": "too_large"}),
+}
+"""The counter of which an alert reads also the first value."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alert", COUNTED_FROM_BIRTH)
+def test_old_counts_are_no_news_after_a_gap_in_the_scrapes(alert: str, tmp_path: Path):
+    """Forty minutes without a scrape, between them and after nothing happens but good answers."""
+    counter, labels = COUNTED_FROM_BIRTH[alert]
+    traffic = (
+        labelled("interactions_total", service="bot"),
+        labelled("received_requests_total", service="bot", outcome="ok"),
+        labelled("received_traces_total", service="bot", outcome="interaction"),
+    )
+    series = {
+        labelled(counter, service="bot", **labels): "5000x100 _x40 5000x180",
+        **dict.fromkeys(traffic, "0+10x100 _x40 1400+10x180"),
+    }
+    ever = {
+        "expr": f'count_over_time(ALERTS{{alertname="{alert}",alertstate="firing"}}[3h])',
+        "eval_time": "280m",
+        "exp_samples": [],
+    }
+    check(tmp_path, series, rules=those_of(alert, tmp_path), values=[ever])
+
+
 # --- recorded means and intervals -----------------------------------------------------------------
 
 HOUR = 60
