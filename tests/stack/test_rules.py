@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,8 @@ from tests.stack.alert_cases import (
     counters,
     estimate,
     labelled,
+    rise,
+    together,
 )
 from tests.support.prometheus_server import require_binary
 from tests.support.recorded import Sums, recorded, sampled
@@ -236,6 +240,19 @@ def test_old_counts_are_no_news_after_a_gap_in_the_scrapes(alert: str, tmp_path:
         "exp_samples": [],
     }
     check(tmp_path, series, rules=those_of(alert, tmp_path), values=[ever])
+
+
+def test_a_mean_before_the_rise_that_is_not_known_has_no_number(tmp_path: Path):
+    """Several processes show NaN for it."""
+    case = next(case for case in CASES if case.alert == "RagMonitorRefusalSurge")
+    began = rise("refusal", "quality", start=960, answers=60, mean=0.517, before=math.nan)
+    description = case.description.replace(
+        "when the rise began is not known yet",
+        "since 1970-01-01 00:16:00 +0000 UTC a mean of 51.7 % over 60 scored answers; before: not "
+        "known yet",
+    ).replace("in the last hour: not known yet", "since then: none")
+    changed = replace(case, bad=together(case.bad, began), description=description)
+    test_it_fires_and_says_why(changed, "", tmp_path)
 
 
 # --- recorded means and intervals -----------------------------------------------------------------
