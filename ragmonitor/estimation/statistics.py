@@ -132,7 +132,8 @@ class Statistics:
         return Answer(
             completed=completed,
             interaction=interaction,
-            at_s=interaction.ended_ns / 1e9,
+            # A clock that is ahead would put the answer, and what follows it, out of every window.
+            at_s=min(self._alarms.now_s(), interaction.ended_ns / 1e9),
             group=self._group_of(interaction.session_id),
             builtin=builtin,
             judged=judged,
