@@ -218,6 +218,10 @@ class Alarms(Part):
         """Take note that all updates of a drawn answer are there, or that none will come."""
         self._draws.complete(answer)
 
+    def came_late(self) -> None:
+        """Count an answer whose verdict came after somebody else had given it up."""
+        self._draws.late += 1
+
     @property
     def late(self) -> int:
         """The number of answers whose verdicts came too late to count since the process began."""
