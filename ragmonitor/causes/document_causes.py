@@ -6,7 +6,7 @@ import math
 import time
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from operator import is_
 from typing import Any, Final
@@ -18,14 +18,14 @@ from ragmonitor.causes.decomposition import MIN_BEFORE
 from ragmonitor.causes.discoveries import discovered
 from ragmonitor.causes.document_table import (
     CAPACITY,
+    SLOT_S,
     Document,
     DocumentTable,
-    add_verdict,
-    keys_of,
+    add_verdicts,
     moments_from,
 )
 from ragmonitor.causes.missing_questions import MissingQuestions
-from ragmonitor.causes.paired_evidence import MAX_IMPORTANCE_WEIGHT, Others
+from ragmonitor.causes.paired_evidence import MAX_IMPORTANCE_WEIGHT
 from ragmonitor.causes.retrieval_hops import RetrievalHops
 from ragmonitor.estimation import summarise
 from ragmonitor.estimation.interval import Z95
@@ -54,9 +54,6 @@ _MAX_BAD: Final = 40
 _SUPPORTED: Final = Verdict.SUPPORTED
 """An attribute of an enumeration takes as long to read as ten of this."""
 _CONTRADICTED: Final = Verdict.CONTRADICTED
-_SLOT_S: Final = 30.0
-_SLOTS: Final = 5_760
-"""Two days."""
 
 
 _Known = tuple[float, float, float, bool, bool, Assessment | None]
@@ -105,11 +102,7 @@ class Documents(Part):
 
     def _begin(self) -> None:
         self._table = DocumentTable(self._policy, capacity=self._capacity)
-        self._others = Others()
         self._answers = self._judged = 0
-        self._slots: deque[tuple[float, list[float]]] = deque(maxlen=_SLOTS)
-        """The slots of all judged answers: when a slot began, and sums as `moments_from` reads
-        them."""
         self._missing = MissingQuestions(self._policy)
         self._conflicts = ConflictingChunks(self._read, self._policy)
         self._hops = RetrievalHops()
@@ -123,73 +116,44 @@ class Documents(Part):
     def add(self, answer: Answer) -> Sequence[Observation]:
         """Take in one answer."""
         self._answers += 1
-        at_s, known = answer.at_s, self._known(answer)
-        rate, stake, weight, scored, is_bad, assessment = known
-        interaction, table, others = answer.interaction, self._table, self._others
-        chunks = interaction.chunks
-        keys = keys_of(chunks)
-        documents = list(map(table.known, keys))
-        if not all(documents):
-            shown = self._shown(keys, chunks, at_s)
-        else:  # mostly all of them are known
-            shown = dict(zip(keys, documents, strict=True))  # type: ignore[arg-type]  # none is None
-            for document in shown.values():
-                document.shown += 1
-        turns: list[AbstractSet[Hashable]] = [
+        at_s, interaction = answer.at_s, answer.interaction
+        rate, stake, weight, scored, is_bad, assessment = self._known(answer)
+        chunks, table = interaction.chunks, self._table
+        documents = table.of(chunks, at_s)
+        shown = set(documents)
+        relevant: set[Document] = set()
+        if assessment is not None:
+            ratings = assessment.chunk_relevance or ()
+            for document, rating in zip(documents, ratings):  # noqa: B905 - fewer ratings
+                if rating >= RELEVANT_FROM and document not in relevant:
+                    relevant.add(document)
+                    document.relevant += 1
+            _rested(assessment, documents, weight)
+            self._follow_up(answer, assessment, documents, relevant, weight)
+            if is_bad and self._policy.content == "all":
+                self._keep_example(answer, assessment, shown)
+        for at, retrieval in enumerate(interaction.retrievals, 1):
+            found: AbstractSet[Document] = shown
             # Mostly what was retrieved is what was shown, and within a process the same objects.
-            shown.keys()
-            if len(each.chunks) == len(chunks) and all(map(is_, each.chunks, chunks))
-            else self._found(each.chunks, keys, shown, at_s)
-            for each in interaction.retrievals
-        ]
-        paired = others.add(rate, stake, float(is_bad), at_s)
+            if not _are_same(retrieval.chunks, chunks):
+                found = self._found(retrieval.chunks, shown, at_s)
+            if weight:
+                self._hops.of(retrieval.name, at).add(found, shown, relevant, weight, bad=is_bad)
+        paired = table.others.add(rate, stake, 1.0 if is_bad else 0.0, at_s, interaction.session_id)
         signed = -weight if is_bad else weight if scored else 0.0
         is_rated = bool(assessment and assessment.chunk_relevance)
-        session = interaction.session_id if stake else ""
-        table.add(shown.values(), (paired, at_s, weight, signed, is_rated, session))
+        table.add(shown, (paired, at_s, weight, signed, is_rated))
         if weight:
             self._judged += 1
-            self._learn(answer, known, keys, shown, turns)
         return ()
 
-    def _shown(
-        self, keys: Sequence[Hashable], chunks: Sequence[Chunk], at_s: float
-    ) -> dict[Hashable, Document]:
-        """Return the documents that were shown, by key, each counted; new ones are kept."""
-        shown: dict[Hashable, Document] = {}
-        table = self._table
-        for key, chunk in zip(keys, chunks, strict=True):
-            if key not in shown:
-                document = table.known(key) or table.new(key, chunk, self._others, at_s)
-                shown[key] = document
-                document.shown += 1
-        return shown
-
     def _found(
-        self,
-        chunks: Sequence[Chunk],
-        keys_shown: Sequence[Hashable],
-        shown: Mapping[Hashable, Document],
-        at_s: float,
-    ) -> AbstractSet[Hashable]:
-        """Return the keys of what was retrieved, and count the documents that were not shown.
-
-        Args:
-            chunks: What was retrieved.
-            keys_shown: Of each chunk that was shown.
-            shown: The documents that were shown, by key.
-            at_s: When the answer was given.
-        """
-        keys = keys_of(chunks)
-        if keys == keys_shown:
-            return shown.keys()
-        found = set(keys)
-        if found != shown.keys():
-            for key, chunk in dict(zip(keys, chunks, strict=True)).items():
-                if key not in shown:
-                    table = self._table
-                    document = table.known(key) or table.new(key, chunk, self._others, at_s)
-                    document.unshown += 1
+        self, chunks: Sequence[Chunk], shown: AbstractSet[Document], at_s: float
+    ) -> AbstractSet[Document]:
+        """Return the documents that were retrieved, and count those that were not shown."""
+        found = set(self._table.of(chunks, at_s))
+        for document in found - shown:
+            document.unshown += 1
         return found
 
     def _known(self, answer: Answer) -> _Known:
@@ -208,89 +172,26 @@ class Documents(Part):
             stake = min(1.0, decision.importance_weight / MAX_IMPORTANCE_WEIGHT)
         if found is None:
             return rate, 0.0, 0.0, False, False, None
-        bad = found.scored and found.value > 0
+        bad = found.scored and found.value > 0.0
         return rate, stake, weight, found.scored, bad, report.assessment
-
-    def _learn(
-        self,
-        answer: Answer,
-        known: _Known,
-        keys: Sequence[Hashable],
-        shown: Mapping[Hashable, Document],
-        turns: Sequence[AbstractSet[Hashable]],
-    ) -> None:
-        """Take in what the judge of quality said of an answer and of its chunks."""
-        at_s, (_, _, weight, is_scored, bad, assessment) = answer.at_s, known
-        if is_scored:
-            self._slot(at_s, weight, bad)
-        ratings = (assessment and assessment.chunk_relevance) or ()
-        relevant: set[Hashable] = set()
-        for key, rating in zip(keys, ratings):  # noqa: B905 - fewer ratings
-            if rating >= RELEVANT_FROM and key not in relevant:
-                relevant.add(key)
-                shown[key].relevant += 1
-        for at, found in enumerate(turns):
-            hop = self._hops.of(answer.interaction.retrievals[at].name, at + 1)
-            hop.add(found, shown, relevant, weight, bad=bad)
-        if assessment is not None:
-            self._rested(assessment, keys, shown, weight)
-            self._follow_up(answer, assessment, shown, keys, relevant=relevant, weight=weight)
-            if bad and self._policy.content == "all":
-                self._keep_example(answer, assessment, shown.values())
-
-    def _slot(self, at_s: float, weight: float, bad: bool) -> None:
-        slots = self._slots
-        # Answers are completed in another order than they were given: by minutes at most.
-        if not slots or at_s >= slots[-1][0] + _SLOT_S:
-            slots.append((at_s // _SLOT_S * _SLOT_S, [0.0] * 6))
-        add_verdict(slots[-1][1], weight, bad)
-
-    def _rested(
-        self,
-        assessment: Assessment,
-        keys: Sequence[Hashable],
-        shown: Mapping[Hashable, Document],
-        weight: float,
-    ) -> None:
-        """Count the documents that sentences rest on, and those that contradict them."""
-        supporting: set[Hashable] = set()
-        contradicting: set[Hashable] = set()
-        count = len(keys)
-        for sentence in assessment.sentences or ():
-            if sentence.verdict is _SUPPORTED:
-                for at in sentence.chunks:
-                    if at < count:
-                        supporting.add(keys[at])
-            elif sentence.verdict is _CONTRADICTED:
-                for at in sentence.chunks[:1]:
-                    if at < count:
-                        contradicting.add(keys[at])
-        for key in supporting:
-            shown[key].rests_on += 1
-            shown[key].rests_on_weight += weight
-        for key in contradicting:
-            shown[key].contradicted += 1
-            shown[key].contradicted_weight += weight
 
     def _follow_up(
         self,
         answer: Answer,
         assessment: Assessment,
-        shown: Mapping[Hashable, Document],
-        keys: Sequence[Hashable],
-        *,
-        relevant: Collection[Hashable],
+        documents: Sequence[Document],
+        relevant: AbstractSet[Document],
         weight: float,
     ) -> None:
         """Hand on what is looked at later: questions without an answer, chunks that disagree."""
         interaction = answer.interaction
         if relevant:
             self._missing.see(interaction.query)
-            if len(shown) > 1 and self._conflicts.has_room:
-                names = [shown[key].name for key in keys]
+            if self._conflicts.has_room and len(set(documents)) > 1:
+                names = [document.name for document in documents]
                 self._conflicts.add(answer.completed, assessment, names, answer.at_s)
         elif interaction.query.strip() and (
-            assessment.chunk_relevance or (interaction.retrievals and not keys)
+            assessment.chunk_relevance or (interaction.retrievals and not documents)
         ):
             self._missing.add(answer.completed, answer.at_s, weight)
 
@@ -341,7 +242,7 @@ class Documents(Part):
     def _drawn_up(self) -> dict[str, Any]:
         now_s = self._now()
         ranked, count = self._ranked(now_s)
-        overall = _Overall(self._slots)
+        overall = _Overall(self._table.slots)
         misleading = []
         for place, (e_value, document) in enumerate(ranked[: 2 * MAX_LISTED]):
             if e_value <= 1:
@@ -397,13 +298,11 @@ class Documents(Part):
     def _entry(self, document: Document, overall: _Overall) -> dict[str, Any]:
         verdicts = list(document.verdicts())
         # From a slot of which all verdicts are kept: else its own would count among the others.
-        since_s = min((each.at_s for each in verdicts), default=math.inf)
+        since_s = min((at_s for at_s, _ in verdicts), default=math.inf)
         if math.isfinite(document.complete_from_s):
-            since_s = (since_s // _SLOT_S + 1) * _SLOT_S
+            since_s = (since_s // SLOT_S + 1) * SLOT_S
         sums = [0.0] * 6
-        for at_s, weight, bad in verdicts:
-            if at_s >= since_s:
-                add_verdict(sums, weight, bad)
+        add_verdicts(sums, [signed for at_s, signed in verdicts if at_s >= since_s])
         with_it = summarise(moments_from(sums))
         rest = [whole - part for whole, part in zip(overall.since(since_s), sums, strict=True)]
         without = summarise(moments_from(rest)) if rest[0] >= 1 else None
@@ -432,7 +331,7 @@ class Documents(Part):
         if signal not in EXPLAINED_SIGNALS:
             return ()
         ranked, count = self._ranked(self._now())
-        overall = _Overall(self._slots)
+        overall = _Overall(self._table.slots)
         found = [
             self._candidate(document, e_value, place < count, since_s, overall)
             for place, (e_value, document) in enumerate(ranked[:MAX_CANDIDATES])
@@ -451,8 +350,9 @@ class Documents(Part):
         now_sums, before_sums = [0.0] * 6, [0.0] * 6
         # Of one with many verdicts the newest are kept: they speak of the time that they span.
         from_s = max(since_s, document.complete_from_s)
-        for at_s, weight, bad in document.verdicts():
-            add_verdict(now_sums if at_s >= since_s else before_sums, weight, bad)
+        verdicts = list(document.verdicts())
+        add_verdicts(now_sums, [signed for at_s, signed in verdicts if at_s >= since_s])
+        add_verdicts(before_sums, [signed for at_s, signed in verdicts if at_s < since_s])
         now = summarise(moments_from(now_sums)) if now_sums[0] else None
         if now is None:
             return None
@@ -487,6 +387,33 @@ class Documents(Part):
         return tuple(bad[:MAX_EXAMPLES])
 
 
+def _are_same(one: Sequence[Chunk], other: Sequence[Chunk]) -> bool:
+    """Return whether both are the same objects in the same order."""
+    return len(one) == len(other) and all(map(is_, one, other))
+
+
+def _rested(assessment: Assessment, documents: Sequence[Document], weight: float) -> None:
+    """Count the documents that sentences rest on, and those that contradict them."""
+    supporting: set[Document] = set()
+    contradicting: set[Document] = set()
+    count = len(documents)
+    for sentence in assessment.sentences or ():
+        if sentence.verdict is _SUPPORTED:
+            for at in sentence.chunks:
+                if at < count:
+                    supporting.add(documents[at])
+        elif sentence.verdict is _CONTRADICTED:
+            for at in sentence.chunks[:1]:
+                if at < count:
+                    contradicting.add(documents[at])
+    for document in supporting:
+        document.rests_on += 1
+        document.rests_on_weight += weight
+    for document in contradicting:
+        document.contradicted += 1
+        document.contradicted_weight += weight
+
+
 class _Overall:
     """The sums over all judged answers from any time on, added up once."""
 
@@ -501,7 +428,7 @@ class _Overall:
 
     def since(self, at_s: float) -> list[float]:
         """Return the sums from the slot in which the time lies."""
-        return self._from_slot[bisect_right(self._starts, at_s - _SLOT_S)]
+        return self._from_slot[bisect_right(self._starts, at_s - SLOT_S)]
 
 
 def explained(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import math
 from array import array
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from collections import defaultdict, deque
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
 
 from ragmonitor.causes.paired_evidence import Others, PairedAnswer, PairedEvidence
 from ragmonitor.export.content import ContentPolicy
@@ -20,6 +22,10 @@ _LAST: Final = MAX_VERDICTS - 1
 MAX_NAME: Final = 200
 MAX_WAITING: Final = 256
 """Answers that are added up at once."""
+SLOT_S: Final = 30.0
+_NONE: Final[Mapping[str, Any]] = {}
+_SLOTS: Final = 5_760
+"""Two days."""
 
 
 def key_of(chunk: Chunk) -> Hashable:
@@ -28,18 +34,6 @@ def key_of(chunk: Chunk) -> Hashable:
     The source comes first: frameworks give every chunk of a document an id of its own.
     """
     return chunk.source or chunk.id or hash(chunk.text)
-
-
-def keys_of(chunks: Sequence[Chunk]) -> list[Hashable]:
-    """Return the same for each chunk."""
-    name = SOURCES[0]
-    # Mostly the first name under which a source is looked for is there; this runs for every chunk.
-    keys: list[Hashable] = []
-    for chunk in chunks:
-        metadata = chunk.metadata
-        key = metadata.get(name) if metadata else None
-        keys.append(key if key and key.__class__ is str else key_of(chunk))
-    return keys
 
 
 def name_of(chunk: Chunk, policy: ContentPolicy) -> str:
@@ -57,20 +51,10 @@ def name_of(chunk: Chunk, policy: ContentPolicy) -> str:
     return f"document-{digest}"
 
 
-ShownFor = tuple[PairedAnswer, float, float, float, bool, str]
+ShownFor = tuple[PairedAnswer, float, float, float, bool]
 """One answer, for the documents that it was shown: as evidence; when it was given, in seconds since
 the epoch; 1 / inclusion probability, 0 without a verdict; the same, negative if it is hallucinated,
-0 if that does not apply; whether the judge rated its chunks; its session, empty if it has none or
-says nothing as evidence."""
-
-
-class Verdict(NamedTuple):
-    """One judged answer that a document was shown for."""
-
-    at_s: float
-    weight: float
-    """1 / inclusion probability."""
-    bad: bool
+0 if that does not apply; whether the judge rated its chunks."""
 
 
 class Document:
@@ -79,7 +63,7 @@ class Document:
     __slots__ = (
         *("name", "id", "unshown", "shown", "rated", "relevant", "judged"),
         *("rests_on", "contradicted", "weight", "rests_on_weight", "contradicted_weight"),
-        *("evidence", "last_s", "session", "taken_off", "waiting"),
+        *("evidence", "last_s", "taken_off", "waiting"),
         *("_times", "_weights", "_next"),
     )
 
@@ -108,8 +92,6 @@ class Document:
         self.last_s = at_s
         self.waiting: list[ShownFor] = []
         """Answers that it was shown for, to be taken in together, which takes half the time."""
-        self.session = ""
-        """The session of the newest judged answer: one session counts once in a row."""
         self._times = array("d")
         self._weights = array("f")
         """Negative: a hallucinated answer."""
@@ -121,16 +103,13 @@ class Document:
         return self.shown + self.unshown
 
     def add_up(self) -> None:
-        """Take in the answers that wait, but for their number, which `shown` is.
-
-        As evidence, answers of a session that come in a row count for one: they are alike.
-        """
-        answers, self.waiting, evidence = self.waiting, [], []
-        judged, rated, total, session = self.judged, self.rated, self.weight, self.session
+        """Take in the answers that wait."""
+        answers, self.waiting = self.waiting, []
+        judged, rated, total = self.judged, self.rated, self.weight
         times, weights, at = self._times, self._weights, self._next
         is_full = len(times) == MAX_VERDICTS
         # Written out, in local variables: this runs for every document of every answer.
-        for paired, at_s, weight, signed, is_rated, of_session in answers:
+        for _, at_s, weight, signed, is_rated in answers:
             if weight:
                 judged += 1
                 total += weight
@@ -144,37 +123,39 @@ class Document:
                         times.append(at_s)
                         weights.append(signed)
                         is_full = len(times) == MAX_VERDICTS
-                if of_session:
-                    if of_session == session:
-                        continue
-                    session = of_session
-            evidence.append(paired)
-        self.judged, self.rated, self.weight, self.session = judged, rated, total, session
-        self._next = at
+        self.judged, self.rated, self.weight, self._next = judged, rated, total, at
+        self.shown += len(answers)
         self.last_s = at_s
-        self.evidence.add(evidence)
+        self.evidence.add([answer[0] for answer in answers])
 
     @property
     def complete_from_s(self) -> float:
         """The time since which every verdict is kept, in seconds since the epoch."""
         return -math.inf if len(self._times) < MAX_VERDICTS else min(self._times)
 
-    def verdicts(self) -> Iterator[Verdict]:
-        """Yield the newest verdicts, in no order."""
-        for at_s, signed in zip(self._times, self._weights, strict=True):
-            yield Verdict(at_s, abs(signed), signed < 0)
+    def verdicts(self) -> Iterator[tuple[float, float]]:
+        """Yield the newest verdicts: when each was given, and its weight, negative for a bad one.
+
+        They come in no order.
+        """
+        return zip(self._times, self._weights, strict=True)
 
 
-def add_verdict(sums: list[float], weight: float, bad: bool) -> None:
-    """Add a verdict to sums as `moments_from` reads them."""
-    sums[0] += 1
-    sums[1] += weight
-    square = weight * weight
-    sums[2] += square
+def add_verdicts(sums: list[float], signed: Sequence[float]) -> None:
+    """Add verdicts to sums as `moments_from` reads them.
+
+    Args:
+        sums: Added to.
+        signed: 1 / inclusion probability of each, negative for a bad one.
+    """
+    bad = [weight for weight in signed if weight < 0]
+    sums[0] += len(signed)
+    sums[1] = sum(map(abs, signed), sums[1])
+    sums[2] = sum([weight * weight for weight in signed], sums[2])
     if bad:
-        sums[3] += 1
-        sums[4] += weight
-        sums[5] += square
+        sums[3] += len(bad)
+        sums[4] -= sum(bad)
+        sums[5] = sum([weight * weight for weight in bad], sums[5])
 
 
 def moments_from(sums: list[float]) -> Moments:
@@ -217,9 +198,11 @@ class DocumentTable:
         self._documents: dict[Hashable, Document] = {}
         self._waiting: list[Document] = []
         """Documents that have answers waiting."""
-        self._waiting_answers = 0
-        self.known = self._documents.get
-        """Returns the document of a key, or None; whoever asks counts it: `shown` or `unshown`."""
+        self._waiting_answers: list[ShownFor] = []
+        self.slots: deque[tuple[float, list[float]]] = deque(maxlen=_SLOTS)
+        """The slots of all judged answers: when a slot began, and sums as `moments_from` reads
+        them."""
+        self.others = Others()
         self.forgotten = 0
         """Documents that gave way to more frequent ones; one may do so several times."""
 
@@ -232,31 +215,65 @@ class DocumentTable:
         self.add_up()
         return iter(self._documents.values())
 
-    def new(self, key: Hashable, chunk: Chunk, others: Others, at_s: float) -> Document:
-        """Keep the document of a chunk that is not known."""
-        if len(self._documents) >= 2 * self._capacity:
-            self._trim()
-        new = Document(name_of(chunk, self._policy), chunk.id[:MAX_NAME], others, at_s)
-        self._documents[key] = new
-        return new
+    def of(self, chunks: Sequence[Chunk], at_s: float) -> list[Document]:
+        """Return the document of each chunk, kept from now on.
 
-    def add(self, documents: Iterable[Document], answer: ShownFor) -> None:
-        """Take in an answer for the documents that it was shown, each once."""
+        Who asks counts the answer for it, by `add` or as `unshown`.
+        """
+        documents, name = self._documents, SOURCES[0]
+        try:
+            # Mostly all of them are known, and the first name under which a source is looked for is
+            # there; this runs for every chunk.
+            return [
+                documents[
+                    source
+                    if (source := (chunk.metadata or _NONE).get(name)) and type(source) is str
+                    else key_of(chunk)
+                ]
+                for chunk in chunks
+            ]
+        except KeyError:
+            return [self._kept(chunk, at_s) for chunk in chunks]
+
+    def _kept(self, chunk: Chunk, at_s: float) -> Document:
+        key = key_of(chunk)
+        known = self._documents.get(key)
+        if known is None:
+            name, of_store = name_of(chunk, self._policy), chunk.id[:MAX_NAME]
+            known = self._documents[key] = Document(name, of_store, self.others, at_s)
+        return known
+
+    def add(self, documents: AbstractSet[Document], answer: ShownFor) -> None:
+        """Take in an answer for the documents that it was shown."""
         for document in documents:
             waiting = document.waiting
             if not waiting:
                 self._waiting.append(document)
             waiting.append(answer)
-        self._waiting_answers += 1
-        if self._waiting_answers >= MAX_WAITING:
+        self._waiting_answers.append(answer)
+        if len(self._waiting_answers) >= MAX_WAITING:
             self.add_up()
+        if len(self._documents) > 2 * self._capacity:
+            self._trim()
 
     def add_up(self) -> None:
-        """Let the documents take in the answers that wait."""
+        """Let the documents and the slots take in the answers that wait."""
         for document in self._waiting:
             document.add_up()
+        slots, by_slot = self.slots, defaultdict(list)
+        start_s = slots[-1][0] if slots else -math.inf
+        for _, at_s, _, signed, _ in self._waiting_answers:
+            if signed:
+                # Answers are completed in another order than they were given: by minutes at most.
+                if at_s >= start_s + SLOT_S:
+                    start_s = at_s // SLOT_S * SLOT_S
+                by_slot[start_s].append(signed)
+        for start_s, verdicts in by_slot.items():
+            if not slots or start_s > slots[-1][0]:
+                slots.append((start_s, [0.0] * 6))
+            add_verdicts(slots[-1][1], verdicts)
         self._waiting.clear()
-        self._waiting_answers = 0
+        self._waiting_answers.clear()
 
     def _trim(self) -> None:
         documents = self._documents

@@ -45,11 +45,17 @@ def _first_shares() -> tuple[float, ...]:
     return tuple(map(_begins_at, range(_TABLE_SIZE)))
 
 
-PairedAnswer = tuple[float, ...]
-"""One answer as evidence, beside the sums over all answers: when it was given, its sampling rate,
-weight and badness, as `Others.add` has them; `sampled`, `seen` and `seen_bad` of `Others`, each
-before it and with it; `typical` and `rate` before it; the least share of bad answers that a kind is
-betted on to have after it, and the stake on that. A plain tuple: one is made of every answer."""
+# fmt: off
+PairedAnswer = tuple[
+    str, float, float, float, float, float, float, float, float, float, float, float, float, float,
+    float,
+]
+# fmt: on
+"""One answer as evidence, beside the sums over all answers: its session if it was judged; when it
+was given, its sampling rate, weight and badness, as `Others.add` has them; `sampled`, `seen` and
+`seen_bad` of `Others`, each before it and with it; `typical` and `rate` before it; the least share
+of bad answers that a kind is betted on to have after it, and the stake on that. A plain tuple: one
+is made of every answer."""
 
 
 class Others:
@@ -69,7 +75,9 @@ class Others:
         self.typical = 1.0
         """About the importance weight of the judged ones of late."""
 
-    def add(self, rate: float, weight: float, bad: float, at_s: float) -> PairedAnswer:
+    def add(
+        self, rate: float, weight: float, bad: float, at_s: float, session: str = ""
+    ) -> PairedAnswer:
         """Take in one answer, and return it beside the sums before it.
 
         Args:
@@ -77,11 +85,12 @@ class Others:
             weight: rate / inclusion probability, over its maximum; 0: no verdict.
             bad: 0 (good) to 1.
             at_s: When it was given, in seconds since the epoch.
+            session: Empty: it has none.
         """
         m, typical, sampled = self.rate, self.typical, self.sampled
         seen, seen_bad = self.seen, self.seen_bad
         # On twice the others' rate at least: a kind that was good may turn bad.
-        target = 2 * m if 2 * m > _LEAST_TARGET else _LEAST_TARGET  # noqa: FURB136 - as `_stake`
+        target = 2.0 * m if 2.0 * m > _LEAST_TARGET else _LEAST_TARGET  # noqa: FURB136 - as `_stake`
         stake = _stake(target, m, typical)
         sampled_with, seen_with, bad_with = sampled + rate, seen + weight, seen_bad + weight * bad
         self.sampled, self.seen, self.seen_bad = sampled_with, seen_with, bad_with
@@ -89,9 +98,11 @@ class Others:
             rate_now = m + _REST_MEMORY * weight * (bad - m)
             self.rate = 0.01 if rate_now < 0.01 else 0.9 if rate_now > 0.9 else rate_now  # noqa: FURB136
             self.typical = typical + _TYPICAL_MEMORY * (weight - typical)
+        else:
+            session = ""
         # fmt: off
-        return (at_s, rate, weight, bad, sampled, sampled_with, seen, seen_with, seen_bad, bad_with,
-                typical, m, target, stake)
+        return (session, at_s, rate, weight, bad, sampled, sampled_with, seen, seen_with, seen_bad,
+                bad_with, typical, m, target, stake)
         # fmt: on
 
 
@@ -99,7 +110,7 @@ def _stake(target: float, m: float, typical: float) -> float:
     """Return what a block bets on a share of bad answers, where that of the others is `m`."""
     # Without calls of `min`, which take as long as all the rest: this runs for every answer.
     most = target if target < _MOST_TARGET else _MOST_TARGET  # noqa: FURB136
-    stake = (most - m) / (1 - m) / typical  # the target is above m
+    stake = (most - m) / (1.0 - m) / typical  # the target is above m
     # An answer that is drawn with the common rate has half of the greatest weight.
     return (stake if stake < _MAX_LOSS else _MAX_LOSS) / m  # noqa: FURB136
 
@@ -131,7 +142,7 @@ class PairedEvidence:
 
     __slots__ = (
         *("_bad", "_m", "_sampled", "_stake", "_seen", "_seen_bad", "_until_s"),
-        "_waiting",
+        *("_session", "_waiting"),
         *("_old", "_old_blocks", "_young", "_young_blocks"),
     )
 
@@ -150,29 +161,40 @@ class PairedEvidence:
         self._until_s = (at_s // _HALF_S + 1) * _HALF_S
         """The time when the older life ends."""
         self._sampled, self._seen, self._seen_bad = others.sampled, others.seen, others.seen_bad
+        self._session = ""
+        """The session of the newest judged answer."""
         self._waiting: tuple[tuple[float, float, float], ...] = ()
         """Sampling rates, weights and badness of the answers of the block so far."""
         self._m = others.rate
         target = max(_LEAST_TARGET, 2 * self._m, self._bad)
         self._stake = _stake(target, self._m, others.typical)
 
-    def add(self, answers: Iterable[PairedAnswer]) -> None:
-        """Take in answers of this kind, in the order in which `Others.add` returned them."""
-        # Written out, in local variables: this runs for every document of every answer.
+    def add(self, answers: Iterable[PairedAnswer]) -> None:  # noqa: PLR0915 - see the comment
+        """Take in answers of this kind, in the order in which `Others.add` returned them.
+
+        Judged answers of a session that come in a row count for one: they are alike.
+        """
+        # Written out, in local variables, and with 1.0 rather than 1, which takes Python twice as
+        # long beside a float: this runs for every document of every answer.
         own, m, stake, waiting = self._bad, self._m, self._stake, self._waiting
         last, last_seen, last_bad = self._sampled, self._seen, self._seen_bad
         old, young, until_s = self._old, self._young, self._until_s
         old_blocks, young_blocks, shares = self._old_blocks, self._young_blocks, _first_shares()
+        last_session = self._session
         # fmt: off
-        for (at_s, rate, weight, bad, sampled, sampled_with, seen, seen_with, seen_bad, bad_with,
-             typical, others, usual, bet) in answers:
+        for (session, at_s, rate, weight, bad, sampled, sampled_with, seen, seen_with, seen_bad,
+             bad_with, typical, others, usual, bet) in answers:
             # fmt: on
+            if not rate:  # it could not be judged, and says nothing
+                continue
+            if session:
+                if session == last_session:
+                    continue
+                last_session = session
             between, last = sampled - last, sampled_with
             if weight:
                 own += _MEMORY * weight * (bad - own)
-            if rate <= 0:
-                continue
-            if between <= 0:
+            if between <= 0.0:
                 waiting = (*waiting[1 - MAX_WAITING :], (rate, weight, bad))
                 last_seen, last_bad = last_seen + weight, last_bad + weight * bad
                 continue
@@ -183,24 +205,26 @@ class PairedEvidence:
             good_between = seen - last_seen - bad_between
             # What this answer adds is no part of the next block.
             last_seen, last_bad = seen_with, bad_with
-            factor = 1.0
             if weight or good_between or bad_between or waiting:
                 ratio = rate / between
                 if waiting:
                     waiting = waiting[1 - MAX_WAITING :]
                     ratio = (rate + sum([each for each, _, _ in waiting])) / between
                 of_others = stake * ratio
-                if of_others * (1 - m) > _MAX_LOSS:
-                    of_others = _MAX_LOSS / (1 - m)
+                if of_others * (1.0 - m) > _MAX_LOSS:
+                    of_others = _MAX_LOSS / (1.0 - m)
                     stake = of_others / ratio
                 # log(1 + k x) >= k log(1 + x) for a weight k up to 1: sums are all that is needed.
                 evidence = good_between * log1p(of_others * m)
                 if bad_between:
-                    evidence += bad_between * log1p(-of_others * (1 - m))
-                factor = exp(evidence) * (1 + weight * stake * (bad - m))
-                for _, weight_before, bad_before in waiting:
-                    factor *= 1 + weight_before * stake * (bad_before - m)
-                waiting = ()
+                    evidence += bad_between * log1p(-of_others * (1.0 - m))
+                factor = exp(evidence) * (1.0 + weight * stake * (bad - m))
+                if waiting:
+                    for _, weight_before, bad_before in waiting:
+                        factor *= 1.0 + weight_before * stake * (bad_before - m)
+                    waiting = ()
+            else:
+                factor = 1.0
             if old_blocks < _TABLE_SIZE:  # the younger life has no more blocks
                 old = (old + shares[old_blocks]) * factor
                 young = (young + shares[young_blocks]) * factor
@@ -208,13 +232,14 @@ class PairedEvidence:
                 old = (old + _begins_at(old_blocks)) * factor
                 young = (young + _begins_at(young_blocks)) * factor
             old_blocks, young_blocks = old_blocks + 1, young_blocks + 1
-            if old > _MAX_E or young > _MAX_E:
+            if old + young > _MAX_E:
                 old, young = min(_MAX_E, old), min(_MAX_E, young)
             m, stake = others, bet if own <= usual else _stake(own, others, typical)
         self._bad, self._m, self._stake, self._waiting = own, m, stake, waiting
         self._sampled, self._seen, self._seen_bad = last, last_seen, last_bad
         self._old, self._young, self._until_s = old, young, until_s
         self._old_blocks, self._young_blocks = old_blocks, young_blocks
+        self._session = last_session
 
     @staticmethod
     def _next_life(

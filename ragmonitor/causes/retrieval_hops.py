@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
-from ragmonitor.causes.document_table import add_verdict, moments_from
+from ragmonitor.causes.document_table import MAX_WAITING, Document, add_verdicts, moments_from
 from ragmonitor.estimation import summarise
 from ragmonitor.export.service_state import estimate_record
 
@@ -20,7 +20,7 @@ _MAX_NAME: Final = 100
 class RetrievalHop:
     """One retriever at one turn."""
 
-    __slots__ = ("empty", "lost", "retrievals", "sums", "unshown")
+    __slots__ = ("_sums", "_waiting", "empty", "lost", "retrievals", "unshown")
 
     def __init__(self) -> None:
         """Begin without a retrieval."""
@@ -29,13 +29,15 @@ class RetrievalHop:
         """Retrievals that found something, of which the model was shown nothing."""
         self.lost = 0
         """Hallucinated answers for which it brought nothing relevant."""
-        self.sums = [0.0] * 6
+        self._sums = [0.0] * 6
+        self._waiting: list[float] = []
+        """Weights of answers, negative where it brought something relevant."""
 
     def add(
         self,
-        keys: AbstractSet[Hashable],
-        shown: Iterable[Hashable],
-        relevant: Iterable[Hashable],
+        found: AbstractSet[Document],
+        shown: AbstractSet[Document],
+        relevant: AbstractSet[Document],
         weight: float,
         *,
         bad: bool,
@@ -43,21 +45,31 @@ class RetrievalHop:
         """Take in one retrieval of a judged answer.
 
         Args:
-            keys: Of the documents that it found.
+            found: The documents that it found.
             shown: Those that the model was shown.
             relevant: Those that the judge found relevant.
             weight: 1 / inclusion probability.
             bad: The answer is hallucinated.
         """
         self.retrievals += 1
-        if not keys:
+        if not found:
             self.empty += 1
-        elif keys.isdisjoint(shown):
+        elif found.isdisjoint(shown):
             self.unshown += 1
-        found = not keys.isdisjoint(relevant)
-        if bad and not found:
-            self.lost += 1
-        add_verdict(self.sums, weight, found)
+        if not found.isdisjoint(relevant):
+            self._waiting.append(-weight)
+        else:
+            self._waiting.append(weight)
+            if bad:
+                self.lost += 1
+        if len(self._waiting) >= MAX_WAITING:
+            self.sums()
+
+    def sums(self) -> list[float]:
+        """Return the sums of its answers as `moments_from` reads them, where bad is relevant."""
+        add_verdicts(self._sums, self._waiting)
+        self._waiting.clear()
+        return self._sums
 
 
 class RetrievalHops:
@@ -87,7 +99,7 @@ class RetrievalHops:
         """Return what is known of each, ready for JSON; the first turns first."""
         rows = []
         for (name, turn), hop in sorted(self._hops.items(), key=lambda each: each[0][::-1]):
-            relevant = summarise(moments_from(hop.sums))
+            relevant = summarise(moments_from(hop.sums()))
             rows.append(
                 {
                     "retriever": name,

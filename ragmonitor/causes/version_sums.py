@@ -15,6 +15,7 @@ AMOUNTS: Final = (LATENCY, COST)
 """Compared beside the signals; no shares, and nothing alarms on them."""
 MAX_SESSIONS: Final = 4_000
 _MAX_ORDERS: Final = 64
+_NO_ANSWERS: Final = (0.0, 0.0, 0.0, 0.0)
 
 _Vector = Sequence[float]
 _Column = tuple[float, ...]
@@ -99,23 +100,22 @@ class VersionSums:
                 products = y * y_twice, (y * d_twice + y_twice * d) / 2, d * d_twice
                 yield signal, [answers, uncovered, n, drawn, missing, y, d, *products]
 
-    def _counts(self, rows: Sequence[Row]) -> dict[str, list[float]]:
+    def _counts(self, rows: Sequence[Row]) -> dict[str, tuple[float, float, float, float]]:
         """Return of each signal its answers, those not covered, and weights: drawn, missing."""
         layouts: defaultdict[tuple[str, ...], list[float]] = defaultdict(lambda: [0.0] * 3)
         for row in rows:
             of_layout = layouts[row.signals]
             of_layout[not row.is_covered] += 1
             of_layout[2] += row.drawn
-        counts: dict[str, list[float]] = {}
+        counts: dict[str, tuple[float, float, float, float]] = {}
         for signals, (answers, uncovered, drawn) in layouts.items():
             for signal in signals:
-                of_signal = counts.setdefault(signal, [0.0] * 4)
-                of_signal[0] += answers
-                of_signal[1] += uncovered
-                of_signal[2] += drawn
+                a, u, d, missing = counts.get(signal, _NO_ANSWERS)
+                counts[signal] = a + answers, u + uncovered, d + drawn, missing
         for row in rows:
             for signal in row.missing:
-                counts[signal][3] += row.drawn
+                a, u, d, missing = counts[signal]
+                counts[signal] = a, u, d, missing + row.drawn
         new = [signal for signal in counts if signal not in self._signals]
         if new and len(self._signals) < MAX_SIGNALS:
             self._signals = (*self._signals, *new)[:MAX_SIGNALS]

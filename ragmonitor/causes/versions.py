@@ -504,12 +504,12 @@ def _read(found: Outcomes) -> _Values:
     """Return what a judge that reads every answer says."""
     if not found:
         return (), (), (), ()
-    signals, outcomes = zip(*found, strict=True)
+    signals, outcomes = zip(*found)  # noqa: B905 - pairs
     missing = _NONE
     if not all(outcomes):
         missing = tuple([signal for signal, outcome in found if outcome is None])
         outcomes = tuple([outcome or NOT_APPLICABLE for outcome in outcomes])
-    applies, values = zip(*outcomes, strict=True)
+    applies, values = zip(*outcomes)  # noqa: B905 - pairs
     return signals, values, applies, missing
 
 

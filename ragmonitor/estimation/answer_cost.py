@@ -11,9 +11,9 @@ from ragmonitor import metrics
 from ragmonitor.estimation.interval import t_quantile
 from ragmonitor.estimation.parts import Answer, Means, Observation, Part
 from ragmonitor.estimation.signals import HALLUCINATION, Outcome
-from ragmonitor.estimation.windows import SlidingSums
+from ragmonitor.estimation.windows import SPANS, SlidingSums
 from ragmonitor.protocols import Clock, Cost
-from ragmonitor.records import GaugeValue
+from ragmonitor.records import GaugeValue, Window
 
 GROUPS: Final = 16
 """Random groups of answers; those of one session are in one."""
@@ -109,7 +109,7 @@ def _ratio(sums: Sequence[float]) -> float | None:
 
 
 class AnswerCost(Part):
-    """Sums up what answers cost beside whether they are good, over all and by model.
+    """Sums up what answers cost beside whether they are good, by model.
 
     A good answer claims something, and nothing in it is hallucinated. An answer whose cost is not
     known, or that had no chance to be judged, is left out of both.
@@ -139,11 +139,10 @@ class AnswerCost(Part):
             group = answer.group
             if group < 0:
                 group = zlib.crc32(answer.interaction.id.encode("utf-8", "replace"))
-            for name in (ALL, self._named(answer.interaction.model)):
-                sums = self._sums.sums(name)
-                sums.add(group % GROUPS, cost_usd, observed, good)
-                if is_judged:
-                    sums.judge()
+            sums = self._sums.sums(self._named(answer.interaction.model))
+            sums.add(group % GROUPS, cost_usd, observed, good)
+            if is_judged:
+                sums.judge()
         return ()
 
     def _named(self, model: str) -> str:
@@ -179,12 +178,21 @@ class AnswerCost(Part):
         self._sums.tick()
         return ()
 
+    def _rows(self) -> Iterator[tuple[str, Window, Sequence[float]]]:
+        """Yield the model, the window and its sums: of all answers, and of each model."""
+        of_models = list(self._sums.rows())
+        for window in SPANS if of_models else ():
+            rows = [row for _, each, row in of_models if each == window]
+            yield ALL, window, list(map(sum, zip(*rows, strict=True)))
+        for model, window, row in of_models:
+            yield str(model), window, row
+
     def gauges(self, means: Means) -> Iterator[GaugeValue]:
         """Return the cost per good answer, of all and by model, where enough was judged."""
-        for model, window, row in self._sums.rows():
+        for model, window, row in self._rows():
             found = cost_per_good(row)
             if found is not None:
-                labels = {"judge": means.quality_judge, "window": window, "model": str(model)}
+                labels = {"judge": means.quality_judge, "window": window, "model": model}
                 yield from GaugeValue.interval(metrics.COST_PER_GOOD_ANSWER, *found, **labels)
 
     def records(self) -> Mapping[str, Any]:
@@ -192,7 +200,7 @@ class AnswerCost(Part):
         found = [
             {"model": model, "window": window, "answers": sum(row[: 4 * GROUPS : 4])}
             | cost._asdict()
-            for model, window, row in self._sums.rows()
+            for model, window, row in self._rows()
             if (cost := cost_per_good(row)) is not None
         ]
         return {"cost_per_good_answer_usd": found} if found else {}

@@ -15,15 +15,18 @@ probabilities = st.floats(0.2, 1.0)
 
 
 def _mean_e(theta: float, kinds: list[bool], drawn_with: list[float], rate: float) -> float:
-    """Return the mean e-value over all draws and verdicts; each answer is bad with chance theta."""
+    """Return the mean e-value over all draws and verdicts; each answer is bad with chance theta.
+
+    One whose chance to be drawn is 0 has no sampling rate either.
+    """
     mean = 0.0
     for outcomes in product(((0.0, 0.0), (1.0, 0.0), (1.0, 1.0)), repeat=len(kinds)):
         others, chance = Others(), 1.0
         evidence = PairedEvidence(others, 0.0)
         for is_of_kind, probability, (drawn, bad) in zip(kinds, drawn_with, outcomes, strict=True):
             chance *= probability * (theta if bad else 1 - theta) if drawn else 1 - probability
-            weight = drawn * rate / probability / 2
-            answer = others.add(rate, weight, bad, 0.0)
+            weight = drawn * rate / probability / 2 if probability else 0.0
+            answer = others.add(rate if probability else 0.0, weight, bad, 0.0)
             if is_of_kind:
                 evidence.add([answer])
         mean += chance * evidence.e_value(0.0)
@@ -42,6 +45,13 @@ def test_the_mean_evidence_is_at_most_one(
     """It is an e-value where both kinds are bad equally often, whatever the chances to be drawn."""
     kinds, drawn_with = [each for each, _ in answers], [chance for _, chance in answers]
     assert _mean_e(theta, kinds, drawn_with, rate) <= 1 + 1e-9
+
+
+def test_the_mean_evidence_is_at_most_one_where_an_answer_could_not_be_drawn():
+    """The others since the answer before it are no fewer for it."""
+    kinds = [True, False, False, False, True, False, True]
+    drawn_with = [1.0, 1.0, 1.0, 1.0, 0.0, 1.0, 1.0]
+    assert _mean_e(0.01, kinds, drawn_with, 1.0) <= 1 + 1e-9
 
 
 def test_evidence_grows_with_a_kind_that_is_bad():
