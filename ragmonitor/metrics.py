@@ -138,10 +138,10 @@ def _estimate(name: str, text: str, labels: str, *, root: str = "") -> str:
     return name
 
 
-def _interval(root: str, labels: str, *, derived: bool = True) -> None:
+def _interval(root: str, labels: str, *, derived: bool = True, transient: bool = False) -> None:
     for end, bound in (("lower", 0), ("upper", 1)):
         text = f"The {end} end of the 95 % interval, with {bound} for each unobserved answer."
-        _means(f"{root}_{end}", text, labels, derived=derived)
+        _means(f"{root}_{end}", text, labels, derived=derived, transient=transient)
 
 
 def _coverage(root: str, labels: str) -> None:
@@ -293,8 +293,9 @@ CORRECTED_RATE: Final = _means(
     "Hallucination rate of the last day as people's labels correct it.",
     "judge",
     derived=False,
+    transient=True,
 )
-_interval(CORRECTED_RATE, "judge", derived=False)
+_interval(CORRECTED_RATE, "judge", derived=False, transient=True)
 HUMAN_LABELS: Final = _means(
     "ragmonitor_human_labels", "People's labels of the last 30 days.", unit="labels", derived=False
 )
@@ -384,12 +385,14 @@ ALARM_RISE_ANSWERS: Final = _alarms(
 )
 ALARM_RISE_MEAN: Final = _alarms(
     "ragmonitor_alarm_rise_mean",
-    "Mean of these answers, on the signal's own scale.",
+    "Mean of these answers, on the signal's own scale; without an active alarm absent, or NaN if "
+    "several processes count.",
     _ALARM,
 )
 ALARM_RISE_MEAN_BEFORE: Final = _alarms(
     "ragmonitor_alarm_rise_mean_before",
-    "Mean of the scored answers before the rise; absent if there were none.",
+    "Mean of the scored answers before the rise; if there were none absent, or NaN if several "
+    "processes count.",
     _ALARM,
 )
 ALARM_OBJECTIVE: Final = _alarms(
@@ -467,13 +470,18 @@ EXPECTED_COST: Final = _spending(
     unit="label unit",
 )
 BUDGET_LEVEL: Final = _spending(
-    "ragmonitor_budget_level", "What may be spent at once now.", "unit per", unit="label unit"
+    "ragmonitor_budget_level",
+    "What may be spent at once now.",
+    "unit per",
+    unit="label unit",
+    transient=True,
 )
 BUDGET_LIMIT: Final = _spending(
     "ragmonitor_budget_limit",
     "What may be spent in the time that the label per names.",
     "unit per",
     unit="label unit",
+    transient=True,
 )
 UNCOVERED_RATIO: Final = _spending(
     "ragmonitor_uncovered_ratio",
@@ -567,6 +575,7 @@ LEARNED_COEFFICIENT: Final = _judging(
     "ragmonitor_learned_coefficient",
     "What one unit of a feature of the answer adds to the log odds of a bad verdict; the largest.",
     "judge feature",
+    transient=True,
 )
 CALIBRATION_RESIDUAL: Final = _judging(
     "ragmonitor_calibration_residual",
@@ -577,6 +586,7 @@ JUDGE_FLIP_RATE: Final = _judging(
     "ragmonitor_judge_flip_rate",
     "Share of the answers judged twice on which the judge disagrees with itself.",
     "judge",
+    transient=True,
 )
 ALARM_CAUSE: Final = _judging(
     "ragmonitor_alarm_cause",
@@ -605,6 +615,7 @@ ANCHOR_FLIP_RATE: Final = _judging(
     "ragmonitor_anchor_flip_rate",
     "Share of the reference answers on which the judge's verdict has changed.",
     "judge",
+    transient=True,
 )
 ANCHOR_CHECKS: Final = _judging(
     "ragmonitor_anchor_checks",
@@ -803,8 +814,9 @@ FEEDBACK_AGREEMENT: Final = _people(
     "Share of those answers on which people and the judge agree.",
     "judge",
     unit="ratio",
+    transient=True,
 )
-_ends(partial(_people, labels="judge", unit="ratio"), FEEDBACK_AGREEMENT)
+_ends(partial(_people, labels="judge", unit="ratio", transient=True), FEEDBACK_AGREEMENT)
 
 QUEUE_DEPTH: Final = _operation(
     "ragmonitor_queue_depth",

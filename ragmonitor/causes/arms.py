@@ -151,12 +151,18 @@ class Arms(dict[str, dict[str, Arm]]):
 
     def sums(self, by: str, candidate: str, baseline: str, signal: str) -> tuple[Sums, Sums]:
         """Return the sums of a candidate, and of its baseline at the same time where it went on."""
+        concurrent = self.concurrent_sums(by, candidate, baseline, signal)
+        if concurrent is not None:
+            return concurrent
+        return self[by][candidate].total(signal), self[by][baseline].total(signal)
+
+    def concurrent_sums(
+        self, by: str, candidate: str, baseline: str, signal: str
+    ) -> tuple[Sums, Sums] | None:
+        """Return the sums of both since the candidate came; None: the baseline did not go on."""
         new, old = self[by][candidate], self[by][baseline]
-        sums = new.total(signal)
-        meanwhile = old.total(signal, new.first_s)
-        if answered(meanwhile) < CONCURRENT_SHARE * answered(sums):
-            meanwhile = old.total(signal)
-        return sums, meanwhile
+        sums, meanwhile = new.total(signal), old.total(signal, new.first_s)
+        return (sums, meanwhile) if are_concurrent(sums, meanwhile) else None
 
     def as_json(self) -> dict[str, Any]:
         """Return what `of_json` reads."""
@@ -178,6 +184,11 @@ class Arms(dict[str, dict[str, Arm]]):
 def answers_of(arm: Arm) -> float:
     """Return how many answers a version gave, by the signal of which the most are known."""
     return max((answered(arm.total(signal)) for signal in arm.signals), default=0.0)
+
+
+def are_concurrent(candidate: Sums, meanwhile: Sums) -> bool:
+    """Return whether a baseline gave enough answers in the candidate's time to be compared with."""
+    return answered(meanwhile) >= CONCURRENT_SHARE * answered(candidate)
 
 
 def answered(sums: Sums) -> float:

@@ -61,9 +61,11 @@ class Versions(Part):
     together. Where there is no such folder each process serves its own sums, as counters and beside
     /metrics, which `ragmonitor gate` and Prometheus add up.
 
-    The alarm `version_worse` is raised at most once for each version. Its error stands beside the
-    false alarms of `alarms.false_alarm_every_days`: a version that is no worse than its baseline,
-    in any signal, is found worse with a chance of 5 % at most, however long it runs.
+    The alarm `version_worse` is raised at most once for each version, and only against a baseline
+    that answers at the same time: else the hour of the day is compared, and not the version. Its
+    error stands beside the false alarms of `alarms.false_alarm_every_days`: a version that is no
+    worse than its baseline, in any signal, is found worse with a chance of 5 % at most, however
+    long it runs, where the split of the traffic is constant or the rate does not swing.
     """
 
     def __init__(
@@ -308,7 +310,8 @@ class Versions(Part):
                 continue
             signals = [each for each in arm.signals if _alarms(each)]
             for signal in signals:
-                found = self._compared(by, candidate, baseline, signal, alpha=ALPHA / len(signals))
+                sums = self._known.concurrent_sums(by, candidate, baseline, signal)
+                found = None if sums is None else compare(*sums, alpha=ALPHA / len(signals))
                 if found is not None and self._is_worse(signal, found):
                     arm.worse_s = self._now()
                     self._raised.add((by, candidate))
@@ -327,11 +330,9 @@ class Versions(Part):
         is_higher = self._higher_is_better(signal)
         return found.decision(0.0, higher_is_better=is_higher) == "worse"
 
-    def _compared(
-        self, by: str, candidate: str, baseline: str, signal: str, alpha: float = ALPHA
-    ) -> Comparison | None:
+    def _compared(self, by: str, candidate: str, baseline: str, signal: str) -> Comparison | None:
         sums = self._known.sums(by, candidate, baseline, signal)
-        return compare(*sums, alpha=alpha, is_share=signal not in AMOUNTS)
+        return compare(*sums, is_share=signal not in AMOUNTS)
 
     # --- what follows ---------------------------------------------------------------------------
 

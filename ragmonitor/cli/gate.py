@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from ragmonitor import metrics
 from ragmonitor.addresses import shown
-from ragmonitor.causes.arms import CONCURRENT_SHARE, SLOT_S, Arm, Arms, Sums, answered
+from ragmonitor.causes.arms import SLOT_S, Arm, Arms, Sums, are_concurrent
 from ragmonitor.causes.comparison import (
     FIELDS,
     MIN_COVERAGE,
@@ -74,6 +74,8 @@ class Reading:
 
     sums: tuple[Sums, Sums] | None = None
     """The sums of the candidate and of its baseline; None: one of them is not known there."""
+    is_concurrent: bool = True
+    """Both answer at the same time; else the hours may differ, and nothing is decided."""
     higher_is_better: bool | None = None
     problems: list[str] = field(default_factory=list)
 
@@ -181,7 +183,7 @@ def decide(
         if is_higher is None:
             is_higher = _is_higher_better(options.signal)
         decision: Decision = "undecided"
-        if comparison is not None:
+        if comparison is not None and reading.is_concurrent:
             decision = comparison.decision(options.max_worse, higher_is_better=is_higher)
         now = GateDecision(
             options=options,
@@ -243,6 +245,11 @@ def _why(options: GateOptions, reading: Reading, comparison: Comparison | None) 
                 f"only {100 * mean.coverage:.0f} % of the answers of {version!r} were observed; a "
                 f"decision needs {100 * MIN_COVERAGE:.0f} %"
             )
+    if not reading.is_concurrent:
+        return (
+            f"{options.baseline!r} does not answer at the same time: the difference may be that of "
+            "the hour, and not of the version"
+        )
     return "the interval is still too wide"
 
 
@@ -289,6 +296,7 @@ def _of_monitors(urls: Sequence[str], options: GateOptions) -> Reading:
     if {options.candidate, options.baseline} <= arms.get(options.by, {}).keys():
         pair = (options.candidate, options.baseline)
         reading.sums = arms.sums(options.by, *pair, options.signal)
+        reading.is_concurrent = arms.concurrent_sums(options.by, *pair, options.signal) is not None
     return reading
 
 
@@ -336,7 +344,8 @@ def _of_prometheus(base: str, options: GateOptions) -> Reading:
         window_s = now_s - first[options.candidate] + MIN_WINDOW_S
         candidate = sums(options.candidate, window_s)
         baseline = sums(options.baseline, window_s)
-        if answered(baseline) < CONCURRENT_SHARE * answered(candidate):
+        reading.is_concurrent = are_concurrent(candidate, baseline)
+        if not reading.is_concurrent:
             baseline = sums(options.baseline, now_s - first[options.baseline] + MIN_WINDOW_S)
         reading.sums = candidate, baseline
     except (InputError, ValueError, KeyError, TypeError) as error:

@@ -26,7 +26,7 @@ class Answer(NamedTuple):
     completed: CompletedAnswer
     interaction: Interaction
     at_s: float
-    """The time when it was given, in seconds since the epoch."""
+    """The time when it was given, in seconds since the epoch, and never later than now."""
     group: int
     """The random group of its session, as `sums.group_of` has it."""
     builtin: Outcomes

@@ -99,15 +99,38 @@ class Statistics:
             self._latest = builtin, found
         return found
 
-    def awaits(self, builtin: Report, prediction: Prediction, decision: SamplingDecision) -> None:
-        """Take note of an answer that was drawn and whose verdict is on its way."""
+    @property
+    def suspicion(self) -> float:
+        """0 to 1: how suspicious the built-in judge's score of the answers so far is."""
+        return 0.0 if self._early_warning is None else self._early_warning.suspicion
+
+    def awaits(
+        self,
+        builtin: Report,
+        prediction: Prediction,
+        decision: SamplingDecision,
+        *,
+        suspicion: float | None = None,
+    ) -> None:
+        """Take note of an answer that was drawn and whose verdict is on its way.
+
+        Args:
+            builtin: The built-in judge's report.
+            prediction: Of the verdict.
+            decision: That the answer was drawn.
+            suspicion: What `suspicion` was at the draw; None: it was drawn just now.
+        """
         if self._predictions is not None and decision.inclusion_probability > 0:
-            warning = self._early_warning
             # Verdicts update the evidence in the order of these calls.
             self._alarms.drawn(
-                builtin.interaction.id, suspicion=0.0 if warning is None else warning.suspicion
+                builtin.interaction.id,
+                suspicion=self.suspicion if suspicion is None else suspicion,
             )
             self.means.await_verdict(builtin, prediction, decision)
+
+    def came_late(self) -> None:
+        """Count an answer whose verdict came after it was given up elsewhere: it is missing."""
+        self._alarms.came_late()
 
     def add(self, completed: CompletedAnswer) -> None:
         """Take in one answer of which nothing more is expected."""
@@ -132,7 +155,8 @@ class Statistics:
         return Answer(
             completed=completed,
             interaction=interaction,
-            at_s=interaction.ended_ns / 1e9,
+            # A clock that is ahead would put the answer, and what follows it, out of every window.
+            at_s=min(self._alarms.now_s(), interaction.ended_ns / 1e9),
             group=self._group_of(interaction.session_id),
             builtin=builtin,
             judged=judged,

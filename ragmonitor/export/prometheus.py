@@ -456,18 +456,19 @@ class PrometheusExporter(Exporter):
         if state.objective is not None:
             instruments.gauge(metrics.ALARM_OBJECTIVE, *labels).set(state.objective)
         span = state.span
-        moments = {
-            metrics.ALARM_SINCE: state.since_s,
-            metrics.ALARM_RISE_START: None if span is None else span.since_s,
-            metrics.ALARM_RISE_ANSWERS: None if span is None else span.scored,
-            metrics.ALARM_RISE_MEAN: None if span is None else span.mean,
-            metrics.ALARM_RISE_MEAN_BEFORE: None if span is None else span.before,
-        }
-        for name, value in moments.items():
+        # A mean of 0 is one that was measured.
+        shown = (
+            (metrics.ALARM_SINCE, state.since_s, 0.0),
+            (metrics.ALARM_RISE_START, None if span is None else span.since_s, 0.0),
+            (metrics.ALARM_RISE_ANSWERS, None if span is None else span.scored, 0.0),
+            (metrics.ALARM_RISE_MEAN, None if span is None else span.mean, math.nan),
+            (metrics.ALARM_RISE_MEAN_BEFORE, None if span is None else span.before, math.nan),
+        )
+        for name, value, unknown in shown:
             if value is None and self._folder is None:
                 instruments.remove(name, *labels)
             else:
-                instruments.gauge(name, *labels).set(value or 0)
+                instruments.gauge(name, *labels).set(unknown if value is None else value)
 
     def _series(self, key: SeriesKey) -> tuple[str, str]:
         return self._labels.value("signal", key.signal), self._judge(key.judge)

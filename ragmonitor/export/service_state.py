@@ -5,6 +5,7 @@ It holds what /metrics holds, names and numbers, and never a text of an interact
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
@@ -47,7 +48,8 @@ def service_state(
             for family in scraped
             if family.type in ("counter", "gauge")
             for sample in family.samples
-            if sample.labels.get("service") == service
+            # NaN stands for what is not known any more; JSON has no number for it.
+            if sample.labels.get("service") == service and math.isfinite(sample.value)
         ],
     }
 

@@ -399,7 +399,9 @@ class Term:
 
     def _meet(self, entry: SettledEntry) -> None:
         if entry.drawn:
-            self._order.draw(entry.drawn, entry.at_s, entry.id)
+            # Not that of the release: an alarm may rest on what was known before the draw only.
+            # It is 0 after a takeover, since an early warning begins anew then.
+            self._order.draw(entry.drawn, entry.at_s, entry.id, self.estimates.suspicion)
             return
         try:
             if is_kind(entry.answer, b"f"):
@@ -441,19 +443,22 @@ class Term:
 
     def _release(self) -> None:
         """Take in drawn answers, in the order of their draws, as far as they are there."""
-        for answer, entries in self._order.released(self._server_s):
+        for answer, entries, suspicion in self._order.released(self._server_s):
             if answer is not None:
-                self._take_in(answer)
+                self._take_in(answer, suspicion=suspicion)
             self._done += entries
             if self.estimates.is_full:
                 self.tick()
 
-    def _take_in(self, answer: SettledAnswer, *, is_late: bool = False) -> None:
+    def _take_in(
+        self, answer: SettledAnswer, *, is_late: bool = False, suspicion: float = 0.0
+    ) -> None:
         """Count one answer and have it estimated.
 
         Args:
             answer: The answer.
             is_late: Its verdict came after it was given up: it is missing.
+            suspicion: The early warning's when it was drawn.
         """
         if is_probe(answer.interaction):
             self._take_in_golden(answer)
@@ -483,7 +488,14 @@ class Term:
                 self.meters.compared(first, second)
         if unscorable(answer.interaction) is None:
             with _ESTIMATE:
-                self._estimate(answer, by_role["builtin"], sampled, fallback, is_late=is_late)
+                self._estimate(
+                    answer,
+                    by_role["builtin"],
+                    sampled,
+                    None if is_late else fallback,
+                    is_late=is_late,
+                    suspicion=suspicion,
+                )
             if sampled is not None and (repeat := by_role.get("repeat")) is not None:
                 with _ESTIMATE:
                     self.estimates.repeated(sampled, repeat)
@@ -510,6 +522,7 @@ class Term:
         fallback: Report | None,
         *,
         is_late: bool,
+        suspicion: float,
     ) -> None:
         decision = answer.decision
         judged = sampled if decision is not None and decision.drawn else None
@@ -518,8 +531,9 @@ class Term:
         if is_late and judged is not None:
             missing = unscored(self._entries, judged.judge, Cause.JUDGE_TIMEOUT)
             judged = replace(judged, evaluations=missing, assessment=None, diagnosis=None)
+            self.estimates.came_late()
         if judged is not None and decision is not None:
-            self.estimates.awaits(builtin, answer.prediction, decision)
+            self.estimates.awaits(builtin, answer.prediction, decision, suspicion=suspicion)
         self.estimates.add(
             CompletedAnswer(
                 builtin=builtin,

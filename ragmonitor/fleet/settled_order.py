@@ -20,6 +20,7 @@ MAX_GIVEN_UP: Final = 10_000
 class _Drawn:
     at_s: float
     entries: list[str]
+    suspicion: float
     answer: SettledAnswer | None = None
 
 
@@ -48,15 +49,16 @@ class SettledOrder:
         """Ids of the newest answers that were not waited for any longer, oldest first."""
         return list(self._given_up)
 
-    def draw(self, answer: str, at_s: float, entry: str) -> None:
+    def draw(self, answer: str, at_s: float, entry: str, suspicion: float) -> None:
         """Wait for an answer from now on.
 
         Args:
             answer: Its id.
             at_s: When it was drawn.
             entry: The entry of the settled stream that says so.
+            suspicion: The early warning's, by answers before this one only.
         """
-        self._drawn[answer] = _Drawn(at_s, [entry])
+        self._drawn[answer] = _Drawn(at_s, [entry], suspicion)
 
     def holds(self, answer: SettledAnswer, entry: str) -> bool:
         """Take in an answer, and return whether it waits; else it may go at once."""
@@ -70,8 +72,8 @@ class SettledOrder:
         """Return whether an answer was given up before: its verdict is missing."""
         return answer in self._given_up
 
-    def released(self, now_s: float) -> Iterator[tuple[SettledAnswer | None, list[str]]]:
-        """Yield answers that need not wait any more, in order, with the entries that they were.
+    def released(self, now_s: float) -> Iterator[tuple[SettledAnswer | None, list[str], float]]:
+        """Yield answers that need not wait any more, in order, with their entries and suspicion.
 
         None stands for one that is given up.
         """
@@ -84,4 +86,4 @@ class SettledOrder:
                 while len(self._given_up) > MAX_GIVEN_UP:
                     self._given_up.popitem(last=False)
             del self._drawn[answer]
-            yield drawn.answer, drawn.entries
+            yield drawn.answer, drawn.entries, drawn.suspicion

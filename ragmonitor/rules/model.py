@@ -123,10 +123,13 @@ def gained(scope: Scope, counter: str, window: str, *matchers: str) -> str:
     """Return how much each series of a counter grew, its first value included.
 
     `increase` loses what a counter is born with, and one with a label for a cause is born with its
-    first count.
+    first count. A series is taken as born in the window if it was not there at any time of the hour
+    before it: at one moment it may be missing only because nothing was scraped. What remains: after
+    more than an hour without scrapes a lifetime's count is taken as new, once.
     """
     series = scope.pick(counter, *matchers)
-    return f"(({series} unless {series} offset {window}) or increase({series}[{window}]))"
+    known = f"present_over_time({series}[1h] offset {window})"
+    return f"(({series} unless {known}) or increase({series}[{window}]))"
 
 
 def quoted(text: str) -> str:

@@ -76,7 +76,7 @@ def limit(*, is_share: bool) -> str:
 def _of_highest(name: str) -> str:
     """Return a series of the process, or folder of processes, whose evidence is highest."""
     whose = f"topk(1, {names.ALARM_EVIDENCE_SECONDS}{{{BY_SIGNAL}}})"
-    return f"{name}{{{BY_SIGNAL}}} and on (job, instance) {whose}"
+    return f"({name}{{{BY_SIGNAL}}} and on (job, instance) {whose})"
 
 
 _BEGAN = f"{_of_highest(names.ALARM_RISE_START)} > 0"
@@ -89,7 +89,8 @@ def rise(*, is_share: bool) -> str:
     All of it is of the one process, or folder of processes, whose evidence is highest.
     """
     mean = _value(_of_highest(names.ALARM_RISE_MEAN), is_share=is_share)
-    before = _value(_of_highest(names.ALARM_RISE_MEAN_BEFORE), is_share=is_share)
+    # NaN, which several processes show for what is not known, is above nothing.
+    before = _value(f"({_of_highest(names.ALARM_RISE_MEAN_BEFORE)} > -Inf)", is_share=is_share)
     answers = number(_of_highest(names.ALARM_RISE_ANSWERS), form="%.0f")
     return (
         f"{{{{ with {queried(_BEGAN)} }}}}since {{{{ . | first | value | humanizeTimestamp }}}} a "
@@ -106,7 +107,8 @@ def evidence() -> str:
         form="%.0f %%",
     )
     since = moment(
-        f"min({names.ALARM_SINCE}{{{BY_SIGNAL}}})",
+        # 0 is of a process whose alarm is not active.
+        f"min({names.ALARM_SINCE}{{{BY_SIGNAL}}} > 0)",
         without="not by the monitor yet",
     )
     return f"evidence at {share} of the threshold; raised: {since}"

@@ -20,18 +20,22 @@ import pytest
 from ragmonitor import Budget, Monitor, SamplingSettings, ServerSettings
 from ragmonitor.errors import StreamError
 from ragmonitor.estimation.alarms import service_alarms
+from ragmonitor.estimation.early_warning import EarlyWarning
 from ragmonitor.feedback import feedback_of
 from ragmonitor.fleet import estimator as estimator_module
-from ragmonitor.fleet import fleet_worker
+from ragmonitor.fleet import fleet_worker, settled_order
 from ragmonitor.fleet.estimator import Estimator, LeaseLostError, Term
 from ragmonitor.fleet.estimator_state import KEPT_STATE
 from ragmonitor.fleet.fleet_stream import FleetStream, Outcome
 from ragmonitor.fleet.fleet_worker import FleetWorker
 from ragmonitor.goldens import Golden, ReferenceChunk
+from ragmonitor.metrics import ALARM_LATE_VERDICTS
 from ragmonitor.records import (
     AlarmEvent,
     Cause,
+    CompletedAnswer,
     Interaction,
+    JudgeIdentity,
     Prediction,
     Probe,
     SamplingDecision,
@@ -42,6 +46,7 @@ from ragmonitor.settings import Settings
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from ragmonitor.wire import (
     Decided,
+    SettledAnswer,
     decode_decided,
     decode_settled,
     encode,
@@ -464,6 +469,66 @@ def test_verdicts_count_in_the_order_of_their_draws(server: RedisServer):
     drained(server, exporters=[seen], **shared)
     assert [each.id for each in seen.interactions()] == [each.id for each in records]
     assert lawful(server).uncounted == 0
+
+
+def drawn_answer(server: RedisServer, worker: FleetWorker) -> tuple[str, SettledAnswer]:
+    """Put an answer that a worker draws, and return its entry and what the judge failed at."""
+    (record,) = records = answers(1)
+    put(server, records)
+    decided = Decided(
+        decision=SamplingDecision(inclusion_probability=1.0, drawn=True),
+        prediction=Prediction(),
+        epoch=0,
+    )
+    (delivery,) = stream(server).take(worker._consumer.name, 9, wait_s=0, stale_s=None)
+    stream(server).decide(delivery.id, record.id, encode_decided(decided))
+    return delivery.id, worker._unscored(record, Cause.JUDGE_ERROR, decided)
+
+
+def settle(server: RedisServer, entry: str, answer: SettledAnswer) -> None:
+    """Exchange a record that was decided for its reports."""
+    stream(server).settle_answer(
+        entry, answer.interaction.id, encode_settled(answer), is_decided=True
+    )
+
+
+def test_a_verdict_is_trusted_as_was_known_before_its_draw(server: RedisServer, monkeypatch):
+    """What the built-in judge finds while the judge reads says nothing of what it knew before."""
+    suspicion = 0.25
+    monkeypatch.setattr(EarlyWarning, "suspicion", property(lambda _: suspicion))
+    trusted: list[float] = []
+    monkeypatch.setattr(
+        service_alarms.Alarms, "drawn", lambda _, answer, *, suspicion: trusted.append(suspicion)
+    )
+    shared = {"judge": ScriptedJudge(verdicts), "sample": 1.0}
+    entry, answer = drawn_answer(server, worker(server, **shared))
+    term = begun(server, stream(server).lead("test", "", 60.0), **shared)
+    term.step()
+    suspicion = 0.75
+    settle(server, entry, answer)
+    term.step()
+    assert trusted == [0.25]
+
+
+def test_a_late_verdict_is_counted_and_no_fallbacks_stands_in(server: RedisServer, monkeypatch):
+    """The sampled verdict is missing; whoever was asked in its place came late as well."""
+    monkeypatch.setattr(settled_order, "WAIT_S", 0.0)
+    shared = {"judge": ScriptedJudge(verdicts), "sample": 1.0}
+    entry, answer = drawn_answer(server, worker(server, **shared))
+    term = begun(server, stream(server).lead("test", "", 60.0), **shared)
+    term.step()
+    other = JudgeIdentity(name="other", version="1", kind="LLM")
+    stands_in = replace(
+        answer.reports[1], role="fallback", judge=other, assessment=verdicts(answer.interaction)
+    )
+    settle(server, entry, replace(answer, reports=(*answer.reports, stands_in)))
+    taken_in: list[CompletedAnswer] = []
+    monkeypatch.setattr(term.estimates, "add", taken_in.append)
+    term.tick()
+    term.step()
+    late = {gauge.name: gauge.value for gauge in term.estimates.snapshot().gauges}
+    assert [each.stand_in for each in taken_in] == [None]
+    assert late[ALARM_LATE_VERDICTS] == 1
 
 
 def scraped(url: str) -> dict[str, list[Any]]:

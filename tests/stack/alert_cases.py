@@ -5,6 +5,7 @@ A value is `start+step x minutes`; `_` is a scrape that found nothing.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -88,19 +89,29 @@ def alarm(
 
 
 def rise(
-    signal: str, kind: str, *, start: float, answers: float, mean: float, before: float
+    signal: str,
+    kind: str,
+    *,
+    start: float,
+    answers: float,
+    mean: float,
+    before: float,
+    judge: str = MODEL,
 ) -> Callable[[str], Series]:
     """Return what an alarm says of the answers since the rise began."""
 
     def of(service: str) -> Series:
-        which = {"service": service, "kind": kind, "signal": signal, "judge": MODEL}
+        which = {"service": service, "kind": kind, "signal": signal, "judge": judge}
         known = {
             "start_timestamp_seconds": start,
             "answers": answers,
             "mean": mean,
             "mean_before": before,
         }
-        return {labelled(f"alarm_rise_{name}", **which): f"{v}x120" for name, v in known.items()}
+        return {
+            labelled(f"alarm_rise_{name}", **which): " ".join(120 * (f"{value}",))
+            for name, value in known.items()
+        }
 
     return of
 
@@ -195,7 +206,11 @@ def drifting(signal: str, alert: str, text: str, dashboard: str, severity: str) 
     judge = MODEL if kind == "quality" else "none"
     return Case(
         alert=alert,
-        bad=alarm(signal, kind, days="0+0.1x120", judge=judge),
+        # Several processes show 0 and NaN for what is not known while no alarm is active.
+        bad=together(
+            alarm(signal, kind, days="0+0.1x120", since="0x120", judge=judge),
+            rise(*(signal, kind), start=0, answers=0, mean=math.nan, before=math.nan, judge=judge),
+        ),
         good=alarm(signal, kind, days="2.9x120", judge=judge),
         restarted=alarm(signal, kind, days=RESTART, judge=judge),
         fires_restarted=False,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,8 @@ from tests.stack.alert_cases import (
     counters,
     estimate,
     labelled,
+    rise,
+    together,
 )
 from tests.support.prometheus_server import require_binary
 from tests.support.recorded import Sums, recorded, sampled
@@ -203,6 +207,52 @@ def test_one_service_of_two(case: Case, tmp_path: Path):
     series = {**case.bad("bot"), **case.good("other")}
     rules = those_of(case.alert, tmp_path)
     check(tmp_path, series, rules=rules, step=case.step, values=[firing(case, expected)])
+
+
+COUNTED_FROM_BIRTH = {
+    "RagMonitorQueueDropping": ("dropped_total", {"reason": "queue_full"}),
+    "RagMonitorDeliveryFailing": ("dropped_total", {"reason": "otlp_failed"}),
+    "RagMonitorWorkerFailing": ("worker_restarts_total", {}),
+    "RagMonitorInternalErrors": ("internal_errors_total", {"stage": "export"}),
+    "RagMonitorSpansRefused": ("received_requests_total", {"outcome": "full"}),
+    "RagMonitorTracesGivenUp": ("received_traces_total", {"outcome": "too_large"}),
+}
+"""The counter of which an alert reads also the first value."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alert", COUNTED_FROM_BIRTH)
+def test_old_counts_are_no_news_after_a_gap_in_the_scrapes(alert: str, tmp_path: Path):
+    """Forty minutes without a scrape, between them and after nothing happens but good answers."""
+    counter, labels = COUNTED_FROM_BIRTH[alert]
+    traffic = (
+        labelled("interactions_total", service="bot"),
+        labelled("received_requests_total", service="bot", outcome="ok"),
+        labelled("received_traces_total", service="bot", outcome="interaction"),
+    )
+    series = {
+        labelled(counter, service="bot", **labels): "5000x100 _x40 5000x180",
+        **dict.fromkeys(traffic, "0+10x100 _x40 1400+10x180"),
+    }
+    ever = {
+        "expr": f'count_over_time(ALERTS{{alertname="{alert}",alertstate="firing"}}[3h])',
+        "eval_time": "280m",
+        "exp_samples": [],
+    }
+    check(tmp_path, series, rules=those_of(alert, tmp_path), values=[ever])
+
+
+def test_a_mean_before_the_rise_that_is_not_known_has_no_number(tmp_path: Path):
+    """Several processes show NaN for it."""
+    case = next(case for case in CASES if case.alert == "RagMonitorRefusalSurge")
+    began = rise("refusal", "quality", start=960, answers=60, mean=0.517, before=math.nan)
+    description = case.description.replace(
+        "when the rise began is not known yet",
+        "since 1970-01-01 00:16:00 +0000 UTC a mean of 51.7 % over 60 scored answers; before: not "
+        "known yet",
+    ).replace("in the last hour: not known yet", "since then: none")
+    changed = replace(case, bad=together(case.bad, began), description=description)
+    test_it_fires_and_says_why(changed, "", tmp_path)
 
 
 # --- recorded means and intervals -----------------------------------------------------------------

@@ -212,6 +212,10 @@ class Alarms(Part):
         """Return whether a session id tells answers apart: it is none, or a constant, if not."""
         return bool(session) and session != self._sessions.usual.constant
 
+    def now_s(self) -> float:
+        """Return the time by the clock of the alarms, in seconds since the epoch."""
+        return self._now()
+
     def drawn(self, answer: str, *, suspicion: float = 0.0) -> None:
         """Take note that an answer was drawn: its updates are applied in the order of these calls.
 
@@ -224,6 +228,10 @@ class Alarms(Part):
     def complete(self, answer: str) -> None:
         """Take note that all updates of a drawn answer are there, or that none will come."""
         self._draws.complete(answer)
+
+    def came_late(self) -> None:
+        """Count an answer whose verdict came after somebody else had given it up."""
+        self._draws.late += 1
 
     @property
     def late(self) -> int:

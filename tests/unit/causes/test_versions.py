@@ -233,14 +233,14 @@ def test_a_worse_version_raises_one_alarm_and_is_a_cause():
     """It is raised once, stays active while the version answers, and names it."""
     now = [BEGAN_S]
     part = versions(judge=None, now=lambda: now[0])
-    feed(part, "1.4", 20, 480)
-    feed(part, "1.5", 100, 100, at_s=BEGAN_S + 700)
+    feed(part, "1.4", 20, 480, at_s=BEGAN_S + 700)
+    feed(part, "1.5", 100, 100, at_s=BEGAN_S + 701)
     part.tick()
     (event,) = part.alarm_events()
     assert event.signal == "version_worse"
     assert "service_version 1.5 is worse than 1.4" in str(event)
     assert event.examples
-    part.add(answered("1.5", bad=True, at_s=BEGAN_S + 701))
+    part.add(answered("1.5", bad=True, at_s=BEGAN_S + 702))
     part.tick()
     assert part.alarm_events() == []
     (state,) = part.alarm_states()
@@ -343,6 +343,18 @@ def test_a_version_that_came_after_the_other_had_gone_is_compared_with_all_of_it
     (cause,) = part.candidates("hallucination", BEGAN_S)
     assert cause.before is not None
     assert cause.before.mean == pytest.approx(0.1)
+
+
+def test_a_baseline_of_another_time_raises_no_alarm():
+    """The rate may swing with the day: a bad hour after three good days is no bad version."""
+    part = versions(judge=None)
+    feed(part, "1.4", 20, 980, at_s=BEGAN_S)
+    feed(part, "1.5", 60, 440, at_s=BEGAN_S + 7_200)
+    part.tick()
+    assert part.alarm_events() == []
+    (cause,) = part.candidates("hallucination", BEGAN_S + 7_200)
+    assert cause.before is not None
+    assert cause.before.mean == pytest.approx(0.02)
 
 
 def test_counters_begin_at_zero_and_hold_what_the_comparison_needs():

@@ -15,7 +15,7 @@ from ragmonitor.cli.options import GateOptions
 from ragmonitor.estimation import summarise
 from ragmonitor.export import PrometheusExporter
 from ragmonitor.records import Snapshot
-from tests.unit.causes.test_versions import Versions, feed, versions
+from tests.unit.causes.test_versions import BEGAN_S, Versions, feed, versions
 
 
 @contextmanager
@@ -67,6 +67,19 @@ def test_versions_in_two_processes_are_decided(bad: int, good: int, code: int) -
     """Better, equivalent and worse, at the first look."""
     with serving(*canary(bad, good)) as urls:
         assert decided(*urls) == (code, [])
+
+
+@pytest.mark.parametrize(("bad", "good"), [(0, 4_000), (800, 3_200)])
+def test_nothing_is_decided_against_a_baseline_that_has_ended(
+    bad: int, good: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A night's answers against a day's are no comparison of versions."""
+    old, new = versions(judge=None, version="1.4"), versions(judge=None, version="1.5")
+    feed(old, "", 200, 3_800)
+    feed(new, "", bad, good, at_s=BEGAN_S + 7_200)
+    with serving(old, new) as urls:
+        assert decided(*urls, timeout="0s")[0] == 5
+    assert "'1.4' does not answer at the same time" in capsys.readouterr().err
 
 
 def test_undecided_after_the_time_and_not_before() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from ragmonitor.estimation import Alarms, Part, Predictions, Statistics, WindowedMeans
 from ragmonitor.estimation.parts import Answer
@@ -27,13 +28,15 @@ class Seen(Part):
         return ()
 
 
-def told(completed: CompletedAnswer, *, judge: str | None) -> Answer:
+def told(
+    completed: CompletedAnswer, *, judge: str | None, now: Callable[[], float] = time.time
+) -> Answer:
     """Return the answer as parts see it."""
     seen = Seen()
     Statistics(
         [seen],
         means=WindowedMeans(builtin=READER.name, judge=judge, clock=ManualClock()),
-        alarms=Alarms((), false_alarm_every_days=30.0),
+        alarms=Alarms((), false_alarm_every_days=30.0, now=now),
         predictions=None if judge is None else Predictions(judge=judge),
     ).add(completed)
     return seen.answers[0]
@@ -68,3 +71,13 @@ def test_with_a_sampled_judge_its_verdicts_alone_count():
     assert drawn.report.judge == MODEL
     others = told(CompletedAnswer(builtin=builtin, decision=DRAWN), judge=MODEL.name)
     assert others.verdicts is None
+
+
+def test_no_answer_was_given_later_than_now():
+    """One whose clock was ahead would leave others behind in slices, documents and versions."""
+    builtin = report(READER, "absent")
+    ended_s = builtin.interaction.ended_ns / 1e9
+    ahead = told(CompletedAnswer(builtin=builtin), judge=None, now=lambda: ended_s - 60)
+    assert ahead.at_s == ended_s - 60
+    on_time = told(CompletedAnswer(builtin=builtin), judge=None, now=lambda: ended_s + 60)
+    assert on_time.at_s == ended_s

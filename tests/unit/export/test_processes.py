@@ -274,3 +274,37 @@ def test_a_folder_without_room_is_refused_and_each_process_counts_for_itself(
     assert written == []
     (theirs,) = tmp_path.iterdir()
     assert b"theirs" in theirs.read_bytes()
+
+
+def test_a_mean_before_the_rise_that_is_not_known_is_no_0(tmp_path: Path) -> None:
+    """A file forgets no series, and nothing is above NaN: alerts say that it is not known."""
+    program = """
+import math
+from prometheus_client import CollectorRegistry
+from prometheus_client.multiprocess import MultiProcessCollector
+from ragmonitor.export import PrometheusExporter
+from ragmonitor.records import AlarmSpan, AlarmState, Snapshot
+
+exporter = PrometheusExporter("shop", summarise=lambda _: None, serve=False)
+span = AlarmSpan(since_s=960.0, scored=60, mean=0.5, bad=30, before=None)
+state = AlarmState(
+    signal="refusal", judge="judge", kind="quality", evidence_s=1.0, active=True, span=span,
+    objective=0.05,
+)
+exporter.refresh(snapshot=Snapshot(alarms=(state,)), queue_depth=0, open_runs=0, errors={})
+registry = CollectorRegistry()
+MultiProcessCollector(registry)
+(before,) = [
+    sample.value
+    for family in registry.collect()
+    for sample in family.samples
+    if sample.name == "ragmonitor_alarm_rise_mean_before"
+]
+assert math.isnan(before), before
+"""
+    subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)},
+        check=True,
+        timeout=60,
+    )

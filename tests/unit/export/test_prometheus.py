@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import socket
 import urllib.error
 import urllib.request
@@ -13,15 +14,19 @@ from typing import Any, Final
 
 import pytest
 from prometheus_client import CollectorRegistry, make_asgi_app
+from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from ragmonitor import guard
+from ragmonitor import guard, metrics
 from ragmonitor.export import PrometheusExporter
+from ragmonitor.export.families import ScrapeSums
 from ragmonitor.export.instruments import Labels
+from ragmonitor.export.service_state import service_state
 from ragmonitor.protocols import Exporter
 from ragmonitor.records import (
     Cause,
+    GaugeValue,
     Moments,
     SeriesKey,
     Snapshot,
@@ -445,3 +450,35 @@ def test_a_late_variable_is_not_heeded_and_says_so(
     built.dropped("queue_full")
     assert sample(built, "dropped_total", reason="queue_full") == 1
     assert "before the process starts" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "gauge",
+    [
+        GaugeValue.of(metrics.LEARNED_COEFFICIENT, 3.0, judge="j", feature="risk"),
+        *GaugeValue.interval(metrics.CORRECTED_RATE, 0.3, 0.2, 0.4, judge="j"),
+        GaugeValue.of(metrics.JUDGE_FLIP_RATE, 0.2, judge="j"),
+        GaugeValue.of(metrics.ANCHOR_FLIP_RATE, 0.1, judge="j"),
+        *GaugeValue.interval(metrics.FEEDBACK_AGREEMENT, 0.8, 0.7, 0.9, judge="j"),
+        GaugeValue.of(metrics.BUDGET_LEVEL, 4.0, unit="calls", per="day"),
+        GaugeValue.of(metrics.BUDGET_LIMIT, 9.0, unit="calls", per="day"),
+    ],
+    ids=lambda gauge: gauge.name,
+)
+def test_what_is_not_known_any_more_is_gone(gauge: GaugeValue) -> None:
+    """A rate whose answers are gone, or a budget out of reach, has no last value that stays."""
+    built = exporter()
+    built.refresh(snapshot=Snapshot(gauges=(gauge,)), queue_depth=0, open_runs=0, errors={})
+    name = gauge.name.removeprefix("ragmonitor_")
+    assert sample(built, name, **dict(gauge.labels)) == gauge.value
+    built.refresh(snapshot=Snapshot(), queue_depth=0, open_runs=0, errors={})
+    assert sample(built, name, **dict(gauge.labels)) is None
+
+
+def test_what_reads_the_numbers_is_given_none_that_is_not_known() -> None:
+    """Several processes show NaN for it; a null among the numbers ended `ragmonitor explain`."""
+    family = GaugeMetricFamily("ragmonitor_budget_level", "Level.", labels=["service", "per"])
+    family.add_metric(["shop", "day"], math.nan)
+    family.add_metric(["shop", "hour"], 2.0)
+    state = service_state(ScrapeSums(), [family], Snapshot(), service="shop", summarise=summarise)
+    assert [each["value"] for each in state["series"]] == [2.0]
