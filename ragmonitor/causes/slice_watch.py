@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -298,7 +299,7 @@ def e_value_of(evidence_days: float, age_days: float) -> float:
         The product rule for a supermartingale and a falling weight, with the optional stopping
         theorem.
     """
-    return evidence_days * AGEING / (1 + age_days) ** (1 + AGEING)
+    return evidence_days * AGEING / math.pow(1 + age_days, 1 + AGEING)
 
 
 def _parted(name: str) -> Slice:
