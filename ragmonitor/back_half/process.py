@@ -70,6 +70,8 @@ STARTING_S = 60.0
 """A helper that is not ready by then is given up."""
 STOPPING_S = 1.0
 SCRAPE_S = 5.0
+FAMILIES_S = 300.0
+"""Series that the helper gave longer ago are not shown: Prometheus, too, lets go of them then."""
 EVENT_S = 60.0
 """An event that could not be handed over for so long is given up."""
 AFTER_ALL = frozenset({"flush", "close"})
@@ -171,8 +173,8 @@ class ProcessBackHalf:
         self.ui_url: str | None = None
         """The address at which it serves the page; None if it does not."""
         self._destination = ""
-        self._families_known: list[Metric] = []
-        """Every series of the helper, as it gave them last."""
+        self._families_known: tuple[float, list[Metric]] = (0.0, [])
+        """When the helper gave its series last, and every one of them."""
         self._families_asked: Future[Any] | None = None
         """The request for them that is under way."""
 
@@ -437,11 +439,12 @@ class ProcessBackHalf:
         if not is_on_loop:
             with suppress(LinkError, TimeoutError):
                 return list(asked.result(SCRAPE_S))
-        return self._families_known
+        known_s, known = self._families_known
+        return known if time.monotonic() - known_s < FAMILIES_S else []
 
     def _take_families(self, asked: Future[Any]) -> None:
         if asked.exception() is None:
-            self._families_known = asked.result()
+            self._families_known = time.monotonic(), asked.result()
 
     def _families_here(self, families: list[Metric], noted: Sequence[Any]) -> list[Metric]:
         """Return the families, with what was counted in this process while there was no helper."""

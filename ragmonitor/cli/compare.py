@@ -30,7 +30,7 @@ from ragmonitor.cli.terminal import (
 )
 from ragmonitor.errors import InputError, SettingsError
 from ragmonitor.estimation.paired import Difference, paired_difference
-from ragmonitor.offline.scoring import Outcome, Scorer, unread_because
+from ragmonitor.offline.scoring import PASSING, Outcome, Scorer, unread_because
 from ragmonitor.records import Cause, JudgeUsage, Scored, evaluator_name
 
 if TYPE_CHECKING:
@@ -236,6 +236,8 @@ def _scored(file: str) -> Side | None:
                 f"{file} was scored by several judges, or versions of evaluators: {side.judge} and "
                 f"{written.judge}; score it anew by one of them"
             )
+        if reason := _unread_because(written):
+            side.unread.append(reason)
         side.answers.append(_answer(written))
     return side
 
@@ -248,6 +250,13 @@ def _scored_by(scores: Side | Written) -> tuple[str, str]:
     """
     judge, version = scores.judge, scores.scoring_version
     return (judge.rpartition("@")[0] if version else judge), version
+
+
+def _unread_because(written: Written) -> str:
+    """Return why the judge gave nothing on an answer; empty: it did, or the answer is why."""
+    causes = [each for each in written.scores.values() if isinstance(each, Cause)]
+    is_read = len(causes) < len(written.scores)
+    return "" if is_read else next((str(each) for each in causes if each in PASSING), "")
 
 
 def _answer(written: Written) -> Answer:

@@ -513,7 +513,7 @@ def _judges(settings: Settings) -> Iterator[Check]:
         problem = str(error)
     for named in dict.fromkeys(filter(None, (judge.name, *judge.fallbacks, judge.second))):
         try:
-            asked = paid_judge(settings, named)
+            asked = paid_judge(settings, named, is_first=named == judge.name)
         except RagMonitorError as error:
             yield Check(f"judge {shown(named)}", "failed", str(error), remedy)
             problem = "" if problem == str(error) else problem

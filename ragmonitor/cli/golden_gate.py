@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from ragmonitor.cli.gate import EXIT, OF_LIVE, refuse
@@ -65,15 +66,16 @@ def run(options: GateOptions) -> int:
         with file_errors(options.save):
             if not is_unscored:
                 write_scored_run(options.save, scored)
-            elif options.save.is_file() and not options.save.stat().st_size:
-                options.save.unlink()  # made above, to see that it can be written
+            else:
+                _remove_empty(options.save)
     _say_unanswered(scored)
     if unread:
         say(f"{len(unread)} answers were not judged, such as: {unread[0]}")
     if is_unscored:
         say("nothing was scored, so nothing was compared" + " or saved" * bool(options.save))
-        if options.json_output:
-            print_json(as_json(scored, None))
+        if options.markdown is not None:
+            _remove_empty(options.markdown)
+        _write(options, scored, None, says_saved=False)
         return SOMETHING_WRONG
     comparison = None
     if baseline is not None:
@@ -115,7 +117,20 @@ def _ask(options: GateOptions) -> Ask:
     return http_ask(options, options.url or "", timeout_s=options.answer_timeout)
 
 
-def _write(options: GateOptions, scored: ScoredRun, comparison: ReleaseComparison | None) -> None:
+def _remove_empty(path: Path) -> None:
+    """Remove a file that was made to see that it can be written, if it holds nothing."""
+    with file_errors(path):
+        if path.is_file() and not path.stat().st_size:
+            path.unlink()
+
+
+def _write(
+    options: GateOptions,
+    scored: ScoredRun,
+    comparison: ReleaseComparison | None,
+    *,
+    says_saved: bool = True,
+) -> None:
     if options.junit is not None:
         with file_errors(options.junit):
             options.junit.write_bytes(junit(scored, comparison))
@@ -130,7 +145,7 @@ def _write(options: GateOptions, scored: ScoredRun, comparison: ReleaseCompariso
         for change in ("broken", "lower", "flaky", "fixed"):
             for each in comparison.of(change):
                 say(f"  {change}: {each.golden.question} ({each.before:.2f} -> {each.now:.2f})")
-    elif options.save is not None:
+    elif options.save is not None and says_saved:
         say(f"{len(scored.goldens)} questions scored; the baseline is {options.save}")
 
 

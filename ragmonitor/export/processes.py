@@ -47,8 +47,7 @@ _RESERVED: Final = (
 """The files of a process; each begins with `_RESERVED_BYTES`."""
 MAX_FILE_BYTES: Final = 256 << 20
 """The size of another process's file; what is larger is none of `prometheus_client`'s."""
-_NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
-"""Errors of file systems on which a file has one name."""
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 _INTEGER = struct.Struct("i")
 _HEAD_BYTES: Final = 8
 _NUMBERS_BYTES: Final = 16
@@ -108,10 +107,15 @@ class SharedFolder:
                 _fill(fresh.fileno(), _RESERVED_BYTES)
             os.link(draft, file)  # unlike a renaming, it replaces no file
         except OSError as error:
-            if error.errno not in _NO_LINKS:
+            if error.errno in _NO_ROOM or isinstance(error, FileExistsError):
                 raise
+            # A file system without links, or with errors of its own for them.
             with file.open("xb") as fresh:
-                _fill(fresh.fileno(), _RESERVED_BYTES)
+                try:
+                    _fill(fresh.fileno(), _RESERVED_BYTES)
+                except OSError:
+                    file.unlink(missing_ok=True)
+                    raise
         finally:
             draft.unlink(missing_ok=True)
 

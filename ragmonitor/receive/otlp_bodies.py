@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import zlib
 from collections.abc import Iterator
 from typing import Any, Final
@@ -200,8 +201,13 @@ def _varint(body: bytes, at: int) -> tuple[int, int]:
     raise IndexError
 
 
+_JSON_TOKENS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]', re.DOTALL)
+"""A text, or the beginning of an object or a list."""
+
+
 def _from_json(body: bytes) -> ExportTraceServiceRequest:
-    _check_count(body.count(b"{") + body.count(b"["))
+    if body.count(b"{") + body.count(b"[") > MAX_MESSAGES:  # texts may hold some, too
+        _check_count(sum(match[0] in b"{[" for match in _JSON_TOKENS.finditer(body)))
     try:
         value = json.loads(body)
         for holder in _holders_of_ids(value):

@@ -210,8 +210,8 @@ async def scraped(monitor: Monitor) -> str:
     return b"".join(each.get("body", b"") for each in sent).decode()
 
 
-def test_a_scrape_on_the_applications_loop_does_not_wait_for_the_helper():
-    """One that stands still holds up nobody: the numbers are those that it gave last."""
+def test_a_scrape_on_the_applications_loop_does_not_wait_for_the_helper(monkeypatch):
+    """One that stands still holds up nobody: the numbers are its last ones, for a while."""
     with Monitor(**QUIET, worker="process") as monitor:
         answer(monitor)
         assert monitor.flush(60)
@@ -220,6 +220,8 @@ def test_a_scrape_on_the_applications_loop_does_not_wait_for_the_helper():
         os.kill(HELPER.pid, signal.SIGSTOP)
         try:
             assert f"{COUNTED} 1.0" in asyncio.run(scraped(monitor))
+            monkeypatch.setattr("ragmonitor.back_half.process.FAMILIES_S", 0.0)
+            assert COUNTED not in asyncio.run(scraped(monitor))
         finally:
             os.kill(HELPER.pid, signal.SIGCONT)
 

@@ -176,6 +176,17 @@ def test_a_judge_that_answers_nothing_is_a_failure(monkeypatch, versions):
     assert "20 answers were not judged, such as: judge_error: openai/x: the key is refused" in told
 
 
+def test_what_a_judge_left_without_an_answer_in_a_file_is_a_failure(monkeypatch, versions):
+    """Its lines say why, and so does the comparison."""
+    with monkeypatch.context() as refused:
+        refused.setattr(wired_judges, "LlmJudge", RefusedJudge)
+        for file, name in zip(versions, ("one.jsonl", "two.jsonl"), strict=True):
+            run(file, "-o", name, "-q", "--judge", "openai/x", "--budget-tokens", 10**6)
+    result = run("--compare", "one.jsonl", "two.jsonl")
+    assert result.exit_code == 1
+    assert "20 answers were not judged, such as: judge_error" in " ".join(result.stderr.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -126,6 +126,25 @@ def test_every_judge_is_asked(monkeypatch):
     assert asked == ["openai/a", "openai/b", "openai/c", "openai/d"]
 
 
+def test_prices_of_the_settings_are_the_first_judges_alone(monkeypatch):
+    """A fallback of which no price is known reads nothing in a monitor, and doctor says so."""
+    monkeypatch.setenv("RAGMONITOR_JUDGE", "openai/local")
+    monkeypatch.setenv("RAGMONITOR_JUDGE__FALLBACKS", "openai/unlisted")
+    for direction in ("INPUT", "OUTPUT"):
+        monkeypatch.setenv(f"RAGMONITOR_JUDGE__{direction}_USD_PER_MILLION_TOKENS", "1")
+    monkeypatch.setenv("RAGMONITOR_BUDGET", "usd_per_day=9")
+    asked = {}
+
+    def ask(judge):
+        asked[judge.identity.name] = judge._given_price
+        return Check(f"judge {judge.identity.name}", "ok", "asked")
+
+    monkeypatch.setattr(doctor, "ask_judge", ask)
+    assert run("--json").exit_code == 0
+    assert asked["openai/local"] is not None
+    assert asked["openai/unlisted"] is None
+
+
 def test_addresses_of_notices_are_no_text_in_json(monkeypatch):
     """They are secrets: each has its place in the list, and none its address."""
     address = "slack://TokenAAAA/TokenBBBB/TokenCCCC"

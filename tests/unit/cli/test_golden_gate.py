@@ -240,6 +240,16 @@ def test_a_judge_that_answers_nothing_leaves_no_baseline(folder, monkeypatch):
     assert not Path("base.jsonl").exists()
 
 
+def test_a_judge_that_answers_nothing_leaves_no_empty_report(baseline, monkeypatch):
+    """The one of JUnit says that nothing was scored, and the other one is not there."""
+    monkeypatch.setattr(wired_judges, "LlmJudge", RefusedJudge)
+    words = ["--judge", "openai/x", "--budget-tokens", "1000000"]
+    reports = ["--junit", "gate.xml", "--markdown", "gate.md"]
+    assert gate(baseline, "--baseline", "base.jsonl", *reports, *words).exit_code == 1
+    assert ET.parse("gate.xml").getroot().tag == "testsuite"
+    assert not Path("gate.md").exists()
+
+
 def test_a_judge_that_answers_nothing_decides_nothing(baseline, monkeypatch):
     """The comparison is not undecided: there is none."""
     monkeypatch.setattr(wired_judges, "LlmJudge", RefusedJudge)

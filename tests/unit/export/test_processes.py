@@ -191,6 +191,26 @@ def test_a_file_that_is_there_already_is_not_replaced(
     assert made[0].stat().st_size == 8
 
 
+def test_a_full_disk_without_links_leaves_no_empty_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the file system says of links."""
+    begun = itertools.count()
+
+    def fill(*_: object) -> None:
+        if next(begun) == 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def unlinked(*_: object) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(processes, "_fill", fill)
+    monkeypatch.setattr(os, "link", unlinked)
+    with pytest.raises(OSError, match="No space left"):
+        SharedFolder(tmp_path).reserve()
+    assert not list(tmp_path.iterdir())
+
+
 def test_files_have_room_to_grow_into(tmp_path: Path) -> None:
     """The library doubles a full file and finds it done; nothing that it wrote is lost."""
     folder = SharedFolder(tmp_path)

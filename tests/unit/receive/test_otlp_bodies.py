@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Callable
 
 import pytest
@@ -56,6 +57,16 @@ def test_a_request_has_a_bounded_number_of_messages(
     with pytest.raises(UnreadableBodyError) as failure:
         request_in(packed, content_type=kind, encoding="gzip", max_bytes=MAX_BYTES)
     assert failure.value.status == 413
+
+
+def test_brackets_in_texts_are_no_messages() -> None:
+    """A span may hold a document in JSON, with more of them than a request has messages."""
+    document = "[" * (MAX_MESSAGES // 2) + '\\"' + "{" * (MAX_MESSAGES // 2 + 1)
+    written = {"attributes": [{"key": "output.value", "value": {"stringValue": document}}]}
+    body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [written]}]}]}).encode()
+    taken = request_in(body, content_type=JSON, encoding="", max_bytes=MAX_BYTES)
+    (attribute,) = taken.resource_spans[0].scope_spans[0].spans[0].attributes
+    assert attribute.value.string_value == document
 
 
 def test_a_large_batch_is_taken() -> None:
