@@ -211,7 +211,7 @@ def test_no_key_is_shown(monkeypatch, name, value, arguments):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
     monkeypatch.setenv(name, value)
     monkeypatch.setattr(
-        doctor, "paid_judge", lambda settings, model: Quoting(settings.judge.api_base)
+        doctor, "paid_judge", lambda settings, model, **_: Quoting(settings.judge.api_base)
     )
     result = run(*arguments)
     assert "127.0.0.1:1" in result.stdout
