@@ -385,14 +385,12 @@ ALARM_RISE_ANSWERS: Final = _alarms(
 )
 ALARM_RISE_MEAN: Final = _alarms(
     "ragmonitor_alarm_rise_mean",
-    "Mean of these answers, on the signal's own scale; without an active alarm absent, or NaN if "
-    "several processes count.",
+    "Mean of these answers, on the signal's own scale; absent without an active alarm.",
     _ALARM,
 )
 ALARM_RISE_MEAN_BEFORE: Final = _alarms(
     "ragmonitor_alarm_rise_mean_before",
-    "Mean of the scored answers before the rise; if there were none absent, or NaN if several "
-    "processes count.",
+    "Mean of the scored answers before the rise; absent if there were none.",
     _ALARM,
 )
 ALARM_OBJECTIVE: Final = _alarms(

@@ -87,7 +87,6 @@ def streams(
             (CALIBRATION_LOW, quality, "judge", False, importance_weight, off),
             (ANCHORS, quality, "judge", False, 1.0, FLIPS_OBJECTIVE),
         ]
-    later = {name: str(version) for name, version in (versions or {}).items() if version > 1}
     wanted = [each for each in found if any(fnmatch.fnmatch(each[0], p) for p in patterns)]
     others = sum(each[0] != HALLUCINATION for each in wanted)
     first = any(each[0] == HALLUCINATION for each in wanted)
@@ -104,7 +103,9 @@ def streams(
             default_objective=default,
             reserve=RESERVE if signal == HALLUCINATION and judge is not None else 0.0,
             least_learned=MIN_OBJECTIVES.get(signal, 0.0),
-            definition=min_severity if signal == HALLUCINATION else later.get(signal, ""),
+            definition=min_severity if signal == HALLUCINATION else "",
+            # What hallucination means is a setting's.
+            version=1 if signal == HALLUCINATION else (versions or {}).get(signal, 1),
         )
         for signal, whose, kind, higher_is_better, most, default in wanted
     )

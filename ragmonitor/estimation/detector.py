@@ -27,7 +27,7 @@ WEIGHTS = (1 / 12, 2 / 12, 3 / 12, 2 / 12, 3 / 12, 1 / 12)
 SAVED = 0.5
 """The share of the evidence that time brings which is put aside where there is room for it."""
 TIME_ALONE = 0.09
-"""Up to this share of the threshold evidence grows with time; beyond it by bad answers only.
+"""Up to this share of an alarm's threshold evidence grows with time; beyond it by bad answers only.
 
 It is below the tenth that a ticket takes, which rare good answers would raise otherwise.
 """
@@ -105,6 +105,7 @@ class Detector:
     """
 
     __slots__ = (
+        "_by_time",
         "_near",
         "_objective",
         "_threshold",
@@ -123,6 +124,7 @@ class Detector:
         max_importance_weight: float = 1.0,
         threshold_days: float = float("inf"),
         max_reserve: float = 0.0,
+        by_time: float = TIME_ALONE,
     ) -> None:
         """Begin without evidence.
 
@@ -130,8 +132,9 @@ class Detector:
             objective: The mean that is still accepted. Below 0.001 nothing can be assured, so
                 that it counts as 0.001; likewise above 0.999.
             max_importance_weight: Higher weights count as this.
-            threshold_days: Where an alarm is raised; time alone brings evidence up to 9 % of it.
+            threshold_days: Where an alarm is raised.
             max_reserve: Days of capital that are put aside at most.
+            by_time: The share of the threshold up to which evidence grows with time alone.
         """
         self.parts = [0.0] * len(MULTIPLES)
         """Evidence of each part of the mixture, in days; not negative."""
@@ -142,6 +145,7 @@ class Detector:
         """Days of capital that were put aside."""
         self.max_reserve = max_reserve
         self._threshold = threshold_days
+        self._by_time = by_time * threshold_days
         self.objective = objective
 
     @property
@@ -184,7 +188,7 @@ class Detector:
             saved = min(SAVED * days, self.max_reserve - self.reserve)
             self.reserve += saved
             days -= saved
-        self._put_in(days, TIME_ALONE * self._threshold)
+        self._put_in(days, self._by_time)
 
     def trust(self, suspicion: float) -> None:
         """Put in what was put aside, before an update, as far as something else is suspicious.

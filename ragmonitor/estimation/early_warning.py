@@ -13,6 +13,9 @@ from ragmonitor.records import GaugeValue
 
 THRESHOLD_DAYS = 3.0
 """Evidence that raises sampling, in days. A false suspicion is cheap: it costs some verdicts."""
+TIME_ALONE = 0.5
+"""Up to this share of the threshold evidence grows with time. No ticket hangs on it, as on an
+alarm's."""
 HEADROOM = 1.1
 SLIGHT_HEADROOM = 1.05
 """The headroom of the slight suspicion, which lets the alarm put in the evidence it has put
@@ -53,9 +56,12 @@ class EarlyWarning(Part):
 
     def clear(self) -> None:
         """Forget everything."""
-        self._detector = Detector(objective=1.0, threshold_days=THRESHOLD_DAYS)
+        self._detector = Detector(objective=1.0, threshold_days=THRESHOLD_DAYS, by_time=TIME_ALONE)
         self._slight = Detector(
-            objective=1.0, threshold_days=THRESHOLD_DAYS, max_importance_weight=SLIGHT_EACH
+            objective=1.0,
+            threshold_days=THRESHOLD_DAYS,
+            max_importance_weight=SLIGHT_EACH,
+            by_time=TIME_ALONE,
         )
         self._batch = 0.0
         self._answers = 0

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import itertools
 import json
+import math
 import os
 import struct
 from collections import Counter
@@ -312,8 +313,14 @@ def _fill(descriptor: int, size: int) -> None:
 
 
 def _merged(files: list[str]) -> list[Metric]:
-    # Untyped in the library.
-    return list(MultiProcessCollector.merge(files))  # type: ignore[no-untyped-call]
+    # `MultiProcessCollector.merge`, in its two steps. Between them NaN is left out, by which a
+    # process says that it has no number: no maximum is above a NaN that comes first.
+    read = MultiProcessCollector._read_metrics(files)  # type: ignore[no-untyped-call]  # noqa: SLF001
+    for family in read.values():
+        if family.type == "gauge":
+            family.samples = [each for each in family.samples if not math.isnan(each.value)]
+    accumulated = MultiProcessCollector._accumulate_metrics(read, accumulate=True)  # type: ignore[no-untyped-call]  # noqa: SLF001
+    return list(accumulated)
 
 
 def _merging_problem(file: str) -> str | None:

@@ -89,7 +89,7 @@ def rise(*, is_share: bool) -> str:
     All of it is of the one process, or folder of processes, whose evidence is highest.
     """
     mean = _value(_of_highest(names.ALARM_RISE_MEAN), is_share=is_share)
-    # NaN, which several processes show for what is not known, is above nothing.
+    # NaN, by which files of several processes say that it is not known, is above nothing.
     before = _value(f"({_of_highest(names.ALARM_RISE_MEAN_BEFORE)} > -Inf)", is_share=is_share)
     answers = number(_of_highest(names.ALARM_RISE_ANSWERS), form="%.0f")
     return (

@@ -235,6 +235,10 @@ class Budget:
                 for bucket in self._buckets
             ]
 
+    def limits_out_of_reach(self) -> Sequence[Limit]:
+        """Return each limit while the file cannot be opened: nothing may be spent then."""
+        return [Limit(bucket.name, level=0.0, most=bucket.limit) for bucket in self._buckets]
+
     def reserve(self, amount: float) -> bool:
         """Take `amount` out if every bucket has it, and return whether it has.
 

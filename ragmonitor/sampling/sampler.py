@@ -253,19 +253,22 @@ class AdaptiveSampler:
             self._floors.suspect(values, self._clock(), for_s)
 
     def gauges(self, judge: str) -> Sequence[GaugeValue]:
-        """Return the common rate, the boost, the traffic and the budget as of now."""
+        """Return the common rate, the boost, the traffic and the budget as of now.
+
+        A budget whose place fails is shown as spent, which `RagMonitorBudgetExhausted` tells of.
+        """
         now = self._clock()
         bearable_per_s = math.inf
         money: list[GaugeValue] = []
         if self._budget is not None:
             unit = self._budget.unit
             try:
-                status = self._budget.status(self._typical_cost or 0.0)
+                pace_per_s = self._budget.status(self._typical_cost or 0.0).pace_per_s
                 limits = self._budget.limits()
             except OSError as error:
                 record_unkept(SPENT, self._budget.place, error)
-                return ()
-            bearable_per_s = status.pace_per_s / max(_SMALLEST, self._reading_cost)
+                pace_per_s, limits = 0.0, self._budget.limits_out_of_reach()
+            bearable_per_s = pace_per_s / max(_SMALLEST, self._reading_cost)
             if self._typical_cost is not None:
                 cost = self._reading_cost
                 money.append(GaugeValue.of(names.EXPECTED_COST, cost, judge=judge, unit=unit))

@@ -34,8 +34,9 @@ class Stream:
     least_learned: float = 0.0
     """The least objective that is learned, on the scale of badness."""
     definition: str = ""
-    """What the signal's value means, where a setting or an evaluator's version says it: another is
-    another evidence."""
+    """What the signal's value means, where a setting says it: another is another evidence."""
+    version: int = 1
+    """Of the evaluator that gives the value: another is another evidence, too."""
 
 
 def key_of(stream: Stream) -> str:
@@ -43,8 +44,9 @@ def key_of(stream: Stream) -> str:
 
     A changed judge goes on with the evidence it finds. Not so one that takes over from the
     built-in judge, or gives way to it: their verdicts have little in common. Nor have those of two
-    built-in ones. What was learned of another definition of the signal stays in the file, under its
-    own name.
+    built-in ones. What was learned of another definition or version of the signal stays in the
+    file, under its own name.
     """
     name = f"{stream.signal}:{stream.definition}" if stream.definition else stream.signal
+    name = f"{name}:{stream.version}" if stream.version > 1 else name
     return f"{name}@{stream.judge}" if is_builtin(stream.judge) else name

@@ -33,8 +33,6 @@ _RIDGE: Final = 0.01
 def _sums_of_verdicts(sums: list[float]) -> list[float]:
     if len(sums) != 10 or min(sums[:_C]) < 0:
         raise ValueError("what was learned has another shape")
-    if sums[_WW] >= SPENT:
-        raise ValueError("what was learned rests on sessions that update no more")
     return sums
 
 
@@ -112,6 +110,11 @@ class Learning:
     def forget_fresh(self) -> None:
         """Throw away what was learned within the hour: an alarm has been raised."""
         self.fresh = [0.0] * 10
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it rests on no session that updates no more, as an older file's may."""
+        return max(self.kept[_WW], self.fresh[_WW]) < SPENT
 
     @property
     def verdicts(self) -> int:

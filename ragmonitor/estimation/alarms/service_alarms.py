@@ -471,7 +471,7 @@ class Alarms(Part):
         known = dict(streams) if isinstance(streams, dict) else {}
         self._take_over_slots(saved.get("slots"))
         for stream, monitor in self._slots_from(0):
-            entry = known.pop(key_of(stream), None) if stream.signal else None
+            entry = _taken(known, stream) if stream.signal else None
             if entry is None:
                 continue
             try:
@@ -503,7 +503,7 @@ class Alarms(Part):
 
     def _dump(self, writing: str) -> dict[str, Any]:
         mine = {
-            key_of(stream): monitor.dump()
+            key_of(stream): monitor.dump() | {"version": stream.version}
             for stream, monitor in self._slots_from(0)
             if stream.signal
         }
@@ -595,6 +595,17 @@ class Alarms(Part):
             examples=tuple(monitor.examples) if raised else (),
             span=monitor.course.span(higher_is_better=stream.higher_is_better),
         )
+
+
+def _taken(known: dict[str, Any], stream: Stream) -> Any:
+    """Take a stream's entry out of a file's; None: there is none."""
+    if (key := key_of(stream)) not in known:
+        # An older file did not say the version of any evaluator: it is that of now.
+        unversioned = key_of(replace(stream, version=1))
+        entry = known.get(unversioned)
+        if isinstance(entry, dict) and "version" not in entry:
+            key = unversioned
+    return known.pop(key, None)
 
 
 def _with_estimate(event: AlarmEvent, estimate: Callable[[str], Estimate | None]) -> AlarmEvent:

@@ -21,7 +21,7 @@ from ragmonitor.estimation.detector import (
     Clearing,
     Detector,
 )
-from ragmonitor.guard import shielded
+from ragmonitor.guard import record_problem, shielded
 from ragmonitor.records import AlarmSpan, Example
 
 Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -293,7 +293,11 @@ class SignalMonitor:
         }
 
     def load(self, told: Any) -> None:
-        """Take over what another process told. Raises `ValueError`, and is unchanged then."""
+        """Take over what another process told. Raises `ValueError`, and is unchanged then.
+
+        What was learned from sums that say nothing is left out, and nothing else. An objective that
+        came of it is then no longer `wanted`.
+        """
         state = _states().validate_python(told)
         examples, self.provisional = self.examples, None
         self.objectives.said = dict(state.said)
@@ -301,6 +305,13 @@ class SignalMonitor:
         for name in _KEPT:
             setattr(self, name, getattr(state, name))
         self.learning = Learning(*state.learning)
+        if not self.learning.is_sound:
+            self.learning, self.learned = Learning(), None
+            record_problem(
+                "estimation",
+                "what was learned of a signal rests on sessions that update no more, and is "
+                "learned anew",
+            )
         if state.course is not None:
             self.course = Course.load(state.course)
         if state.rise is not None:

@@ -1136,7 +1136,6 @@ def test_a_broken_file_begins_anew_without_an_alarm(tmp_path, errors, content):
         {"said": [[0.05]]},
         {"said": [[-0.05, 1.0]]},
         {"learning": []},
-        {"learning": [0.0, 0.0, None, [1.0, 1.0, 1e12, *[0.0] * 7], [0.0] * 10]},
     ],
 )
 def test_a_broken_stream_begins_anew_alone(tmp_path, errors, harm):
@@ -1154,6 +1153,33 @@ def test_a_broken_stream_begins_anew_alone(tmp_path, errors, harm):
     assert after.state().evidence_s == 0
     assert after.state("faithfulness") == before.state("faithfulness")
     assert guard.errors["estimation"] > 0
+
+
+@pytest.mark.parametrize("objective", [0.05, None])
+def test_sums_that_say_nothing_cost_what_was_learned_of_them_alone(tmp_path, errors, objective):
+    """A given objective keeps its evidence; a learned one ends with it, and is learned anew."""
+    given = {} if objective is None else {"hallucination": objective}
+    before = Service(file=state_file(tmp_path), objectives=given)
+    before.verdicts([1.0] * 3)
+    file = tmp_path / "alarms.json"
+    told = json.loads(file.read_text())
+    sums = [1_000.0, 1_000.0, 2e12, *[0.0] * 7]
+    told["streams"]["hallucination"] |= {
+        "objective": objective or 0.95,
+        "learned": 0.95,
+        "evidence": [0.1] * 6,
+        "learning": [START_S, START_S, START_S, sums, [0.0] * 10],
+    }
+    file.write_text(json.dumps(told))
+    after = Service(clock=before.clock, file=state_file(tmp_path), objectives=given)
+    after.settle()
+    assert after.state().objective == objective
+    assert after.state().evidence_s == pytest.approx(0.0 if objective is None else 0.3 * 86_400)
+    assert guard.errors["estimation"] == 1
+    after.verdicts([0.0])
+    entry = json.loads(file.read_text())["streams"]["hallucination"]
+    assert entry["learned"] is None
+    assert entry["learning"][3] == [0.0] * 10
 
 
 def test_without_a_writable_file_alarms_go_on_in_memory(tmp_path, errors):

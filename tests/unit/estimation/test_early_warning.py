@@ -162,3 +162,14 @@ def test_what_is_no_score_is_left_out(score):
     before = process.warning.evidence_days
     process.warning.add_risk(score, process.clock() + 1)
     assert process.warning.evidence_days == before
+
+
+def test_time_alone_brings_its_evidence_to_half_of_the_threshold():
+    """It raises no ticket, so that it need not stay below what one takes."""
+    process = Process()
+    process.answers(0.1, per_minute=10, draw=lambda _: 0.0)
+    for _ in range(10 * 24):
+        process.clock.advance(3_600)
+        process.warning.tick()
+        process.warning.add_risk(0.0, process.clock())
+    assert process.warning.evidence_days == pytest.approx(THRESHOLD_DAYS / 2, rel=0.01)

@@ -118,6 +118,36 @@ def test_evidence_of_an_evaluator_s_other_version_is_another_alarm(tmp_path, mon
     assert kept == [{"faithfulness"}, {"faithfulness", "faithfulness:2"}]
 
 
+def test_an_older_file_s_evidence_is_that_of_the_evaluator_s_version_of_now(tmp_path):
+    """It said no version: the evidence goes on under the version's name."""
+    clock = ManualClock(BEGAN_S)
+    path = tmp_path / "alarms.json"
+    for version in (1, 2):
+        told = Alarms(
+            streams(
+                evaluators=("toxicity",),
+                lower_is_better=("toxicity",),
+                builtin="builtin",
+                judge="gpt",
+                patterns=("toxicity",),
+                versions={"toxicity": version},
+            ),
+            false_alarm_every_days=30.0,
+            now=clock,
+            objectives={"toxicity": 0.05},
+            file=StateFile(path, version=STATE_VERSION),
+        )
+        clock.advance(60)
+        told.update(Observation(signal="toxicity", value=1.0, at_s=clock()))
+        told.apply(lambda _: None)
+        kept = json.loads(path.read_bytes())
+        if version == 1:
+            kept["streams"]["toxicity"].pop("version", None)
+            path.write_text(json.dumps(kept))
+    assert told.states()[0].evidence_s > 0
+    assert set(kept["streams"]) == {"toxicity:2"}
+
+
 # Which rate
 
 

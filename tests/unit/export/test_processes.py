@@ -6,6 +6,7 @@ import errno
 import itertools
 import json
 import logging
+import math
 import os
 import random
 import subprocess
@@ -328,3 +329,18 @@ assert math.isnan(before), before
         check=True,
         timeout=60,
     )
+
+
+@pytest.mark.parametrize("unknown_first", [True, False])
+def test_a_process_without_a_number_hides_none_of_another(
+    tmp_path: Path, unknown_first: bool
+) -> None:
+    """Whichever file is read first: NaN is no number, and no maximum is above it."""
+    numbers = [math.nan, 0.5] if unknown_first else [0.5, math.nan]
+    first, second = sorted(f"gauge_livemax_{pid}.db" for pid in (os.getpid(), os.getppid()))
+    folder = SharedFolder(tmp_path)
+    for name, number in zip((first, second), numbers, strict=True):
+        values = MmapedDict(str(tmp_path / name))
+        values.write_value(mmap_key("mean", "mean", ["service"], ["shop"], "x"), number, 0.0)
+        values.close()
+    assert counted(folder) == {"mean": 0.5}

@@ -316,8 +316,26 @@ def test_a_state_that_cannot_be_kept_raises_nothing(file, clock):
     clock.advance(10)  # the view is stale now
     assert sampler.draw(interaction(id=lucky(0.01))).inclusion_probability == 0
     assert sampler.reserve(interaction()) is None
-    assert sampler.gauges("j") == ()
-    assert errors["state"] - before == 4
+    assert errors["state"] - before == 3
+
+
+def test_a_budget_whose_place_fails_is_shown_as_spent(file, clock):
+    """The alert on spent budgets tells that nothing is judged; no last rate or level stays."""
+    sampler = AdaptiveSampler(
+        1.0, clock=clock, budget=kept(file, clock), expected_cost=lambda _: 0.01
+    )
+    sampler.boost(2.0)
+    sampler.draw(interaction(id=lucky(0.01)))
+    before = {(each.name, each.labels): each.value for each in sampler.gauges("j")}
+    for path in file.parent.iterdir():
+        path.unlink()
+    file.parent.rmdir()
+    file.parent.write_text("in the way", encoding="utf-8")
+    clock.advance(10)  # the view is stale now
+    after = {(each.name, each.labels): each.value for each in sampler.gauges("j")}
+    assert after.keys() == before.keys()
+    spent = {"ragmonitor_judge_sampling_rate", "ragmonitor_budget_level"}
+    assert {name for name, value in shown(sampler).items() if value == 0} == spent
 
 
 def test_an_error_of_the_expected_cost_is_the_callers(clock):
