@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from operator import add
+from operator import add, mul
 from typing import Any, Final
 
 from ragmonitor.causes.comparison import FIELDS, place
@@ -238,12 +238,14 @@ def _weighted(slots: Sequence[tuple[float, float, Sums]]) -> Sums:
     """
     weights = sum(n * weight for n, weight, _ in slots)
     scale = weights / sum(n * weight * weight for n, weight, _ in slots)
-    total = [0.0] * len(FIELDS)
-    for _, weight, sums in slots:
-        scaled = round(weight * scale, 12)  # equal weights are 1, and whole numbers stay whole
-        for at, amount in enumerate(sums):
-            total[at] += amount * (scaled if at < _PRODUCTS else scaled * scaled)
-    return total
+    # Rounded: equal weights are 1, and whole numbers stay whole.
+    scaled = [round(weight * scale, 12) for _, weight, _ in slots]
+    squares = [weight * weight for weight in scaled]
+    columns = zip(*[sums for _, _, sums in slots], strict=True)
+    return [
+        sum(map(mul, column, scaled if at < _PRODUCTS else squares))
+        for at, column in enumerate(columns)
+    ]
 
 
 def _join_two_slots(full: Arm, arms: Mapping[str, Arm]) -> None:
@@ -279,4 +281,5 @@ def _join_two_slots(full: Arm, arms: Mapping[str, Arm]) -> None:
 
 def answered(sums: Sums) -> float:
     """Return how many answers some sums are of."""
-    return sum(sums[each] for each in _ANSWERS)
+    answers, uncovered = _ANSWERS
+    return sums[answers] + sums[uncovered]
