@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import add
+from itertools import pairwise
+from operator import add, mul
 from typing import Any, Final
 
 from ragmonitor.causes.comparison import FIELDS, place
@@ -13,19 +14,24 @@ from ragmonitor.causes.comparison import FIELDS, place
 SLOT_S: Final = 600
 """Seconds of a slot."""
 MAX_SLOTS: Final = 144
-"""Slots of a version that are kept apart: a day; what is older is one slot."""
+"""Slots of a version that are kept apart: a day of them; beyond, the most alike are one."""
+OPEN_SLOTS: Final = 2
+"""The newest slots are not joined with others: sums of other processes may still come."""
 MAX_VALUES: Final = 8
 """Versions of one attribute that are compared at once."""
 SILENT_S: Final = 600.0
 """A version gives way to a new one once it has been silent for so long."""
 MAX_SIGNALS: Final = 16
-CONCURRENT_SHARE: Final = 0.1
-"""A baseline that has this share of the candidate's answers meanwhile is compared with at the same
-time only; else with all that is known of it."""
+SHARED: Final = 0.1
+"""Where fewer of the candidate's answers than this share fell into slots that its baseline shares,
+the difference that is shown is that to all that is known of the baseline. No alarm and no gate
+looks at it."""
 
 Sums = list[float]
 """In the order of `FIELDS`."""
 _ANSWERS: Final = (place("answers"), place("uncovered"))
+_PRODUCTS: Final = place("value_value")
+"""The sums from here on are those of products."""
 
 
 @dataclass(slots=True)
@@ -64,16 +70,17 @@ class Arm:
         for slot, signals in other.slots.items():
             for signal, sums in signals.items():
                 self.add(slot, signal, sums)
-        while len(self.slots) > MAX_SLOTS:
-            oldest, next_one = sorted(self.slots)[:2]
-            for signal, sums in self.slots.pop(oldest).items():
-                self.add(next_one, signal, sums)
 
-    def total(self, signal: str, since_s: float = -math.inf) -> Sums:
-        """Return a signal's sums over the slots that end after a moment."""
+    def join(self, slot: int, later: int) -> None:
+        """Make one slot, the earlier, of two."""
+        for signal, sums in self.slots.pop(later).items():
+            self.add(slot, signal, sums)
+
+    def total(self, signal: str) -> Sums:
+        """Return a signal's sums over all slots."""
         total = [0.0] * len(FIELDS)
-        for slot, signals in self.slots.items():
-            if signal in signals and (slot + 1) * SLOT_S > since_s:
+        for signals in self.slots.values():
+            if signal in signals:
                 total = list(map(add, total, signals[signal]))
         return total
 
@@ -133,9 +140,12 @@ class Arms(dict[str, dict[str, Arm]]):
         """Add what another process, or another time, knows."""
         for by, arms in other.items():
             for value, arm in arms.items():
-                own = self.arm(by, value, arm.last_s)
-                if own is not None:
-                    own.merge(arm)
+                known = self.arm(by, value, arm.last_s)
+                if known is not None:
+                    known.merge(arm)
+            for own in self.get(by, {}).values():
+                while len(own.slots) > MAX_SLOTS:
+                    _join_two_slots(own, self[by])
 
     def pairs(self) -> Iterator[tuple[str, str, str]]:
         """Yield the attribute, the candidate and the baseline of what is compared by itself.
@@ -150,19 +160,31 @@ class Arms(dict[str, dict[str, Arm]]):
                 yield by, candidate, max(others, key=lambda each: answers_of(arms[each]))
 
     def sums(self, by: str, candidate: str, baseline: str, signal: str) -> tuple[Sums, Sums]:
-        """Return the sums of a candidate, and of its baseline at the same time where it went on."""
-        concurrent = self.concurrent_sums(by, candidate, baseline, signal)
-        if concurrent is not None:
-            return concurrent
-        return self[by][candidate].total(signal), self[by][baseline].total(signal)
+        """Return the sums to show: of the slots that both share, or of all that is known."""
+        shared = self._shared(by, candidate, baseline, signal)
+        sums = self[by][candidate].total(signal)
+        if shared and sum(n for n, _, _, _ in shared) >= SHARED * answered(sums):
+            return _alike(shared)
+        return sums, self[by][baseline].total(signal)
 
     def concurrent_sums(
         self, by: str, candidate: str, baseline: str, signal: str
     ) -> tuple[Sums, Sums] | None:
-        """Return the sums of both since the candidate came; None: the baseline did not go on."""
-        new, old = self[by][candidate], self[by][baseline]
-        sums, meanwhile = new.total(signal), old.total(signal, new.first_s)
-        return (sums, meanwhile) if are_concurrent(sums, meanwhile) else None
+        """Return the sums of both over the slots in which both answered; None: there is none."""
+        shared = self._shared(by, candidate, baseline, signal)
+        return _alike(shared) if shared else None
+
+    def _shared(self, by: str, candidate: str, baseline: str, signal: str) -> list[_Shared]:
+        """Return the slots in which both answered."""
+        new, old = self[by][candidate].slots, self[by][baseline].slots
+        found = []
+        for slot in sorted(new.keys() & old.keys()):
+            if signal in new[slot] and signal in old[slot]:
+                sums, others = new[slot][signal], old[slot][signal]
+                n, m = answered(sums), answered(others)
+                if n > 0 and m > 0:
+                    found.append((n, m, sums, others))
+        return found
 
     def as_json(self) -> dict[str, Any]:
         """Return what `of_json` reads."""
@@ -186,11 +208,78 @@ def answers_of(arm: Arm) -> float:
     return max((answered(arm.total(signal)) for signal in arm.signals), default=0.0)
 
 
-def are_concurrent(candidate: Sums, meanwhile: Sums) -> bool:
-    """Return whether a baseline gave enough answers in the candidate's time to be compared with."""
-    return answered(meanwhile) >= CONCURRENT_SHARE * answered(candidate)
+_Shared = tuple[float, float, Sums, Sums]
+"""A slot in which both answered: the answers of the candidate and of its baseline; their sums."""
+
+
+def _alike(shared: Sequence[_Shared]) -> tuple[Sums, Sums]:
+    """Return the sums of both, in which each slot has the same weight.
+
+    That is n m / (n + m) for n and m answers, so that an hour that is bad for both makes no
+    difference, however the traffic was split then. Where the split is constant these are the plain
+    sums.
+
+    Source:
+        Cochran, "Some methods for strengthening the common chi-square tests", Biometrics 10(4)
+        (1954), for the weights; Kish, "Survey Sampling" (1965), section 11.7, for the effective
+        number of answers.
+    """
+    return (
+        _weighted([(n, m / (n + m), new) for n, m, new, _ in shared]),
+        _weighted([(m, n / (n + m), old) for n, m, _, old in shared]),
+    )
+
+
+def _weighted(slots: Sequence[tuple[float, float, Sums]]) -> Sums:
+    """Return sums whose answers have weights, scaled so that they count by Kish's effective number.
+
+    Args:
+        slots: Of each its answers, the weight of one of them, and its sums.
+    """
+    weights = sum(n * weight for n, weight, _ in slots)
+    scale = weights / sum(n * weight * weight for n, weight, _ in slots)
+    # Rounded: equal weights are 1, and whole numbers stay whole.
+    scaled = [round(weight * scale, 12) for _, weight, _ in slots]
+    squares = [weight * weight for weight in scaled]
+    columns = zip(*[sums for _, _, sums in slots], strict=True)
+    return [
+        sum(map(mul, column, scaled if at < _PRODUCTS else squares))
+        for at, column in enumerate(columns)
+    ]
+
+
+def _join_two_slots(full: Arm, arms: Mapping[str, Arm]) -> None:
+    """Make one of two slots of a version in which the same versions split the traffic most alike.
+
+    So what several versions gave at one time stays apart from what one gave alone, and one stage of
+    a rollout from the next. Of slots that are equally alike the oldest are joined.
+
+    Args:
+        full: The version that has too many slots.
+        arms: All versions, this one among them; those that share the two slots join them, too.
+    """
+    of_versions: dict[tuple[str, ...], list[tuple[int, list[float]]]] = defaultdict(list)
+    for slot in sorted(full.slots)[:-OPEN_SLOTS]:
+        answers = {
+            value: max(map(answered, arm.slots[slot].values()), default=0.0)
+            for value, arm in arms.items()
+            if slot in arm.slots
+        }
+        total = sum(answers.values()) or 1.0
+        of_versions[tuple(answers)].append((slot, [each / total for each in answers.values()]))
+    neighbours = [
+        (max(abs(a - b) for a, b in zip(split, later_split, strict=True)), slot, later)
+        for slots in of_versions.values()
+        for (slot, split), (later, later_split) in pairwise(slots)
+    ]
+    # There are fewer sets of versions that occur than slots: some two slots have the same.
+    _, slot, later = min(neighbours)
+    for arm in arms.values():
+        if slot in arm.slots and later in arm.slots:
+            arm.join(slot, later)
 
 
 def answered(sums: Sums) -> float:
     """Return how many answers some sums are of."""
-    return sum(sums[each] for each in _ANSWERS)
+    answers, uncovered = _ANSWERS
+    return sums[answers] + sums[uncovered]

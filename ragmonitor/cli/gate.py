@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from ragmonitor import metrics
 from ragmonitor.addresses import shown
-from ragmonitor.causes.arms import SLOT_S, Arm, Arms, Sums, are_concurrent
+from ragmonitor.causes.arms import SLOT_S, Arm, Arms, Sums
 from ragmonitor.causes.comparison import (
     FIELDS,
     MIN_COVERAGE,
@@ -61,7 +62,8 @@ OF_GOLDENS: Final = (
     "concurrency",
 )
 """The options that count with golden questions alone."""
-MIN_WINDOW_S: Final = 60.0
+FIRST_SCRAPE_S: Final = 60.0
+"""Prometheus may not have scraped a process for so long after its first answer."""
 MAX_WINDOW_S: Final = 7 * 86_400.0
 """Prometheus is asked for a baseline's last seven days at most."""
 _ACCEPTED: Final[tuple[Decision, ...]] = ("better", "equivalent", "undecided")
@@ -74,8 +76,8 @@ class Reading:
 
     sums: tuple[Sums, Sums] | None = None
     """The sums of the candidate and of its baseline; None: one of them is not known there."""
-    is_concurrent: bool = True
-    """Both answer at the same time; else the hours may differ, and nothing is decided."""
+    not_concurrent: str = ""
+    """Why the sums are not of the same time; then the hours may differ, and nothing is decided."""
     higher_is_better: bool | None = None
     problems: list[str] = field(default_factory=list)
 
@@ -183,7 +185,7 @@ def decide(
         if is_higher is None:
             is_higher = _is_higher_better(options.signal)
         decision: Decision = "undecided"
-        if comparison is not None and reading.is_concurrent:
+        if comparison is not None and not reading.not_concurrent:
             decision = comparison.decision(options.max_worse, higher_is_better=is_higher)
         now = GateDecision(
             options=options,
@@ -234,22 +236,23 @@ def _why(options: GateOptions, reading: Reading, comparison: Comparison | None) 
             f"no verdicts yet of {options.by} {options.candidate!r} and {options.baseline!r} on "
             f"{options.signal}"
         )
+    if reading.not_concurrent:
+        return (
+            f"{reading.not_concurrent}: the difference may be that of the hour, and not of the "
+            "version"
+        )
     for version, mean in (
         (options.candidate, comparison.candidate),
         (options.baseline, comparison.baseline),
     ):
         if mean.judged < MIN_JUDGED:
-            return f"{version!r} has {mean.judged:.0f} of {MIN_JUDGED} judged answers"
+            judged = math.floor(mean.judged)
+            return f"{version!r} has {judged} of {MIN_JUDGED} judged answers while both answered"
         if mean.coverage < MIN_COVERAGE:
             return (
                 f"only {100 * mean.coverage:.0f} % of the answers of {version!r} were observed; a "
                 f"decision needs {100 * MIN_COVERAGE:.0f} %"
             )
-    if not reading.is_concurrent:
-        return (
-            f"{options.baseline!r} does not answer at the same time: the difference may be that of "
-            "the hour, and not of the version"
-        )
     return "the interval is still too wide"
 
 
@@ -293,16 +296,40 @@ def _of_monitors(urls: Sequence[str], options: GateOptions) -> Reading:
             arms.merge(_arms(newest_record, state, options))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             reading.problems.append(f"no versions that are understood: {error!r}")
-    if {options.candidate, options.baseline} <= arms.get(options.by, {}).keys():
-        pair = (options.candidate, options.baseline)
-        reading.sums = arms.sums(options.by, *pair, options.signal)
-        reading.is_concurrent = arms.concurrent_sums(options.by, *pair, options.signal) is not None
+        if not _has_times(newest_record, state):
+            reading.not_concurrent = (
+                "several processes at one address without a `state` folder do not tell when each "
+                "version answered"
+            )
+    _compare(reading, arms, options)
     return reading
+
+
+def _compare(reading: Reading, arms: Arms, options: GateOptions) -> None:
+    """Note the sums of the slots that both versions share; else of all that is known of them."""
+    versions = arms.get(options.by, {})
+    if options.candidate not in versions or options.baseline not in versions:
+        return
+    pair = (options.candidate, options.baseline, options.signal)
+    concurrent = None if reading.not_concurrent else arms.concurrent_sums(options.by, *pair)
+    if concurrent is None:
+        candidate, baseline = (versions[each].total(options.signal) for each in pair[:2])
+        reading.sums = candidate, baseline
+        reading.not_concurrent = reading.not_concurrent or (
+            f"{options.candidate!r} and {options.baseline!r} have not answered at the same time"
+        )
+    else:
+        reading.sums = concurrent
+
+
+def _has_times(record: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
+    """Return whether one endpoint says when each version answered."""
+    return bool(state["is_shared"]) or record["processes"] <= 1
 
 
 def _arms(record: Mapping[str, Any], state: Mapping[str, Any], options: GateOptions) -> Arms:
     """Return the versions of one endpoint: by its counters where several processes share it."""
-    if state["is_shared"] or record["processes"] <= 1:
+    if _has_times(record, state):
         return Arms.of_json(state["arms"])
     arms = Arms({options.by: {}})
     now_s = time.time()
@@ -334,20 +361,24 @@ def _of_prometheus(base: str, options: GateOptions) -> Reading:
                 return reading
             first[version] = float(values[0]["value"][1])
 
-        def sums(version: str, window_s: float) -> Sums:
-            series = _matcher(f"{metrics.VERSION_SUMS}_total", options, version)
-            window = f"{min(MAX_WINDOW_S, max(MIN_WINDOW_S, window_s)):.0f}s"
-            found = _query(base, f"sum by (sum) (increase({series}[{window}]))")
-            return _sums({each["metric"]["sum"]: float(each["value"][1]) for each in found})
+        arms = Arms()
 
-        # So that the first scrape of the candidate's process lies within.
-        window_s = now_s - first[options.candidate] + MIN_WINDOW_S
-        candidate = sums(options.candidate, window_s)
-        baseline = sums(options.baseline, window_s)
-        reading.is_concurrent = are_concurrent(candidate, baseline)
-        if not reading.is_concurrent:
-            baseline = sums(options.baseline, now_s - first[options.baseline] + MIN_WINDOW_S)
-        reading.sums = candidate, baseline
+        def read(version: str, since_s: float) -> None:
+            series = _matcher(f"{metrics.VERSION_SUMS}_total", options, version)
+            # So that the first scrape of the version's process lies within.
+            window_s = min(MAX_WINDOW_S, now_s - since_s + FIRST_SCRAPE_S)
+            slots = max(1, math.ceil(window_s / SLOT_S))
+            arm = Arm(first_s=since_s, last_s=now_s)
+            for labels, at_s, value in _query_slots(base, series, now_s, slots):
+                arm.add(int(at_s // SLOT_S), options.signal, _sums({labels["sum"]: value}))
+            arms.setdefault(options.by, {})[version] = arm
+
+        read(options.candidate, first[options.candidate])
+        read(options.baseline, first[options.candidate])
+        _compare(reading, arms, options)
+        if reading.not_concurrent:
+            read(options.baseline, first[options.baseline])
+            _compare(reading, arms, options)
     except (InputError, ValueError, KeyError, TypeError) as error:
         reading.problems.append(f"Prometheus: {error}")
     return reading
@@ -368,7 +399,30 @@ def _query(base: str, expression: str) -> list[dict[str, Any]]:
     Raises:
         InputError: Nothing answers, or not as Prometheus does.
     """
-    body = served(f"{base}/api/v1/query?{urlencode({'query': expression})}")
+    return _result(base, "query", {"query": expression})
+
+
+def _query_slots(
+    base: str, series: str, now_s: float, slots: int
+) -> Iterator[tuple[Mapping[str, str], float, float]]:
+    """Yield the labels, the time and the value of a counter's increase in each slot up to now.
+
+    Raises:
+        InputError: As of `_query`.
+    """
+    parameters = {
+        "query": f"sum by (sum) (increase({series}[{SLOT_S}s]))",
+        "start": f"{now_s - (slots - 1) * SLOT_S:.3f}",
+        "end": f"{now_s:.3f}",
+        "step": str(SLOT_S),
+    }
+    for each in _result(base, "query_range", parameters):
+        for at_s, value in each["values"]:
+            yield each["metric"], float(at_s), float(value)
+
+
+def _result(base: str, how: str, parameters: Mapping[str, str]) -> list[dict[str, Any]]:
+    body = served(f"{base}/api/v1/{how}?{urlencode(parameters)}")
     try:
         return list(json.loads(body)["data"]["result"])
     except (ValueError, TypeError, KeyError) as error:

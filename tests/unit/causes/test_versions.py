@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from ragmonitor import metrics
-from ragmonitor.causes.arms import MAX_SLOTS, MAX_VALUES, SLOT_S, Arm, Arms
+from ragmonitor.causes.arms import MAX_SLOTS, MAX_VALUES, SLOT_S, Arms
 from ragmonitor.causes.comparison import FIELDS, compare, mean_of
 from ragmonitor.causes.versions import STATE_VERSION, Versions
 from ragmonitor.estimation.parts import Answer
@@ -100,6 +100,18 @@ def sums(bad: int, good: int) -> list[float]:
     """Return the sums of answers that all were judged."""
     n = float(bad + good)
     return [n, 0.0, n, n, 0.0, float(bad), n, float(bad), float(bad), n]
+
+
+def of_slots(slots: dict[int, dict[str, tuple[int, int]]]) -> Arms:
+    """Return versions by the bad and the good answers of each in some slots of ten minutes."""
+    arms = Arms({"id": {}})
+    for n, counts in slots.items():
+        at_s = BEGAN_S + n * SLOT_S
+        for value, (bad, good) in counts.items():
+            arm = arms.arm("id", value, at_s)
+            assert arm is not None
+            arm.add(int(at_s // SLOT_S), "hallucination", sums(bad, good))
+    return arms
 
 
 # --- the confidence sequence ---------------------------------------------------------------------
@@ -307,18 +319,17 @@ def test_a_folder_that_cannot_be_written_leaves_the_process_alone(tmp_path):
 
 
 def test_the_state_is_bounded():
-    """Ids for versions, a month of slots, and a file of it all."""
+    """Ids for versions, three days of slots, and a file of it all."""
     arms = Arms()
     for n in range(1_000):
         arms.arm("id", str(n), BEGAN_S + n)
     assert len(arms["id"]) == MAX_VALUES
-    arm = Arm(first_s=BEGAN_S, last_s=BEGAN_S)
-    month = Arm(first_s=BEGAN_S, last_s=BEGAN_S)
-    for n in range(30 * 144):
-        month.add(int(BEGAN_S // SLOT_S) + n, "hallucination", sums(1, 9))
-    arm.merge(month)
+    arms = Arms()
+    for n in range(3 * 144):
+        arms.merge(of_slots({n: {"1": (1, 9)}}))
+    arm = arms["id"]["1"]
     assert len(arm.slots) == MAX_SLOTS
-    assert arm.total("hallucination")[0] == 30 * 144 * 10
+    assert arm.total("hallucination")[0] == 3 * 144 * 10
     assert len(json.dumps(arm.as_json())) < 30_000
 
 
@@ -355,6 +366,80 @@ def test_a_baseline_of_another_time_raises_no_alarm():
     (cause,) = part.candidates("hallucination", BEGAN_S + 7_200)
     assert cause.before is not None
     assert cause.before.mean == pytest.approx(0.02)
+
+
+def test_a_baseline_that_holds_back_little_of_the_traffic_is_concurrent():
+    """Nineteen of twenty answers are the candidate's, which is worse: the alarm is raised."""
+    part = versions(judge=None)
+    feed(part, "1.4", 4, 196, at_s=BEGAN_S)
+    feed(part, "1.5", 800, 3_000, at_s=BEGAN_S + 1)
+    part.tick()
+    assert len(part.alarm_events()) == 1
+
+
+def test_what_the_candidate_gave_after_its_baseline_ended_is_not_compared():
+    """The bad evening after a full rollout says nothing of the version."""
+    slots = {n: {"1.4": (2, 98), "1.5": (2, 98)} for n in range(12)}
+    slots |= {n: {"1.5": (20, 180)} for n in range(12, 20)}
+    new, old = of_slots(slots).concurrent_sums("id", "1.5", "1.4", "hallucination") or ([], [])
+    assert new == old == sums(24, 1_176)
+
+
+def test_hours_count_alike_for_both_versions_of_a_canary_whose_share_is_raised():
+    """Each slot has 10 % or 2 % bad in both; the split of the traffic makes no difference."""
+    slots = {0: {"1.4": (90, 810), "1.5": (10, 90)}, 1: {"1.4": (2, 98), "1.5": (18, 882)}}
+    compared = of_slots(slots).concurrent_sums("id", "1.5", "1.4", "hallucination")
+    assert compared is not None
+    found = compare(*compared)
+    assert found is not None
+    assert found.difference == pytest.approx(0.0)
+
+
+def test_a_day_later_hours_still_count_alike_for_both_versions():
+    """Slots beyond those that are kept are joined with those of the same split of the traffic."""
+    arms = Arms()
+    for n in range(3 * 144):
+        if n < 144:
+            slot = {"1.4": (100, 900)}
+        elif n < 216:
+            slot = {"1.4": (90, 810), "1.5": (10, 90)}
+        elif n < 288:
+            slot = {"1.4": (2, 98), "1.5": (18, 882)}
+        else:
+            slot = {"1.5": (200, 800)}
+        arms.merge(of_slots({n: slot}))
+    compared = arms.concurrent_sums("id", "1.5", "1.4", "hallucination")
+    assert compared is not None
+    found = compare(*compared)
+    assert found is not None
+    assert found.difference == pytest.approx(0.0)
+
+
+def test_a_canary_that_is_no_worse_is_not_found_so_while_its_share_is_raised():
+    """The rate is 2 to 6 % over the day, and the share 5, 50, then 90 % of 1,200 an hour."""
+    draw = random.Random(7)
+    runs = 20
+    assert sum(_is_ever_worse(draw) for _ in range(runs)) <= 0.05 * runs
+
+
+def _is_ever_worse(draw: random.Random) -> bool:
+    """Return whether the same version is found worse within a day, looked at every half hour."""
+    arms = Arms()
+    for n in range(144):
+        rate = 0.04 - 0.02 * math.cos(2 * math.pi * n / 144)
+        share = 0.05 if n < 48 else 0.5 if n < 96 else 0.9
+        new = sum(draw.random() < share for _ in range(200))
+        slot = {}
+        for value, answers in (("1.4", 200 - new), ("1.5", new)):
+            bad = sum(draw.random() < rate for _ in range(answers))
+            slot[value] = (bad, answers - bad)
+        arms.merge(of_slots({n: slot}))
+        compared = arms.concurrent_sums("id", "1.5", "1.4", "hallucination")
+        if n % 3 == 0 and compared is not None:
+            found = compare(*compared)
+            if found is not None and found.decision(0.0) == "worse":
+                return True
+    return False
 
 
 def test_counters_begin_at_zero_and_hold_what_the_comparison_needs():

@@ -79,7 +79,29 @@ def test_nothing_is_decided_against_a_baseline_that_has_ended(
     feed(new, "", bad, good, at_s=BEGAN_S + 7_200)
     with serving(old, new) as urls:
         assert decided(*urls, timeout="0s")[0] == 5
-    assert "'1.4' does not answer at the same time" in capsys.readouterr().err
+    assert "'1.5' and '1.4' have not answered at the same time" in capsys.readouterr().err
+
+
+def test_a_baseline_that_holds_back_little_of_the_traffic_is_decided_against() -> None:
+    """Nineteen of twenty answers are the candidate's, at the same time."""
+    old, new = versions(judge=None, version="1.4"), versions(judge=None, version="1.5")
+    feed(old, "", 4, 196)
+    feed(new, "", 1_200, 2_600)
+    with serving(old, new) as urls:
+        assert decided(*urls, timeout="0s")[0] == 4
+
+
+def test_counters_of_several_processes_decide_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They do not tell when each version answered, and the gate says that."""
+    read = gate.numbers
+    monkeypatch.setattr(
+        gate, "numbers", lambda url: [{**each, "processes": 2} for each in read(url)]
+    )
+    with serving(*canary(800, 3_200)) as urls:
+        assert decided(*urls, timeout="0s")[0] == 5
+    assert "do not tell when each version answered" in capsys.readouterr().err
 
 
 def test_undecided_after_the_time_and_not_before() -> None:
@@ -124,7 +146,7 @@ def test_json_says_what_was_compared_and_why_it_is_undecided() -> None:
     told = json.loads(result.stdout)
     assert told["decision"] == "undecided"
     assert told["comparison"]["candidate"]["judged"] == 10
-    assert told["reason"] == "'1.5' has 10 of 20 judged answers"
+    assert told["reason"] == "'1.5' has 10 of 20 judged answers while both answered"
     assert told["exit_code"] == result.exit_code
 
 
