@@ -355,22 +355,21 @@ def _texts_in(value: Any, level: int = 0, visited: _Visited | None = None) -> It
     elif not (
         level > _MAX_LEVELS or isinstance(value, (KeptDocuments, Document)) or callable(value)
     ):
-        inner: Iterable[Any] = ()
-        if isinstance(value, Mapping):
-            inner = value.values()
-        elif isinstance(value, (list, tuple)):
-            inner = value
-        elif isinstance(value, BaseModel) or is_dataclass(value):
-            inner = getattr(value, "__dict__", {}).values()
+        inner = _inner(value)
         if inner and visited.enters(value):
             for each in islice(inner, _MAX_LOOKED_INTO):
                 yield from _texts_in(each, level + 1, visited)
 
 
 def _structured(run: Run, value: Any) -> str:
-    """Return the JSON of an answer that is no text: what a model called a function with."""
+    """Return the JSON of an answer that is no text: what a model called a function with.
+
+    An object that holds documents is none: their texts are no answer.
+    """
     for each in (value, *(_member(value, key) for key in _ANSWER_KEYS)):
         if isinstance(each, BaseModel) and not isinstance(each, Serializable):
+            if _holds_documents(each):
+                return ""
             return json_of(each)
     if isinstance(value, Mapping) and isinstance(run, Root):
         replies = (message for each in run.members for message in _messages_of(each.outputs))
@@ -379,6 +378,32 @@ def _structured(run: Run, value: Any) -> str:
         ):
             return json_of(value)
     return ""
+
+
+def _holds_documents(answer: BaseModel) -> bool:
+    pending: list[Any] = [answer]
+    visited = _Visited()
+    while pending:
+        value = pending.pop()
+        if isinstance(value, (Document, KeptDocuments)):
+            return True
+        inner = _inner(value)
+        if inner and visited.enters(value):
+            pending += inner
+        elif inner and id(value) not in visited:
+            return True  # too much to look through
+    return False
+
+
+def _inner(value: Any) -> Iterable[Any]:
+    """Return what a dict, a list or an object of fields holds; nothing of anything else."""
+    if isinstance(value, Mapping):
+        return value.values()
+    if isinstance(value, (list, tuple)):
+        return value
+    if isinstance(value, BaseModel) or is_dataclass(value):
+        return getattr(value, "__dict__", {}).values()
+    return ()
 
 
 def _member(value: Any, key: str) -> Any:

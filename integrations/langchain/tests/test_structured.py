@@ -88,6 +88,24 @@ def test_the_object_that_a_model_calls_a_function_with_is_the_answer(monitor: An
     assert [each.answer for each in monitor.interactions] == [INTERVAL] * 2
 
 
+class Replied(BaseModel):
+    """What an application gives: its reply, and what it rests on."""
+
+    reply: str
+    found: dict[str, list[Document]]
+
+
+def test_an_object_that_holds_documents_is_not_the_answer(monitor: Any) -> None:
+    """Its JSON would have the retrieved texts in it: the model's last words are the answer."""
+    instrument(monitor)
+
+    def replied(text: str) -> Replied:
+        return Replied(reply="Twice a year.", found={"notes": Notes().invoke(text)})
+
+    (lcel() | RunnableLambda(replied)).invoke(QUERY)
+    assert monitor.only.answer == reply("07")
+
+
 def test_an_answer_under_any_name_is_the_text_in_the_output(monitor: Any) -> None:
     """Not what the model said that was asked last: the title stands there, too."""
     instrument(monitor)
