@@ -301,7 +301,8 @@ def _written(run: Run, value: Any) -> str:
     """Return the longest text in a root's output that a model wrote over what was retrieved.
 
     It may have got something around it, such as a list of sources. A draft that a later model has
-    revised is left out, and the critique that stood beside it.
+    revised is left out, and the critique that stood beside it; so is what it said when it called a
+    tool.
     """
     if value is None or not isinstance(run, Root):
         return ""
@@ -315,6 +316,7 @@ def _written(run: Run, value: Any) -> str:
             and each.status == "ok"
             and each.started_ns >= began
             and isinstance(each.outputs, LLMResult)
+            and not any(_calls_tools(message) for message in _messages_of(each.outputs))
         ):
             continue
         output = _generated(each.outputs).strip()

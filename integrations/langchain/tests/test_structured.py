@@ -78,6 +78,18 @@ def test_the_text_of_a_tool_that_answers_by_itself_is_the_answer(monitor: Any) -
     assert monitor.only.answer.startswith("In the manual")
 
 
+def test_what_an_agent_said_before_it_searched_is_not_its_answer(monitor: Any) -> None:
+    """Not even if it searched twice, and said nothing in the end."""
+    instrument(monitor)
+    replies = [
+        _calling("I look that up.", "ask_notes", query="pump 07"),
+        _calling("Let me also check pump 08.", "ask_notes", query="pump 08"),
+        AIMessage(""),
+    ]
+    create_agent(Caller(responses=replies), [ask_notes()]).invoke(messages(QUERY))
+    assert (monitor.only.answer, monitor.only.status) == ("", "ok")
+
+
 def test_the_object_that_a_model_calls_a_function_with_is_the_answer(monitor: Any) -> None:
     """As JSON: of a class, and of a schema."""
     instrument(monitor)
