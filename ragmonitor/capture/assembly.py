@@ -314,9 +314,15 @@ class FinishedRuns:
             answer = seen if seen.startswith(answer) else answer
         if not answer and not root.asked:
             # Where the root itself names no answer, the last output of a model is one; unless
-            # something failed or was cancelled then: an earlier output is a step's.
+            # something failed or was cancelled then, or a retriever or tool was called after it
+            # and a model after that: it is a step's.
             failed = root.status in ("error", "cancelled") or (models and models[-1].error)
-            candidates = models[-1:] if failed else models
+            called_ns = max(
+                (m.started_ns for m in self._members() if m.kind in ("retriever", "tool")),
+                default=0,
+            )
+            after = [model for model in models if model.started_ns >= called_ns]
+            candidates = models[-1:] if failed else after or models
             answer = next((text for m in reversed(candidates) if (text := self._output(m))), "")
         return answer
 

@@ -225,6 +225,7 @@ class Receiver:
 
     def _hand_over(self, received: Received) -> None:
         if received.is_probe:
+            received.release()
             self.back.give_up("probe")
         else:
             self.back.put(received)

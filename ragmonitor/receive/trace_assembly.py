@@ -47,6 +47,10 @@ class Received:
             return record
         return replace(record, attributes={**self.attributes, **record.attributes})
 
+    def release(self) -> None:
+        """Let go of the runs: nothing more is to be read of them."""
+        self.tree.release()
+
 
 def assembled(
     held: Iterable[HeldSpan],

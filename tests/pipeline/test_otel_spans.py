@@ -159,12 +159,16 @@ class Model(GenericFakeChatModel):
         return self
 
 
-def agent() -> str:
+def agent(first: str = "", last: str = ANSWER) -> str:
     call = {"name": "find", "args": {"query": "pump"}, "id": "c1"}
-    model = Model(messages=iter([AIMessage("", tool_calls=[call]), AIMessage(ANSWER)]))
+    model = Model(messages=iter([AIMessage(first, tool_calls=[call]), AIMessage(last)]))
     made = create_agent(model, [create_retriever_tool(Notes(), "find", "finds notes")])
     said = made.invoke({"messages": [("user", QUESTION)]}, {"configurable": {"thread_id": "s1"}})
     return said["messages"][-1].text
+
+
+def silent_agent() -> str:
+    return agent("I look that up.", "")
 
 
 LANGCHAIN: dict[str, Callable[[], str]] = {
@@ -176,6 +180,7 @@ LANGCHAIN: dict[str, Callable[[], str]] = {
         astream,
         batch,
         agent,
+        silent_agent,
         retrieval_fails,
         model_fails,
     )

@@ -300,29 +300,48 @@ def _answer(value: Any, level: int = 0, visited: _Visited | None = None) -> str:
 def _written(run: Run, value: Any) -> str:
     """Return the longest text in a root's output that a model wrote over what was retrieved.
 
-    It may have got something around it, such as a list of sources.
+    It may have got something around it, such as a list of sources. A draft that a later model has
+    revised is left out, and the critique that stood beside it; so is what it said when it called a
+    tool.
     """
     if value is None or not isinstance(run, Root):
         return ""
     began = min((each.started_ns for each in run.members if each.has_retrieved), default=0)
-    written = {
-        _generated(each.outputs).strip()
-        for each in run.members[-_MAX_MODELS:]
-        if each.is_generation
-        and each.status == "ok"
-        and each.started_ns >= began
-        and isinstance(each.outputs, LLMResult)
-    }
     texts = [text for text in _texts_in(value) if text]
-    return next(
-        (
-            output
-            for output in sorted(written, key=len, reverse=True)
-            if output and any(output in text and len(text) < 2 * len(output) for text in texts)
-        ),
-        "",
-    )
+    written: list[str] = []
+    drafts: set[str] = set()
+    for each in sorted(run.members[-_MAX_MODELS:], key=lambda member: member.started_ns):
+        if not (
+            each.is_generation
+            and each.status == "ok"
+            and each.started_ns >= began
+            and isinstance(each.outputs, LLMResult)
+            and not any(_calls_tools(message) for message in _messages_of(each.outputs))
+        ):
+            continue
+        output = _generated(each.outputs).strip()
+        if output and any(output in text and len(text) < 2 * len(output) for text in texts):
+            prompt = "\n".join(
+                _shown_text(asked) if isinstance(asked, BaseMessage) else str(asked)
+                for asked in each.inputs or ()
+            )
+            shown = {text for text in written if text != output and text in prompt}
+            if any(_may_revise(output, text) for text in shown):
+                drafts |= shown
+            written.append(output)
+    left = [output for output in written if output not in drafts] or written[-1:]
+    return max(left, key=len, default="")
 
+
+def _may_revise(output: str, draft: str) -> bool:
+    """Return whether an output may be a revision: no title, and no list of next questions."""
+    is_sentence = output.endswith(_FULL_STOPS) or not draft.endswith(_FULL_STOPS)
+    asks = output.endswith(_QUESTION_MARKS) and not draft.endswith(_QUESTION_MARKS)
+    return is_sentence and not asks and 4 * len(output) > len(draft)
+
+
+_FULL_STOPS = (".", "!", "\N{IDEOGRAPHIC FULL STOP}", "\N{FULLWIDTH EXCLAMATION MARK}")
+_QUESTION_MARKS = ("?", "\N{FULLWIDTH QUESTION MARK}")
 
 _MAX_MODELS = 100
 """Of one root; no more are looked for in its output."""
@@ -338,22 +357,21 @@ def _texts_in(value: Any, level: int = 0, visited: _Visited | None = None) -> It
     elif not (
         level > _MAX_LEVELS or isinstance(value, (KeptDocuments, Document)) or callable(value)
     ):
-        inner: Iterable[Any] = ()
-        if isinstance(value, Mapping):
-            inner = value.values()
-        elif isinstance(value, (list, tuple)):
-            inner = value
-        elif isinstance(value, BaseModel) or is_dataclass(value):
-            inner = getattr(value, "__dict__", {}).values()
+        inner = _inner(value)
         if inner and visited.enters(value):
             for each in islice(inner, _MAX_LOOKED_INTO):
                 yield from _texts_in(each, level + 1, visited)
 
 
 def _structured(run: Run, value: Any) -> str:
-    """Return the JSON of an answer that is no text: what a model called a function with."""
+    """Return the JSON of an answer that is no text: what a model called a function with.
+
+    An object that holds documents is none: their texts are no answer.
+    """
     for each in (value, *(_member(value, key) for key in _ANSWER_KEYS)):
         if isinstance(each, BaseModel) and not isinstance(each, Serializable):
+            if _holds_documents(each):
+                return ""
             return json_of(each)
     if isinstance(value, Mapping) and isinstance(run, Root):
         replies = (message for each in run.members for message in _messages_of(each.outputs))
@@ -362,6 +380,32 @@ def _structured(run: Run, value: Any) -> str:
         ):
             return json_of(value)
     return ""
+
+
+def _holds_documents(answer: BaseModel) -> bool:
+    pending: list[Any] = [answer]
+    visited = _Visited()
+    while pending:
+        value = pending.pop()
+        if isinstance(value, (Document, KeptDocuments)):
+            return True
+        inner = _inner(value)
+        if inner and visited.enters(value):
+            pending += inner
+        elif inner and id(value) not in visited:
+            return True  # too much to look through
+    return False
+
+
+def _inner(value: Any) -> Iterable[Any]:
+    """Return what a dict, a list or an object of fields holds; nothing of anything else."""
+    if isinstance(value, Mapping):
+        return value.values()
+    if isinstance(value, (list, tuple)):
+        return value
+    if isinstance(value, BaseModel) or is_dataclass(value):
+        return getattr(value, "__dict__", {}).values()
+    return ()
 
 
 def _member(value: Any, key: str) -> Any:

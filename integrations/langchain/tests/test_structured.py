@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypedDict
 
+import pytest
 from langchain.agents import create_agent
 from langchain.agents.structured_output import ToolStrategy
+from langchain_core.documents import Document
 from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
 from langchain_core.messages import AIMessage, ToolCall
 from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
 from langchain_core.tools import tool
+from langgraph.graph import START, StateGraph
 from pydantic import BaseModel
 
 from integrations.langchain.tests.matrix import (
+    Notes,
     ScriptedModel,
     ask_notes,
+    joined,
     lcel,
     messages,
     question,
@@ -72,6 +78,18 @@ def test_the_text_of_a_tool_that_answers_by_itself_is_the_answer(monitor: Any) -
     assert monitor.only.answer.startswith("In the manual")
 
 
+def test_what_an_agent_said_before_it_searched_is_not_its_answer(monitor: Any) -> None:
+    """Not even if it searched twice, and said nothing in the end."""
+    instrument(monitor)
+    replies = [
+        _calling("I look that up.", "ask_notes", query="pump 07"),
+        _calling("Let me also check pump 08.", "ask_notes", query="pump 08"),
+        AIMessage(""),
+    ]
+    create_agent(Caller(responses=replies), [ask_notes()]).invoke(messages(QUERY))
+    assert (monitor.only.answer, monitor.only.status) == ("", "ok")
+
+
 def test_the_object_that_a_model_calls_a_function_with_is_the_answer(monitor: Any) -> None:
     """As JSON: of a class, and of a schema."""
     instrument(monitor)
@@ -80,6 +98,24 @@ def test_the_object_that_a_model_calls_a_function_with_is_the_answer(monitor: An
         model = Caller(responses=[_calling("", "Interval", months=6)]).with_structured_output(kind)
         lcel(model=model, parser=RunnablePassthrough()).invoke(QUERY)
     assert [each.answer for each in monitor.interactions] == [INTERVAL] * 2
+
+
+class Replied(BaseModel):
+    """What an application gives: its reply, and what it rests on."""
+
+    reply: str
+    found: dict[str, list[Document]]
+
+
+def test_an_object_that_holds_documents_is_not_the_answer(monitor: Any) -> None:
+    """Its JSON would have the retrieved texts in it: the model's last words are the answer."""
+    instrument(monitor)
+
+    def replied(text: str) -> Replied:
+        return Replied(reply="Twice a year.", found={"notes": Notes().invoke(text)})
+
+    (lcel() | RunnableLambda(replied)).invoke(QUERY)
+    assert monitor.only.answer == reply("07")
 
 
 def test_an_answer_under_any_name_is_the_text_in_the_output(monitor: Any) -> None:
@@ -103,3 +139,68 @@ def test_an_answer_with_sources_under_any_name_is_the_model_s_text(monitor: Any)
         | RunnablePassthrough.assign(reply=(lambda given: given["asked"]) | lcel() | with_sources)
     ).invoke(QUERY)
     assert monitor.only.answer == reply("07")
+
+
+class Drafting(TypedDict, total=False):
+    """A state whose names do not say which of its texts is the answer."""
+
+    question: str
+    docs: list[Document]
+    draft: str
+    critique: str
+    final: str
+
+
+def _saying(text: str, *shown: str) -> Callable[[Drafting], Drafting]:
+    """Return a node that has a model say a text, and shows it parts of the state."""
+
+    def say(given: Drafting) -> Drafting:
+        parts = {**given, "docs": joined(given["docs"])}
+        prompt = "\n".join(str(parts[name]) for name in shown)
+        told = ScriptedModel(respond=lambda _: text).invoke(f"{prompt} {QUERY}").text
+        return {named[text]: str(told)}  # type: ignore[misc]
+
+    return say
+
+
+DRAFT = "Pump 07 is serviced once a year, as far as I can tell, in the winter months."
+CRITIQUE = "No: the notes say twice a year. And nothing in the notes names the winter at all. " * 3
+FINAL = "Pump 07 wants service twice a year."
+TITLE = "Service of pump 07"
+NEXT = "What does its service cost, and who of us does it in the end?"
+named = {DRAFT: "draft", CRITIQUE.strip(): "critique", FINAL: "final", TITLE: "draft"} | {
+    NEXT: "critique"
+}
+
+
+@pytest.mark.parametrize(
+    ("steps", "answer"),
+    [
+        (
+            [
+                _saying(DRAFT, "docs"),
+                _saying(CRITIQUE.strip(), "docs", "draft"),
+                _saying(FINAL, "docs", "draft", "critique"),
+            ],
+            FINAL,
+        ),
+        ([_saying(FINAL, "docs"), _saying(TITLE, "final")], FINAL),
+        ([_saying(DRAFT, "docs"), _saying(NEXT, "draft")], DRAFT),
+    ],
+    ids=["a revision", "a title", "next questions"],
+)
+def test_of_a_draft_and_its_revision_the_revision_is_the_answer(
+    monitor: Any, steps: list[Any], answer: str
+) -> None:
+    """However long draft and critique are; a title or the next questions revise nothing."""
+    instrument(monitor)
+    graph = StateGraph(Drafting)
+    graph.add_sequence(
+        [
+            ("retrieve", lambda given: {"docs": Notes().invoke(given["question"])}),
+            *((f"step {n}", step) for n, step in enumerate(steps)),
+        ]
+    )
+    graph.add_edge(START, "retrieve")
+    graph.compile().invoke({"question": QUERY})
+    assert monitor.only.answer == answer

@@ -696,9 +696,12 @@ class _Listening:
         self._lock = ForkSafeLock()  # around (un)instrument and blocks only, never around a call
 
     def after_fork_in_child(self) -> None:
-        """Forget the open spans, which stayed with the parent process."""
+        """Forget what stayed with the parent: open spans, and blocks of its other threads."""
         _lone.clear()
         _places.clear()
+        self.retiring = False
+        self.blocks = min(self.blocks, _blocks_here.get())
+        self._detach_if_idle()
 
     def listen(self, recorder: Recorder) -> None:
         with self._lock:
@@ -717,7 +720,7 @@ class _Listening:
 
     def exit_block(self) -> None:
         with self._lock:
-            self.blocks -= 1
+            self.blocks = max(0, self.blocks - 1)  # of a task that was forked along, it is 0
             self._detach_if_idle()
 
     def hear_events(self) -> None:
@@ -766,6 +769,8 @@ class _Listening:
 _listening = _Listening()
 survive_forks(_listening)
 _in_block: ContextVar[Recorder | None] = ContextVar("ragmonitor_llama_index_block", default=None)
+_blocks_here: ContextVar[int] = ContextVar("ragmonitor_llama_index_blocks", default=0)
+"""Blocks around this code, which a child that is forked here will leave, too."""
 _translator = LlamaIndexTranslator()
 
 
@@ -800,10 +805,12 @@ def observed(monitor: Monitor) -> Iterator[None]:
     """
     recorder = _recorder_of(monitor)
     _listening.enter_block()
-    before = _in_block.get()
+    before, blocks = _in_block.get(), _blocks_here.get()
     _in_block.set(recorder)
+    _blocks_here.set(blocks + 1)
     try:
         yield
     finally:
         _in_block.set(before)
+        _blocks_here.set(blocks)
         _listening.exit_block()

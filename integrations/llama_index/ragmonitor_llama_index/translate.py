@@ -7,6 +7,7 @@ texts, which nobody can change, and copies of the small rest. `LlamaIndexTransla
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import is_dataclass
 from typing import Any, NamedTuple
 
 from llama_index.core.base.llms.types import (
@@ -23,7 +24,8 @@ from llama_index.core.schema import (
     QueryBundle,
     TextNode,
 )
-from workflows.events import StopEvent
+from pydantic import BaseModel
+from workflows.events import Event, StopEvent
 
 from ragmonitor import (
     INTERACTION_TAG,
@@ -192,21 +194,57 @@ def note_answer(result: Any) -> Any:
         return result
     if type(result) is Response:  # the usual one; the questions below are slow
         return result.response
-    if isinstance(result, ChatMessage):
-        return result.content
+    if isinstance(result, _SAID):
+        return _said(result)
     is_mapping = isinstance(result, Mapping)
     for field in _ANSWER_FIELDS:
         answer = result.get(field) if is_mapping else getattr(result, field, None)
-        if isinstance(answer, ChatMessage):  # an agent's output
-            answer = answer.content
+        if isinstance(answer, _SAID):  # an agent's output has a message
+            return _said(answer)
         if isinstance(answer, str) or _is_structured(answer):
             return answer
     return result if _is_structured(result) else None
 
 
+_SAID = (ChatMessage, ChatResponse, CompletionResponse)
+
+
+def _said(reply: Any) -> str | None:
+    """Return the text of a model's message or response; None if it has none."""
+    if isinstance(reply, CompletionResponse):
+        return reply.text
+    message = reply.message if isinstance(reply, ChatResponse) else reply
+    return str(message.content) if message.content else None
+
+
 def _is_structured(answer: Any) -> bool:
-    """Return whether an answer is an object of fields, which the translator writes as JSON."""
-    return hasattr(type(answer), "model_dump_json")
+    """Return whether an answer is an object of fields, which the translator writes as JSON.
+
+    An event of a workflow is none, nor is what holds nodes: their texts are no answer.
+    """
+    return (
+        isinstance(answer, BaseModel) and not isinstance(answer, Event) and not _holds_nodes(answer)
+    )
+
+
+_MAX_LOOKED_INTO = 1_000
+"""Values in a structured answer; one with more counts as one that holds nodes."""
+
+
+def _holds_nodes(answer: Any) -> bool:
+    pending, looked_into = [answer], 0
+    while pending:
+        value = pending.pop()
+        looked_into += 1
+        if isinstance(value, (NodeWithScore, BaseNode)) or looked_into > _MAX_LOOKED_INTO:
+            return True
+        if isinstance(value, BaseModel) or is_dataclass(value):
+            pending += getattr(value, "__dict__", {}).values()
+        elif isinstance(value, Mapping):
+            pending += value.values()
+        elif isinstance(value, (list, tuple)):
+            pending += value
+    return False
 
 
 _ANSWER_FIELDS = ("response", "answer", "result", "output")
@@ -221,8 +259,9 @@ def note_sources(result: Any) -> list[Any]:
     nodes = getattr(result, "source_nodes", None)
     if not nodes:
         # A chat over a streaming async query engine: only its tool output knows.
-        for output in getattr(result, "sources", None) or ():
-            nodes = getattr(output.raw_output, "source_nodes", None)
+        sources = getattr(result, "sources", None)
+        for output in sources if isinstance(sources, list) else ():
+            nodes = getattr(getattr(output, "raw_output", None), "source_nodes", None)
             if nodes:
                 break
     return nodes if isinstance(nodes, list) else []
@@ -307,8 +346,8 @@ class LlamaIndexTranslator:
             return ""
         if isinstance(outputs, str) and outputs:
             return outputs
-        if _is_structured(outputs):
-            return str(outputs.model_dump_json())
+        if isinstance(outputs, BaseModel):
+            return outputs.model_dump_json()
         return "".join(run.pieces)
 
     def model(self, run: Run) -> tuple[str, str]:

@@ -7,7 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from llama_index.core.base.llms.types import ChatMessage, TextBlock
+from llama_index.core.base.llms.types import (
+    ChatMessage,
+    ChatResponse,
+    CompletionResponse,
+    TextBlock,
+)
 from llama_index.core.postprocessor import LLMRerank, MetadataReplacementPostProcessor
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.response_synthesizers import CompactAndRefine
@@ -293,6 +298,57 @@ async def test_a_workflow_s_object_is_its_answer(
     """The words in it, or its JSON; not what a model said on the way."""
     await Weighing(Parts(monitor=monitor), result).run(query=QUESTION)
     assert monitor.only().answer == expected
+
+
+class Cited(BaseModel):
+    """A structured answer, with what it rests on."""
+
+    reply: str
+    sources: list[Any]
+
+
+class Stopped(StopEvent):
+    """A stop event with fields of the application's own."""
+
+    reply: str
+    nodes: list[Any]
+
+
+NODES = [NodeWithScore(node=TextNode(text="It is blue."))]
+_COMPLETED = CompletionResponse(text="It weighs 40 kg.", raw={"client": object()})
+_CHATTED = ChatResponse(message=ChatMessage("It weighs 40 kg."), raw={"client": object()})
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        (_COMPLETED, "It weighs 40 kg."),
+        (_CHATTED, "It weighs 40 kg."),
+        ({"response": _CHATTED}, "It weighs 40 kg."),
+        (Cited(reply="40 kg", sources=NODES), answer(LOAD)),
+        ({"answer": Cited(reply="40 kg", sources=[{"found": NODES}])}, answer(LOAD)),
+    ],
+)
+async def test_a_workflow_that_gives_its_model_s_response_gives_its_text(
+    monitor: FakeMonitor, result: Any, expected: str
+) -> None:
+    """Not its JSON, with the provider's own; of an object that holds nodes, the model's words."""
+    await Weighing(Parts(monitor=monitor), result).run(query=QUESTION)
+    assert (monitor.only().answer, monitor.only().capture_incomplete) == (expected, False)
+
+
+async def test_a_stop_event_of_unknown_fields_is_no_answer(monitor: FakeMonitor) -> None:
+    """It holds nodes among them: the model's last words are the answer."""
+
+    class Stopping(Weighing):
+        @step
+        async def weigh(self, ev: StartEvent) -> Stopped:
+            await self._parts.retriever.aretrieve(ev.query)
+            await self._parts.async_model.acomplete(ev.query)
+            return Stopped(reply="40 kg", nodes=NODES)
+
+    await Stopping(Parts(monitor=monitor), None).run(query=QUESTION)
+    assert monitor.only().answer == answer(LOAD)
 
 
 # --- prompts -------------------------------------------------------------------------------------

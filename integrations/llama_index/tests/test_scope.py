@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from pathlib import Path
 
 import pytest
 from llama_index.core.response_synthesizers.no_text import NoText
@@ -17,6 +18,7 @@ from integrations.llama_index.tests.scripted import (
     query_engine,
 )
 from ragmonitor_llama_index import instrument, observed, uninstrument
+from tests.support.scripts import run_python
 
 
 def test_instrument_twice_counts_once(monitor: FakeMonitor) -> None:
@@ -74,6 +76,45 @@ def test_a_stream_from_a_block_is_recorded_to_its_end(quiet_monitor: FakeMonitor
     assert str(response) == ANSWER
     assert quiet_monitor.only().status == "ok"
     assert quiet_monitor.only().usage.output_tokens == 7
+
+
+FORKING = """
+import os, threading
+from llama_index_instrumentation import get_dispatcher
+from integrations.llama_index.tests.scripted import FakeMonitor, query_engine
+from ragmonitor_llama_index import observed
+
+monitor = FakeMonitor()
+is_inside, may_end = threading.Event(), threading.Event()
+
+def work():
+    with observed(monitor):
+        is_inside.set()
+        may_end.wait()
+
+def attached():
+    return [type(each).__name__ for each in get_dispatcher().span_handlers][1:]
+
+thread = threading.Thread(target=work, daemon=True)
+thread.start()
+is_inside.wait()
+with observed(monitor):
+    child = os.fork()
+    if not child:
+        query_engine().query("How heavy?")
+if not child:
+    os._exit(len(attached()) + 10 * (len(monitor.interactions) - 1))
+assert os.waitpid(child, 0)[1] == 0
+assert attached() == ["SpanListener"]
+may_end.set()
+thread.join()
+print(attached())
+"""
+
+
+def test_a_child_is_in_no_block_of_its_parents_other_threads(tmp_path: Path) -> None:
+    """It stays in the one that it was forked in, and listens to nothing after that."""
+    assert run_python(FORKING, tmp_path, PYTHONPATH=str(Path(__file__).parents[3])) == "[]\n"
 
 
 def test_a_block_and_instrument_count_once(monitor: FakeMonitor) -> None:

@@ -123,6 +123,10 @@ class GenAi(Convention):
         if self.role(span) == "tool":
             value = span.parsed("gen_ai.tool.call.result")
             return value if isinstance(value, str) else texts.content_text(value)
+        if self.role(span) == "chain":
+            said = span.parsed(names.GENAI_OUTPUT_MESSAGES)
+            if isinstance(said, list) and said and texts.calls_tools(said[-1]):
+                return ""  # a step's words: a last message without text is left out
         for message in reversed(messages(span, names.GENAI_OUTPUT_MESSAGES)):
             if message.role in ("assistant", "user"):
                 value = texts.parsed(message.text) if self.role(span) == "chain" else message.text

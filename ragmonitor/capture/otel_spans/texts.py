@@ -218,11 +218,17 @@ def documents(value: Any) -> Documents:
     return Documents(tuple(c for c in chunks if c is not None), complete=None not in chunks)
 
 
-def _calls_tools(message: Any) -> bool:
+def calls_tools(message: Any) -> bool:
+    """Return whether a message has a tool called, in any of the forms."""
     if not isinstance(message, Mapping):
         return False
     inner = message.get("kwargs") if "lc" in message else message.get("data")
-    return bool((inner if isinstance(inner, Mapping) else message).get("tool_calls"))
+    fields = inner if isinstance(inner, Mapping) else message
+    parts = fields.get("parts")
+    return bool(fields.get("tool_calls")) or (
+        isinstance(parts, list)
+        and any(isinstance(part, Mapping) and part.get("type") == "tool_call" for part in parts)
+    )
 
 
 def tool_text(value: Any) -> str:
@@ -273,15 +279,18 @@ def document(value: Any) -> Chunk | None:
 def _last_said(items: Sequence[Any], who: _Who, depth: int) -> str:
     """Return the last text that the user, or the model, said, or a tool that it left the last word.
 
-    A model's text from before the user's last message belongs to an earlier question.
+    A model's text from before the user's last message belongs to an earlier question, and one from
+    before a tool on whose text the model then said nothing is a step's.
     """
-    of_tool = ""
+    of_tool, is_silent = "", False
     for item in reversed(items):
         role, text = message_of(item)
         if who == "assistant":
             if role == "tool":
+                if is_silent:
+                    return ""
                 of_tool = of_tool or text
-            elif role == who and of_tool and _calls_tools(item):
+            elif role == who and of_tool and calls_tools(item):
                 return of_tool
         if not role and isinstance(item, Mapping):
             text = _said(item, who, depth + 1)
@@ -292,4 +301,5 @@ def _last_said(items: Sequence[Any], who: _Who, depth: int) -> str:
             return text
         if role == "user" and who == "assistant":
             return ""
+        is_silent = is_silent or role == who
     return ""

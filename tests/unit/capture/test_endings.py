@@ -224,3 +224,14 @@ def test_a_step_s_words_are_not_the_answer_where_the_last_model_failed(recorder,
     (finished,) = handed
     found = finished.interaction()
     assert (found.status, found.answer) == ("ok", "")
+
+
+def test_a_step_s_words_are_not_the_answer_where_the_last_model_said_nothing(recorder, handed):
+    """What a model says before it has something looked up is no answer to what was found."""
+    recorder.started("r", None, "chain", "agent", "Why?")
+    ask(recorder, "r", "I look that up.", name="step")
+    retrieve(recorder, "r")
+    ask(recorder, "r", "")
+    recorder.ended("r", "")
+    (finished,) = handed
+    assert finished.interaction().answer == ""

@@ -883,6 +883,13 @@ def test_an_agent_s_answer_may_be_an_object_or_a_tool_s_text(value, expected):
     assert (found if isinstance(expected, str) else json.loads(found)) == expected
 
 
+def test_a_model_that_says_nothing_after_its_tool_has_not_answered():
+    """Neither what the tool found nor what the model said before it is the answer."""
+    value = of_agent("Pumps are blue.")
+    value["messages"].append({"type": "ai", "data": {"content": ""}})
+    assert texts.answer(value) == ""
+
+
 def test_an_earlier_answer_is_not_this_one():
     """A model's text before the user's last message belongs to another question."""
     history = [{"role": "assistant", "content": "old"}, {"role": "user", "content": "new?"}]

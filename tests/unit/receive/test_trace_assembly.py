@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
 
+from ragmonitor.capture import Run
 from ragmonitor.conventions import PROBE_BAGGAGE
 from ragmonitor.receive import open_traces, receiver
 from tests.support.receiving import (
@@ -209,6 +211,30 @@ def test_the_answer_to_a_golden_question_is_no_traffic(here: Receiving) -> None:
     assert here.after(7) == []
     here.receiver.close()
     assert here.counted("ragmonitor_dropped_total", reason="probe") == 1
+
+
+def _runs() -> int:
+    return sum(isinstance(each, Run) for each in gc.get_objects())
+
+
+@pytest.mark.parametrize("is_probe", [True, False])
+def test_an_answer_that_is_not_taken_does_not_wait_for_the_garbage_collector(
+    here: Receiving, monkeypatch: pytest.MonkeyPatch, is_probe: bool
+) -> None:
+    """A golden question's, and one for which the queue has no room: their texts are let go of."""
+    monkeypatch.setattr(here.receiver.back.queue, "put", lambda _: False)
+    marked = root()
+    if is_probe:
+        marked["attributes"][PROBE_BAGGAGE] = "g1"
+    gc.collect()
+    gc.disable()
+    try:
+        before = _runs()
+        here.take(retrieval(), model(), marked)
+        assert here.after(7) == []
+        assert _runs() == before
+    finally:
+        gc.enable()
 
 
 def test_one_trace_holds_so_many_spans(here: Receiving, monkeypatch: pytest.MonkeyPatch) -> None:
