@@ -721,7 +721,8 @@ class ProcessBackHalf:
             try:
                 helper.link.send("record", helper.sent, framework, status, data, is_kept)
             except LinkError:
-                if self._closed and self._shared is not None and not helper.is_gone:
+                is_left = self._closed and self._shared is not None and not helper.is_gone
+                if is_left and not is_probe(finished):
                     # Whoever closes leaves what is open to the helper, which has not got this.
                     self._notes.note_refused(framework, status, Cause.SHUTDOWN)
                 raise

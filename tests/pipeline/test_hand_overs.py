@@ -14,6 +14,7 @@ import signal
 import threading
 from collections import Counter, deque
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from ragmonitor.back_half.setup import Setup, without_objects
 from ragmonitor.back_half.stream_sender import StreamBackHalf
 from ragmonitor.capture import Record
 from ragmonitor.feedback import feedback_of
+from ragmonitor.ledger import LedgerNotes
 from ragmonitor.queues import MemoryQueue
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
@@ -358,3 +360,38 @@ def test_a_flush_asks_the_loop_that_it_saw(monkeypatch):
         monkeypatch.setattr(Worker, "_loop", property(lambda _: next(looks, None)), raising=False)
         assert worker.flush(60)
         monkeypatch.undo()
+
+
+@pytest.mark.parametrize("is_probe", [True, False])
+def test_a_golden_question_that_a_living_helper_did_not_get_is_no_traffic(is_probe: bool) -> None:
+    """When a monitor closes and leaves its queue to a shared helper: other answers are counted."""
+    notes, taken = LedgerNotes(), MemoryQueue(10)
+    finished = Record(interaction())
+    finished.is_probe = is_probe
+    assert taken.put(finished)
+
+    def refused(*_: object) -> None:
+        raise LinkError("the helper reads nothing more")
+
+    helper_of_many = SimpleNamespace(
+        sent=0,
+        taken=0,
+        open={},
+        kept={},
+        has_provider=False,
+        is_gone=False,
+        link=SimpleNamespace(send=refused),
+    )
+    back = SimpleNamespace(
+        _room=10,
+        _queue=taken,
+        _taken=0,
+        _notes=notes,
+        _closed=True,
+        _shared=object(),
+        _tell_provider=lambda _: None,
+    )
+    with pytest.raises(LinkError):
+        ProcessBackHalf._send_one(back, helper_of_many)  # type: ignore[arg-type]
+    refusals = notes.take()[1]
+    assert [*refusals.values()] == ([] if is_probe else [1])
