@@ -61,11 +61,11 @@ class Versions(Part):
     together. Where there is no such folder each process serves its own sums, as counters and beside
     /metrics, which `ragmonitor gate` and Prometheus add up.
 
-    The alarm `version_worse` is raised at most once for each version, and only by slots in which
-    its baseline answered, too: else the hour of the day is compared, and not the version. Its error
-    stands beside the false alarms of `alarms.false_alarm_every_days`: a version that is no worse
-    than its baseline, in any signal, is found worse with a chance of 5 % at most, however long it
-    runs and however the traffic is split over time.
+    The alarm `version_worse` is raised at most once for each version, and only by the slots in
+    which its baseline answered, too: else the hour of the day is compared, and not the version. Its
+    error stands beside the false alarms of `alarms.false_alarm_every_days`: a version that is no
+    worse than its baseline, in any signal, is found worse with a chance of 5 % at most, however
+    long it runs and however the traffic is split from slot to slot.
     """
 
     def __init__(
