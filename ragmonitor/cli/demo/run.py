@@ -238,7 +238,7 @@ def _begin(
             rate=options.rate / len(built),
             spike_share=options.spike_share,
             seed=options.seed,
-            collector=collector,
+            notes=collector,
             stop=demo.stop,
             goldens=desk,
         )

@@ -8,7 +8,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Literal
+from typing import Literal, Protocol
 
 from ragmonitor.cli.demo.causes_of_spikes import (
     HARD_ROUTE,
@@ -17,7 +17,6 @@ from ragmonitor.cli.demo.causes_of_spikes import (
     attributes_of,
     spoiled_share,
 )
-from ragmonitor.cli.demo.collector import Collector
 from ragmonitor.cli.demo.demo_goldens import GoldenDesk
 from ragmonitor.cli.demo.phases import Phase, Schedule
 from ragmonitor.cli.demo.spoiler import spoil
@@ -43,6 +42,18 @@ class SpoilableModel:
         return spoil(reply, random.Random(self.spoiled_with))
 
 
+class Notes(Protocol):
+    """The place in which an asker says what it does."""
+
+    def asking(self, framework: str, phase: Phase) -> None:
+        """Note that a question is about to be asked."""
+        ...
+
+    def failed(self, framework: str, error: Exception) -> None:
+        """Note that the application raised."""
+        ...
+
+
 class Asker(threading.Thread):
     """Asks one application, at a steady rate, until it is stopped."""
 
@@ -61,7 +72,7 @@ class Asker(threading.Thread):
         rate: float,
         spike_share: float,
         seed: int,
-        collector: Collector,
+        notes: Notes,
         stop: threading.Event,
         goldens: GoldenDesk | None = None,
     ) -> None:
@@ -80,7 +91,7 @@ class Asker(threading.Thread):
             rate: Questions per second.
             spike_share: Share of the answers concerned that are spoiled during the spike.
             seed: Of everything that is drawn.
-            collector: Hears of every question.
+            notes: Hears of every question.
             stop: Ends it.
             goldens: Has questions that are asked between two of its own; None: there are none.
         """
@@ -97,7 +108,7 @@ class Asker(threading.Thread):
         self._rate = rate
         self._spike_share = spike_share
         self._seed = seed
-        self._collector = collector
+        self._notes = notes
         self._stop_asking = stop
         self._goldens = goldens
 
@@ -122,7 +133,7 @@ class Asker(threading.Thread):
         application = self._prepared(turn, phase, chance)
         way = chance.choice(_WAYS)
         question = next(self._asked)
-        self._collector.asking(self.framework, phase)
+        self._notes.asking(self.framework, phase)
         try:
             if way == "ask":
                 application.ask(question)
@@ -132,7 +143,7 @@ class Asker(threading.Thread):
             else:
                 runner.run(application.aask(question))
         except Exception as error:  # noqa: BLE001 - an application's failure is what is monitored
-            self._collector.failed(self.framework, error)
+            self._notes.failed(self.framework, error)
 
     def _prepared(
         self, turn: int, phase: Phase, chance: random.Random, *, is_golden: bool = False
