@@ -65,7 +65,8 @@ class Versions(Part):
     which its baseline answered, too: else the hour of the day is compared, and not the version. Its
     error stands beside the false alarms of `alarms.false_alarm_every_days`: a version that is no
     worse than its baseline, in any signal, is found worse with a chance of 5 % at most, however
-    long it runs and however the traffic is split from slot to slot.
+    long it runs. That follows from the formula where the split of the traffic is constant; where
+    it changes, the slots' weights do as they fill, and simulations bear it out.
     """
 
     def __init__(

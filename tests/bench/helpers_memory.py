@@ -15,7 +15,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -32,6 +31,7 @@ def wsgi(environ, start_response):
     with monitor.interaction(query="How heavy may a parcel be?") as i:
         i.retrieved(["A parcel may weigh 40 kg."])
         i.answered("A parcel may weigh 40 kg.")
+    monitor.flush(60)  # its helper has read it
     body = f"{os.getpid()} {getattr(monitor._back._helper, 'pid', 0)}".encode()
     start_response("200 OK", [("Content-Length", str(len(body)))])
     return [body]
@@ -73,7 +73,6 @@ def measured(place: str, workers: int) -> tuple[int, float, float]:
 
         try:
             until("each worker has a helper", all_have, within_s=180)
-            time.sleep(5)  # until they have read what they were sent
             found = [memory_mb(pid) for pid in set(helpers.values())]
         finally:
             server.terminate()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import stat
 import subprocess
 import sys
@@ -18,8 +17,8 @@ from ragmonitor.cli.app import app
 from ragmonitor.goldens import read_goldens
 from ragmonitor.goldens.reviewing import Review
 from tests.support.golden_model import GoldenModel
+from tests.support.interrupted import environment, interrupted
 from tests.support.openai_server import OpenAiServer
-from tests.support.waiting import until
 
 
 def run(*words):
@@ -98,26 +97,11 @@ def test_ctrl_c_waits_for_replies_under_way(folder):
             *("-o", "goldens.jsonl", "--judge", "openai/scripted", "--api-base", server.api_base),
             *("-n", "2", "--mix", "single_fact", "--budget-tokens", "100000"),
         ]
-        environment = {
-            **os.environ,
-            "OPENAI_API_KEY": "none",
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        }
-        with subprocess.Popen(
-            command, env=environment, stderr=subprocess.PIPE, text=True
-        ) as running:
-            until("a question is asked for", lambda: len(server.chats) >= 1, within_s=60)
-            running.send_signal(signal.SIGINT)
-            assert "replies under way are waited for" in running.stderr.readline()
-            gate.set()
-            told = running.stderr.read()
-            assert running.wait(60) == 130
-        assert "goes on from here" in told
+        variables = environment(OPENAI_API_KEY="none")
+        interrupted(command, variables, is_time=lambda: len(server.chats) >= 1, replies=gate)
         asked = len(server.chats)
         assert len((folder / "goldens.jsonl.replies").read_text().splitlines()) == asked
-        done = subprocess.run(
-            command, env=environment, capture_output=True, check=False, timeout=120
-        )
+        done = subprocess.run(command, env=variables, capture_output=True, check=False, timeout=120)
         assert done.returncode == 0
         written = [each for each in model.asked if each.task == "write"]
         assert len({each.chunks for each in written}) == len(written)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -19,8 +18,8 @@ from ragmonitor.errors import JudgeError
 from ragmonitor.records import Cause, JudgeIdentity, JudgeUsage
 from ragmonitor.wiring import wired_judges
 from tests.support import stories
+from tests.support.interrupted import environment, interrupted
 from tests.support.openai_server import OpenAiServer, truthful
-from tests.support.waiting import until
 
 GOOD = {
     "question": stories.ENGLISH[0],
@@ -283,21 +282,12 @@ def test_an_interrupted_run_is_gone_on_with(tmp_path, name):
             *("--judge", "openai/judge", "--api-base", server.api_base, "--concurrency", "2"),
             *("--budget-tokens", "1000000"),
         ]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        with subprocess.Popen(
-            command, env=environment, stderr=subprocess.PIPE, text=True
-        ) as running:
-            until("a fifth question", lambda: len(server.chats) >= 5, within_s=60)
-            running.send_signal(signal.SIGINT)
-            assert "replies under way are waited for" in running.stderr.readline()
-            gate.set()
-            told = running.stderr.read()
-            assert running.wait(60) == 130
-        assert "goes on from here" in told
+        variables = environment()
+        interrupted(command, variables, is_time=lambda: len(server.chats) >= 5, replies=gate)
         finished = len(ids_in(output))
         assert 4 <= finished < 8
         done = subprocess.run(
-            [*command, "--resume"], env=environment, capture_output=True, check=False, timeout=120
+            [*command, "--resume"], env=variables, capture_output=True, check=False, timeout=120
         )
         assert done.returncode == 0
         assert len(ids_in(output)) == 8
