@@ -32,7 +32,7 @@ from ragmonitor.cli.counts import read_counts
 from ragmonitor.cli.demo.answerer import PROMPT, ExtractiveAnswerer
 from ragmonitor.cli.demo.demo_questions import questions
 from ragmonitor.cli.demo.documents import load_documents
-from ragmonitor.cli.demo.phases import Phase, Schedule
+from ragmonitor.cli.demo.phases import DemoClock, Phase, Schedule
 from ragmonitor.cli.demo.quote_judge import QuoteJudge
 from ragmonitor.cli.demo.term_vectors import TermVectors
 from ragmonitor.cli.demo.terms import Weights
@@ -129,8 +129,7 @@ def application(framework: str, url: str, seconds: float, rate: float, out: Path
             questions(f"7:{framework}", chinese=True),
             cause="version",
             in_spike=app,
-            schedule=Schedule.within(seconds),
-            began_s=time.monotonic(),
+            clock=DemoClock(Schedule.within(seconds), slowest=1.0),
             seconds=seconds,
             rate=rate,
             spike_share=0.9,

@@ -200,7 +200,11 @@ class DemoOptions:
 
     seconds: Annotated[
         float | None,
-        typer.Option(min=1.0, help="End after so long; by default it runs until Ctrl-C."),
+        typer.Option(
+            min=1.0,
+            help="End after so long; a machine that cannot ask at the rate takes up to three times "
+            "as long. By default it runs until Ctrl-C.",
+        ),
     ] = None
     json_output: Annotated[
         bool,

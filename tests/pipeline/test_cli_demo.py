@@ -74,12 +74,13 @@ def test_golden_questions_show_the_spike_and_whose_fault_it_is(capsys, cause, at
 def test_the_gate_decides_the_two_versions_of_the_prompt(capsys):
     """The new one is worse by the whole interval; with another cause there is one version only."""
     run(DemoOptions(seconds=30, json_output=True, port=0, cause="version"))
-    gate = json.loads(capsys.readouterr().out.splitlines()[-1])["gate"]
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    gate = told["gate"]
     assert (gate["decision"], gate["exit_code"]) == ("worse", 4)
     assert (gate["candidate"], gate["baseline"], gate["by"]) == ("1.1", "1.0", "prompt_version")
     found = gate["comparison"]
     assert gate["max_worse"] < found["lower"] < found["difference"] <= found["upper"]
-    assert 0 < gate["waited_s"] < 25
+    assert 0 < gate["waited_s"] < told["seconds"]
     run(DemoOptions(seconds=4, json_output=True, port=0, cause="document"))
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["gate"] is None
 
@@ -88,8 +89,10 @@ def test_the_gate_decides_the_two_versions_of_the_prompt(capsys):
 def test_the_incident_names_what_was_planted(capsys, cause):
     """A wrong edition of a document, or a version of the prompt; and says how long that took."""
     run(DemoOptions(seconds=60, json_output=True, port=0, cause=cause, rate=16))
-    incident = json.loads(capsys.readouterr().out.splitlines()[-1])["incident"]
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    incident, spike = told["incident"], told["spike"]
     named = incident["cause"]
     assert named["kind"] == cause
     assert named["name"].replace(" ", "=") == incident["planted"]
-    assert 0 <= named["after_alarm_s"] <= named["after_spike_s"] < 36
+    assert 0 <= named["after_alarm_s"] <= named["after_spike_s"]
+    assert named["after_spike_s"] < 2 * (spike["ended_s"] - spike["began_s"])

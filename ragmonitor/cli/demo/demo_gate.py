@@ -6,28 +6,30 @@ import threading
 from typing import Final
 
 from ragmonitor.cli.demo.causes_of_spikes import VERSIONS
+from ragmonitor.cli.demo.phases import DemoClock
 from ragmonitor.cli.gate import GateDecision, decide
 from ragmonitor.cli.options import GateOptions
 
 EVERY: Final = "1s"
 AT_MOST: Final = "1h"
 """Of a demo without an end; else it waits until the demo is over."""
+LOOK_S: Final = 0.1
 JOIN_TIMEOUT_S: Final = 15.0
 
 
 class VersionGate(threading.Thread):
     """Waits, from the spike on, until it is decided of the new version of the prompt."""
 
-    def __init__(self, *, service: str, address: str, after_s: float) -> None:
+    def __init__(self, *, service: str, address: str, clock: DemoClock) -> None:
         """Prepare; `start` begins.
 
         Args:
             service: The demo's.
             address: Where its monitor serves /metrics.
-            after_s: When the new version comes, from the start on.
+            clock: Says when the spike begins, and with it the new version.
         """
         super().__init__(name="demo-gate", daemon=True)
-        self._after_s = after_s
+        self._clock = clock
         self._options = GateOptions(
             service=service,
             by="prompt_version",
@@ -43,8 +45,9 @@ class VersionGate(threading.Thread):
 
     def run(self) -> None:
         """Decide."""
-        if self._end.wait(self._after_s):
-            return
+        while self._clock.phase == "before":
+            if self._end.wait(LOOK_S):
+                return
         self.latest = decide(self._options, undecided=self._look, wait=self._end.wait)
 
     def _look(self, now: GateDecision) -> None:

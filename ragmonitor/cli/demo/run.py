@@ -22,7 +22,7 @@ from ragmonitor.cli.demo.demo_gate import VersionGate
 from ragmonitor.cli.demo.demo_goldens import PER_SECOND, GoldenDesk, demo_goldens
 from ragmonitor.cli.demo.demo_questions import questions
 from ragmonitor.cli.demo.documents import load_documents
-from ragmonitor.cli.demo.phases import PHASES, Schedule
+from ragmonitor.cli.demo.phases import PHASES, SLOWEST, DemoClock, Schedule
 from ragmonitor.cli.demo.quote_judge import QuoteJudge
 from ragmonitor.cli.demo.term_vectors import TermVectors
 from ragmonitor.cli.demo.terms import Weights
@@ -81,9 +81,8 @@ class Demo:
 
     monitor: Monitor
     collector: Collector
-    schedule: Schedule
+    clock: DemoClock
     askers: list[Asker]
-    began_s: float
     documents: int
     cause: SpikeCause
     stop: threading.Event = field(default_factory=threading.Event)
@@ -92,11 +91,6 @@ class Demo:
     gate: VersionGate | None = None
     """Compares the versions of the prompt; None: there is one version only."""
     remarks: list[str] = field(default_factory=list)
-
-    @property
-    def elapsed_s(self) -> float:
-        """The seconds since the first question."""
-        return time.monotonic() - self.began_s
 
     def is_over(self) -> bool:
         """Return whether nobody asks any more."""
@@ -175,8 +169,8 @@ def _judging(options: DemoOptions) -> dict[str, Any]:
     if options.model is not None or settings.judge.model is not None:
         return watched
     # Of a part of the traffic enough verdicts must come within seconds: of a route to tell its rate
-    # before the spike, of a version for the gate.
-    rate = 1.0 if options.cause in ("mix", "route", "version") else JUDGE_RATE
+    # before the spike, of a version for the gate, of a document to name it.
+    rate = JUDGE_RATE if options.cause == "judge" else 1.0
     watched |= {"judge": QuoteJudge(), "sample": rate}
     if not settings.budget.is_given:
         watched["budget"] = Budget(usd_per_day=BUDGET_USD_PER_DAY)
@@ -211,18 +205,21 @@ def _begin(
             advance(done)
     monitor.start()
     _wait_for_endpoint(monitor)
-    schedule = Schedule.within(options.seconds) if options.seconds else Schedule()
+    clock = DemoClock(
+        Schedule.within(options.seconds) if options.seconds else Schedule(),
+        # A language model's seconds per answer are what they are.
+        slowest=SLOWEST if respond is None else 1.0,
+    )
     demo = Demo(
         monitor=monitor,
         collector=collector,
-        schedule=schedule,
+        clock=clock,
         askers=[],
-        began_s=time.monotonic(),
         documents=len(documents),
         cause=options.cause,
     )
     collector.began_ns = time.time_ns()
-    collector.phase_now = lambda: schedule.phase(demo.elapsed_s)
+    collector.phase_now = lambda: clock.phase
     desk = GoldenDesk()
     demo.askers += [
         Asker(
@@ -232,8 +229,7 @@ def _begin(
             questions(f"{options.seed}:{name}", chinese=chinese),
             cause=options.cause,
             in_spike=in_spike,
-            schedule=schedule,
-            began_s=demo.began_s,
+            clock=clock,
             seconds=options.seconds,
             rate=options.rate / len(built),
             spike_share=options.spike_share,
@@ -255,7 +251,7 @@ def _watch_goldens(demo: Demo, desk: GoldenDesk, documents: dict[str, str]) -> N
     """Have golden questions asked; with the cause `judge`, another judge reads in the spike."""
     goldens, judge = demo_goldens(documents), demo.monitor.settings.judge.model
     if demo.cause == "judge" and isinstance(judge, QuoteJudge):
-        judge.is_swapped = lambda: demo.schedule.phase(demo.elapsed_s) == "during"
+        judge.is_swapped = lambda: demo.clock.phase == "during"
     demo.probe = demo.monitor.probe(
         desk.ask, goldens, every=len(goldens) / PER_SECOND, per_hour=3_600 * PER_SECOND
     )
@@ -265,7 +261,7 @@ def _watch_versions(demo: Demo) -> None:
     """Have the gate decide of the new version of the prompt, where there is one."""
     address = demo.monitor.metrics_url
     if demo.cause == "version" and address is not None:
-        demo.gate = VersionGate(service=SERVICE, address=address, after_s=demo.schedule.before_s)
+        demo.gate = VersionGate(service=SERVICE, address=address, clock=demo.clock)
         demo.gate.start()
 
 
@@ -297,10 +293,10 @@ def _print_status_lines(demo: Demo, *, quiet: bool) -> None:
     next_s = STATUS_LINE_S
     while not demo.is_over():
         time.sleep(0.05)
-        if not quiet and demo.elapsed_s >= next_s:
+        if not quiet and demo.clock.elapsed_s >= next_s:
             next_s += STATUS_LINE_S
             say(
-                f"{demo.elapsed_s:.0f} s, {demo.schedule.phase(demo.elapsed_s)} the spike: "
+                f"{demo.clock.elapsed_s:.0f} s, {demo.clock.phase} the spike: "
                 f"{sum(demo.collector.asked.values())} questions"
             )
 
@@ -316,8 +312,8 @@ def _show_live(demo: Demo) -> None:
     def picture() -> Any:
         return screen(
             demo.collector,
-            phase=demo.schedule.phase(demo.elapsed_s),
-            elapsed_s=demo.elapsed_s,
+            phase=demo.clock.phase,
+            elapsed_s=demo.clock.elapsed_s,
             width=console.width,
             title=f"ragmonitor demo: real traffic over {demo.documents} documents",
             gate="" if demo.gate is None else _gate_line(demo.gate.latest),
@@ -375,7 +371,7 @@ def _summary(demo: Demo, counts: Counts) -> dict[str, Any]:
             and dict(collector.asked) == counts.by_framework
             and counts.evaluations == counts.captured * evaluators * judges
         ),
-        "seconds": round(demo.elapsed_s, 2),
+        "seconds": round(demo.clock.real_s, 2),
     }
 
 
@@ -390,13 +386,13 @@ def golden_alarms(collector: Collector) -> list[str]:
 
 def _spike(demo: Demo) -> dict[str, float]:
     """Return when the first spike was, in seconds since the epoch."""
-    began_s = demo.collector.began_ns / 1e9 + demo.schedule.before_s
-    return {"began_s": round(began_s, 3), "ended_s": round(began_s + demo.schedule.spike_s, 3)}
+    began_s, ended_s = (demo.collector.began_ns / 1e9 + end_s for end_s in demo.clock.spike)
+    return {"began_s": round(began_s, 3), "ended_s": round(ended_s, 3)}
 
 
 def _spike_alarm(demo: Demo) -> tuple[ReceivedAlarm | None, float]:
     """Return the alarm that received the spike, and when the spike began."""
-    began_s = demo.began_s + demo.schedule.before_s
+    began_s = demo.clock.began_s + demo.clock.spike[0]
     quality = [a for a in demo.collector.alarms if is_of_traffic(a.event) and a.event.raised]
     return next((a for a in quality if a.at_s >= began_s), None), began_s
 

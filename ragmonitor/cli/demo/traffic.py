@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import random
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Literal, Protocol
 
@@ -18,7 +17,7 @@ from ragmonitor.cli.demo.causes_of_spikes import (
     spoiled_share,
 )
 from ragmonitor.cli.demo.demo_goldens import GoldenDesk
-from ragmonitor.cli.demo.phases import Phase, Schedule
+from ragmonitor.cli.demo.phases import DemoClock, Phase
 from ragmonitor.cli.demo.spoiler import spoil
 from ragmonitor.cli.drivers import Application
 
@@ -66,8 +65,7 @@ class Asker(threading.Thread):
         *,
         cause: SpikeCause,
         in_spike: Application,
-        schedule: Schedule,
-        began_s: float,
+        clock: DemoClock,
         seconds: float | None,
         rate: float,
         spike_share: float,
@@ -85,9 +83,8 @@ class Asker(threading.Thread):
             asked: The questions.
             cause: What makes the spike.
             in_spike: Is asked during the spike.
-            schedule: Says when answers are spoiled.
-            began_s: The schedule's start, by `time.monotonic`.
-            seconds: How long to ask; None: until `stop`.
+            clock: Says when questions are due, and when answers are spoiled.
+            seconds: How long to ask, by the clock; None: until `stop`.
             rate: Questions per second.
             spike_share: Share of the answers concerned that are spoiled during the spike.
             seed: Of everything that is drawn.
@@ -102,8 +99,7 @@ class Asker(threading.Thread):
         self._cause: SpikeCause = cause
         self._model = model
         self._asked = asked
-        self._schedule = schedule
-        self._began_s = began_s
+        self._clock = clock
         self._seconds = seconds
         self._rate = rate
         self._spike_share = spike_share
@@ -114,15 +110,24 @@ class Asker(threading.Thread):
 
     def run(self) -> None:
         """Ask until the time is over."""
-        with asyncio.Runner() as runner:
-            for turn in itertools.count():
-                due_s = self._began_s + turn / self._rate
-                if self._stop_asking.wait(max(0.0, due_s - time.monotonic())):
-                    return
-                elapsed_s = time.monotonic() - self._began_s
-                if self._seconds is not None and elapsed_s >= self._seconds:
-                    return
-                self._turn(turn, self._schedule.phase(elapsed_s), runner)
+        try:
+            with asyncio.Runner() as runner:
+                for turn in itertools.count():
+                    if not self._is_due(turn / self._rate):
+                        return
+                    self._clock.asking(self.framework, (turn + 1) / self._rate)
+                    self._turn(turn, self._clock.phase, runner)
+        finally:
+            self._clock.stopped(self.framework)
+
+    def _is_due(self, due_s: float) -> bool:
+        """Wait for a question's time; return whether it comes."""
+        while (wait_s := due_s - self._clock.elapsed_s) > 0:
+            if self._stop_asking.wait(wait_s):
+                return False
+        return not self._stop_asking.is_set() and (
+            self._seconds is None or self._clock.elapsed_s < self._seconds
+        )
 
     def _turn(self, turn: int, phase: Phase, runner: asyncio.Runner) -> None:
         if self._goldens is not None:

@@ -26,7 +26,7 @@ from ragmonitor.cli.demo.causes_of_spikes import HARD_ROUTE, attributes_of, spoi
 from ragmonitor.cli.demo.collector import Collector
 from ragmonitor.cli.demo.demo_questions import IN_CHINESE, questions
 from ragmonitor.cli.demo.documents import load_documents
-from ragmonitor.cli.demo.phases import PHASES, Schedule
+from ragmonitor.cli.demo.phases import PHASES, SLACK_S, DemoClock, Schedule
 from ragmonitor.cli.demo.screen import alarm_line, chart, screen
 from ragmonitor.cli.demo.spoiler import spoil
 from ragmonitor.cli.demo.term_vectors import DIMENSIONS, TermVectors
@@ -187,6 +187,41 @@ def test_an_endless_demo_has_one_again_and_again():
     assert [schedule.phase(s) for s in (59, 61, 104, 106, 284, 286, 331)] == (
         ["before", "during", "during", "after", "after", "during", "after"]
     )
+
+
+def test_the_demos_time_waits_for_its_askers():
+    """A machine that cannot ask at the rate takes longer; nothing is left out of the spike."""
+    now_s = 100.0
+    clock = DemoClock(Schedule.within(10), now_s=lambda: now_s)
+    for second in range(1, 4):
+        clock.asking("a", second)
+        now_s += 1
+        assert clock.elapsed_s == clock.real_s == second
+    clock.asking("a", 3)
+    now_s += 1  # its question takes so long
+    assert clock.elapsed_s == 3 + SLACK_S
+    assert clock.phase == "before"
+    clock.asking("a", 10)
+    clock.asking("b", 10)
+    now_s += 1
+    assert clock.elapsed_s == 4 + SLACK_S
+    assert clock.spike == (5, 7 + SLACK_S)
+    now_s += 30
+    assert clock.elapsed_s > 10 + SLACK_S  # nobody asks for so long: it goes on, slowly
+    assert clock.phase == "after"
+
+
+def test_the_demos_time_is_real_time_where_nobody_is_behind():
+    """An asker that has stopped holds nothing; nor does one of a model that takes its time."""
+    now_s = 0.0
+    clock = DemoClock(Schedule(), now_s=lambda: now_s)
+    clock.asking("a", 1)
+    clock.stopped("a")
+    real = DemoClock(Schedule(), slowest=1.0, now_s=lambda: now_s)
+    real.asking("a", 1)
+    now_s = 70.0
+    assert clock.elapsed_s == real.elapsed_s == 70
+    assert clock.phase == real.phase == "during"
 
 
 def test_questions_are_the_same_for_the_same_seed():
