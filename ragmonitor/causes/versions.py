@@ -40,7 +40,12 @@ VERSION_WORSE: Final = "version_worse"
 """The alarm."""
 SERVICE_VERSION: Final = "service_version"
 EXCHANGE_S: Final = 10.0
-"""The pause after which the file of other processes is read again."""
+"""The pause after which the file of other processes is read again, and the longest one after which
+new answers are compared."""
+FEW_SLOTS: Final = 4
+"""So many are compared at each tick that brought an answer."""
+PAUSE_PER_SLOT_S: Final = 0.5
+"""For each further one: a comparison takes the longer the more slots there are."""
 OVER_S: Final = 1_800.0
 """A version that was found worse and has been silent for so long is an alarm no more."""
 NEW_S: Final = 86_400.0
@@ -125,6 +130,7 @@ class Versions(Part):
         self._known = Arms()
         """All that is known as of the last tick."""
         self._exchanged_s = _NEVER
+        self._pause_s = 0.0
         self._counted: dict[tuple[str, str, str], list[float]] = {}
         """The amounts added to each of `FIELDS`, then those taken off, since counters only rise; by
         attribute, value and signal."""
@@ -266,8 +272,11 @@ class Versions(Part):
         return ()
 
     def _is_due(self) -> bool:
-        is_old = not 0 <= self._now() - self._exchanged_s < EXCHANGE_S
-        return bool(self._fresh) or (self._file is not None and is_old)
+        has_new = bool(self._waiting or self._unshared)
+        if not has_new and self._file is None:
+            return False
+        pause_s = self._pause_s if has_new else EXCHANGE_S
+        return not 0 <= self._now() - self._exchanged_s < pause_s
 
     def _exchange(self) -> None:
         self._exchanged_s = self._now()
@@ -279,6 +288,8 @@ class Versions(Part):
             self._known.merge(self._fresh)
             self._look_for_worse()
         self._unshared = Arms()
+        slots = sum(len(arm.slots) for arms in self._known.values() for arm in arms.values())
+        self._pause_s = min(EXCHANGE_S, max(0.0, PAUSE_PER_SLOT_S * (slots - FEW_SLOTS)))
         self._forget_old()
         self._record = self._as_record()
         self._found = {

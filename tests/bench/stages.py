@@ -26,6 +26,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -224,6 +225,8 @@ def _costs(taken: Taken, per_s: float, at_ticks: dict[str, float]) -> dict[str, 
     }
     clocks = {what: Clocked(*of) for what, of in besides.items()}
     parts = {"the loop": Part(), **taken.parts}
+    # What an answer costs is looked up once for both.
+    parts["Versions and AnswerCost"] = Both(parts.pop("Versions"), parts.pop("AnswerCost"))
     spent: dict[str, list[list[float]]] = {name: [] for name in (*parts, "Incidents")}
     observed: list[list[Observation]] = []
     for turn in range(TURNS):
@@ -247,7 +250,7 @@ def _settle(log: AnswerLog, answers: list[Answer], per_s: float, until_s: float)
     while len(log) < MAX_JUDGED // 2:
         for answer in answers:
             log.add(answer)
-    is_judged = [log._verdicts(answer) is not None for answer in answers]
+    is_judged = [answer.verdicts is not None for answer in answers]
     log._arrivals = (Arrivals(_HALF_LIFE_S), Arrivals(_HALF_LIFE_S))
     for number in range(round(STEADY_S * per_s)):
         at_s = until_s - STEADY_S + number / per_s
@@ -264,6 +267,8 @@ def _take(
 ) -> list[float]:
     """Have a part take answers, with a tick every two seconds; return the seconds up to each.
 
+    Versions add answers up over several ticks: theirs is the time of a turn as a whole.
+
     Args:
         part: What takes them.
         answers: In order.
@@ -276,6 +281,8 @@ def _take(
     ticks_between = round(RECORD_EVERY_S / max(TICK_S, 1 / per_s))
     for tick, first in enumerate(range(0, len(answers), each_tick), 1):
         without = sum(clock.spent_s for clock in aside)
+        if isinstance(part, Both):
+            part.versions._now = partial(float, answers[first].at_s)  # type: ignore[attr-defined]
         seen: list[Observation] = []
         began = time.thread_time()
         for answer in answers[first : first + each_tick]:
@@ -283,10 +290,12 @@ def _take(
         part.tick()
         if isinstance(part, Documents) and tick % ticks_between == 0:
             part._table.add_up()  # as lists need it
+        if isinstance(part, Both) and first + each_tick >= len(answers):
+            part.versions._add_up()  # type: ignore[attr-defined]
         ended = time.thread_time()
         spent.append(ended - began - sum(clock.spent_s for clock in aside) + without)
         observed.append(seen)
-    return spent
+    return [sum(spent)] if isinstance(part, Both) else spent
 
 
 def _quote(keeper: IncidentKeeper, reports: list[Report]) -> list[float]:
@@ -328,6 +337,21 @@ def _of_alarms(
 def _at(answers: list[Answer], per_s: float, began_s: float) -> list[Answer]:
     """Return the answers as if they had been given one after the other from a time on."""
     return [answer._replace(at_s=began_s + number / per_s) for number, answer in enumerate(answers)]
+
+
+class Both(Part):
+    """The comparison of versions and what a good answer costs, one after the other."""
+
+    def __init__(self, versions: Part, cost: Part) -> None:
+        self.versions, self._cost = versions, cost
+
+    def add(self, answer: Answer) -> list[Observation]:
+        """Have both take it."""
+        return [*self.versions.add(answer), *self._cost.add(answer)]
+
+    def tick(self) -> list[Observation]:
+        """Let time pass for both."""
+        return [*self.versions.tick(), *self._cost.tick()]
 
 
 class Clocked:

@@ -266,6 +266,33 @@ def test_a_worse_version_raises_one_alarm_and_is_a_cause():
     assert not next(iter(part.alarm_states())).active
 
 
+def test_many_slots_are_compared_less_often(monkeypatch):
+    """A day of them at every tenth second, while a new service's first are at every tick."""
+    now = [BEGAN_S]
+    part = versions(judge=None, now=lambda: now[0])
+    exchanges = [0]
+    exchange = part._exchange
+
+    def counted():
+        exchanges[0] += 1
+        exchange()
+
+    monkeypatch.setattr(part, "_exchange", counted)
+    for slots, each_s in ((2, 2.0), (40, 10.0)):
+        for n in range(slots):
+            part.add(answered("1", bad=False, at_s=now[0] - SLOT_S * n))
+        part.tick()
+        exchanges[0] = 0
+        for _ in range(30):
+            now[0] += 2.0
+            part.add(answered("1", bad=False, at_s=now[0]))
+            part.tick()
+        assert exchanges[0] == 60 / each_s
+    part.add(answered("1", bad=False, at_s=now[0]))
+    part.close()
+    assert part._known["service_version"]["1"].total("hallucination")[0] == 2 + 40 + 60 + 1
+
+
 def test_an_equal_version_raises_none():
     """Two versions of the same rate."""
     part = versions(judge=None)
