@@ -89,7 +89,7 @@ test-all: $(STAMP)  ## Run the rest: matrices, simulations, real servers, browse
 check: $(STAMP)  ## Format, lint, strict types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy $(SOURCES) tools
+	$(BIN)/mypy $(SOURCES) tools tests/bench
 	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin $(SOURCES)
 	$(BIN)/lint-imports
 

@@ -111,7 +111,7 @@ def langchain_chain(*, answer: str = ANSWER, model_s: float = 0.0) -> Any:
             self, messages: Any, stop: Any = None, run_manager: Any = None, **named: Any
         ) -> Iterator[ChatGenerationChunk]:
             for piece in pieces:  # the class inherited from cuts at spaces; Chinese has none
-                chunk = ChatGenerationChunk(message=AIMessageChunk(piece))
+                chunk = ChatGenerationChunk(message=AIMessageChunk(content=piece))
                 if run_manager is not None:
                     run_manager.on_llm_new_token(piece, chunk=chunk)
                 yield chunk

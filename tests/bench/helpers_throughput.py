@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ragmonitor import Interaction, Monitor
+from ragmonitor.back_half.process import ProcessBackHalf
 from tests.bench.wire import DOCS, record
 
 PLACES = "process", "shared"
@@ -62,12 +63,15 @@ def work(number: int, seed: int) -> None:
         monitor.observe(texts[0])
         if not monitor.flush(120):
             raise SystemExit("the helper did not start within two minutes")
-        helper = monitor._back._helper.pid
+        back = monitor._back
+        assert isinstance(back, ProcessBackHalf)
+        assert back._helper is not None
+        helper = back._helper.pid
         print(json.dumps({"helper": helper}), flush=True)
         sys.stdin.readline()
         own_s = time.process_time()
         for text in texts:
-            while len(monitor._back._queue) > MAX_WAITING:
+            while len(back._queue) > MAX_WAITING:
                 time.sleep(0.002)
             monitor.observe(text)
         is_done = monitor.flush(300)

@@ -42,7 +42,7 @@ def scorers(base_url: str) -> dict[str, Callable[[Sample], Awaitable[float]]]:
         ChatOpenAI(model=MODEL, base_url=base_url, api_key="none", max_retries=0)
     )
     old_embeddings = LangchainEmbeddingsWrapper(
-        LangchainEmbeddings(
+        LangchainEmbeddings(  # type: ignore[call-arg]
             base_url=base_url, api_key="none", max_retries=0, check_embedding_ctx_length=False
         )
     )

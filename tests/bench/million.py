@@ -49,6 +49,7 @@ from ragmonitor import (
     Run,
     Usage,
 )
+from ragmonitor.back_half.local import LocalBackHalf
 from ragmonitor_llama_index import handler as llama_handler
 
 ROWS = 10
@@ -236,6 +237,7 @@ def main() -> None:
     flush(monitor)
     gc.collect()
     flush(monitor)
+    assert isinstance(monitor._back, LocalBackHalf)
     waiting = len(monitor._back.queue)
     left = open_runs() + len(llama_handler._places)
     counts = counted(monitor)

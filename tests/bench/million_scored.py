@@ -102,7 +102,8 @@ def interrupted(file: Path, output: Path, workers: int, after: int, how: signal.
 
 def watched(file: Path, output: Path, workers: int, answers: int) -> list[tuple[int, float, float]]:
     """Score the rest; return lines, and the memory of the command and its largest worker."""
-    running, found = command(file, output, workers), []
+    running = command(file, output, workers)
+    found: list[tuple[int, float, float]] = []
     for lines in growing(output):
         code = running.poll()
         if code is not None:

@@ -318,7 +318,8 @@ def _of_alarms(
 ) -> float:
     """Return the seconds of one turn of updating alarms with what ticks brought."""
     ticks = len(observed) // TURNS
-    idle, spent = [], []
+    idle: list[float] = []
+    spent: list[float] = []
     for turn in range(TURNS):
         of_turn = observed[turn * ticks : (turn + 1) * ticks]
         for turns, brought in ((idle, [()] * ticks), (spent, of_turn)):

@@ -238,9 +238,9 @@ def _nothing_langchain() -> Iterator[None]:
 
 @contextmanager
 def _nothing_llama() -> Iterator[None]:
-    from llama_index.core.instrumentation import get_dispatcher
     from llama_index.core.instrumentation.event_handlers import BaseEventHandler
     from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
+    from llama_index_instrumentation import get_dispatcher
 
     class IdleSpans(BaseSpanHandler[Any]):
         def new_span(self, *_: Any, **__: Any) -> None:
@@ -322,7 +322,7 @@ class Peer(Watcher):
 
             self._patched: list[tuple[Any, str]] = [(BaseCallbackManager, "__init__")]
         else:
-            from llama_index.core.instrumentation import get_dispatcher
+            from llama_index_instrumentation import get_dispatcher
 
             root = get_dispatcher()
             self._patched = [(root, "span_handlers"), (root, "event_handlers")]
