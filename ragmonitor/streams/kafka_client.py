@@ -67,6 +67,15 @@ _PASSING: Final = frozenset(
 )
 """Errors of a commit that is made again while there is time."""
 
+_UNANSWERED: Final = frozenset(["_TRANSPORT", "_TIMED_OUT", "_MSG_TIMED_OUT", "_ALL_BROKERS_DOWN"])
+_REASONS: Final[Mapping[str, str]] = {
+    "_AUTHENTICATION": "the brokers refuse the user or the password",
+    "_SSL": "TLS fails; see ssl.ca.location and the certificates in the address",
+    "_RESOLVE": "the brokers' names are not found",
+}
+"""Why a broker is not reached. librdkafka says it to a callback only: to the caller all of them are
+requests that nobody answers."""
+
 # librdkafka prints to standard error where no logger is named.
 _silent = logging.Logger("ragmonitor.kafka", logging.CRITICAL + 1)  # noqa: LOG001 - it is nobody else's
 
@@ -96,6 +105,8 @@ class KafkaClient:
         except ImportError:
             raise MissingExtraError("the client of Kafka", "kafka") from None
         self._kafka: Any = confluent_kafka
+        self._reason = ""
+        """Why brokers were not reached last, one of `_REASONS`; empty: nothing was said of it."""
         self.failure: type[Exception] = confluent_kafka.KafkaException
         try:
             parts = _parts(url)
@@ -132,9 +143,13 @@ class KafkaClient:
         return self._made(self._kafka.Consumer, ours | dict(properties or {}))
 
     def _made(self, kind: Any, properties: dict[str, Any]) -> Any:
-        handle = kind(self._properties | properties)
+        handle = kind(self._properties | properties | {"error_cb": self._noted})
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(handle))
         return handle
+
+    def _noted(self, error: Any) -> None:
+        if error.name() in _REASONS:
+            self._reason = error.name()
 
     def end(self, handles: Sequence[Any]) -> None:
         """Close handles, and wait for that for `TIMEOUT_S` at most."""
@@ -162,12 +177,27 @@ class KafkaClient:
         return self._kafka.TopicPartition(topic, partition, offset)
 
     @contextmanager
-    def reported(self, what: str) -> Iterator[None]:
-        """Say what failed, and with which code: a message may name the address."""
+    def reported(self, what: str, hear: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Say what failed, with which code, and why: librdkafka's messages may name the address.
+
+        Args:
+            what: What is done to the stream.
+            hear: Lets handles call back that have not been polled.
+
+        Raises:
+            StreamError: It failed.
+        """
         try:
             yield
+            self._reason = ""
         except self._kafka.KafkaException as error:
-            raise StreamError(f"the stream cannot be {what}: {_code(error)}") from None
+            code = _code(error)
+            if code in _UNANSWERED:
+                with contextlib.suppress(Exception):
+                    hear()
+                if self._reason:
+                    code = f"{self._reason}, {_REASONS[self._reason]}"
+            raise StreamError(f"the stream cannot be {what}: {code}") from None
         except RuntimeError:  # a handle that was closed meanwhile
             raise StreamError(f"the stream cannot be {what}: it is closed") from None
 

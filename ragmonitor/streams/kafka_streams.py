@@ -81,8 +81,15 @@ class KafkaStream:
 
     @contextmanager
     def _reported(self, what: str) -> Iterator[None]:
-        with self._lock, self._client.reported(what):
+        with self._lock, self._client.reported(what, self._hear):
             yield
+
+    def _hear(self) -> None:
+        """Let librdkafka say why requests are not answered."""
+        if self._member is not None:
+            self._member.poll(0)
+        if self._producer is not None:
+            self._producer.poll(0)
 
     def _joined(self) -> Committing:
         """Return the consumer that commits: a member of the group while it is to have the lease."""
