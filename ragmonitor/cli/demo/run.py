@@ -171,7 +171,9 @@ def _judging(options: DemoOptions) -> dict[str, Any]:
     # Of a part of the traffic enough verdicts must come within seconds: of a route to tell its rate
     # before the spike, of a version for the gate, of a document to name it.
     rate = JUDGE_RATE if options.cause == "judge" else 1.0
-    watched |= {"judge": QuoteJudge(), "sample": rate}
+    watched["judge"] = QuoteJudge()
+    if "rate" not in settings.sample.model_fields_set:
+        watched["sample"] = rate
     if not settings.budget.is_given:
         watched["budget"] = Budget(usd_per_day=BUDGET_USD_PER_DAY)
     return watched

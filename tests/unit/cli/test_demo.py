@@ -27,11 +27,13 @@ from ragmonitor.cli.demo.collector import Collector
 from ragmonitor.cli.demo.demo_questions import IN_CHINESE, questions
 from ragmonitor.cli.demo.documents import load_documents
 from ragmonitor.cli.demo.phases import PHASES, SLACK_S, DemoClock, Schedule
+from ragmonitor.cli.demo.run import _judging
 from ragmonitor.cli.demo.screen import alarm_line, chart, screen
 from ragmonitor.cli.demo.spoiler import spoil
 from ragmonitor.cli.demo.term_vectors import DIMENSIONS, TermVectors
 from ragmonitor.cli.demo.terms import Weights, terms
 from ragmonitor.cli.demo.traffic import SpoilableModel
+from ragmonitor.cli.options import DemoOptions
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.records import (
     CERTAIN,
@@ -222,6 +224,14 @@ def test_the_demos_time_is_real_time_where_nobody_is_behind():
     now_s = 70.0
     assert clock.elapsed_s == real.elapsed_s == 70
     assert clock.phase == real.phase == "during"
+
+
+def test_the_judge_reads_the_share_that_the_settings_name(monkeypatch):
+    """Without one: all answers, or half of them where the judge is the cause."""
+    assert _judging(DemoOptions())["sample"] == 1.0
+    assert _judging(DemoOptions(cause="judge"))["sample"] == 0.5
+    monkeypatch.setenv("RAGMONITOR_SAMPLE", "0.3")
+    assert "sample" not in _judging(DemoOptions())
 
 
 def test_questions_are_the_same_for_the_same_seed():
