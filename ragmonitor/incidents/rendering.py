@@ -11,7 +11,7 @@ from html import escape
 from typing import Final, Literal, NamedTuple
 from urllib.parse import quote
 
-from ragmonitor.causes.signal_names import Language, number
+from ragmonitor.causes.signal_names import Language
 from ragmonitor.incidents.incident import (
     BadAnswer,
     BadSentence,
@@ -210,12 +210,12 @@ def _rise(alarm: IncidentAlarm, say: Wording) -> str:
         return "" if alarm.estimate is None else say("rise_hour", rate=rate)
     known = {"scored": rise.scored, "time": moment(rise.since_s)}
     if rise.bad is None:
-        sentence = say("rise_mean", mean=number(rise.mean, alarm.signal), **known)
+        sentence = say("rise_mean", mean=say.mean(rise.mean, alarm.signal), **known)
     else:
         sentence = say("rise_rate", bad=rise.bad, **known)
     if rise.before is None:
         return sentence
-    return sentence + say("rise_before", before=number(rise.before, alarm.signal))
+    return sentence + say("rise_before", before=say.mean(rise.before, alarm.signal))
 
 
 def _since_change(incident: Incident, say: Wording) -> Iterator[str]:

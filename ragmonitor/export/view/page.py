@@ -62,6 +62,7 @@ _TYPES: Final = {
     "view.css": "text/css; charset=utf-8",
     "view.js": "text/javascript; charset=utf-8",
     "answers.js": "text/javascript; charset=utf-8",
+    "asking.js": "text/javascript; charset=utf-8",
     "documents.js": "text/javascript; charset=utf-8",
     "focus.js": "text/javascript; charset=utf-8",
     "goldens.js": "text/javascript; charset=utf-8",
