@@ -923,7 +923,8 @@ def test_a_screen_reader_is_told_of_changes_alone(page: Page, shown: Shown) -> N
     assert page.text("[role=status]").startswith("Alarm: Hallucination rate. Raised at ")
     page.run(
         "window.said = [];"
-        "for (const node of document.querySelectorAll('[role=status], [aria-live]')) new MutationObserver(() => said.push(node.textContent))"
+        "for (const node of document.querySelectorAll('[role=status], [aria-live]')) new"
+        " MutationObserver(() => said.push(node.textContent))"
         ".observe(node, { childList: true, characterData: true, subtree: true });"
     )
     before = page.text("#verdict")
