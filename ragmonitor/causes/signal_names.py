@@ -19,14 +19,6 @@ _SHARES: Final = frozenset(
         "anchors",
     )
 )
-CALIBRATIONS: Final = frozenset(("calibration_high", "calibration_low"))
-"""Verdicts less what was predicted of them."""
-_DIFFERENCES: Final = CALIBRATIONS | {
-    "golden_answer_correctness",
-    "golden_context_recall",
-    "golden_refusal_correctness",
-}
-"""Signals whose scale of 0 to 1 holds differences of -1 to 1."""
 SIGNALS: Final = {
     "hallucination": ("Hallucination rate", "幻觉率"),
     "minor_hallucination": ("Minor findings only", "仅轻微问题"),
@@ -65,11 +57,6 @@ def signal_name(name: str, language: Language) -> str:
 def is_share(signal: str) -> bool:
     """Return whether a signal's mean is a share of the answers, said in percent."""
     return signal.partition("{")[0] in _SHARES
-
-
-def is_difference(signal: str) -> bool:
-    """Return whether a signal's scale of 0 to 1 holds differences of -1 to 1."""
-    return signal in _DIFFERENCES
 
 
 def difference(value: float, signal: str) -> str:

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from ragmonitor.causes.signal_names import is_difference
 from ragmonitor.cli.monitor_client import Page
 from ragmonitor.cli.monitor_options import TailOptions, TopOptions
 from ragmonitor.cli.terminal import FINE, figures_table, new_console, print_json, printable, say
 from ragmonitor.errors import InputError
+from ragmonitor.records import is_difference
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -233,7 +233,7 @@ class GoldenQuestions(Part):
             told += f", correct to {level.mean:.2f} ({level.lower:.2f} to {level.upper:.2f})"
         if self.cause == "judge":
             return f"{told}: the judge rejects reference answers that it bore out before"
-        return f"{told}: 0.5 is what each question's earlier answers let expect"
+        return f"{told}: 0 is what each question's earlier answers let expect"
 
     def alarm_states(self) -> Iterable[AlarmState]:
         """Return where the alarms stand, once a golden question was asked."""

@@ -8,14 +8,9 @@ import math
 from datetime import UTC, datetime
 from typing import Final
 
-from ragmonitor.causes.signal_names import (
-    CALIBRATIONS,
-    Language,
-    is_difference,
-    number,
-    signal_name,
-)
+from ragmonitor.causes.signal_names import Language, number, signal_name
 from ragmonitor.incidents.incident import Rate
+from ragmonitor.records import CALIBRATIONS, is_difference
 
 _VERDICTS: Final = {
     "absent": ("in no chunk", "检索内容中没有"),
