@@ -697,8 +697,8 @@ GOLDEN_AVAILABILITY: Final = _golden(
 )
 GOLDEN_LATENCY_SECONDS: Final = _goldens(
     "ragmonitor_golden_latency_seconds",
-    "Time to the answers to golden questions.",
-    "quantile window",
+    "Time to the answers to golden questions: half of them, or 95 %, took at most this long.",
+    "percentile window",
 )
 GOLDEN_QUESTIONS: Final = _goldens(
     "ragmonitor_golden_questions",

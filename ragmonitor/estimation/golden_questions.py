@@ -58,7 +58,7 @@ MAX_SHOWN: Final = 30
 KEEP_EACH_S: Final = 10.0
 STATE_VERSION: Final = 1
 WINDOWS: Final[dict[Window, float]] = {"1h": 3_600.0, "24h": 86_400.0}
-QUANTILES: Final = (("0.5", 0.5), ("0.95", 0.95))
+PERCENTILES: Final = (50, 95)
 
 
 class _Question(
@@ -278,9 +278,9 @@ class GoldenQuestions(Part):
         if asks:
             available = share_of(len(times), len(asks))
             yield from GaugeValue.interval(metrics.GOLDEN_AVAILABILITY, *available, window=window)
-        for label, quantile in QUANTILES if times else ():
-            value = times[min(len(times) - 1, int(quantile * len(times)))]
-            labels = {"quantile": label, "window": window}
+        for percentile in PERCENTILES if times else ():
+            value = times[min(len(times) - 1, percentile * len(times) // 100)]
+            labels = {"percentile": str(percentile), "window": window}
             yield GaugeValue.of(metrics.GOLDEN_LATENCY_SECONDS, value, **labels)
         asked = sum(each.at_s >= since_s for each in self._questions.values())
         yield GaugeValue.of(metrics.GOLDEN_QUESTIONS, asked, window=window)
