@@ -311,3 +311,14 @@ def test_a_mean_of_differences_is_said_as_one(signal, objective, mean, told):
     text = as_markdown(scene.incident).replace("\\", "")
     for each in (*told, "; 0.0"):
         assert each in text
+
+
+@pytest.mark.parametrize(
+    ("signal", "told"),
+    [("golden_availability", "at least 95 %"), ("golden_references", "at most 4 %")],
+)
+def test_a_share_of_golden_questions_is_said_in_percent(signal, told):
+    """As that of the reference answers beside it."""
+    objective = 0.95 if signal == "golden_availability" else 0.04
+    bound = Wording("en").bound(objective, signal, higher_is_better="least" in told)
+    assert bound == told
