@@ -68,7 +68,7 @@ th,td{border:1px solid #8886;padding:.25rem .5rem;text-align:left;vertical-align
 blockquote{margin:.5rem 0;padding:.25rem .75rem;border-left:4px solid #c0392b;background:#c0392b18}
 blockquote.near{border-color:#2980b9;background:#2980b918}
 mark{background:#f1c40f66;color:inherit}code{overflow-wrap:anywhere}
-p,li,blockquote{overflow-wrap:anywhere}
+h1,h2,h3,p,li,blockquote{overflow-wrap:anywhere}
 """
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 CONTENT_SECURITY_POLICY: Final = (

@@ -22,6 +22,7 @@ from ragmonitor.estimation import summarise
 from ragmonitor.export import PrometheusExporter, View
 from ragmonitor.export.server import Reply
 from ragmonitor.feedback import JoinedFeedback, feedback_of
+from ragmonitor.incidents import BadAnswer, as_html
 from ragmonitor.incidents.incident_pages import IncidentPages
 from ragmonitor.records import (
     AlarmCause,
@@ -995,6 +996,27 @@ def test_it_fits_the_window_and_can_be_read(
         )
         page.shows("the lists are drawn", "document.querySelectorAll('#documents td').length > 0")
         assert page.run(thin) == 0
+
+
+def test_an_incident_fits_a_narrow_window(tmp_path: Path) -> None:
+    """Its service's name and a question may be one long word."""
+    scene = Scene(None, ScriptedFinder(candidate()))
+    scene.keeper.alarm(raised())
+    answer = BadAnswer(
+        id="i-1",
+        at_s=1.0,
+        trace_id="",
+        badness=1.0,
+        question="q" * 400,
+        attributes={},
+        sentences=(),
+    )
+    incident = scene.incident.model_copy(update={"service": "s" * 80, "answers": (answer,)})
+    file = tmp_path / "incident.html"
+    file.write_text(as_html(incident), encoding="utf-8")
+    with browser(tmp_path / "profile", width=360, height=900) as page:
+        page.driver.get(file.as_uri())
+        assert page.run("return document.documentElement.scrollWidth") <= 360
 
 
 def test_it_can_be_used_by_keyboard(page: Page, shown: Shown) -> None:
