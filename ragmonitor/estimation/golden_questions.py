@@ -73,6 +73,7 @@ class _Question(
     """The judge whose scores these are, with its version."""
     scores: dict[str, ScoreHistory] = {}
     outcome: str = ""
+    """What came of its last asking; empty: it was not asked since the process began."""
     at_s: float = 0.0
     first_reference: bool | None = None
     """Whether the judge bore the reference answer out when it first read it; None: not read."""
@@ -313,7 +314,7 @@ class GoldenQuestions(Part):
             return {}
         rows = [self._row(golden, each) for golden, each in self._questions.items()]
         rows.sort(
-            key=lambda row: (-bool(row["fault"]), row["outcome"] == "answered", row["change"])
+            key=lambda row: (-bool(row["fault"]), row["outcome"] in ("answered", ""), row["change"])
         )
         level = self.level(CORRECTNESS, self._now() - WINDOWS["24h"])
         return {

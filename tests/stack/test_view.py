@@ -663,6 +663,44 @@ def test_golden_questions_are_listed_in_both_languages(page: Page, shown: Shown)
     assert page.errors() == []
 
 
+def test_after_a_restart_golden_questions_are_listed_that_were_not_asked_again(
+    page: Page, shown: Shown, tmp_path: Path
+) -> None:
+    """Their histories are kept, and nothing of their last asking; the rest of the page is drawn."""
+    asking = Asking(tmp_path)
+    asking.round({"open": 0.8, "closed": 0.9})
+    asking.part.close()
+    asking.begin()
+    asking.round({"closed": 0.0}, outcome="timeout")
+    shown.fill()
+    shown.tick(Snapshot(views=asking.part.views()))
+    load(page, shown)
+    page.shows("it is drawn", "document.querySelectorAll('#goldens tbody tr').length === 2")
+    rows = page.run(
+        "return [...document.querySelectorAll('#goldens tbody tr')].map(r => r.innerText)"
+    )
+    assert "no answer in time" in rows[0]
+    assert "not asked since the start" in rows[1]
+    before = page.text("#live")
+    shown.now.advance(4.0)
+    page.shows("it goes on", f"document.querySelector('#live').innerText !== {before!r}")
+    assert page.errors() == []
+
+
+def test_what_cannot_be_drawn_takes_nothing_else_along(page: Page, shown: Shown) -> None:
+    """The answers are there, news come, and the console says what it was."""
+    shown.fill()
+    told = {"questions": 1, "cause": "of a later version", "answer_correctness": None}
+    shown.tick(Snapshot(views={"goldens": {**told, "faults": 0, "worst": []}}))
+    load(page, shown)
+    page.shows("it was tried", "!document.querySelector('#goldens').hidden")
+    before = page.text("#live")
+    shown.now.advance(4.0)
+    page.shows("it goes on", f"document.querySelector('#live').innerText !== {before!r}")
+    assert page.count(".answer") == 10
+    assert any("TypeError" in each for each in page.errors())
+
+
 def fine(n: int, judge=MODEL, **changes: Any) -> Report:
     """Return a report on a good answer, of which nothing was retrieved for some."""
     return wrong(

@@ -17,7 +17,7 @@ function asked(each) {
 
 const COLUMNS = [
   ["goldenQuestion", asked],
-  ["goldenOutcome", (g) => t(`golden_${g.outcome}`)],
+  ["goldenOutcome", (g) => t(`golden_${g.outcome || "unasked"}`)],
   ["goldenNewest", (g) => score(g.answer_correctness)],
   ["goldenExpected", (g) => score(g.expected)],
 ];

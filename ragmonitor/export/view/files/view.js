@@ -377,7 +377,10 @@ function show() {
   if (store.state) showVerdict();
   showLive();
   if (!store.state) return;
-  for (const part of [showHead, showNow, showCharts, showTable, showAlarms, () => goldens.show(), () => documents.show(), () => focus.show(), () => answers.show()]) part();
+  for (const part of [showHead, showNow, showCharts, showTable, showAlarms, () => goldens.show(), () => documents.show(), () => focus.show(), () => answers.show()]) {
+    // What cannot be drawn takes nothing else along; the browser's console says what it was.
+    try { part(); } catch (error) { reportError(error); }
+  }
   bring();
 }
 
@@ -499,8 +502,8 @@ async function poll() {
     store.lost = error.message === "locked" ? "locked" : "lost";
   }
   isAsking = false;
-  show();
   waiting = setTimeout(poll, document.hidden ? HIDDEN_MS : EVERY_MS);
+  show();
 }
 
 function remember(name) {

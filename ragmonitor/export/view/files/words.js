@@ -68,6 +68,7 @@ const TEXTS = {
   goldenOutcome: ["Outcome", "结果"],
   goldenNewest: ["Newest score", "最新得分"],
   goldenExpected: ["Of its own history", "历史得分"],
+  golden_unasked: ["not asked since the start", "启动后尚未提问"],
   golden_answered: ["answered", "已回答"],
   golden_refused: ["connection refused", "连接被拒绝"],
   golden_timeout: ["no answer in time", "超时未回答"],
