@@ -1036,6 +1036,19 @@ def test_it_fits_the_window_and_can_be_read(
         assert page.run(thin) == 0
 
 
+def test_a_long_question_fits_the_list_of_what_is_missing(page: Page, shown: Shown) -> None:
+    """It is as long as people write, and breaks as texts do."""
+    shown.fill()
+    lists = fed(documents(), 600, bad_document="d7.md").views()["documents"]
+    example = {"id": "i-1", "question": "How long may goods be returned? " * 9}
+    missing = [{"examples": [example], "questions": 3, "last_s": 1_795_000_000.0}]
+    shown.tick(Snapshot(views={"documents": {**lists, "missing": missing}}))
+    load(page, shown)
+    page.shows("it is drawn", "document.querySelectorAll('#documents-lists tr').length > 3")
+    assert page.text("#documents-lists").count("How long may goods be returned?") == 9
+    assert page.run("return document.documentElement.scrollWidth - innerWidth") <= 0
+
+
 def test_an_incident_fits_a_narrow_window(tmp_path: Path) -> None:
     """Its service's name and a question may be one long word."""
     scene = Scene(None, ScriptedFinder(candidate()))
