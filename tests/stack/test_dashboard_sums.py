@@ -124,3 +124,23 @@ def test_the_first_error_shows(title: str, counter: str, label: str, tmp_path: P
     of_label = {f'{{service="shop",{label}="export"}}': 1.0}
     told(tmp_path, expression("pipeline", title), series, of_label, at="1h45m")
     told(tmp_path, expression("pipeline", title, 1), series, {'{service="shop"}': 1.0}, at="1h45m")
+
+
+@pytest.mark.parametrize(
+    ("unit", "counter"),
+    [
+        ("usd", "ragmonitor_judge_cost_usd_total"),
+        ("tokens", "ragmonitor_judge_tokens_total"),
+        ("calls", "ragmonitor_judge_calls_total"),
+    ],
+)
+def test_what_is_spent_of_each_kind_of_budget_shows(
+    unit: str, counter: str, tmp_path: Path
+) -> None:
+    """A budget may be of dollars, tokens or calls."""
+    limit = f'ragmonitor_budget_limit{{service="shop",unit="{unit}",per="hour",instance="a"}}'
+    counted = f'{counter}{{service="shop",judge="model",instance="a"}}'
+    series = {counted: "0+1x180", limit: "120x180"}
+    expr = expression("overview", "Spent, of the budget")
+    labels = f'{{service="shop",unit="{unit}",per="hour"}}'
+    told(tmp_path, expr, series, {labels: 0.5})
