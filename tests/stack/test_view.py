@@ -893,6 +893,21 @@ def test_without_a_judge_nothing_looks_judged(page: Page) -> None:
         shown.exporter.close()
 
 
+def test_without_a_verdict_the_built_in_judges_numbers_are_there(page: Page, shown: Shown) -> None:
+    """The LLM judge has been down since the start: what is known stands in its own columns."""
+    snapshot = numbers(3, 0.0, active=False)
+    builtin = tuple(m for m in snapshot.moments if m[0].judge == "builtin")
+    shown.tick(replace(snapshot, moments=builtin))
+    for n in range(12):
+        shown.view.export(wrong(n, LEXICAL))
+    load(page, shown)
+    row = page.text("#numbers tbody tr")
+    assert "Hallucination rate" in row
+    assert "400 scored" in row
+    assert page.count("#numbers tbody td.builtin:not(.none)") == 1
+    assert page.count("#numbers tbody td.none:not(.builtin)") == 2
+
+
 def test_withheld_texts_are_said_to_be_withheld(page: Page) -> None:
     """Ids, scores and verdicts are shown."""
     shown = Shown(content="none")

@@ -45,7 +45,8 @@ function ended(signal, judge) {
 }
 
 function signals() {
-  const names = new Set(store.state.numbers.filter((n) => n.judge === primary() || n.basis === "none").map((n) => n.signal));
+  const judges = [primary(), store.state.builtin];
+  const names = new Set(store.state.numbers.filter((n) => judges.includes(n.judge) || n.basis === "none").map((n) => n.signal));
   const order = (name) => (FIRST.includes(name) ? FIRST.indexOf(name) : isShare(name) ? 60 : 30);
   return [...names].sort((a, b) => order(a) - order(b) || a.localeCompare(b));
 }
