@@ -1097,6 +1097,9 @@ def test_it_can_be_used_by_keyboard(page: Page, shown: Shown) -> None:
         " || n.labels?.length)).map((n) => n.outerHTML.slice(0, 80))"
     )
     assert unnamed == []
+    # Of an element without a role a screen reader says no name.
+    roles = "[...document.querySelectorAll('[tabindex=\"0\"]')].map((n) => n.getAttribute('role'))"
+    assert set(page.run(f"return {roles}")) <= {"group", "region"}
     page.run("document.querySelector('#estimate').focus()")
     ActionChains(page.driver).send_keys(Keys.ARROW_LEFT).perform()
     assert re.search(r"\d\d:\d\d:\d\d: 3\.0%", page.text("#estimate-read"))
