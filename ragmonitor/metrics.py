@@ -395,7 +395,8 @@ ALARM_RISE_MEAN_BEFORE: Final = _alarms(
 )
 ALARM_OBJECTIVE: Final = _alarms(
     "ragmonitor_alarm_objective",
-    "The limit of the mean: the objective that was set, or learned; absent while it is learned.",
+    "The limit of the mean: the objective that was set, or learned; absent while it is learned. Of "
+    "a signal that is a difference (calibration_..., scores of golden questions) 0.5 is none.",
     _ALARM,
 )
 ALARM_LEARNED_RATIO: Final = _alarms(

@@ -11,6 +11,7 @@ from tests.support.dashboards import FOLDER, read
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
 
+OF_REFUSALS = 'signal="refusal",judge="model",window="1h"'
 FILLED = {
     "$service": "shop",
     "$judge": "model",
@@ -144,3 +145,17 @@ def test_what_is_spent_of_each_kind_of_budget_shows(
     expr = expression("overview", "Spent, of the budget")
     labels = f'{{service="shop",unit="{unit}",per="hour"}}'
     told(tmp_path, expr, series, {labels: 0.5})
+
+
+def test_what_the_sampling_saves_is_of_each_service(tmp_path: Path) -> None:
+    """One that saves much hides none that saves nothing."""
+    series = {
+        f'ragmonitor_sampling_efficiency{{service="{service}",{OF_REFUSALS}}}': f"{value}x120"
+        for service, value in (("shop", 0.5), ("handbook", 3))
+    }
+    expr = expression("pipeline", "What the sampling saves").replace('"shop"', '"shop|handbook"')
+    expected = {
+        '{service="shop",signal="refusal"}': 0.5,
+        '{service="handbook",signal="refusal"}': 3.0,
+    }
+    told(tmp_path, expr, series, expected)

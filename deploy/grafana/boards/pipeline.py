@@ -537,8 +537,8 @@ SAMPLING = (
         lines_at_thresholds=True,
         queries=(
             Query(
-                expr=f"avg by (signal) (ragmonitor_sampling_efficiency{{{WINDOWED}}})",
-                legend="{{signal}}",
+                expr=f"avg by (service, signal) (ragmonitor_sampling_efficiency{{{WINDOWED}}})",
+                legend="{{service}} · {{signal}}",
             ),
         ),
     ),
