@@ -395,7 +395,8 @@ ALARM_RISE_MEAN_BEFORE: Final = _alarms(
 )
 ALARM_OBJECTIVE: Final = _alarms(
     "ragmonitor_alarm_objective",
-    "The limit of the mean: the objective that was set, or learned; absent while it is learned.",
+    "The limit of the mean: the objective that was set, or learned; absent while it is learned. Of "
+    "a signal that is a difference (calibration_..., scores of golden questions) 0.5 is none.",
     _ALARM,
 )
 ALARM_LEARNED_RATIO: Final = _alarms(
@@ -697,8 +698,8 @@ GOLDEN_AVAILABILITY: Final = _golden(
 )
 GOLDEN_LATENCY_SECONDS: Final = _goldens(
     "ragmonitor_golden_latency_seconds",
-    "Time to the answers to golden questions.",
-    "quantile window",
+    "Time to the answers to golden questions: half of them, or 95 %, took at most this long.",
+    "percentile window",
 )
 GOLDEN_QUESTIONS: Final = _goldens(
     "ragmonitor_golden_questions",

@@ -973,6 +973,20 @@ class AlarmState:
     minutes; the strictest holds. 0: none was said, and it is learned."""
 
 
+CALIBRATIONS: Final = frozenset(("calibration_high", "calibration_low"))
+"""Signals of verdicts less what was predicted of them."""
+_DIFFERENCES: Final = CALIBRATIONS | {
+    "golden_answer_correctness",
+    "golden_context_recall",
+    "golden_refusal_correctness",
+}
+
+
+def is_difference(signal: str) -> bool:
+    """Return whether a signal's scale of 0 to 1 holds differences of -1 to 1: 0.5 is none."""
+    return signal in _DIFFERENCES
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmSpan:
     """The scored answers since a rise (of a cleared alarm: the recovery) began, and before it."""
@@ -989,12 +1003,17 @@ class AlarmSpan:
     before: float | None
     """The mean before; None: nothing was scored before."""
 
-    def __str__(self) -> str:
+    def of(self, signal: str) -> str:
         """Say it for people, with the time in UTC."""
         sentence = f"since {time.strftime('%Y-%m-%d %H:%M', time.gmtime(self.since_s))} UTC, "
         if self.bad is None:
-            sentence += f"a mean of {self.mean:.3g} over {self.scored} scored answers"
-            return sentence if self.before is None else f"{sentence}; {self.before:.3g} before"
+            shifts = is_difference(signal)
+
+            def said(mean: float) -> str:
+                return f"{round(2 * mean - 1, 3) + 0.0:+.3g}" if shifts else f"{mean:.3g}"
+
+            sentence += f"a mean of {said(self.mean)} over {self.scored} scored answers"
+            return sentence if self.before is None else f"{sentence}; {said(self.before)} before"
         sentence += f"{self.bad} of {self.scored} scored answers"
         return sentence if self.before is None else f"{sentence}; {100 * self.before:.2g} % before"
 
@@ -1054,13 +1073,16 @@ class AlarmEvent:
     @property
     def bound(self) -> str:
         """The objective, as `at most 0.05`; never rounded to more than it permits."""
-        distance = min(self.objective, 1.0 - self.objective)
+        objective = self.objective
+        if is_difference(self.signal):
+            objective = 2 * objective - 1
+        distance = min(objective, 1.0 - objective)
         digits = min(6, max(2, 1 - math.floor(math.log10(distance)))) if distance > 0 else 2
         unit = 10.0**digits
         # Products of decimal fractions are off by some 1e-16: 0.29 * 100 is 28.999999999999996.
         if self.higher_is_better:
-            return f"at least {math.floor(self.objective * unit + 1e-6) / unit:.6g}"
-        return f"at most {math.ceil(self.objective * unit - 1e-6) / unit:.6g}"
+            return f"at least {math.floor(objective * unit + 1e-6) / unit:.6g}"
+        return f"at most {math.ceil(objective * unit - 1e-6) / unit:.6g}"
 
     def __str__(self) -> str:
         """Say it in one line, for a log."""
@@ -1078,7 +1100,7 @@ class AlarmEvent:
         if self.raised:
             sentence += f" ({subject})"
         if self.span is not None:
-            sentence += f"; {self.span}"
+            sentence += f"; {self.span.of(self.signal)}"
         if self.raised:
             sentence += (
                 f"; evidence at {100 * self.evidence_s / self.threshold_s:.0f} % of the threshold"

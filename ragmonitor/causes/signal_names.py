@@ -17,6 +17,8 @@ _SHARES: Final = frozenset(
         "weak_retrieval",
         "new_question",
         "anchors",
+        "golden_availability",
+        "golden_references",
     )
 )
 SIGNALS: Final = {

@@ -21,7 +21,7 @@ from ragmonitor.estimation.detector import DAY_S
 from ragmonitor.estimation.early_warning import THRESHOLD_DAYS as EARLY_WARNING_DAYS
 from ragmonitor.estimation.signals import EMPTY_RETRIEVAL, NEW_QUESTION, WEAK_RETRIEVAL, slice_of
 from ragmonitor.export.content import finite
-from ragmonitor.records import Cause
+from ragmonitor.records import Cause, is_difference
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -302,12 +302,16 @@ def _alarms(state: ServiceState) -> Table:
             _called(alarm),
             alarm["kind"],
             _percent(alarm["evidence_days"] / (state.threshold_days or math.inf)),
-            "-" if objective is None else f"{objective:.4g}",
+            "-" if objective is None else _limit(objective, alarm["signal"]),
             _alarm_state(alarm),
         )
     if calm:
         table.add_row(f"{calm} slices of the traffic", "slice", "-", "-", "quiet")
     return table
+
+
+def _limit(objective: float, signal: str) -> str:
+    return f"{2 * objective - 1:+.4g}" if is_difference(signal) else f"{objective:.4g}"
 
 
 def _called(alarm: Mapping[str, Any]) -> str:

@@ -98,6 +98,9 @@ class MonitorTools:
 
         `evidence_days` against `threshold_days`: while the limits are met, evidence reaches the
         threshold at most once in that many days. An alarm without `objective` still learns it.
+        Signals named calibration_... and golden_answer_correctness, golden_context_recall and
+        golden_refusal_correctness are differences: of x in `objective`, `mean` and `before` the
+        difference is 2 x - 1.
         """
         services = self._services()
         add_titles({each["service"]: each["alarms"] for each in services}, lambda: self._page)
@@ -130,7 +133,14 @@ class MonitorTools:
         """
         if not id.replace("-", "").replace("_", "").isalnum():
             raise InputError(f"{id!r} is no id of an incident; the tool `incidents` lists them")
-        return self._page.text(f"incidents/{id}.md?lang={language}")
+        try:
+            return self._page.text(f"incidents/{id}.md?lang={language}")
+        except InputError:
+            kept = self.incidents()["incidents"]  # where there is no page, this says so
+            if any(id in ("latest", each["id"]) for each in kept):
+                raise
+        which = "" if id == "latest" else f" {id}"
+        raise InputError(f"no incident{which} is kept; the tool `incidents` lists those that are")
 
     def slices(self, dimension: str = "") -> dict[str, Any]:
         """Return where answers are bad: slices that an incident found, and rates of the largest.

@@ -144,7 +144,7 @@ def figures(monitor: Monitor) -> dict[str, Any]:
             elif name == metrics.GOLDEN_REFERENCES:
                 results["references"] = round(value, 4)
             elif name == metrics.GOLDEN_LATENCY_SECONDS and labels["window"] == "1h":
-                results[f"latency_p{float(labels['quantile']) * 100:.0f}_s"] = round(value, 4)
+                results[f"latency_p{labels['percentile']}_s"] = round(value, 4)
             elif name.startswith(PREFIX) and labels.get("window") == "1h":
                 metric = labels.get("metric")
                 key = name.removeprefix(PREFIX)

@@ -10,6 +10,7 @@ from ragmonitor.cli.monitor_client import Page
 from ragmonitor.cli.monitor_options import TailOptions, TopOptions
 from ragmonitor.cli.terminal import FINE, figures_table, new_console, print_json, printable, say
 from ragmonitor.errors import InputError
+from ragmonitor.records import is_difference
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -126,7 +127,10 @@ def _cut(text: str) -> str:
 
 
 def _time(at_s: float) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(at_s))
+    """Return a time of this machine's zone, with its date unless that is today's."""
+    moment, today = time.localtime(at_s), time.localtime()
+    is_today = (moment.tm_year, moment.tm_yday) == (today.tm_year, today.tm_yday)
+    return time.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M:%S", moment)
 
 
 # --- top ------------------------------------------------------------------------------------------
@@ -190,7 +194,8 @@ def _screen(state: Mapping[str, Any], kept: _Kept, *, problem: str = "") -> Rend
     version = f" {state['service_version']}" if state["service_version"] else ""
     judged = f", {state['judged']:,} scored by {state['judge']}" if state["judge"] else ""
     answers = f"{state['received']:,} answer{'s' * (state['received'] != 1)}{judged}"
-    head = f"{state['service']}{version}  {_time(state['now_s'])}  {answers}"
+    now = time.strftime("%H:%M:%S %Z", time.localtime(state["now_s"]))
+    head = f"{state['service']}{version}  {now}  {answers}"
     lines: list[RenderableType] = [text(head, style="bold")]
     if problem:
         lines.append(text(problem, style="red"))
@@ -219,15 +224,21 @@ def _alarm(alarm: Mapping[str, Any]) -> str:
     span = alarm["span"]
     is_rate = span is not None and span["bad"] is not None
     form = "{:.1%}" if is_rate else "{:.3g}"
+    # Their scale of 0 to 1 holds differences of -1 to 1.
+    shift = is_difference(alarm["signal"])
+
+    def said(value: float) -> str:
+        return f"{2 * value - 1:+.3f}" if shift else form.format(value)
+
     if span is not None:
-        many = f"{span['bad']:,}" if is_rate else f"a mean of {span['mean']:.3g}"
+        many = f"{span['bad']:,}" if is_rate else f"a mean of {said(span['mean'])}"
         link = "of" if is_rate else "over"
         since = _time(span["since_s"])
         sentence += f": {many} {link} {span['scored']:,} scored answers since {since}"
         if span["before"] is not None:
-            sentence += f", {form.format(span['before'])} before"
+            sentence += f", {said(span['before'])} before"
     side = "at least" if alarm["higher_is_better"] else "at most"
-    return f"{sentence}; limit {side} {form.format(alarm['objective'])}"
+    return f"{sentence}; limit {side} {said(alarm['objective'])}"
 
 
 def _numbers(state: Mapping[str, Any]) -> RenderableType:

@@ -58,7 +58,7 @@ MAX_SHOWN: Final = 30
 KEEP_EACH_S: Final = 10.0
 STATE_VERSION: Final = 1
 WINDOWS: Final[dict[Window, float]] = {"1h": 3_600.0, "24h": 86_400.0}
-QUANTILES: Final = (("0.5", 0.5), ("0.95", 0.95))
+PERCENTILES: Final = (50, 95)
 
 
 class _Question(
@@ -73,6 +73,7 @@ class _Question(
     """The judge whose scores these are, with its version."""
     scores: dict[str, ScoreHistory] = {}
     outcome: str = ""
+    """What came of its last asking; empty: it was not asked since the process began."""
     at_s: float = 0.0
     first_reference: bool | None = None
     """Whether the judge bore the reference answer out when it first read it; None: not read."""
@@ -233,7 +234,7 @@ class GoldenQuestions(Part):
             told += f", correct to {level.mean:.2f} ({level.lower:.2f} to {level.upper:.2f})"
         if self.cause == "judge":
             return f"{told}: the judge rejects reference answers that it bore out before"
-        return f"{told}: 0.5 is what each question's earlier answers let expect"
+        return f"{told}: 0 is what each question's earlier answers let expect"
 
     def alarm_states(self) -> Iterable[AlarmState]:
         """Return where the alarms stand, once a golden question was asked."""
@@ -278,9 +279,9 @@ class GoldenQuestions(Part):
         if asks:
             available = share_of(len(times), len(asks))
             yield from GaugeValue.interval(metrics.GOLDEN_AVAILABILITY, *available, window=window)
-        for label, quantile in QUANTILES if times else ():
-            value = times[min(len(times) - 1, int(quantile * len(times)))]
-            labels = {"quantile": label, "window": window}
+        for percentile in PERCENTILES if times else ():
+            value = times[min(len(times) - 1, percentile * len(times) // 100)]
+            labels = {"percentile": str(percentile), "window": window}
             yield GaugeValue.of(metrics.GOLDEN_LATENCY_SECONDS, value, **labels)
         asked = sum(each.at_s >= since_s for each in self._questions.values())
         yield GaugeValue.of(metrics.GOLDEN_QUESTIONS, asked, window=window)
@@ -313,7 +314,7 @@ class GoldenQuestions(Part):
             return {}
         rows = [self._row(golden, each) for golden, each in self._questions.items()]
         rows.sort(
-            key=lambda row: (-bool(row["fault"]), row["outcome"] == "answered", row["change"])
+            key=lambda row: (-bool(row["fault"]), row["outcome"] in ("answered", ""), row["change"])
         )
         level = self.level(CORRECTNESS, self._now() - WINDOWS["24h"])
         return {

@@ -11,7 +11,7 @@ from html import escape
 from typing import Final, Literal, NamedTuple
 from urllib.parse import quote
 
-from ragmonitor.causes.signal_names import Language, number
+from ragmonitor.causes.signal_names import Language
 from ragmonitor.incidents.incident import (
     BadAnswer,
     BadSentence,
@@ -68,7 +68,7 @@ th,td{border:1px solid #8886;padding:.25rem .5rem;text-align:left;vertical-align
 blockquote{margin:.5rem 0;padding:.25rem .75rem;border-left:4px solid #c0392b;background:#c0392b18}
 blockquote.near{border-color:#2980b9;background:#2980b918}
 mark{background:#f1c40f66;color:inherit}code{overflow-wrap:anywhere}
-p,li,blockquote{overflow-wrap:anywhere}
+h1,h2,h3,p,li,blockquote{overflow-wrap:anywhere}
 """
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 CONTENT_SECURITY_POLICY: Final = (
@@ -210,12 +210,12 @@ def _rise(alarm: IncidentAlarm, say: Wording) -> str:
         return "" if alarm.estimate is None else say("rise_hour", rate=rate)
     known = {"scored": rise.scored, "time": moment(rise.since_s)}
     if rise.bad is None:
-        sentence = say("rise_mean", mean=number(rise.mean, alarm.signal), **known)
+        sentence = say("rise_mean", mean=say.mean(rise.mean, alarm.signal), **known)
     else:
         sentence = say("rise_rate", bad=rise.bad, **known)
     if rise.before is None:
         return sentence
-    return sentence + say("rise_before", before=number(rise.before, alarm.signal))
+    return sentence + say("rise_before", before=say.mean(rise.before, alarm.signal))
 
 
 def _since_change(incident: Incident, say: Wording) -> Iterator[str]:

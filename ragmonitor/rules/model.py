@@ -57,10 +57,11 @@ class Alert:
             runbook_url: Of the folder that holds the runbooks.
             dashboard_url: Grafana's address.
         """
-        variables = {"service": "service"} if self.has_service else {}
-        variables |= self.variables
-        query = "&".join(
-            f"var-{name}={{{{ $labels.{label} | urlquery }}}}" for name, label in variables.items()
+        query = "var-service={{ $labels.service | urlquery }}" if self.has_service else ""
+        # Without the label it would choose a judge of no name, and every panel would be empty.
+        query += "".join(
+            f"{{{{ with $labels.{label} }}}}&var-{name}={{{{ . | urlquery }}}}{{{{ end }}}}"
+            for name, label in self.variables.items()
         )
         address = f"{dashboard_url.rstrip('/')}/d/ragmonitor-{self.dashboard}"
         return {

@@ -164,7 +164,7 @@ def test_what_cannot_be_had_is_said_and_nothing_breaks():
         )
     _, (gone,) = asyncio.run(asked(server_of(MonitorTools("127.0.0.1:1")), ("rates", {})))
     assert "needs its token" in refused
-    assert "404" in none
+    assert "no incident 20260101-none is kept" in none
     assert "is no id" in odd
     assert "nothing answers" in gone
 

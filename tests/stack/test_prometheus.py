@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from ragmonitor.export import PrometheusExporter
+from ragmonitor.metrics import TABLE
+from ragmonitor.records import GaugeValue
 from tests.support.prometheus_server import free_port, prometheus_server, require_binary
 from tests.support.waiting import until
 from tests.unit.export.examples import TARGET, report, snapshot, summarise, sums
@@ -177,7 +180,13 @@ def test_promtool_finds_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     exporter = PrometheusExporter("客服", summarise=summarise, port=0)
     exporter.interaction("langchain", "ok")
     exporter.export(report(target=TARGET))
-    exporter.refresh(snapshot=snapshot(), queue_depth=0, open_runs=0, errors={"capture": 1})
+    gauges = tuple(
+        GaugeValue.of(row.name, 1.0, **dict.fromkeys(row.labels, "x"))
+        for row in TABLE.values()
+        if row.kind == "gauge" and not row.derived
+    )
+    told = replace(snapshot(), gauges=gauges)
+    exporter.refresh(snapshot=told, queue_depth=0, open_runs=0, errors={"capture": 1})
     try:
         assert exporter.url is not None
         with urllib.request.urlopen(exporter.url, timeout=10) as reply:

@@ -20,6 +20,8 @@ from ragmonitor.rules.writing import groups
 from tests.stack.alert_cases import (
     CASES,
     MODEL,
+    PIPELINE,
+    SINCE,
     Case,
     Series,
     alarm,
@@ -555,6 +557,24 @@ def test_a_worker_that_stands_still_is_missed(tmp_path: Path):
     rules = those_of("RagMonitorJudgingStopped", tmp_path)
     expected = seen("RagMonitorJudgingStopped", "bot", at="1h45m")
     check(tmp_path, series, rules=rules, values=[expected])
+
+
+def test_the_link_of_an_alert_without_a_judge_chooses_none(tmp_path: Path):
+    """A judge of no name would leave every panel of the dashboard empty."""
+    series = {ours("interactions_total", status="ok"): "0+2x160", ours("answers_total"): "5x160"}
+    rules = those_of("RagMonitorJudgingStopped", tmp_path)
+    (alert,) = yaml.safe_load(rules.read_text(encoding="utf-8"))["groups"][-1]["rules"]
+    alert["annotations"] = {"dashboard_url": alert["annotations"]["dashboard_url"]}
+    everything = yaml.safe_load(rules.read_text(encoding="utf-8"))
+    everything["groups"][-1]["rules"] = [alert]
+    rules.write_text(yaml.safe_dump(everything), encoding="utf-8")
+    url = f"{PIPELINE}{SINCE}"
+    told = {
+        "exp_labels": {"service": "bot", "severity": "ticket"},
+        "exp_annotations": {"dashboard_url": url},
+    }
+    expected = {"alertname": "RagMonitorJudgingStopped", "eval_time": "1h45m", "exp_alerts": [told]}
+    check(tmp_path, series, rules=rules, alerts=[expected])
 
 
 def test_a_signal_that_applies_to_no_answer_does_not_look_stopped(tmp_path: Path):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
+from email.message import Message
 from pathlib import Path
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
@@ -18,7 +20,9 @@ from ragmonitor import guard
 from ragmonitor.causes.events import EventKind
 from ragmonitor.estimation import summarise
 from ragmonitor.export import PrometheusExporter, View
+from ragmonitor.export.server import Reply
 from ragmonitor.feedback import JoinedFeedback, feedback_of
+from ragmonitor.incidents import BadAnswer, as_html
 from ragmonitor.incidents.incident_pages import IncidentPages
 from ragmonitor.records import (
     AlarmCause,
@@ -659,6 +663,44 @@ def test_golden_questions_are_listed_in_both_languages(page: Page, shown: Shown)
     assert page.errors() == []
 
 
+def test_after_a_restart_golden_questions_are_listed_that_were_not_asked_again(
+    page: Page, shown: Shown, tmp_path: Path
+) -> None:
+    """Their histories are kept, and nothing of their last asking; the rest of the page is drawn."""
+    asking = Asking(tmp_path)
+    asking.round({"open": 0.8, "closed": 0.9})
+    asking.part.close()
+    asking.begin()
+    asking.round({"closed": 0.0}, outcome="timeout")
+    shown.fill()
+    shown.tick(Snapshot(views=asking.part.views()))
+    load(page, shown)
+    page.shows("it is drawn", "document.querySelectorAll('#goldens tbody tr').length === 2")
+    rows = page.run(
+        "return [...document.querySelectorAll('#goldens tbody tr')].map(r => r.innerText)"
+    )
+    assert "no answer in time" in rows[0]
+    assert "not asked since the start" in rows[1]
+    before = page.text("#live")
+    shown.now.advance(4.0)
+    page.shows("it goes on", f"document.querySelector('#live').innerText !== {before!r}")
+    assert page.errors() == []
+
+
+def test_what_cannot_be_drawn_takes_nothing_else_along(page: Page, shown: Shown) -> None:
+    """The answers are there, news come, and the console says what it was."""
+    shown.fill()
+    told = {"questions": 1, "cause": "of a later version", "answer_correctness": None}
+    shown.tick(Snapshot(views={"goldens": {**told, "faults": 0, "worst": []}}))
+    load(page, shown)
+    page.shows("it was tried", "!document.querySelector('#goldens').hidden")
+    before = page.text("#live")
+    shown.now.advance(4.0)
+    page.shows("it goes on", f"document.querySelector('#live').innerText !== {before!r}")
+    assert page.count(".answer") == 10
+    assert any("TypeError" in each for each in page.errors())
+
+
 def fine(n: int, judge=MODEL, **changes: Any) -> Report:
     """Return a report on a good answer, of which nothing was retrieved for some."""
     return wrong(
@@ -750,6 +792,37 @@ def test_the_limit_of_a_calibration_alarm_is_a_difference(page: Page, shown: Sho
     assert "at most 2.0 percentage points" in told
 
 
+def test_an_alarm_of_differences_is_said_in_differences(page: Page, shown: Shown) -> None:
+    """Their scale of 0 to 1 holds differences of -1 to 1: half of it is none, and no mean score."""
+    shown.fill()
+    told = numbers(3, 0.0, active=False)
+    states = [
+        AlarmState(
+            signal=signal,
+            judge=MODEL.name,
+            kind="quality",
+            evidence_s=86_400 * 40.0,
+            active=True,
+            since_s=1_795_000_000.0,
+            objective=objective,
+            higher_is_better=signal.startswith("golden"),
+            span=AlarmSpan(since_s=1_794_999_000.0, scored=40, mean=mean, bad=None, before=0.5),
+        )
+        for signal, objective, mean in (
+            ("golden_answer_correctness", 0.475, 0.42),
+            ("calibration_high", 0.51, 0.56),
+        )
+    ]
+    shown.tick(replace(told, alarms=(*told.alarms, *states)))
+    load(page, shown)
+    golden = page.text('.alarm[data-signal="golden_answer_correctness"]')
+    assert "a mean of -0.16 over 40 scored" in golden
+    assert "limit: at most 0.05 below their own history" in golden
+    calibration = page.text('.alarm[data-signal="calibration_high"]')
+    assert "a mean of +12.0 percentage points over 40 scored" in calibration
+    assert "; 0.0 percentage points before" in calibration
+
+
 def test_an_alarm_is_said_at_the_top(page: Page, shown: Shown) -> None:
     """With the estimate, the tolerance and since when; in the title too."""
     shown.fill(active=True)
@@ -820,6 +893,21 @@ def test_without_a_judge_nothing_looks_judged(page: Page) -> None:
         shown.exporter.close()
 
 
+def test_without_a_verdict_the_built_in_judges_numbers_are_there(page: Page, shown: Shown) -> None:
+    """The LLM judge has been down since the start: what is known stands in its own columns."""
+    snapshot = numbers(3, 0.0, active=False)
+    builtin = tuple(m for m in snapshot.moments if m[0].judge == "builtin")
+    shown.tick(replace(snapshot, moments=builtin))
+    for n in range(12):
+        shown.view.export(wrong(n, LEXICAL))
+    load(page, shown)
+    row = page.text("#numbers tbody tr")
+    assert "Hallucination rate" in row
+    assert "400 scored" in row
+    assert page.count("#numbers tbody td.builtin:not(.none)") == 1
+    assert page.count("#numbers tbody td.none:not(.builtin)") == 2
+
+
 def test_withheld_texts_are_said_to_be_withheld(page: Page) -> None:
     """Ids, scores and verdicts are shown."""
     shown = Shown(content="none")
@@ -860,18 +948,95 @@ def test_a_server_that_is_gone_is_said_to_be(page: Page, shown: Shown) -> None:
     assert page.count(".answer") == 10
 
 
+def test_a_server_that_hangs_is_no_live_one(page: Page, shown: Shown) -> None:
+    """It takes connections and never answers: the page says so, as of one that is gone."""
+    shown.fill()
+    load(page, shown)
+    goes_on = threading.Event()
+    answered = shown.view.reply
+
+    def hang(target: str, headers: Message) -> Reply | None:
+        goes_on.wait(60)
+        return answered(target, headers)
+
+    shown.view.reply = hang  # type: ignore[method-assign]
+    try:
+        page.shows(
+            "it says so",
+            "document.querySelector('#live').innerText.startsWith('No connection')",
+            within_s=30,
+        )
+    finally:
+        goes_on.set()
+
+
+def test_a_screen_reader_is_told_of_changes_alone(page: Page, shown: Shown) -> None:
+    """Not of the time of each reply, nor of a rate that moves while an alarm is on."""
+    shown.fill(active=True)
+    load(page, shown)
+    assert page.text("[role=status]").startswith("Alarm: Hallucination rate. Raised at ")
+    page.run(
+        "window.said = [];"
+        "for (const node of document.querySelectorAll('[role=status], [aria-live]')) new"
+        " MutationObserver(() => said.push(node.textContent))"
+        ".observe(node, { childList: true, characterData: true, subtree: true });"
+    )
+    before = page.text("#verdict")
+    shown.tick(numbers(20, 40.0, active=True))
+    page.shows("the rate has moved", f"document.querySelector('#verdict').innerText !== {before!r}")
+    assert page.run("return said") == []
+    shown.tick(numbers(2, 0.001, active=False))
+    page.shows("the end is told", "said.length > 0")
+    assert "No alarm" in page.run("return said.at(-1)")
+
+
+def test_the_keyboard_stays_on_its_link_while_numbers_move(page: Page, shown: Shown) -> None:
+    """A table that is drawn anew keeps the link that has the focus, wherever it stands by then."""
+    first, second = (
+        (SeriesKey(signal="hallucination", judge=MODEL.name, dimension="route", group=group), "1h")
+        for group in ("/billing", "/returns")
+    )
+
+    def tick(bad_of_first: int) -> None:
+        told = numbers(3, 0.001, active=False)
+        groups = ((*first, sums(bad_of_first, 100)), (*second, sums(20, 100)))
+        shown.tick(replace(told, moments=(*told.moments, *groups)))
+
+    shown.fill()
+    tick(10)
+    load(page, shown)
+    row = "document.querySelector('#groups tbody th a')"
+    page.run("[...document.querySelectorAll('#groups a')].at(-1).focus()")
+    assert page.run("return document.activeElement.textContent") == "/billing"
+    tick(40)
+    page.shows("it stands first now", f"{row}.textContent === '/billing'")
+    assert page.run(f"return document.activeElement === {row}")
+
+
+def test_times_have_their_zone(page: Page, shown: Shown) -> None:
+    """Incidents and notices are in UTC, the page's times are the reader's."""
+    shown.fill()
+    zone = {"timezoneId": "Asia/Kolkata"}
+    page.driver.execute_cdp_cmd("Emulation.setTimezoneOverride", zone)
+    load(page, shown)
+    assert "Times are those of UTC+5:30." in page.text("#foot")
+
+
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("width", [320, 390, 1440])
 def test_it_fits_the_window_and_can_be_read(
     tmp_path: Path, shown: Shown, width: int, dark: bool
 ) -> None:
     """Nothing is wider than the window; text stands out from its ground by 4.5 to 1."""
     shown.fill(active=True)
     told = fed(documents(), 600, bad_document="d7.md").views()
-    shown.tick(replace(numbers(11, 40.0, active=True), views=told))
+    snapshot = numbers(11, 40.0, active=True)
+    long = replace(snapshot.alarms[1], signal="golden_references")
+    shown.tick(replace(snapshot, views=told, alarms=(*snapshot.alarms, long)))
     with browser(tmp_path / "profile", width=width, height=900, dark=dark) as page:
         load(page, shown)
-        assert page.run("return document.documentElement.scrollWidth - innerWidth") <= 0
+        # On a phone the window grows with what does not fit, and everything becomes smaller.
+        assert page.run("return document.documentElement.scrollWidth") <= width
         assert page.run(CONTRAST) == []
         # Every section can be gone to without scrolling sideways; no table's cell is a thin column.
         assert page.run(
@@ -886,6 +1051,40 @@ def test_it_fits_the_window_and_can_be_read(
         assert page.run(thin) == 0
 
 
+def test_a_long_question_fits_the_list_of_what_is_missing(page: Page, shown: Shown) -> None:
+    """It is as long as people write, and breaks as texts do."""
+    shown.fill()
+    lists = fed(documents(), 600, bad_document="d7.md").views()["documents"]
+    example = {"id": "i-1", "question": "How long may goods be returned? " * 9}
+    missing = [{"examples": [example], "questions": 3, "last_s": 1_795_000_000.0}]
+    shown.tick(Snapshot(views={"documents": {**lists, "missing": missing}}))
+    load(page, shown)
+    page.shows("it is drawn", "document.querySelectorAll('#documents-lists tr').length > 3")
+    assert page.text("#documents-lists").count("How long may goods be returned?") == 9
+    assert page.run("return document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+def test_an_incident_fits_a_narrow_window(tmp_path: Path) -> None:
+    """Its service's name and a question may be one long word."""
+    scene = Scene(None, ScriptedFinder(candidate()))
+    scene.keeper.alarm(raised())
+    answer = BadAnswer(
+        id="i-1",
+        at_s=1.0,
+        trace_id="",
+        badness=1.0,
+        question="q" * 400,
+        attributes={},
+        sentences=(),
+    )
+    incident = scene.incident.model_copy(update={"service": "s" * 80, "answers": (answer,)})
+    file = tmp_path / "incident.html"
+    file.write_text(as_html(incident), encoding="utf-8")
+    with browser(tmp_path / "profile", width=360, height=900) as page:
+        page.driver.get(file.as_uri())
+        assert page.run("return document.documentElement.scrollWidth") <= 360
+
+
 def test_it_can_be_used_by_keyboard(page: Page, shown: Shown) -> None:
     """Everything that can be pressed is reached, named, and charts are read with arrows."""
     from selenium.webdriver import ActionChains, Keys
@@ -898,6 +1097,9 @@ def test_it_can_be_used_by_keyboard(page: Page, shown: Shown) -> None:
         " || n.labels?.length)).map((n) => n.outerHTML.slice(0, 80))"
     )
     assert unnamed == []
+    # Of an element without a role a screen reader says no name.
+    roles = "[...document.querySelectorAll('[tabindex=\"0\"]')].map((n) => n.getAttribute('role'))"
+    assert set(page.run(f"return {roles}")) <= {"group", "region"}
     page.run("document.querySelector('#estimate').focus()")
     ActionChains(page.driver).send_keys(Keys.ARROW_LEFT).perform()
     assert re.search(r"\d\d:\d\d:\d\d: 3\.0%", page.text("#estimate-read"))
@@ -958,7 +1160,9 @@ def test_the_demo_serves_it(page: Page, tmp_path: Path, monkeypatch: pytest.Monk
         until("answers were judged", judged, within_s=60)
         page.driver.get(url)
         page.shows("answers are drawn", "document.querySelectorAll('.answer').length > 0")
-        assert "scored by demo/stand-in" in page.text('.card[data-signal="hallucination"]')
+        # Numbers come with the next tick of the monitor.
+        card = "document.querySelector('.card[data-signal=\"hallucination\"]')?.innerText"
+        page.shows("its rate", f"{card}?.includes('scored by demo/stand-in')")
         assert page.errors() == []
     finally:
         demo.terminate()

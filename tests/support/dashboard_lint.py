@@ -199,10 +199,17 @@ def _walk(node: Any, *, function: str, span_s: int | None, added_up: bool) -> It
             yield f"{node.op} over everything"
         yield from _walk(node.expr, function=function, span_s=None, added_up=sums)
     elif isinstance(node, promql.BinaryExpr):
+        # A counter as it stands, where it was not there before: what it was born with.
+        is_birth = str(node.op) == "unless" and _is_call(node.rhs, "present_over_time")
+        function = "born" if is_birth else function
         for side in (node.lhs, node.rhs):
             yield from _walk(side, function=function, span_s=None, added_up=added_up)
     elif isinstance(node, (promql.ParenExpr, promql.UnaryExpr)):
         yield from _walk(node.expr, function=function, span_s=None, added_up=added_up)
+
+
+def _is_call(node: Any, name: str) -> bool:
+    return isinstance(node, promql.Call) and node.func.name == name
 
 
 def _selector(selector: Any, *, function: str, span_s: int | None, added_up: bool) -> Iterator[str]:
@@ -215,7 +222,7 @@ def _selector(selector: Any, *, function: str, span_s: int | None, added_up: boo
     counter = name.endswith(COUNTERS)
     if function == "irate":
         yield f"{name}: irate misses what is between its two points"
-    if counter and function not in ("rate", "increase", "irate"):
+    if counter and function not in ("rate", "increase", "irate", "born"):
         yield f"{name}: a counter as it stands"
     if counter and not added_up:
         yield f"{name}: a counter that is not added up over processes"

@@ -110,3 +110,12 @@ def test_a_limit_is_never_rounded_to_more_than_it_is(
     event = alarm(mean=0.5, raised=True, higher_is_better=higher_is_better, objective=objective)
     shown = float(event.bound.split()[-1])
     assert math.isclose(shown, objective, abs_tol=1e-9) or (shown < objective) is higher_is_better
+
+
+def test_an_alarm_of_differences_is_logged_in_differences() -> None:
+    """Their scale of 0 to 1 holds differences of -1 to 1: half of it is none, and no mean score."""
+    event = alarm(mean=0.5, raised=True, higher_is_better=True, objective=0.475)
+    span = AlarmSpan(since_s=1e9, scored=62, mean=0.212, bad=None, before=0.5)
+    said = str(replace(event, signal="golden_answer_correctness", span=span))
+    assert "a mean of -0.576 over 62 scored answers; +0 before" in said
+    assert "the limit is at least -0.05, by" in said

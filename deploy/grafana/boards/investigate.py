@@ -24,6 +24,7 @@ from boards.panels import (
     State,
     Words,
     evidence_share,
+    mean_of_all,
     pooled,
 )
 
@@ -36,9 +37,19 @@ BY_GROUP = "service, dimension, group"
 GROUP_N = "ragmonitor_group_hallucination_rate_effective_n"
 
 
-def per_signal(series: str) -> str:
+DIFFERENCES = "calibration_.+|golden_(answer_correctness|context_recall|refusal_correctness)"
+"""Signals whose scale of 0 to 1 holds differences of -1 to 1."""
+
+
+def per_signal(series: str, selector: str = SERVICE) -> str:
     """Return the expression of an alarm's number; of several processes, the highest."""
-    return f"max by (service, signal, judge, kind) ({series}{{{SERVICE}}})"
+    return f"max by (service, signal, judge, kind) ({series}{{{selector}}})"
+
+
+def limits(sign: str, form: str) -> str:
+    """Return the expression of the limits of signals that are differences (`=~`), or are none."""
+    selector = f'{SERVICE}, signal{sign}"{DIFFERENCES}"'
+    return form.format(per_signal("ragmonitor_alarm_objective", selector))
 
 
 FIRST = (
@@ -142,10 +153,14 @@ FIRST = (
                 legend="{{signal}}",
             ),
             Query(expr=per_signal("ragmonitor_alarm_active"), legend="{{signal}}"),
-            Query(expr=per_signal("ragmonitor_alarm_objective"), legend="{{signal}}"),
+            Query(
+                expr=f"{limits('!~', '{0}')} or {limits('=~', '2 * {0} - 1')}",
+                legend="{{signal}}",
+            ),
             Query(expr=per_signal("ragmonitor_alarm_learned_ratio"), legend="{{signal}}"),
             Query(
-                expr=f"1000 * {per_signal('ragmonitor_alarm_since_timestamp_seconds')}",
+                # 0: several processes count, and it is not active.
+                expr=f"1000 * ({per_signal('ragmonitor_alarm_since_timestamp_seconds')} > 0)",
                 legend="{{signal}}",
             ),
             Query(
@@ -392,20 +407,20 @@ RETRIEVAL = (
         queries=(
             *(
                 Query(
-                    expr=f'avg by (service) ({series}{{{SERVICE}, window="$window"}})',
+                    expr=mean_of_all(signal),
                     legend=legend,
                 )
-                for series, legend in (
+                for signal, legend in (
                     (
-                        "ragmonitor_empty_retrieval_ratio",
+                        "empty_retrieval",
                         Words("{{service}} · empty", "{{service}} · 空检索"),
                     ),
                     (
-                        "ragmonitor_weak_retrieval_ratio",
+                        "weak_retrieval",
                         Words("{{service}} · weak", "{{service}} · 弱检索"),
                     ),
                     (
-                        "ragmonitor_new_question_ratio",
+                        "new_question",
                         Words("{{service}} · new kinds", "{{service}} · 新类型问题"),
                     ),
                 )

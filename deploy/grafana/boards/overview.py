@@ -473,6 +473,7 @@ PER_SERVICE = (
                     for unit, counter in (
                         ("usd", "ragmonitor_judge_cost_usd_total"),
                         ("tokens", "ragmonitor_judge_tokens_total"),
+                        ("calls", "ragmonitor_judge_calls_total"),
                     )
                     for per, window in (("hour", "1h"), ("day", "1d"))
                 ),

@@ -195,6 +195,36 @@ def pooled(series: str, weight: str, selector: str, *, by: str = "service") -> s
     )
 
 
+def mean_of_all(signal: str) -> str:
+    """Return the expression of the mean of a signal that needs no judge, over all processes.
+
+    Of its counters: the gauges do not say how many answers each of them rests on.
+    """
+    selector = f'{{{SERVICE}, signal="{signal}"}}'
+
+    def grown(name: str) -> str:
+        positive, negative = (
+            "sum by (service)"
+            f" (increase(ragmonitor_estimate_{name}_{sign}_total{selector}[$window]))"
+            for sign in ("positive", "negative")
+        )
+        return f"({positive} - {negative})"
+
+    return f"{grown('sum')} / ({grown('count')} > 0)"
+
+
+def gained(series: str, *, by: str = "") -> str:
+    """Return the expression of how much a counter grew in the last hour, its first count included.
+
+    A counter with a label for a cause is born with its first count, of which `increase` knows
+    nothing: the only error would not show. `ragmonitor.rules.model.gained` says more.
+    """
+    counter = f"{series}{{{SERVICE}}}"
+    known = f"present_over_time({counter}[1h] offset 1h)"
+    labels = f"service, {by}" if by else "service"
+    return f"sum by ({labels}) (({counter} unless {known}) or increase({counter}[1h]))"
+
+
 def evidence_share(
     aggregation: str, series: str = "ragmonitor_alarm_evidence_seconds", *, floor: float = 0.001
 ) -> str:

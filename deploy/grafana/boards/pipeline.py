@@ -23,6 +23,7 @@ from boards.panels import (
     Row,
     State,
     Words,
+    gained,
     or_zero,
     pooled,
 )
@@ -34,6 +35,11 @@ TOTAL = Words("{{service}} · all", "{{service}} · 合计")
 def rates(series: str, *, by: str, selector: str = SERVICE) -> str:
     """Return the expression of how often a minute, by a label."""
     return f"60 * sum by (service, {by}) (rate({series}{{{selector}}}[$__rate_interval]))"
+
+
+def all_gained(series: str) -> Query:
+    """Return the query of how often in the last hour in all: 0, not absent, if never."""
+    return Query(expr=or_zero(gained(series)), legend=TOTAL, look=Look(color=GREY))
 
 
 def all_of(series: str, *, selector: str = SERVICE) -> Query:
@@ -531,8 +537,8 @@ SAMPLING = (
         lines_at_thresholds=True,
         queries=(
             Query(
-                expr=f"avg by (signal) (ragmonitor_sampling_efficiency{{{WINDOWED}}})",
-                legend="{{signal}}",
+                expr=f"avg by (service, signal) (ragmonitor_sampling_efficiency{{{WINDOWED}}})",
+                legend="{{service}} · {{signal}}",
             ),
         ),
     ),
@@ -561,23 +567,23 @@ PIPELINE_ROW = (
     ),
     Panel(
         kind="lines",
-        title=Words("Dropped, by reason", "丢弃（按原因）"),
+        title=Words("Dropped in the last hour, by reason", "最近一小时的丢弃（按原因）"),
         description=Words(
-            "Interactions, runs and sent scores given up per minute. Anything above 0 is not"
+            "Interactions, runs and sent scores given up in the last hour. Anything above 0 is not"
             " covered by the numbers: queue_full asks for more workers or a smaller load.",
-            "每分钟放弃的交互、运行与发送。大于 0 的部分不在统计之内：queue_full"
+            "最近一小时放弃的交互、运行与发送。大于 0 的部分不在统计之内：queue_full"
             " 说明需要更多工作进程或更小负载。",
         ),
         at=(8, 52, 8, 8),
-        unit="opm",
+        unit="short",
         low=0,
         thresholds=((None, GREEN), (0.001, RED)),
         queries=(
             Query(
-                expr=rates("ragmonitor_dropped_total", by="reason"),
+                expr=gained("ragmonitor_dropped_total", by="reason"),
                 legend="{{service}} · {{reason}}",
             ),
-            all_of("ragmonitor_dropped_total"),
+            all_gained("ragmonitor_dropped_total"),
         ),
     ),
     Panel(
@@ -640,27 +646,26 @@ PIPELINE_ROW = (
     ),
     Panel(
         kind="lines",
-        title=Words("Errors of the monitoring itself", "监控自身的错误"),
+        title=Words("Errors of the monitoring itself, last hour", "最近一小时监控自身的错误"),
         description=Words(
-            "Errors of ragmonitor per minute by stage, and restarts of its worker; the application"
-            " never sees them. Above 0: read the log of the logger `ragmonitor`, where each kind is"
-            " logged once.",
-            "ragmonitor 自身每分钟的错误（按阶段）与工作线程的重启；应用不受影响。大于 0："
+            "Errors of ragmonitor in the last hour by stage, and restarts of its worker; the"
+            " application never sees them. Above 0: read the log of the logger `ragmonitor`, where"
+            " each kind is logged once.",
+            "最近一小时 ragmonitor 自身的错误（按阶段）与工作线程的重启；应用不受影响。大于 0："
             "查看 ragmonitor 日志，每类错误只记一次。",
         ),
         at=(16, 60, 8, 8),
-        unit="opm",
+        unit="short",
         low=0,
         thresholds=((None, GREEN), (0.001, RED)),
         queries=(
             Query(
-                expr=rates("ragmonitor_internal_errors_total", by="stage"),
+                expr=gained("ragmonitor_internal_errors_total", by="stage"),
                 legend="{{service}} · {{stage}}",
             ),
-            all_of("ragmonitor_internal_errors_total"),
+            all_gained("ragmonitor_internal_errors_total"),
             Query(
-                expr="60 * sum by (service)"
-                f" (rate(ragmonitor_worker_restarts_total{{{SERVICE}}}[$__rate_interval]))",
+                expr=gained("ragmonitor_worker_restarts_total"),
                 legend="{{service}} · worker restarts",
             ),
         ),
@@ -747,6 +752,17 @@ PIPELINE_ROW = (
     ),
 )
 
+
+def by_answers(series: str) -> str:
+    """Return the expression of a share over all processes, each counting by its answers.
+
+    One that has too few for a share counts for nothing.
+    """
+    share = f"{series}{{{JUDGED}}}"
+    answers = f"sum without (people, verdict) (ragmonitor_feedback_answers{{{JUDGED}}})"
+    return f"sum by (service) ({share} * {answers}) / sum by (service) ({answers} and {share})"
+
+
 PEOPLE = (
     Row(title=Words("What people say", "用户反馈"), y=76),
     Panel(
@@ -765,7 +781,7 @@ PEOPLE = (
         queries=(
             *(
                 Query(
-                    expr=f"avg by (service) (ragmonitor_feedback_agreement{end}{{{JUDGED}}})",
+                    expr=by_answers(f"ragmonitor_feedback_agreement{end}"),
                     legend=legend,
                     look=look,
                 )

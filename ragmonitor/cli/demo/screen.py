@@ -68,7 +68,7 @@ def alarm_line(collector: Collector) -> Text:
     event = active.event
     text = f" alarm: {event.signal}, objective {event.bound}"
     if event.span is not None:
-        text += f"; {event.span}"
+        text += f"; {event.span.of(event.signal)}"
     return Text(f"{text} ", style="bold white on red")
 
 

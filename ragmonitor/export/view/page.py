@@ -62,6 +62,7 @@ _TYPES: Final = {
     "view.css": "text/css; charset=utf-8",
     "view.js": "text/javascript; charset=utf-8",
     "answers.js": "text/javascript; charset=utf-8",
+    "asking.js": "text/javascript; charset=utf-8",
     "documents.js": "text/javascript; charset=utf-8",
     "focus.js": "text/javascript; charset=utf-8",
     "goldens.js": "text/javascript; charset=utf-8",
@@ -407,7 +408,7 @@ class View(Exporter):
             return known[1], known[2]
         whole: list[dict[str, Any]] = []
         parts: list[dict[str, Any]] = []
-        for key, window, moments in snapshot.moments[:MAX_SERIES]:
+        for key, window, moments in sorted(snapshot.moments, key=_place)[:MAX_SERIES]:
             number = self._number(key, window, moments)
             if number is not None:
                 (parts if key.dimension else whole).append(number)
@@ -432,6 +433,12 @@ class View(Exporter):
         if judge == "none":
             return "none"
         return "builtin" if judge == self._builtin else "judged"
+
+
+def _place(series: tuple[SeriesKey, Window, Moments]) -> int:
+    """Return 0 for all answers, and for parts of them what the page shows first."""
+    key, window, _ = series
+    return 0 if not key.dimension else 1 if window == HOUR else 2
 
 
 def _is_shown(gauge: GaugeValue) -> bool:

@@ -103,9 +103,15 @@ function choice(name, value, words) {
   return field(name, made);
 }
 
-function drawForm(golden, into) {
-  into.append(area("question", golden.question), area("answer", golden.answer), choice("kind", kind(golden), t().kinds),
-    choice("difficulty", golden.difficulty ?? "medium", t().levels), area("comment", golden.comment));
+/** What the form holds, by field; nothing before it is drawn. */
+function written() {
+  return Object.fromEntries([...$("one").querySelectorAll("[name]")].map((control) => [control.name, control.value]));
+}
+
+function drawForm(golden, into, draft) {
+  const held = { ...golden, ...draft };
+  into.append(area("question", held.question), area("answer", held.answer), choice("kind", kind(held), t().kinds),
+    choice("difficulty", held.difficulty ?? "medium", t().levels), area("comment", held.comment));
   const actions = element("div", "", "actions");
   actions.append(button(t().save, "accept", save), button(t().cancel, "", cancel));
   into.append(actions);
@@ -113,10 +119,8 @@ function drawForm(golden, into) {
   into.querySelector("textarea").focus();
 }
 function save() {
-  const golden = current(), changes = {};
-  const before = { question: "", answer: "", comment: "", difficulty: "medium", kind: "single_fact", ...golden };
-  for (const control of $("one").querySelectorAll("[name]")) if (control.value !== before[control.name]) changes[control.name] = control.value;
-  decide("accepted", changes);
+  const before = { question: "", answer: "", comment: "", difficulty: "medium", kind: "single_fact", ...current() };
+  decide("accepted", Object.fromEntries(Object.entries(written()).filter(([name, value]) => value !== before[name])));
 }
 function cancel() { editing = false; say(""); draw(); }
 
@@ -136,13 +140,14 @@ function drawEvidence(golden, into) {
 
 function drawOne() {
   const golden = current(), into = $("one");
+  const draft = written();  // a refusal, or another language, takes nothing away that was written
   into.replaceChildren();
   if (!golden) { into.append(element("p", t().none)); return; }
   into.append(element("span", t()[status(golden)], `tag ${status(golden)}`), element("span", t().kinds[kind(golden)], "tag"),
     element("span", t().levels[golden.difficulty ?? "medium"], "tag"));
   for (const [name, value] of Object.entries(golden.attributes ?? {})) into.append(element("span", `${name}: ${value}`, "tag"));
   if (golden.reviewed_by) into.append(element("span", t().by(golden.reviewed_by, golden.reviewed_at), "quiet"));
-  if (editing) { drawForm(golden, into); return; }
+  if (editing) { drawForm(golden, into, draft); return; }
   into.append(element("p", golden.question, "question"), element("h2", t().answer),
     element("p", golden.answer || (kind(golden) === "unanswerable" ? t().noAnswer : t().missing), golden.answer ? "" : "quiet"));
   if (golden.comment) into.append(element("h2", t().comment), element("p", golden.comment));

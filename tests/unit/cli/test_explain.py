@@ -435,3 +435,11 @@ def test_host_and_port_are_enough(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("RAGMONITOR_SERVER__HOST", "0.0.0.0")
     monkeypatch.setenv("RAGMONITOR_SERVER__PORT", "9999")
     assert address(None) == "http://127.0.0.1:9999/metrics.json"
+
+
+def test_a_limit_of_differences_is_shown_as_one(judged: str):
+    """Verdicts less predictions may be 0.02 off: 0.51 is where that stands on a scale of 0 to 1."""
+    shown = runner.invoke(app, ["explain", judged], env={"COLUMNS": "120"}).output
+    (row,) = [line for line in shown.splitlines() if "calibration_high" in line]
+    assert "+0.02" in row
+    assert "0.51" not in row

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -127,6 +129,22 @@ def test_an_alarm_is_told_by_the_answers_that_raised_it(changes, told) -> None:
     names = {"signal": "hallucination", "at": watching._time(1e9 + 9), "since": watching._time(1e9)}
     assert told.format(**names) in said
     assert said.endswith("limit at most 15.0%" if span["bad"] else "limit at most 0.15")
+
+
+def test_an_alarm_of_differences_is_told_in_differences() -> None:
+    """Their scale of 0 to 1 holds differences of -1 to 1: half of it is none, and no mean score."""
+    span = {"since_s": 1e9, "scored": 40, "mean": 0.42, "bad": None, "before": 0.5}
+    alarm = {"signal": "golden_answer_correctness", "since_s": 1e9, "span": span}
+    said = watching._alarm({**alarm, "objective": 0.475, "higher_is_better": True})
+    assert "a mean of -0.160 over 40 scored answers" in said
+    assert said.endswith("limit at least -0.050")
+
+
+def test_a_time_of_another_day_has_its_date() -> None:
+    """`tail` begins with the answers of a day, and an alarm may have been raised last week."""
+    now_s = time.time()
+    assert re.fullmatch(r"\d\d:\d\d:\d\d", watching._time(now_s))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", watching._time(now_s - 90_000))
 
 
 def test_where_no_page_is_served_the_remedy_is_said() -> None:

@@ -158,6 +158,25 @@ def test_parts_stand_by_themselves():
     assert all("dimension" not in n for n in told["numbers"])
 
 
+def test_however_many_parts_there_are_the_whole_is_told():
+    """And of the parts their last hour, which the page shows, before their last day."""
+    groups = tuple(
+        (
+            SeriesKey(signal="hallucination", judge=MODEL.name, dimension=name, group=f"/{n}"),
+            window,
+            sums(1, 0),
+        )
+        for name in ("route", "tenant", "model")
+        for n in range(40)
+        for window in ("1h", "24h")
+    )
+    shown = view()
+    shown.snapshot(snapshot(moments=(*groups, *snapshot().moments)))
+    told = state(shown)
+    assert len(told["numbers"]) == 4
+    assert sum(each["window"] == "1h" for each in told["groups"]) == 3 * 40 + 1
+
+
 def test_alarms_are_told_with_their_line():
     """In days."""
     shown = view()

@@ -248,6 +248,27 @@ def test_a_person_reviews_by_keyboard(server, path, tmp_path):
 
 @pytest.mark.stack
 @pytest.mark.slow
+def test_what_was_written_stays_until_it_is_kept(server, tmp_path):
+    """Where it is refused, or the command has ended, and in the other language."""
+    with browser(tmp_path / "profile") as page:
+        page.driver.get(server.url)
+        page.shows("the questions", "document.querySelectorAll('#list button').length === 3")
+        _press(page, "e")
+        page.run("document.querySelector('[name=comment]').value = 'a long comment'")
+        page.run("document.querySelector('[name=answer]').value = ''")
+        page.run("document.querySelector('#lang-zh').click()")
+        assert page.run("return document.querySelector('[name=comment]').value") == "a long comment"
+        page.run("document.querySelector('#one button.accept').click()")
+        page.shows("why not", "document.querySelector('#message').innerText.includes('empty')")
+        assert page.run("return document.querySelector('[name=comment]').value") == "a long comment"
+        assert page.run("return document.querySelector('[name=answer]').value") == ""
+        page.run("document.querySelector('#one .actions button:not(.accept)').click()")
+        _press(page, "e")
+        assert page.run("return document.querySelector('[name=comment]').value") == ""
+
+
+@pytest.mark.stack
+@pytest.mark.slow
 def test_without_its_token_the_page_says_so(server, tmp_path):
     """And shows nothing."""
     with browser(tmp_path / "profile") as page:

@@ -15,7 +15,7 @@ from ragmonitor.incidents import as_html, as_markdown
 from ragmonitor.incidents.incident import Change
 from ragmonitor.incidents.incident_texts import _TEXTS, Wording, percent
 from ragmonitor.incidents.rendering import Links, headline
-from ragmonitor.records import Estimate
+from ragmonitor.records import AlarmSpan, Estimate
 from tests.support.incidents import (
     CHUNK,
     QUESTION,
@@ -281,3 +281,44 @@ def test_nothing_is_written_as_less_than_nothing(value):
     """A share a little below 0, as noise makes it, is 0 %."""
     assert percent(value) == "0 %"
     assert number(value, "hallucination") == "0 %"
+
+
+@pytest.mark.parametrize(
+    ("signal", "objective", "mean", "told"),
+    [
+        (
+            "calibration_high",
+            0.51,
+            0.56,
+            (
+                "a mean of +12.0 percentage points over 80 scored",
+                "limit: at most 2.0 percentage points",
+            ),
+        ),
+        (
+            "golden_answer_correctness",
+            0.475,
+            0.42,
+            ("a mean of -0.16 over 80 scored", "limit: at most 0.05 below their own history"),
+        ),
+    ],
+)
+def test_a_mean_of_differences_is_said_as_one(signal, objective, mean, told):
+    """Their scale of 0 to 1 holds differences of -1 to 1: half of it is none, and no mean score."""
+    scene = Scene(None, ScriptedFinder(candidate()))
+    span = AlarmSpan(since_s=START_S - 110, scored=80, mean=mean, bad=None, before=0.5)
+    scene.keeper.alarm(raised(signal, objective=objective, estimate=None, span=span))
+    text = as_markdown(scene.incident).replace("\\", "")
+    for each in (*told, "; 0.0"):
+        assert each in text
+
+
+@pytest.mark.parametrize(
+    ("signal", "told"),
+    [("golden_availability", "at least 95 %"), ("golden_references", "at most 4 %")],
+)
+def test_a_share_of_golden_questions_is_said_in_percent(signal, told):
+    """As that of the reference answers beside it."""
+    objective = 0.95 if signal == "golden_availability" else 0.04
+    bound = Wording("en").bound(objective, signal, higher_is_better="least" in told)
+    assert bound == told

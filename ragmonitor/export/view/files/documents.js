@@ -1,5 +1,6 @@
 // What is known of documents: four lists, and what each retrieval brought. Asked for apart from the state.
 
+import { ask } from "./asking.js";
 import { viewOf } from "./focus.js";
 import { t } from "./words.js";
 import { element, moment, number, renew, say } from "./writing.js";
@@ -50,7 +51,7 @@ export class Documents {
     const { state } = this.store;
     if (!state?.views?.includes("documents") || state.now_s - this.asked_s < EVERY_S) return;
     this.asked_s = state.now_s;
-    const reply = await fetch("documents.json", { cache: "no-store", credentials: "same-origin" });
+    const reply = await ask("documents.json");
     if (reply.ok) this.lists = await reply.json();
   }
 

@@ -1,5 +1,6 @@
 // One slice, or one document: what is known of it. It has an address of its own, and its answers stand below.
 
+import { ask } from "./asking.js";
 import { t, titled } from "./words.js";
 import { element, moment, number, renew, say } from "./writing.js";
 
@@ -55,7 +56,7 @@ export class Focus {
     const { state } = this.store;
     if (focused()?.kind !== "slice" || !state?.views?.includes("slices") || state.now_s - this.asked_s < EVERY_S) return;
     this.asked_s = state.now_s;
-    const reply = await fetch("slices.json", { cache: "no-store", credentials: "same-origin" });
+    const reply = await ask("slices.json");
     if (reply.ok) this.slices = (await reply.json()).listed;
   }
 

@@ -1,5 +1,6 @@
 // Golden questions: how right the answers are, and the questions that need somebody. Asked for apart from the state.
 
+import { ask } from "./asking.js";
 import { table } from "./documents.js";
 import { t } from "./words.js";
 import { element, number, renew, say } from "./writing.js";
@@ -16,7 +17,7 @@ function asked(each) {
 
 const COLUMNS = [
   ["goldenQuestion", asked],
-  ["goldenOutcome", (g) => t(`golden_${g.outcome}`)],
+  ["goldenOutcome", (g) => t(`golden_${g.outcome || "unasked"}`)],
   ["goldenNewest", (g) => score(g.answer_correctness)],
   ["goldenExpected", (g) => score(g.expected)],
 ];
@@ -33,7 +34,7 @@ export class Goldens {
     const { state } = this.store;
     if (!state?.views?.includes("goldens") || state.now_s - this.asked_s < EVERY_S) return;
     this.asked_s = state.now_s;
-    const reply = await fetch("goldens.json", { cache: "no-store", credentials: "same-origin" });
+    const reply = await ask("goldens.json");
     if (reply.ok) this.told = await reply.json();
   }
 

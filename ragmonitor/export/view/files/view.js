@@ -1,26 +1,27 @@
 // Asks for what is new every few seconds, and shows it. Texts are only ever set as text.
 
 import { Answers } from "./answers.js";
+import { ask } from "./asking.js";
 import { Chart, interval, meter, spark } from "./charts.js";
 import { Documents } from "./documents.js";
 import { Focus, focused, viewOf } from "./focus.js";
 import { Goldens } from "./goldens.js";
 import { called, language, list, speak, t, tellTopics, titled } from "./words.js";
-import { boundary, clock, days, element, isShare, moment, number, percent, renew, say, span, tell } from "./writing.js";
+import { boundary, clock, days, element, isDifference, isShare, moment, number, percent, renew, say, span, tell, zone } from "./writing.js";
 
 const EVERY_MS = 3000, HIDDEN_MS = 15000;
 const RANGES = { "20m": 1200, "2h": 7200, "24h": 86400 };
 const FIRST = ["hallucination", "faithfulness", "answer_relevancy", "refusal"];
 const byId = (id) => document.getElementById(id);
 
-const store = { state: null, rings: {}, answers: new Map(), cursor: "", lastOk: null, lost: null };
+const store = { state: null, rings: {}, answers: new Map(), cursor: "", lastOk: null, lost: null, verdict: "" };
 const chosen = { signal: "hallucination", range: null };
 
 const count = (n) => Math.round(n).toLocaleString(language());
 
 export function bound({ objective, higher_is_better: higherIsBetter, signal }) {
-  // Their scale of 0 to 1 holds differences of -1 to 1.
   if (signal.startsWith("calibration_")) return t("atMost", { value: t("points", { value: (200 * objective - 100).toFixed(1) }) });
+  if (isDifference(signal)) return t("atMostBelow", { value: (1 - 2 * objective).toFixed(2) });
   return t(higherIsBetter ? "atLeast" : "atMost", { value: boundary(objective, signal, higherIsBetter) });
 }
 
@@ -44,7 +45,8 @@ function ended(signal, judge) {
 }
 
 function signals() {
-  const names = new Set(store.state.numbers.filter((n) => n.judge === primary() || n.basis === "none").map((n) => n.signal));
+  const judges = [primary(), store.state.builtin];
+  const names = new Set(store.state.numbers.filter((n) => judges.includes(n.judge) || n.basis === "none").map((n) => n.signal));
   const order = (name) => (FIRST.includes(name) ? FIRST.indexOf(name) : isShare(name) ? 60 : 30);
   return [...names].sort((a, b) => order(a) - order(b) || a.localeCompare(b));
 }
@@ -75,7 +77,7 @@ function showHead() {
   const withheld = byId("withheld");
   withheld.hidden = state.content === "all";
   say(withheld, state.content === "all" ? "" : t("withheld", { content: state.content }));
-  say(byId("foot"), t("foot"));
+  say(byId("foot"), `${t("foot")} ${t("zone", { zone: zone() })}`);
 }
 
 function showLive() {
@@ -83,6 +85,8 @@ function showLive() {
   node.classList.toggle("lost", store.lost !== null);
   const time = store.lastOk === null ? "–" : clock(store.lastOk);
   say(node, store.lost === "locked" ? t("locked") : store.lost ? t("lost", { time }) : store.lastOk === null ? t("waiting") : t("live", { time }));
+  // A screen reader says each change of this: no time or rate of every few seconds stands in it.
+  say(byId("spoken"), store.lost ? node.textContent : store.verdict);
 }
 
 function told(cause) {
@@ -98,7 +102,7 @@ function showVerdict() {
   const rising = alarms.filter((a) => !a.active && a.objective !== null && shareOf(a) > 1 / 600);
   const learning = alarms.filter((a) => a.objective === null);
   const names = (some) => list(some.map((a) => called("signal", a.signal)));
-  let kind = "good", text = t("verdictFine", { all: alarms.length });
+  let kind = "good", text = t("verdictFine", { all: alarms.length }), spoken;
   if (active.length) {
     kind = "bad";
     const [first, ...others] = active;
@@ -112,6 +116,7 @@ function showVerdict() {
       : t("verdictActive", { signals: called("signal", first.signal), time });
     if (others.length) text += ` ${t("verdictAlso", { signals: names(others) })}`;
     if (store.state.cause) text += ` ${told(store.state.cause)}`;
+    spoken = t("verdictActive", { signals: names(active), time });
   } else if (rising.length) {
     kind = "warn";
     text = t("verdictRising", { signals: names(rising) });
@@ -124,6 +129,7 @@ function showVerdict() {
   }
   byId("verdict").className = `verdict ${kind}`;
   say(byId("verdict"), text);
+  store.verdict = spoken ?? text;
 }
 
 function scale(signal, found, limit) {
@@ -238,7 +244,8 @@ function showCharts() {
   const alarm = state.alarms.find((a) => a.signal === signal);
   const judge = alarm?.judge ?? whose(signal);
   const [mean, lower, upper] = ["mean", "lower", "upper"].map((part) => seen.column(signal, judge, part));
-  const limit = alarm?.objective ?? null;
+  // Its own values are not drawn: there is only the evidence of them.
+  const limit = isDifference(signal) ? null : alarm?.objective ?? null;
   const high = Math.max(0.05, limit ?? 0, ...upper.filter((v) => v !== null));
   const most = isShare(signal) ? [0.1, 0.2, 0.4, 0.6, 0.8].find((each) => high * 1.05 <= each) ?? 1 : 1;
   const title = t("estimateTitle", { signal: called("signal", signal) });
@@ -368,9 +375,13 @@ const goldens = new Goldens(store);
 const focus = new Focus(store, documents, stateOf);
 
 function show() {
+  if (store.state) showVerdict();
   showLive();
   if (!store.state) return;
-  for (const part of [showHead, showVerdict, showNow, showCharts, showTable, showAlarms, () => goldens.show(), () => documents.show(), () => focus.show(), () => answers.show()]) part();
+  for (const part of [showHead, showNow, showCharts, showTable, showAlarms, () => goldens.show(), () => documents.show(), () => focus.show(), () => answers.show()]) {
+    // What cannot be drawn takes nothing else along; the browser's console says what it was.
+    try { part(); } catch (error) { reportError(error); }
+  }
   bring();
 }
 
@@ -471,13 +482,16 @@ function take(state) {
   store.lost = null;
 }
 
-let waiting = null;
+let waiting = null, isAsking = false;
 
 async function poll() {
+  // A tab that is looked at again and again while replies are slow asks once.
+  if (isAsking) return;
+  isAsking = true;
   clearTimeout(waiting);
   try {
     for (let more = true; more;) {
-      const reply = await fetch(`state.json?since=${encodeURIComponent(store.cursor)}`, { cache: "no-store", credentials: "same-origin" });
+      const reply = await ask(`state.json?since=${encodeURIComponent(store.cursor)}`);
       if (!reply.ok) throw new Error(reply.status === 401 || reply.status === 403 ? "locked" : "lost");
       take(await reply.json());
       ({ more } = store.state);
@@ -488,8 +502,9 @@ async function poll() {
   } catch (error) {
     store.lost = error.message === "locked" ? "locked" : "lost";
   }
-  show();
+  isAsking = false;
   waiting = setTimeout(poll, document.hidden ? HIDDEN_MS : EVERY_MS);
+  show();
 }
 
 function remember(name) {

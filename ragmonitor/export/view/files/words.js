@@ -68,6 +68,7 @@ const TEXTS = {
   goldenOutcome: ["Outcome", "结果"],
   goldenNewest: ["Newest score", "最新得分"],
   goldenExpected: ["Of its own history", "历史得分"],
+  golden_unasked: ["not asked since the start", "启动后尚未提问"],
   golden_answered: ["answered", "已回答"],
   golden_refused: ["connection refused", "连接被拒绝"],
   golden_timeout: ["no answer in time", "超时未回答"],
@@ -155,6 +156,7 @@ const TEXTS = {
   limit: ["limit: {bound}", "{bound}"],
   atMost: ["at most {value}", "容忍上限 {value}"],
   atLeast: ["at least {value}", "容忍下限 {value}"],
+  atMostBelow: ["at most {value} below their own history", "最多比自身历史低 {value}"],
   factSeen: ["answers received", "收到的回答"],
   factSeenMore: ["{rate} per second now", "当前每秒 {rate} 条"],
   factSeenPlain: ["each scored by the built-in judge", "每条均由内置评审评分"],
@@ -263,6 +265,7 @@ const TEXTS = {
   took: ["{s} s", "{s} 秒"],
   judgeDidNot: ["judge: {cause}", "评审：{cause}"],
   foot: ["Kept in memory by this process and gone when it ends. For more than a day, and for all processes: /metrics and your traces.", "由本进程保存在内存中，进程结束即消失。更长时间与全部进程的数据请见 /metrics 与链路系统。"],
+  zone: ["Times are those of {zone}.", "时间为 {zone}。"],
   s: ["{n} s", "{n} 秒"], min: ["{n} min", "{n} 分钟"], h: ["{n} h", "{n} 小时"], d: ["{n} d", "{n} 天"],
 };
 

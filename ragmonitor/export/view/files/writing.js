@@ -25,16 +25,26 @@ export function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/** Put children in place of those that are there, unless they say the same. */
+/** Put children in place of those that are there, unless they say the same; the keyboard stays on the same link. */
 export function renew(node, children) {
   const next = document.createElement(node.localName);
   next.append(...children);
-  if (next.innerHTML !== node.innerHTML) node.replaceChildren(...next.childNodes);
+  if (next.innerHTML === node.innerHTML) return;
+  const held = node.contains(document.activeElement) ? document.activeElement.href : undefined;
+  node.replaceChildren(...next.childNodes);
+  if (held) [...node.querySelectorAll("a")].find((link) => link.href === held)?.focus({ preventScroll: true });
 }
 
 export function clock(seconds, exact = true) {
   const options = exact ? { hour: "2-digit", minute: "2-digit", second: "2-digit" } : { hour: "2-digit", minute: "2-digit" };
   return new Intl.DateTimeFormat(language(), { ...options, hourCycle: "h23" }).format(seconds * 1000);
+}
+
+/** The zone that times are shown in, as "UTC+1". */
+export function zone() {
+  const minutes = -new Date().getTimezoneOffset(), size = Math.abs(minutes);
+  const rest = size % 60 ? `:${String(size % 60).padStart(2, "0")}` : "";
+  return `UTC${size ? `${minutes < 0 ? "-" : "+"}${Math.floor(size / 60)}${rest}` : ""}`;
 }
 
 /** With its date, if that is not today's. */
@@ -52,10 +62,22 @@ export function span(seconds) {
   return t("d", { n: Math.round(seconds / 86400) });
 }
 
-export const isShare = (signal) => ["hallucination", "minor_hallucination", "refusal", "empty_retrieval", "weak_retrieval", "new_question", "wrong_refusal", "anchors"].includes(signal.split("{")[0]);
+export const isShare = (signal) => ["hallucination", "minor_hallucination", "refusal", "empty_retrieval", "weak_retrieval", "new_question", "wrong_refusal", "anchors", "golden_availability", "golden_references"].includes(signal.split("{")[0]);
+
+/** Whether a signal's scale of 0 to 1 holds differences of -1 to 1: to predictions, or to a question's own history. */
+export const isDifference = (signal) => signal.startsWith("calibration_") || ["golden_answer_correctness", "golden_context_recall", "golden_refusal_correctness"].includes(signal);
+
+/** A difference of two means, with its sign. */
+function signed(value, signal) {
+  const points = signal.startsWith("calibration_");
+  const said = (points ? 100 * value : value).toFixed(points ? 1 : 2);
+  const text = Number(said) > 0 ? `+${said}` : Number(said) === 0 ? said.replace("-", "") : said;
+  return points ? t("points", { value: text }) : text;
+}
 
 /** A mean; with so many decimals that what is below 1 is not written as 1. */
 export function number(value, signal = "") {
+  if (isDifference(signal)) return signed(2 * value - 1, signal);
   const gap = 1 - value;
   const least = isShare(signal) && value > 0 && value < 0.1 ? 3 : 2;
   const decimals = gap > 0 && gap < 0.01 ? Math.min(6, -Math.floor(Math.log10(gap))) : least;
