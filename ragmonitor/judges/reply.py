@@ -19,7 +19,7 @@ from ragmonitor.judges.unknown_numbers import unknown_figures
 from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Severity, Verdict
 
-RULES: Final = 3
+RULES: Final = 4
 """Raised whenever the same reply would be read differently."""
 
 _FIELDS: Final = ("s", "bad", "rel", "evasive", "ctx")

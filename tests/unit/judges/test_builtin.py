@@ -402,7 +402,7 @@ def test_the_judge_keeps_the_protocol():
     """It can stand wherever a judge is asked for."""
     judge = BuiltinJudge()
     assert isinstance(judge, Judge)
-    assert str(judge.identity) == "builtin@7"
+    assert str(judge.identity) == "builtin@8"
     assert judge.identity.kind == "CODE"
 
 
