@@ -25,6 +25,7 @@ from ragmonitor.judges.builtin.word_lists import (
     CHINESE_STOP,
     DENIALS,
     HARMLESS_BEHIND_NEGATION,
+    IRREGULAR,
     MONTHS,
     NEGATION_ENDS,
     NEGATIONS,
@@ -72,7 +73,13 @@ SINGLE_WEIGHT: Final = 0.2
 
 _SYLLABIC = f"{HAN}\u3040-\u30ff\uac00-\ud7af"
 """Scripts that write no spaces or little of them, read by pairs of characters."""
-_WORD_PATTERN = rf"\b(?:[A-Za-z]\.){{2,8}}|[^\W\d_{_SYLLABIC}]+(?:['’][^\W\d_{_SYLLABIC}]+)*"
+_INVISIBLE = "\u0300-\u036f\u00ad"
+"""Accents that are characters of their own (decomposed text), and soft hyphens."""
+_E_MAIL = "[eE]-[mM][aA][iI][lL][a-zA-Z]{0,3}"
+_WORD_PATTERN = (
+    rf"\b(?:[A-Za-z]\.){{2,8}}|\b{_E_MAIL}|[^\W\d_{_SYLLABIC}]+"
+    rf"(?:(?:['’]|[{_INVISIBLE}]{{1,4}})[^\W\d_{_SYLLABIC}]+)*"
+)
 _CITATION_PATTERN = r"[\[【]\d{1,3}(?:[,，、-] ?\d{1,3}){0,8}[\]】]"
 _OTHER_TOKENS = rf"|{quantities.NUMBER}|(?P<citation>{_CITATION_PATTERN})"
 _TOKEN = lazy_pattern(rf"(?P<pairs>[{_SYLLABIC}]+)|(?P<word>{_WORD_PATTERN}){_OTHER_TOKENS}")
@@ -83,7 +90,10 @@ _LETTER = lazy_pattern(rf"[^\W\d_{_SYLLABIC}]")
 _SYLLABLE = lazy_pattern(rf"[{_SYLLABIC}]")
 
 # The same for texts in ASCII, as most are in English: they take half of the time.
-_ASCII_WORD_PATTERN = r"[A-Za-z](?:(?<=\b[A-Za-z])\.(?:[A-Za-z]\.){1,7}|[A-Za-z]*(?:'[A-Za-z]+)*)"
+_ASCII_WORD_PATTERN = (
+    r"[A-Za-z](?:(?<=\b[A-Za-z])\.(?:[A-Za-z]\.){1,7}"
+    rf"|(?<=\b[eE]){_E_MAIL.removeprefix('[eE]')}|[A-Za-z]*(?:'[A-Za-z]+)*)"
+)
 _ASCII_TOKEN = lazy_pattern(
     rf"(?=[A-Za-z\d\[])(?:(?P<word>{_ASCII_WORD_PATTERN}){_OTHER_TOKENS})", re.ASCII
 )
@@ -321,6 +331,11 @@ def _word_term(surface: str) -> WordTerm | None:
     if word in NEGATION_ENDS:
         return NEGATION_END, "", 0.0, "negation"
     word = word.removesuffix("'s").removesuffix("'").rstrip(".")
+    if not word.isalpha() and word not in IRREGULAR and word not in STOP_WORDS:
+        word = word.replace(".", "").replace("-", "")  # `E.U.` is `EU`, `e-mail` is `email`
+    if surface in quantities.FRACTIONS:
+        value = quantities.FRACTIONS[surface]
+        return quantities.spelled(value), "", SMALL_NUMBER_WEIGHT, "number"
     date = _calendar(word, is_capital=is_capital)
     if date:
         return date, "", DATE_WEIGHT, "date"
@@ -349,10 +364,10 @@ _PLURAL_FROM = 2
 
 
 def _unaccented(surface: str) -> str:
-    """Return a word without accents and in ordinary width: `Pokémon` is `Pokemon`."""
+    """Return a word without accents and soft hyphens, in ordinary width: `Pokémon`, `Pokemon`."""
     if surface.isascii():
         return surface
-    letters = unicodedata.normalize("NFKD", surface)
+    letters = unicodedata.normalize("NFKD", surface).replace("\u00ad", "")
     return "".join(letter for letter in letters if not unicodedata.combining(letter))
 
 
@@ -393,10 +408,24 @@ def _append_number(found: list[Term], text: str, token: re.Match[str]) -> None:
 
 
 def _append_number_word(found: list[Term], text: str, start: int, end: int, value: str) -> None:
-    """Append a number word, joined with the one before it: `twenty-five`, `two hundred million`."""
+    """Append a number word, joined with the one before it: `twenty-five`, `two hundred million`.
+
+    A fraction of one character is added to the whole number before it: `1½`.
+    """
     number = float(value)
     last = found[-1] if found else None
-    if last is not None and last.kind == "number" and text[last.end : start] in _JOINTS:
+    if (
+        last is not None
+        and text[start] in quantities.FRACTIONS
+        and last.kind == "number"
+        and text[last.end : start] in {"", " "}
+        and text[last.end - 1].isdecimal()
+        and len(last.key) <= _MAX_WHOLE
+        and last.key[1:].isdecimal()
+    ):
+        found.pop()
+        start, number = last.start, float(last.key[1:]) + number
+    elif last is not None and last.kind == "number" and text[last.end : start] in _JOINTS:
         joined = quantities.join(last.key[1:], number)
         is_spoken = text[last.end - 1].isalpha() or (joined is not None and number >= 100)
         if joined is not None and is_spoken:
@@ -409,15 +438,33 @@ def _append_number_word(found: list[Term], text: str, start: int, end: int, valu
     found.append(Term(start, end, f"#{quantities.spelled(number)}", "", weight, "number", unit))
 
 
+_MAX_WHOLE = 7
+"""Characters of the key of a whole number that a fraction is added to."""
 _PERHAPS_ONE = frozenset({"一"})
 _JOINTS = frozenset({" ", "-", " and "})
 """The words that stand between the words of one number."""
 _TWELVE = frozenset(str(number) for number in range(1, 13))
 
 
+def _is_month_of_date(text: str, start: int, end: int) -> bool:
+    """Return whether a number is the month of `2021-03-05` or `2021/3/5`."""
+    sign = text[end : end + 1]
+    return (
+        sign in _DATE_SIGNS
+        and _YEAR_AND_SIGN.fullmatch(text, max(0, start - 6), start) is not None
+        and text[start - 1] == sign
+        and _DAY_BEHIND.match(text, end + 1) is not None
+    )
+
+
+_DATE_SIGNS = frozenset("-/")
+_YEAR_AND_SIGN = lazy_pattern(r"\D?[12]\d{3}[-/]")
+_DAY_BEHIND = lazy_pattern(r"\d{1,2}(?!\d)")
+
+
 def _number_term(text: str, quantity: Quantity) -> Term:
     start, end, value, unit = quantity
-    if unit == "month" and value in _TWELVE:
+    if value in _TWELVE and (unit == "month" or _is_month_of_date(text, start, end)):
         return Term(start, end, f"month#{value}", "", DATE_WEIGHT, "date")
     weight = SMALL_NUMBER_WEIGHT if len(value) == 1 and not unit else NUMBER_WEIGHT
     if text[start:end] in _PERHAPS_ONE:

@@ -376,6 +376,12 @@ IRREGULAR: Final = {
         "english": "england", "scottish": "scotland", "irish": "ireland", "greek": "greece",
         "us": "u.s u.s.a usa", "uk": "u.k", "allow": "permit permits permitted permitting",
         "forbid": "forbidden forbade forbids",
+        "color": "colour colours coloured colouring", "favor": "favour favours favoured",
+        "favorite": "favourite favourites", "honor": "honour honours honoured",
+        "labor": "labour labours", "humor": "humour", "rumor": "rumour rumours",
+        "vapor": "vapour vapours", "armor": "armour armoured", "odor": "odour odours",
+        "center": "centre centres centred", "fiber": "fibre fibres", "gray": "grey greys",
+        "tire": "tyre tyres", "check": "cheque cheques", "mold": "mould moulds",
     }.items()
     for form in forms.split()
 }  # fmt: skip

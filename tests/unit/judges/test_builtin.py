@@ -818,3 +818,50 @@ def test_what_names_nothing_new_is_no_wrong_name(chunk: str, answer: str):
     """Shorter forms, common nouns with the same endings and names that stand there are none."""
     (sentence,) = assess("", [chunk], answer).sentences or ()
     assert "name" not in sentence.reasons
+
+
+@pytest.mark.parametrize(
+    ("chunk", "answer"),
+    [
+        ("The cafe\u0301 is in Zu\u0308rich.", "The café is in Zürich."),
+        ("The ho\u00adtel opened in Mün\u00adchen.", "The hotel opened in München."),
+        ("The U.K. left the E.U. in 2020.", "The UK left the EU in 2020."),
+        ("NASA launched it with the A.E.C.", "N.A.S.A. launched it with the AEC."),
+        ("E-mail us for a quote.", "Email us for a quote."),
+        ("The colour of the centre is grey.", "The color of the center is gray."),
+        ("Take 1½ cups of flour.", "Take 1.5 cups of flour."),
+        ("The meeting is on 2021-03-05.", "The meeting is on March 5, 2021."),
+        ("The meeting is on March 5, 2021.", "The meeting is on 2021/3/5."),
+        ("会议于2021年3月5日举行。", "会议于2021-03-05举行。"),
+        ("退款需要两周。", "退款需要2周。"),
+        ("面试持续三小时。", "面试持续3小时。"),
+        ("增长了15.5%。", "增长了百分之十五点五。"),
+        ("人口约一万五。", "人口约15000。"),
+        ("重量为三千零五克。", "重量为3005克。"),
+    ],
+)
+def test_the_same_in_another_spelling_is_supported(chunk: str, answer: str):
+    """Decomposed accents, soft hyphens, dotted acronyms, dates of two forms, numerals."""
+    assert [s.verdict for s in assess("", [chunk], answer).sentences or ()] == [SUPPORTED]
+
+
+@pytest.mark.parametrize(
+    ("chunk", "answer", "words"),
+    [
+        ("The limit is ½ cup of sugar per day.", "The limit is ¼ cup of sugar per day.", "¼"),
+        ("The meeting is on 2021-03-05.", "The meeting is on May 5, 2021.", "May"),
+        ("退款需要两周。", "退款需要三周。", "三"),
+        ("占比为三分之一。", "占比为三分之二。", "三分之二"),
+    ],
+)
+def test_another_fraction_date_or_time_is_a_contradiction(chunk: str, answer: str, words: str):
+    """They are read as numbers and dates, and not as words."""
+    (sentence,) = assess("", [chunk], answer).sentences or ()
+    assert (sentence.verdict, words in sentence.words) == (CONTRADICTED, True)
+
+
+def test_the_head_of_a_table_claims_nothing():
+    """Its rows do, and are compared."""
+    answer = "| Height | Opening |\n|---|---|\n| 330 m | 1889 |"
+    found = assess("", ["The tower is 330 m tall. It was built in 1889."], answer)
+    assert [s.verdict for s in found.sentences or ()] == [NO_CLAIM, SUPPORTED]
