@@ -14,7 +14,7 @@ from itertools import pairwise
 from operator import add
 from typing import Final, Literal, NamedTuple
 
-from ragmonitor.judges.builtin import quantities
+from ragmonitor.judges.builtin import day_times, quantities
 from ragmonitor.judges.builtin.quantities import Quantity
 from ragmonitor.judges.builtin.stems import stem, stem_and_weight
 from ragmonitor.judges.builtin.word_lists import (
@@ -52,7 +52,8 @@ class Term(NamedTuple):
     key: str
     """It is equal for terms that count as the same."""
     prefix: str
-    """First letters of a longer stem, with a tilde; empty if there is no such looser match."""
+    """First letters of a longer stem, with a tilde; of a time of day, what it is found by where a
+    text says its half or does not; empty if there is no such looser match."""
     weight: float
     """From 0 (signs of negation, `one`) to 1 (rare words, numbers)."""
     kind: Kind
@@ -90,9 +91,10 @@ _LETTER = lazy_pattern(rf"[^\W\d_{_SYLLABIC}]")
 _SYLLABLE = lazy_pattern(rf"[{_SYLLABIC}]")
 
 # The same for texts in ASCII, as most are in English: they take half of the time.
+# What comes first in each alternative is one character: the other looks are seldom taken.
 _ASCII_WORD_PATTERN = (
-    r"[A-Za-z](?:(?<=\b[A-Za-z])\.(?:[A-Za-z]\.){1,7}"
-    rf"|(?<=\b[eE]){_E_MAIL.removeprefix('[eE]')}|[A-Za-z]*(?:'[A-Za-z]+)*)"
+    r"[A-Za-z](?:\.(?<=\b[A-Za-z]\.)(?:[A-Za-z]\.){1,7}"
+    rf"|-(?<=\b[eE]-){_E_MAIL.removeprefix('[eE]-')}|[A-Za-z]*(?:'[A-Za-z]+)*)"
 )
 _ASCII_TOKEN = lazy_pattern(
     rf"(?=[A-Za-z\d\[])(?:(?P<word>{_ASCII_WORD_PATTERN}){_OTHER_TOKENS})", re.ASCII
@@ -154,7 +156,9 @@ def terms(text: str, *, with_pairs: bool = True) -> list[Term]:
                 elif key != NEGATION or not _negates_nothing(text, end):
                     found.append(_new(Term, (start, end, key, prefix, weight, word_kind, "")))
         elif kind == "pairs":
-            _append_pairs(found, text, *token.span(), with_plain=with_pairs)
+            start, end = token.span()
+            start = max(start, found[-1].end) if found else start  # the `点` of a time
+            _append_pairs(found, text, start, end, with_plain=with_pairs)
         elif kind == "number":
             _append_number(found, text, token)
     return found
@@ -253,7 +257,7 @@ def _append_figure(found: list[Term], text: str, at: int, floor: int) -> int:
         number = _NUMBER.match(text, at)
         if number:
             _append_number(found, text, number)
-        return number.end() if number else 0
+        return found[-1].end if number else 0
     if text[at] in "[【":
         citation = _CITATION.match(text, at)
         return citation.end() if citation else 0
@@ -270,7 +274,8 @@ def _keys_in_order(text: str) -> TermKeys:
     for token in (_ASCII_TOKEN if text.isascii() else _TOKEN).finditer(text):
         kind = token.lastgroup
         if kind == "pairs":
-            _add_pairs(exact, others, text, *token.span())
+            start, end = token.span()
+            _add_pairs(exact, others, text, max(start, others[-1].end) if others else start, end)
         elif kind == "word":
             surface = token[0]
             if len(surface) > _MAX_WORD or surface in _PERHAPS_DATES:
@@ -300,6 +305,9 @@ def _term_keys(
     may_negate = not exact.isdisjoint(MAY_NEGATE)
     exact -= SIGNS
     prefixes.discard("")
+    for term in others:
+        if term.unit == day_times.UNIT:
+            prefixes.update(day_times.prefixes(term.key))
     numbers = tuple([term.key for term in others if term.kind == "number"]) if others else ()
     figures = others if is_all else None
     return _new(TermKeys, (exact, prefixes, numbers, may_negate, figures))
@@ -334,8 +342,8 @@ def _word_term(surface: str) -> WordTerm | None:
     if not word.isalpha() and word not in IRREGULAR and word not in STOP_WORDS:
         word = word.replace(".", "").replace("-", "")  # `E.U.` is `EU`, `e-mail` is `email`
     if surface in quantities.FRACTIONS:
-        value = quantities.FRACTIONS[surface]
-        return quantities.spelled(value), "", SMALL_NUMBER_WEIGHT, "number"
+        spelled = quantities.spelled(quantities.FRACTIONS[surface])
+        return spelled, "", SMALL_NUMBER_WEIGHT, "number"
     date = _calendar(word, is_capital=is_capital)
     if date:
         return date, "", DATE_WEIGHT, "date"
@@ -398,13 +406,45 @@ def _calendar(word: str, *, is_capital: bool) -> str:
 
 
 def _append_number(found: list[Term], text: str, token: re.Match[str]) -> None:
-    """Append a number in digits."""
+    """Append a number in digits, or a time of day; nothing of what a time before it holds."""
+    start, end = token.span()
+    if found and found[-1].end > start:
+        return
+    if end - start <= _HOUR_DIGITS:
+        time = _time_term(text, start, end, int(token[0])) if token[0].isdecimal() else None
+        if time is not None:
+            found.append(time)
+            return
     ordinal = ORDINALS.get(token[0].lower()) if token["ordinal"] else None
-    if ordinal is not None:
+    if ordinal is not None and not _is_day_of_month(text, start, end):
         base, weight = stem_and_weight(ordinal)
         found.append(Term(*token.span(), base, "", weight, "word"))
     else:
         found.append(_number_term(text, quantities.read_number(text, token)))
+
+
+def _is_day_of_month(text: str, start: int, end: int) -> bool:
+    """Return whether an ordinal is a day: `March 4th`, `4th of March`."""
+    before = _MONTH_BEFORE.search(text, max(0, start - _MAX_MONTH), start)
+    return before is not None or _MONTH_BEHIND.match(text, end) is not None
+
+
+_MONTH: Final = (
+    "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    "|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+)
+_MAX_MONTH: Final = 16
+"""Characters of a month and what stands between it and its day."""
+_MONTH_BEFORE = lazy_pattern(rf"\b{_MONTH}\.?,? (?:the )?\Z", re.IGNORECASE)
+_MONTH_BEHIND = lazy_pattern(rf",? (?:day )?(?:of )?{_MONTH}\b", re.IGNORECASE)
+_HOUR_DIGITS = 2
+
+
+def _time_term(text: str, start: int, end: int, hour: int) -> Term | None:
+    time = day_times.day_time_at(text, start, end, hour)
+    if time is None:
+        return None
+    return Term(start, time.end, time.key, time.prefix, NUMBER_WEIGHT, "number", day_times.UNIT)
 
 
 def _append_number_word(found: list[Term], text: str, start: int, end: int, value: str) -> None:
@@ -425,7 +465,12 @@ def _append_number_word(found: list[Term], text: str, start: int, end: int, valu
     ):
         found.pop()
         start, number = last.start, float(last.key[1:]) + number
-    elif last is not None and last.kind == "number" and text[last.end : start] in _JOINTS:
+    elif (
+        last is not None
+        and last.kind == "number"
+        and last.key[0] == "#"
+        and text[last.end : start] in _JOINTS
+    ):
         joined = quantities.join(last.key[1:], number)
         is_spoken = text[last.end - 1].isalpha() or (joined is not None and number >= 100)
         if joined is not None and is_spoken:
@@ -561,8 +606,16 @@ def _special(text: str, start: int, floor: int) -> Term | None:
         day = "一二三四五六日".find(weekday[1].replace("天", "日")) + 1
         return Term(start, weekday.end(), f"weekday#{day}", "", DATE_WEIGHT, "date")
     number = quantities.CHINESE_NUMBER.match(text, start)
-    quantity = quantities.read_chinese(text, number) if number else None
-    return _number_term(text, quantity) if quantity else None
+    if number is None:
+        return None
+    quantity = quantities.read_chinese(text, number)
+    if quantity is None:
+        return None
+    if quantity.value.isdecimal() and not number["parts"] and len(quantity.value) <= _HOUR_DIGITS:
+        time = _time_term(text, *number.span(), int(quantity.value))
+        if time is not None:
+            return time
+    return _number_term(text, quantity)
 
 
 def _append_plain_pairs(found: list[Term], text: str, start: int, end: int) -> None:

@@ -25,7 +25,7 @@ STOP_WORDS: Final = frozenset(
         i.e oh yes yeah yea ok okay hi hello hey please let lets us get gets got like way thing
         things something anything everything someone anyone really quite rather actually
         basically simply overall according based regarding within between among upon toward
-        towards 's 're 've 'll 'd 'm s t re ve ll d m
+        towards pm 's 're 've 'll 'd 'm s t re ve ll d m
         """
     )
 )

@@ -838,6 +838,15 @@ def test_what_names_nothing_new_is_no_wrong_name(chunk: str, answer: str):
         ("增长了15.5%。", "增长了百分之十五点五。"),
         ("人口约一万五。", "人口约15000。"),
         ("重量为三千零五克。", "重量为3005克。"),
+        ("The meeting is on March 5th, 2021.", "The meeting is on 5 March 2021."),
+        ("It fell on the 4th of July.", "It fell on July 4."),
+        ("The shop opens at 9:00 on Monday.", "The shop opens at 9 am on Monday."),
+        ("Check-in is from 15:00 at the desk.", "Check-in is from 3 p.m. at the desk."),
+        ("The museum is open 9-11 am daily.", "The museum is open 9 am to 11 am daily."),
+        ("Doors close at 12 am sharp.", "Doors close at 00:00 sharp."),
+        ("入住时间为15:00。", "入住时间为下午3点。"),
+        ("营业时间为9:00-18:00。", "营业时间为上午九点到下午六点。"),
+        ("本文提出三点建议。", "本文提出3条建议。"),
     ],
 )
 def test_the_same_in_another_spelling_is_supported(chunk: str, answer: str):
@@ -852,6 +861,9 @@ def test_the_same_in_another_spelling_is_supported(chunk: str, answer: str):
         ("The meeting is on 2021-03-05.", "The meeting is on May 5, 2021.", "May"),
         ("退款需要两周。", "退款需要三周。", "三"),
         ("占比为三分之一。", "占比为三分之二。", "三分之二"),
+        ("The shop opens at 9 am on Monday.", "The shop opens at 9 pm on Monday.", "9 pm"),
+        ("The shop opens at 9 am on Monday.", "The shop opens at 9:30 on Monday.", "9:30"),
+        ("入住时间为15:00。", "入住时间为下午4点。", "4点"),
     ],
 )
 def test_another_fraction_date_or_time_is_a_contradiction(chunk: str, answer: str, words: str):
