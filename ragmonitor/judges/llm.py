@@ -65,7 +65,7 @@ _MIN_CHUNK_TOKENS: Final = 400
 _UNLOADED_PRICE: Final = Price(input_usd=5e-6, output_usd=25e-6)
 """A large model's price, until litellm is loaded: the reservation must not be too small."""
 _SMALLEST_COST: Final = 1e-9
-_ENDS: Final = {ord(mark): None for mark in ".!?;\n。！？；…|"}
+_ENDS: Final = {ord(mark): None for mark in ".!?;\n\r\v\f\x85\u2028\u2029。！？；｡．…|"}
 """Every sentence but the last ends in one of these."""
 
 

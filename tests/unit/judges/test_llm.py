@@ -14,6 +14,7 @@ from ragmonitor.judges import llm
 from ragmonitor.judges.cache import AssessmentCache
 from ragmonitor.judges.judge_prompts import SCHEMA, SYSTEM, strict_messages, write_prompt
 from ragmonitor.judges.llm import MAX_CALLS, TOKENS_PER_CALL, LlmJudge
+from ragmonitor.judges.sentences import split
 from ragmonitor.protocols import Judge
 from ragmonitor.records import Cause, Chunk, Interaction, Verdict
 from ragmonitor.testing import ManualClock
@@ -728,6 +729,16 @@ async def test_the_expected_cost_covers_the_call(server, judges, told):
         asked = len(encoding.encode(request.system)) + len(encoding.encode(request.user))
         assert judge.expected_cost(told) >= asked + 30
     assert judge.expected_cost(told) > 0
+
+
+@pytest.mark.parametrize("end", [*"\r\v\f\x85\u2028\u2029｡"])
+def test_the_expected_cost_knows_every_end_of_a_sentence(judges, end):
+    """A reply has an entry for each sentence: whatever ends it is counted as a line break is."""
+    judge = judges(budget_unit="tokens")
+    lines = [f"It is {number} m tall" for number in range(80)]
+    plain, other = (replace(WARRANTY, answer=each.join(lines)) for each in ("\n", end))
+    assert len(split(other.answer)) == len(lines)
+    assert judge.expected_cost(other) >= judge.expected_cost(plain)
 
 
 async def test_the_expected_cost_in_dollars_follows_the_price(judges):
