@@ -685,12 +685,12 @@ async def test_a_price_that_litellm_knows_is_used(server, judges):
         Reply(
             content='{"s":[[1]],"bad":[],"rel":3,"evasive":false,"ctx":[2]}',
             input_tokens=1_000,
-            output_tokens=0,
+            output_tokens=100,
         )
     )
     judge = judges("openai/gpt-4o-mini", budget_unit="usd")
     usage = (await judge.assess(story("It is red.", "It is red."))).usage
-    assert usage.cost_usd == pytest.approx(0.15e-3)
+    assert usage.cost_usd == pytest.approx(0.15e-3 + 0.06e-3)
 
 
 async def test_an_unknown_price_stops_a_budget_in_dollars(server, judges):
