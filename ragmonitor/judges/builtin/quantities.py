@@ -25,7 +25,8 @@ class Quantity(NamedTuple):
     value: str
     """Canonical: equal numbers have equal values, `1,200`, `1200` and `1.2 thousand`."""
     unit: str
-    """A name from `UNITS`; `year`, `month`, `day` in dates; empty: none, or an unknown one."""
+    """A name from `UNITS`; `year`, `CALENDAR_MONTH`, `day` in dates; empty: none, or an unknown
+    one."""
 
 
 _MAX_DIGITS: Final = 18
@@ -62,7 +63,9 @@ MEASURES: Final = (
 """Characters that make a number of a single Chinese numeral before them."""
 _MEASURES = frozenset(MEASURES)
 _CURRENCIES = {"$": "$", "€": "€", "£": "£", "¥": "¥", "￥": "¥"}
-_CHINESE_PERIODS = {"年": "year", "月": "month", "日": "day", "号": "day"}
+CALENDAR_MONTH: Final = "month of a year"
+"""Unit of the 3 of `3月`, which is March; that of `3个月` and `3 months` is `month`."""
+_CHINESE_PERIODS = {"年": "year", "月": CALENDAR_MONTH, "日": "day", "号": "day"}
 
 
 _new = tuple.__new__

@@ -509,8 +509,11 @@ _DAY_BEHIND = lazy_pattern(r"\d{1,2}(?!\d)")
 
 def _number_term(text: str, quantity: Quantity) -> Term:
     start, end, value, unit = quantity
-    if value in _TWELVE and (unit == "month" or _is_month_of_date(text, start, end)):
+    is_month = unit == quantities.CALENDAR_MONTH
+    if value in _TWELVE and (is_month or _is_month_of_date(text, start, end)):
         return Term(start, end, f"month#{value}", "", DATE_WEIGHT, "date")
+    if is_month:  # `24月`
+        unit = "month"
     weight = SMALL_NUMBER_WEIGHT if len(value) == 1 and not unit else NUMBER_WEIGHT
     if text[start:end] in _PERHAPS_ONE:
         weight = 0.0

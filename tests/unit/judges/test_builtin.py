@@ -840,6 +840,7 @@ def test_what_names_nothing_new_is_no_wrong_name(chunk: str, answer: str):
         ("重量为三千零五克。", "重量为3005克。"),
         ("The meeting is on March 5th, 2021.", "The meeting is on 5 March 2021."),
         ("It fell on the 4th of July.", "It fell on July 4."),
+        ("The trial lasts three months.", "The trial lasts 3 months."),
         ("The shop opens at 9:00 on Monday.", "The shop opens at 9 am on Monday."),
         ("Check-in is from 15:00 at the desk.", "Check-in is from 3 p.m. at the desk."),
         ("The museum is open 9-11 am daily.", "The museum is open 9 am to 11 am daily."),
@@ -861,6 +862,7 @@ def test_the_same_in_another_spelling_is_supported(chunk: str, answer: str):
         ("The meeting is on 2021-03-05.", "The meeting is on May 5, 2021.", "May"),
         ("退款需要两周。", "退款需要三周。", "三"),
         ("占比为三分之一。", "占比为三分之二。", "三分之二"),
+        ("试用期为3个月，从5月开始。", "试用期为5个月。", "5"),
         ("The shop opens at 9 am on Monday.", "The shop opens at 9 pm on Monday.", "9 pm"),
         ("The shop opens at 9 am on Monday.", "The shop opens at 9:30 on Monday.", "9:30"),
         ("入住时间为15:00。", "入住时间为下午4点。", "4点"),
@@ -877,3 +879,25 @@ def test_the_head_of_a_table_claims_nothing():
     answer = "| Height | Opening |\n|---|---|\n| 330 m | 1889 |"
     found = assess("", ["The tower is 330 m tall. It was built in 1889."], answer)
     assert [s.verdict for s in found.sentences or ()] == [NO_CLAIM, SUPPORTED]
+
+
+def test_a_unit_behind_a_number_is_no_name():
+    """`USD` is no other name than those of the chunks."""
+    (sentence,) = assess("", ["Shipping to Canada costs $4.99."], "Shipping: 4.99 USD").sentences
+    assert "name" not in sentence.reasons
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "I'm just an AI assistant and cannot answer that.",
+        "I can only answer questions about our store.",
+        "That's outside what I can help with.",
+        "This is beyond my knowledge.",
+        "Sorry, I didn't understand that. Could you rephrase?",
+        "目前没有这方面的信息。",
+    ],
+)
+def test_what_an_assistant_says_of_its_own_limits_is_a_refusal(answer: str):
+    """It says nothing of the matter, and is no invention."""
+    assert assess("How much is it?", ["Shipping costs $4.99."], answer).evasive is True
