@@ -246,6 +246,9 @@ def _negations(
             is_limited = (key in here.limited) != (key in there.limited)
             if is_limited and not _is_part(text, index.texts[alike]):
                 continue
+            if key in there.stated and key not in here.negated:
+                # Of something else, which the words behind it name: `支持快充，不支持无线充电`.
+                continue
             if _stands_elsewhere(key, here, overlap, alike, index):
                 return []
             return [FailedCheck("negation", term, conflicts=True)]
@@ -422,4 +425,8 @@ def _is_short_and_same(own: set[str], passage: int, index: PassageIndex) -> bool
     if not shared:
         return False
     is_whole = len(there) <= MIN_SHARED and shared == len(there)
-    return is_whole or (shared > 1 and shared == len(own - SIGNS))
+    missing = own - SIGNS - there
+    if len(missing) == 1 and index.keys[passage].may_negate:
+        # The pair of characters between which a sign of negation stands there.
+        missing = {key for key in missing if key[0] <= _HAN_FROM}
+    return is_whole or (shared > 1 and not missing)

@@ -145,7 +145,7 @@ def terms(text: str, *, with_pairs: bool = True) -> list[Term]:
         kind = token.lastgroup
         if kind == "word":
             surface = token[0]
-            if len(surface) > _MAX_WORD or surface in _PERHAPS_DATES:
+            if len(surface) > _MAX_WORD or surface in _IN_PLACE:
                 surface = _in_place(text, token)
             reading = _word_term(surface)
             if reading is not None:
@@ -227,7 +227,7 @@ def _keys_of_words(text: str) -> TermKeys | None:
             _append_number(figures, text, number)
         floor = (citation or number).end()
     words += find_words(text, floor)
-    if not _PERHAPS_DATES.isdisjoint(words) or max(map(len, words), default=0) > _MAX_WORD:
+    if not _IN_PLACE.isdisjoint(words) or max(map(len, words), default=0) > _MAX_WORD:
         return None
     readings = [reading for reading in map(_word_term, words) if reading is not None]
     if not readings:
@@ -278,7 +278,7 @@ def _keys_in_order(text: str) -> TermKeys:
             _add_pairs(exact, others, text, max(start, others[-1].end) if others else start, end)
         elif kind == "word":
             surface = token[0]
-            if len(surface) > _MAX_WORD or surface in _PERHAPS_DATES:
+            if len(surface) > _MAX_WORD or surface in _IN_PLACE:
                 surface = _in_place(text, token)
             reading = _word_term(surface)
             if reading is not None:
@@ -317,10 +317,16 @@ WordTerm = tuple[str, str, float, Kind]
 
 
 def _in_place(text: str, token: re.Match[str]) -> str:
-    """Return a word, cut to `_MAX_WORD`, and in lower case if it is a `May` that is no month."""
+    """Return a word, cut to `_MAX_WORD`, and in lower case if it is a `May` that is no month.
+
+    So is the `US` of `US$20`, and one among capitals, which may be `us`.
+    """
     surface = token[0][:_MAX_WORD]
     start, end = token.span()
-    if surface in _PERHAPS_DATES and not _NEAR_DATE.search(text[max(0, start - 8) : end + 4]):
+    if surface == _COUNTRY:
+        is_other = text[end : end + 1] == "$" or text[max(0, start - 3) : start - 1].isupper()
+        return surface.lower() if is_other else surface
+    if surface in _IN_PLACE and not _NEAR_DATE.search(text[max(0, start - 8) : end + 4]):
         return surface.lower()
     return surface
 
@@ -347,6 +353,8 @@ def _word_term(surface: str) -> WordTerm | None:
     date = _calendar(word, is_capital=is_capital)
     if date:
         return date, "", DATE_WEIGHT, "date"
+    if surface == _COUNTRY:
+        return _plain_word(word, is_capital=True)
     if word in STOP_WORDS or len(word) <= 1:
         return None
     value = quantities.word_value(word)
@@ -386,7 +394,10 @@ def _negates_nothing(text: str, end: int) -> bool:
     return text[end : end + _BEHIND].lstrip(" ").startswith(HARMLESS_BEHIND_NEGATION)
 
 
-_PERHAPS_DATES = frozenset({"May", "March", "Mar", "Sun", "Sat", "Wed", "Mon", "Dec", "Jan"})
+_COUNTRY = "US"
+"""In lower case it is a stop word."""
+_IN_PLACE = frozenset({"May", "March", "Mar", "Sun", "Sat", "Wed", "Mon", "Dec", "Jan", _COUNTRY})
+"""Words of which what stands around them tells what they are."""
 _NEAR_DATE = lazy_pattern(
     r"\d|\b(?:in|of|on|by|since|until|till|from|to|early|late|mid|last|next|and)[ -]+[A-Z]"
 )

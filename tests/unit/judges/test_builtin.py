@@ -841,6 +841,9 @@ def test_what_names_nothing_new_is_no_wrong_name(chunk: str, answer: str):
         ("The meeting is on March 5th, 2021.", "The meeting is on 5 March 2021."),
         ("It fell on the 4th of July.", "It fell on July 4."),
         ("The trial lasts three months.", "The trial lasts 3 months."),
+        ("The US economy grew in 2020.", "The U.S. economy grew in 2020."),
+        ("It costs $20 in total.", "It costs US$20 in total."),
+        ("Contact us for help.", "CONTACT US FOR HELP."),
         ("The shop opens at 9:00 on Monday.", "The shop opens at 9 am on Monday."),
         ("Check-in is from 15:00 at the desk.", "Check-in is from 3 p.m. at the desk."),
         ("The museum is open 9-11 am daily.", "The museum is open 9 am to 11 am daily."),
@@ -863,13 +866,14 @@ def test_the_same_in_another_spelling_is_supported(chunk: str, answer: str):
         ("退款需要两周。", "退款需要三周。", "三"),
         ("占比为三分之一。", "占比为三分之二。", "三分之二"),
         ("试用期为3个月，从5月开始。", "试用期为5个月。", "5"),
+        ("The UK economy grew in 2020.", "The US economy grew in 2020.", "US"),
         ("The shop opens at 9 am on Monday.", "The shop opens at 9 pm on Monday.", "9 pm"),
         ("The shop opens at 9 am on Monday.", "The shop opens at 9:30 on Monday.", "9:30"),
         ("入住时间为15:00。", "入住时间为下午4点。", "4点"),
     ],
 )
-def test_another_fraction_date_or_time_is_a_contradiction(chunk: str, answer: str, words: str):
-    """They are read as numbers and dates, and not as words."""
+def test_another_number_date_or_country_is_a_contradiction(chunk: str, answer: str, words: str):
+    """They are read as numbers, dates and names, and not as words."""
     (sentence,) = assess("", [chunk], answer).sentences or ()
     assert (sentence.verdict, words in sentence.words) == (CONTRADICTED, True)
 
@@ -901,3 +905,31 @@ def test_a_unit_behind_a_number_is_no_name():
 def test_what_an_assistant_says_of_its_own_limits_is_a_refusal(answer: str):
     """It says nothing of the matter, and is no invention."""
     assert assess("How much is it?", ["Shipping costs $4.99."], answer).evasive is True
+
+
+@pytest.mark.parametrize(
+    ("chunk", "answer"),
+    [
+        ("该产品不防水，保固两年。", "该产品防水。"),
+        ("该产品支持快充，不支持无线充电。", "该产品支持无线充电。"),
+        ("酒店提供早餐，不提供午餐。", "酒店提供午餐。"),
+        ("Our store ships to the US and Canada.", "We don't ship to the US."),
+    ],
+)
+def test_the_opposite_of_one_clause_is_a_contradiction(chunk: str, answer: str):
+    """Also where the same verb stands without a negation in another clause, of another object."""
+    (sentence,) = assess("", [chunk], answer).sentences or ()
+    assert (sentence.verdict, sentence.reasons) == (CONTRADICTED, ("negation",))
+
+
+@pytest.mark.parametrize(
+    ("chunk", "answer"),
+    [
+        ("酒店提供早餐，不提供午餐。", "酒店提供早餐。"),
+        ("该产品不防尘，防水。", "该产品防水。"),
+        ("The pool is open, the gym is not open.", "The pool is open."),
+    ],
+)
+def test_what_one_clause_states_is_supported(chunk: str, answer: str):
+    """A negation in another clause does not reach it."""
+    assert [s.verdict for s in assess("", [chunk], answer).sentences or ()] == [SUPPORTED]
