@@ -14,7 +14,7 @@ from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Assessment, Cause, Chunk, Interaction, Verdict
 
 _NUMBER = (
-    r"(?:source|doc(?:ument)?|passage|chunk|来源|资料|文档|段落)?"
+    r"(?:source|doc(?:ument)?|passage|chunk|来源|资料|文档|段落|來源|資料|文檔)?"
     r"\s{0,2}[#^]?\d{1,3}(?:†[^\]】]{0,40})?"
 )
 _NUMBERED = lazy_pattern(
@@ -24,7 +24,8 @@ _RANGE = lazy_pattern(r"(\d{1,3})\s?[–-]\s?[#^]?(\d{1,3})")
 _PLACE = lazy_pattern(r"†[^,，、;；]*")
 """The place in the source, behind a number."""
 _NAMED = lazy_pattern(
-    r"[(（\[【]\s?(?:sources?|来源|出处)\s?[:：]\s?([^)）\]】\n]{1,200})[)）\]】]", re.IGNORECASE
+    r"[(（\[【]\s?(?:sources?|来源|出处|來源|出處)\s?[:：]\s?([^)）\]】\n]{1,200})[)）\]】]",
+    re.IGNORECASE,
 )
 _CODE = lazy_pattern(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _LOCATORS = ("source", "file_name", "filename", "file_path", "title", "url", "doc_id", "name")

@@ -139,13 +139,12 @@ class Calls:
 
     def _counted(self, completion: Completion, messages: Sequence[Message]) -> JudgeUsage:
         usage = completion.usage
-        if usage.input_tokens:
+        outputs = usage.output_tokens or round(estimate_tokens(completion.text))
+        if usage.input_tokens and usage.output_tokens == outputs:
             return usage
-        # A provider that counts nothing still costs something: a budget must not leak by it.
+        # What a provider does not count still costs something: a budget must not leak by it.
         return self._usage(
-            calls=usage.calls,
-            inputs=_tokens(messages),
-            outputs=usage.output_tokens or round(estimate_tokens(completion.text)),
+            calls=usage.calls, inputs=usage.input_tokens or _tokens(messages), outputs=outputs
         )
 
     def _usage(self, *, calls: int, inputs: int, outputs: int) -> JudgeUsage:

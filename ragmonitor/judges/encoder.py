@@ -46,7 +46,7 @@ from ragmonitor.records import (
     Verdict,
 )
 
-RULES: Final = 1
+RULES: Final = 2
 """Raised whenever the same scores would give other verdicts."""
 _MIN_EVIDENCE_TOKENS: Final = 16
 """Room that must be left for evidence in one input."""
@@ -447,11 +447,17 @@ class _TokenReader:
         self, interaction: Interaction, claims: Sequence[Sentence], outputs: Sequence[Any]
     ) -> Sequence[Support]:
         """Return the support of each sentence: 1 minus the risk of its worst token."""
+        answer = interaction.answer
         least: dict[tuple[int, int], float] = {}
         for risks in outputs:
-            for span, risk in risks.items():
-                # A token that one window supports is supported.
-                least[span] = min(risk, least.get(span, 1.0))
+            for (start, end), risk in risks.items():
+                # To byte-level tokenizers the space before a word is part of it: of a sentence's
+                # first word, it belongs to no sentence.
+                visible = answer[start:end].lstrip()
+                if visible:
+                    span = end - len(visible), end
+                    # A token that one window supports is supported.
+                    least[span] = min(risk, least.get(span, 1.0))
         supports = []
         for claim in claims:
             within = {s: r for s, r in least.items() if claim.start <= s[0] < claim.end}
@@ -459,7 +465,7 @@ class _TokenReader:
                 supports.append(Support(share=0.0))
                 continue
             bad = sorted(span for span, risk in within.items() if risk > 1 - self._threshold)
-            words = _words(interaction.answer, bad)
+            words = _words(answer, bad)
             supports.append(Support(share=1 - max(within.values()), words=words))
         return supports
 

@@ -46,6 +46,7 @@ from ragmonitor.records import (
     JudgeIdentity,
     JudgeUsage,
     Language,
+    ReferenceReading,
     SentenceVerdict,
 )
 from ragmonitor.settings import Budget
@@ -65,7 +66,7 @@ _MIN_CHUNK_TOKENS: Final = 400
 _UNLOADED_PRICE: Final = Price(input_usd=5e-6, output_usd=25e-6)
 """A large model's price, until litellm is loaded: the reservation must not be too small."""
 _SMALLEST_COST: Final = 1e-9
-_ENDS: Final = {ord(mark): None for mark in ".!?;\n。！？；…|"}
+_ENDS: Final = {ord(mark): None for mark in ".!?;\n\r\v\f\x85\u2028\u2029。！？；｡．…|"}
 """Every sentence but the last ends in one of these."""
 
 
@@ -268,15 +269,24 @@ class LlmJudge:
         )
         if not interaction.reference.strip():
             return assessment
-        return await self._with_reference(assessment, interaction, spread_chunks)
+        left_s = self._reading_timeout_s - (self._clock() - began)
+        return await self._with_reference(assessment, interaction, spread_chunks, within_s=left_s)
 
     async def _with_reference(
-        self, assessment: Assessment, interaction: Interaction, shares: Sequence[Sequence[Part]]
+        self,
+        assessment: Assessment,
+        interaction: Interaction,
+        shares: Sequence[Sequence[Part]],
+        *,
+        within_s: float,
     ) -> Assessment:
-        calls = self._calls()
-        reading = await read_reference(
-            self._asking(calls), interaction, assessment, shares, draw=self._draw
-        )
+        # What the answer's own calls have left: who gives the whole reading up loses its verdicts.
+        calls = self._calls(within_s=within_s)
+        reading: ReferenceReading | Cause = Cause.JUDGE_TIMEOUT
+        if within_s > MIN_CALL_S:
+            reading = await read_reference(
+                self._asking(calls), interaction, assessment, shares, draw=self._draw
+            )
         return replace(
             assessment,
             judge=replace(
@@ -303,10 +313,10 @@ class LlmJudge:
             draw=self._draw,
         )
 
-    def _calls(self, retries: int = RETRIES) -> Calls:
+    def _calls(self, retries: int = RETRIES, *, within_s: float | None = None) -> Calls:
         return Calls(
             self._completer,
-            within_s=self._reading_timeout_s,
+            within_s=self._reading_timeout_s if within_s is None else within_s,
             clock=self._clock,
             pause=self._pause,
             jitter=self._jitter,

@@ -19,7 +19,7 @@ from ragmonitor.judges.unknown_numbers import unknown_figures
 from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Severity, Verdict
 
-RULES: Final = 3
+RULES: Final = 4
 """Raised whenever the same reply would be read differently."""
 
 _FIELDS: Final = ("s", "bad", "rel", "evasive", "ctx")
@@ -197,7 +197,9 @@ def find_fields(
     """
     text = text.strip()
     if not text.startswith(("{", "`")):  # else "</think>" is quoted out of the data
-        text = text.rpartition("</think>")[2].strip()
+        if text.startswith("<think") and "</think" not in text:
+            return {}  # cut off in its thoughts: a draft in them is no reply
+        text = text.rpartition("</think>")[2].rpartition("</thinking>")[2].strip()
     text = text[:_MAX_CHARACTERS]
     for candidate in (text, _FENCE.sub("", text).strip()):
         whole = _load(candidate)

@@ -30,7 +30,10 @@ _TENS = "thirty forty fifty sixty seventy eighty ninety"
 _WORDS = {word: float(value) for value, word in enumerate(_SMALL.split())} | {
     word: 10.0 * value for value, word in enumerate(_TENS.split(), 3)
 }
-_HAN = {han: float(value) for value, han in enumerate("零一二三四五六七八九十")} | {"两": 2.0}
+_HAN = {han: float(value) for value, han in enumerate("零一二三四五六七八九十")} | {
+    "两": 2.0,
+    "兩": 2.0,
+}
 
 # One character for one, so that offsets stay those of the text.
 _WIDE = {0xFF10 + digit: str(digit) for digit in range(10)} | {0xFF0C: ",", 0xFF0E: "."}

@@ -16,7 +16,9 @@ def uniform_of(interaction_id: str) -> float:
     """
     # A keyed hash and not the id's own bits: the tracer's ratio sampler reads those, and two
     # decisions on the same bits are one decision.
-    digest = hashlib.blake2b(interaction_id.encode(), digest_size=7, key=b"ragmonitor").digest()
+    # Ids of sessions are the application's, and may hold half of a surrogate pair.
+    encoded = interaction_id.encode("utf-8", "surrogatepass")
+    digest = hashlib.blake2b(encoded, digest_size=7, key=b"ragmonitor").digest()
     # 53 bits, all that a float in [0, 1) can hold exactly.
     return (int.from_bytes(digest, "big") >> 3) / 2**53
 

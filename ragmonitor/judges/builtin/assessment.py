@@ -19,12 +19,13 @@ from ragmonitor.judges.builtin.overlap import (
     overlap_of,
 )
 from ragmonitor.judges.builtin.passage_index import PassageIndex, Tick, unlimited
+from ragmonitor.judges.builtin.simplified import simplified
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, declines, may_be_claim, speech_act_of
 from ragmonitor.judges.builtin.text_terms import Term, terms
 from ragmonitor.judges.sentences import Sentence, language, marker_end, split
 from ragmonitor.records import Assessment, JudgeIdentity, SentenceVerdict, Severity, Verdict
 
-IDENTITY: Final = JudgeIdentity(name="builtin", version="7", kind="CODE")
+IDENTITY: Final = JudgeIdentity(name="builtin", version="8", kind="CODE")
 
 SUPPORTED_FROM: Final = 0.55
 """Mean of support and closeness from which a sentence counts as supported."""
@@ -124,7 +125,8 @@ class JudgedSentence:
 def assess(query: str, chunks: Sequence[str], answer: str, *, tick: Tick = unlimited) -> Assessment:
     """Return which parts of an answer the chunks support, and how far it and they fit the question.
 
-    It is deterministic, accepts any text and is linear in the texts' lengths.
+    It is deterministic, accepts any text and is linear in the texts' lengths. Traditional Chinese
+    is read as simplified Chinese.
 
     A sentence's `support` is the share of its content, weighted by rarity, that stands in the
     chunks. It is `supported` if the mean of that share and of the share that stands *close
@@ -151,8 +153,9 @@ def assess(query: str, chunks: Sequence[str], answer: str, *, tick: Tick = unlim
         instead of generated claims, supported / all: Es et al., "RAGAS" (2023), arXiv:2309.15217,
         section 3.
     """
+    chunks, query, read_as = [*map(simplified, chunks)], simplified(query), simplified(answer)
     index = PassageIndex(chunks, tick)
-    sentences = split(answer)
+    sentences = split(read_as)
     parsed = parse_sentences([sentence.text for sentence in sentences], tick)
     question = terms(query)
     everywhere_at = term_everywhere_at(parsed.values(), question)
@@ -167,7 +170,7 @@ def assess(query: str, chunks: Sequence[str], answer: str, *, tick: Tick = unlim
     overlaps = [sentence.overlap for sentence in judged.values()]
     verdicts = relevancy = answer_risk = None
     if evasive or not _is_foreign(answer, chunks, overlaps):
-        verdicts = tuple([_verdict(each, judged[each.text]) for each in sentences])
+        verdicts = tuple([_verdict(each, judged[each.text], answer) for each in sentences])
         checked = [judged[each.text] for each in sentences if judged[each.text].act in _CHECKED]
         answer_risk = risk.REFUSAL if evasive else risk.answer_risk([s.risk() for s in checked])
         if sentences:
@@ -254,8 +257,9 @@ def _is_foreign(answer: str, chunks: Sequence[str], overlaps: Sequence[Overlap])
     return bool(languages) and language(answer) not in languages
 
 
-def _verdict(sentence: Sentence, judged: JudgedSentence) -> SentenceVerdict:
-    text, start, end = sentence.text, sentence.start, sentence.end
+def _verdict(sentence: Sentence, judged: JudgedSentence, answer: str) -> SentenceVerdict:
+    start, end = sentence.start, sentence.end
+    text = answer[start:end]  # as it was written
     if not judged.is_claim:
         return SentenceVerdict(text=text, start=start, end=end, verdict=Verdict.NO_CLAIM)
     verdict, reasons = judged.verdict()

@@ -21,7 +21,13 @@ from ragmonitor.judges.builtin.polarity import Polarity, polarity, scopes_of
 from ragmonitor.judges.builtin.roles import acts_of, is_reversed
 from ragmonitor.judges.builtin.stems import stem
 from ragmonitor.judges.builtin.text_terms import DENYING, MAY_NEGATE, NEGATION, SIGNS, Term
-from ragmonitor.judges.builtin.word_lists import CHINESE_OPPOSITES, GRANTS, OPPOSITES, SAYS_NO_MORE
+from ragmonitor.judges.builtin.word_lists import (
+    CHINESE_OPPOSITES,
+    GRANTS,
+    OPPOSITES,
+    SAYS_NO_MORE,
+    UNITS,
+)
 from ragmonitor.judges.sentences import HAN
 from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Reason
@@ -110,9 +116,14 @@ def _is_name(text: str, term: Term) -> bool:
     """Return whether a capital belongs to a name, and not to a sentence's first word.
 
     A first word is taken for a name only if another capital follows it: `Randal Kleiser is`.
-    An acronym in brackets abbreviates the words before it, which are checked themselves.
+    An acronym in brackets abbreviates the words before it, which are checked themselves. A unit
+    behind a number is no name: `4.99 USD`.
     """
     surface = text[term.start : term.end]
+    if surface.lower() in UNITS and _ENDS_IN_FIGURE.search(
+        text, max(0, term.start - 2), term.start
+    ):
+        return False
     before = text[max(0, term.start - _MAX_BACK) : term.start].rstrip()[-1:]
     if before in {"(", "（"} and surface.isupper():
         return False
@@ -122,6 +133,7 @@ def _is_name(text: str, term: Term) -> bool:
     return following[:1] == " " and following[1:].isupper() and term.weight == RARE
 
 
+_ENDS_IN_FIGURE: Final = lazy_pattern(r"\d\s?\Z")
 _MAX_BACK: Final = 64
 """Characters before a word that are looked at for what stands before it."""
 
@@ -233,6 +245,9 @@ def _negations(
         if (key in here.negated) != (key in there.negated):
             is_limited = (key in here.limited) != (key in there.limited)
             if is_limited and not _is_part(text, index.texts[alike]):
+                continue
+            if key in there.stated and key not in here.negated:
+                # Of something else, which the words behind it name: `支持快充，不支持无线充电`.
                 continue
             if _stands_elsewhere(key, here, overlap, alike, index):
                 return []
@@ -410,4 +425,8 @@ def _is_short_and_same(own: set[str], passage: int, index: PassageIndex) -> bool
     if not shared:
         return False
     is_whole = len(there) <= MIN_SHARED and shared == len(there)
-    return is_whole or (shared > 1 and shared == len(own - SIGNS))
+    missing = own - SIGNS - there
+    if len(missing) == 1 and index.keys[passage].may_negate:
+        # The pair of characters between which a sign of negation stands there.
+        missing = {key for key in missing if key[0] <= _HAN_FROM}
+    return is_whole or (shared > 1 and not missing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Final, NamedTuple
 
 from ragmonitor.judges.builtin.word_lists import (
@@ -24,7 +25,8 @@ class Quantity(NamedTuple):
     value: str
     """Canonical: equal numbers have equal values, `1,200`, `1200` and `1.2 thousand`."""
     unit: str
-    """A name from `UNITS`; `year`, `month`, `day` in dates; empty: none, or an unknown one."""
+    """A name from `UNITS`; `year`, `CALENDAR_MONTH`, `day` in dates; empty: none, or an unknown
+    one."""
 
 
 _MAX_DIGITS: Final = 18
@@ -38,9 +40,14 @@ NUMBER: Final = (
     r"[十百千万亿]{1,3})?))"
 )
 """Pattern of a number in digits, for use inside another pattern."""
+_NUMERALS = "".join((*CHINESE_DIGITS, *CHINESE_SCALES))
 CHINESE_NUMBER: Final = lazy_pattern(
-    f"(?P<percent>百分之)?(?P<digits>[{''.join(CHINESE_DIGITS)}{''.join(CHINESE_SCALES)}]{{1,12}})"
+    f"(?P<parts>(?:百|[{_NUMERALS}]{{1,3}})分之)?(?P<digits>[{_NUMERALS}]{{1,12}})"
+    f"(?(parts)(?:点(?P<decimals>[{''.join(CHINESE_DIGITS)}]{{1,6}}))?)"
 )
+"""Pattern of a number in Chinese numerals, a share (`百分之五点三`), a fraction (`三分之二`)."""
+FRACTIONS: Final = {character: unicodedata.numeric(character) for character in "¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
+"""Fractions of one character, and their values."""
 _UNIT_BEHIND = lazy_pattern(
     r"[ \t\xa0-]?(?P<sign>[%％°℃℉][CFcf]?|[A-Za-z]{1,12}[²2]?)|(?P<han>"
     + "|".join(
@@ -50,11 +57,15 @@ _UNIT_BEHIND = lazy_pattern(
 )
 _BEFORE_NO_UNIT: Final = frozenset(["", *".,;:!?)]\"'/\n"])
 """The signs that often follow a number, and are neither a unit nor a space before one."""
-MEASURES: Final = "年月日号个人次元岁天米吨名家位座条项辆架艘只件种届级层楼万亿成折倍时点分秒%％"
+MEASURES: Final = (
+    "年月日号个人次元岁天米吨名家位座条项辆架艘只件种届级层楼万亿成折倍时点分秒%％周小公英季"
+)
 """Characters that make a number of a single Chinese numeral before them."""
 _MEASURES = frozenset(MEASURES)
 _CURRENCIES = {"$": "$", "€": "€", "£": "£", "¥": "¥", "￥": "¥"}
-_CHINESE_PERIODS = {"年": "year", "月": "month", "日": "day", "号": "day"}
+CALENDAR_MONTH: Final = "month of a year"
+"""Unit of the 3 of `3月`, which is March; that of `3个月` and `3 months` is `month`."""
+_CHINESE_PERIODS = {"年": "year", "月": CALENDAR_MONTH, "日": "day", "号": "day"}
 
 
 _new = tuple.__new__
@@ -76,8 +87,8 @@ def read_chinese(text: str, found: re.Match[str]) -> Quantity | None:
     """Return the quantity of a match of `CHINESE_NUMBER`, or None if it reads as plain words."""
     digits = found["digits"]
     end = found.end()
-    if found["percent"]:
-        return Quantity(found.start(), end, spelled(chinese_value(digits)), "%")
+    if found["parts"]:
+        return _share(found)
     follows = text[end : end + 1]
     if digits[0] in "万亿百千" or (len(digits) == 1 and follows not in _MEASURES):
         return None
@@ -86,8 +97,20 @@ def read_chinese(text: str, found: re.Match[str]) -> Quantity | None:
     )
 
 
+def _share(found: re.Match[str]) -> Quantity | None:
+    """Return the quantity of `百分之十五点五` or `三分之二`; None: it divides by nothing."""
+    value = chinese_value(found["digits"])
+    if found["decimals"]:
+        value += chinese_value(found["decimals"]) / 10 ** len(found["decimals"])
+    parts = found["parts"].removesuffix("分之")
+    if parts == "百":
+        return Quantity(*found.span(), spelled(value), "%")
+    whole = chinese_value(parts)
+    return Quantity(*found.span(), spelled(value / whole), "") if whole else None
+
+
 def chinese_value(digits: str) -> float:
-    """Return the value of a run of Chinese numerals: 二十五 is 25, 一九九八 is 1998."""
+    """Return the value of a run of Chinese numerals: 二十五 is 25, 一九九八 1998, 一万五 15,000."""
     if not any(character in CHINESE_SCALES for character in digits):
         return float("".join(str(CHINESE_DIGITS[character]) for character in digits))
     total = section = digit = 0
@@ -102,7 +125,14 @@ def chinese_value(digits: str) -> float:
         else:
             section += (digit or 1) * scale
         digit = 0
+    before = CHINESE_SCALES.get(digits[-2], 0) if len(digits) > 1 else 0
+    if digit and before >= _SCALE_BEFORE_PART:
+        digit *= before // 10
     return float(total + section + digit)
+
+
+_SCALE_BEFORE_PART = 100
+"""A scale from which a digit behind it counts tenths of it: `三百五` is 350, `三百零五` 305."""
 
 
 def word_value(word: str) -> float | None:

@@ -14,6 +14,7 @@ from ragmonitor.judges.builtin.assessment import (
     term_everywhere_at,
 )
 from ragmonitor.judges.builtin.passage_index import PassageIndex, Tick, unlimited
+from ragmonitor.judges.builtin.simplified import simplified
 from ragmonitor.judges.sentences import split
 from ragmonitor.records import Assessment, ReferenceReading, ReferenceSentence, Verdict
 
@@ -41,26 +42,33 @@ def read_reference(
         assessment: The same answer's; its claims are the ones that are checked.
         tick: Called before each chunk and each sentence; what it raises ends the reading.
     """
+    chunks, answer, read_as = [*map(simplified, chunks)], simplified(answer), simplified(reference)
     by_chunk = [PassageIndex([chunk], tick) for chunk in chunks]
     together = PassageIndex(chunks, tick)
     answer_index = PassageIndex([answer], tick)
-    expected = _parsed([sentence.text for sentence in split(reference)], tick)
+    split_reference = split(read_as)
+    expected = _parsed([sentence.text for sentence in split_reference], tick)
     everywhere_at = term_everywhere_at(expected)
     sentences = []
-    for sentence in expected:
+    for place, sentence in zip(split_reference, expected, strict=True):
         tick()
         judged = judge_sentence(sentence, together, everywhere_at)
         if judged.is_claim:
             sentences.append(
                 ReferenceSentence(
-                    text=sentence.text,
+                    text=reference[place.start : place.end],
                     chunks=_supporting(sentence, judged, by_chunk, everywhere_at, tick),
                     in_answer=judge_sentence(sentence, answer_index, everywhere_at).is_supported,
                 )
             )
-    reference_index = PassageIndex([reference], tick)
+    reference_index = PassageIndex([read_as], tick)
     claims = _parsed(
-        [s.text for s in assessment.sentences or () if s.verdict is not Verdict.NO_CLAIM], tick
+        [
+            simplified(sentence.text)
+            for sentence in assessment.sentences or ()
+            if sentence.verdict is not Verdict.NO_CLAIM
+        ],
+        tick,
     )
     everywhere_at = term_everywhere_at(claims)
     entailed = []

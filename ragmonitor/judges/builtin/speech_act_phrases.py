@@ -72,12 +72,12 @@ _MORE = _any(
 )
 _CHINESE_MORE = (
     "(?:更多|更详细|更具体|更完整|进一步|额外|补充|其他|其它)的?(?:相关|有关|详细|具体|背景)?的?"
-    "(?:信息|上下文|资料|细节|内容|背景|文档|材料|描述|说明|数据|问题)"
+    "(?:信息|资讯|上下文|资料|细节|内容|背景|文档|材料|描述|说明|数据|问题)"
 )
 _CHINESE_SOURCES = _any(
     _words(
         """
-        资料 文档 文件 上下文 材料 文中 文章 原文 信息 内容 知识库 段落 检索结果 背景 手册 参考
+        资料 文档 文件 上下文 材料 文中 文章 原文 信息 内容 知识库 段落 检索结果 背景 手册 参考 资讯
         """
     )
 )
@@ -92,7 +92,7 @@ _CHINESE_TELL = _any(
 _CHINESE_FACTS = _any(
     _words(
         """
-        信息 资料 内容 答案 记录 数据 文档 依据
+        信息 资料 内容 答案 记录 数据 文档 依据 资讯
         """
     )
 )
@@ -183,7 +183,13 @@ REFUSALS_IN_WORDS: Final = _in_lower_case(
     rf"{_MORE} (?:is|are|would be|may be|will be) (?:needed|required|necessary)"
     r"(?: (?:to|for) (?:answer|determine|give|provide|help|assist|confirm|tell|an? )|\W{0,3}\Z)",
     rf"i(?:['’]d| would)? need {_MORE}\b",
-    r"as an ai\b[^.!?]{0,60}?\b(?:cannot|can['’]?t|not able|unable|don['’]?t)\b",
+    r"(?:as|i am|i ?['’]m) (?:just |only |merely )?an ai\b[^.!?]{0,60}?"
+    r"\b(?:cannot|can['’]?t|not able|unable|don['’]?t)\b",
+    r"i (?:can|am able to) only (?:answer|help|assist|provide|discuss|respond)\b",
+    r"i(?: ?['’]m| am) only able to (?:answer|help|assist|provide|discuss|respond)\b",
+    r"(?:that|this|it)(?: ?['’]s| is| falls| goes)? (?:outside|beyond)(?: of)? (?:what i|my)\b",
+    r"i (?:do not|do ?n['’]?t|did not|did ?n['’]?t) (?:quite |fully |really )?understand"
+    r"(?: (?:that|this|you|your|the|what)\b|\W{0,3}\Z)",
     before=r"\b",
 )  # fmt: skip
 REFUSALS_IN_CHINESE: Final = _in_lower_case(
@@ -192,7 +198,7 @@ REFUSALS_IN_CHINESE: Final = _in_lower_case(
     "(?:我|本人|目前|暂时|抱歉|对不起)[，,]?我?也?并?不太?(?:知道|清楚|了解|确定)",
     f"{_CHINESE_SOURCES}[^。！？]{{0,24}}?(?:没|未|不)有?(?:直接|明确|具体|曾|能)?{_CHINESE_TELL}",
     "(?:没有|未能?|暂无|找不到|查不到|缺乏|缺少)(?:找到|查到|检索到|搜索到|提供|得到)?"
-    "(?:任何|与.{0,20}?|关于.{0,20}?|足够的?|相关的?|具体的?|有关.{0,20}?){0,3}"
+    "(?:任何|与.{0,20}?|关于.{0,20}?|足够的?|相关的?|具体的?|有关.{0,20}?|[这该]方面的?|此类|该){0,3}"
     f"{_CHINESE_FACTS}",
     "我们?(?:不能|无法|没法|没办法)(?:帮助|协助|帮)(?:到)?(?:您|你)|(?:回答|解答|帮)不了(?:您|你|这|该)?",
     "不足以(?:回答|判断|确定|得出|给出|支持[^。！？]{0,6}?(?:回答|结论))",
@@ -202,7 +208,7 @@ REFUSALS_IN_CHINESE: Final = _in_lower_case(
     f"需要{_CHINESE_MORE}[^。！？]{{0,4}}?(?:才|来|以便|方)[^。！？]{{0,4}}?"
     "(?:回答|判断|确定|解答|作答|得出|帮)",
     f"(?:回答|判断|确定|解答)[^。！？]{{0,12}}?需要{_CHINESE_MORE}",
-    "(?:信息|资料)不(?:足|够)|超出.{0,8}?范围",
+    "(?:信息|资讯|资料)不(?:足|够)|超出.{0,8}?范围",
 )
 """A refusal, each in lower case: it declines to answer, or says that the sources do not tell."""
 
@@ -212,7 +218,7 @@ ENGLISH_SIGNS: Final = frozenset(
         not no n t nt never cannot fail fails failed unable unsure insufficient unknown none neither
         nothing unclear lack lacks silent unrelated irrelevant outside beyond missing absent needed
         required necessary need unanswerable null dont doesnt didnt isnt arent wasnt werent hasnt
-        havent couldnt cant cannt empty agent limit limits max either policy flagged keine je
+        only havent couldnt cant cannt empty agent limit limits max either policy flagged keine je
         """
     )
 )

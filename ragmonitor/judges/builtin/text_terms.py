@@ -14,7 +14,7 @@ from itertools import pairwise
 from operator import add
 from typing import Final, Literal, NamedTuple
 
-from ragmonitor.judges.builtin import quantities
+from ragmonitor.judges.builtin import day_times, quantities
 from ragmonitor.judges.builtin.quantities import Quantity
 from ragmonitor.judges.builtin.stems import stem, stem_and_weight
 from ragmonitor.judges.builtin.word_lists import (
@@ -25,6 +25,7 @@ from ragmonitor.judges.builtin.word_lists import (
     CHINESE_STOP,
     DENIALS,
     HARMLESS_BEHIND_NEGATION,
+    IRREGULAR,
     MONTHS,
     NEGATION_ENDS,
     NEGATIONS,
@@ -51,7 +52,8 @@ class Term(NamedTuple):
     key: str
     """It is equal for terms that count as the same."""
     prefix: str
-    """First letters of a longer stem, with a tilde; empty if there is no such looser match."""
+    """First letters of a longer stem, with a tilde; of a time of day, what it is found by where a
+    text says its half or does not; empty if there is no such looser match."""
     weight: float
     """From 0 (signs of negation, `one`) to 1 (rare words, numbers)."""
     kind: Kind
@@ -72,7 +74,13 @@ SINGLE_WEIGHT: Final = 0.2
 
 _SYLLABIC = f"{HAN}\u3040-\u30ff\uac00-\ud7af"
 """Scripts that write no spaces or little of them, read by pairs of characters."""
-_WORD_PATTERN = rf"\b(?:[A-Za-z]\.){{2,8}}|[^\W\d_{_SYLLABIC}]+(?:['’][^\W\d_{_SYLLABIC}]+)*"
+_INVISIBLE = "\u0300-\u036f\u00ad"
+"""Accents that are characters of their own (decomposed text), and soft hyphens."""
+_E_MAIL = "[eE]-[mM][aA][iI][lL][a-zA-Z]{0,3}"
+_WORD_PATTERN = (
+    rf"\b(?:[A-Za-z]\.){{2,8}}|\b{_E_MAIL}|[^\W\d_{_SYLLABIC}]+"
+    rf"(?:(?:['’]|[{_INVISIBLE}]{{1,4}})[^\W\d_{_SYLLABIC}]+)*"
+)
 _CITATION_PATTERN = r"[\[【]\d{1,3}(?:[,，、-] ?\d{1,3}){0,8}[\]】]"
 _OTHER_TOKENS = rf"|{quantities.NUMBER}|(?P<citation>{_CITATION_PATTERN})"
 _TOKEN = lazy_pattern(rf"(?P<pairs>[{_SYLLABIC}]+)|(?P<word>{_WORD_PATTERN}){_OTHER_TOKENS}")
@@ -83,7 +91,11 @@ _LETTER = lazy_pattern(rf"[^\W\d_{_SYLLABIC}]")
 _SYLLABLE = lazy_pattern(rf"[{_SYLLABIC}]")
 
 # The same for texts in ASCII, as most are in English: they take half of the time.
-_ASCII_WORD_PATTERN = r"[A-Za-z](?:(?<=\b[A-Za-z])\.(?:[A-Za-z]\.){1,7}|[A-Za-z]*(?:'[A-Za-z]+)*)"
+# What comes first in each alternative is one character: the other looks are seldom taken.
+_ASCII_WORD_PATTERN = (
+    r"[A-Za-z](?:\.(?<=\b[A-Za-z]\.)(?:[A-Za-z]\.){1,7}"
+    rf"|-(?<=\b[eE]-){_E_MAIL.removeprefix('[eE]-')}|[A-Za-z]*(?:'[A-Za-z]+)*)"
+)
 _ASCII_TOKEN = lazy_pattern(
     rf"(?=[A-Za-z\d\[])(?:(?P<word>{_ASCII_WORD_PATTERN}){_OTHER_TOKENS})", re.ASCII
 )
@@ -133,7 +145,7 @@ def terms(text: str, *, with_pairs: bool = True) -> list[Term]:
         kind = token.lastgroup
         if kind == "word":
             surface = token[0]
-            if len(surface) > _MAX_WORD or surface in _PERHAPS_DATES:
+            if len(surface) > _MAX_WORD or surface in _IN_PLACE:
                 surface = _in_place(text, token)
             reading = _word_term(surface)
             if reading is not None:
@@ -144,7 +156,9 @@ def terms(text: str, *, with_pairs: bool = True) -> list[Term]:
                 elif key != NEGATION or not _negates_nothing(text, end):
                     found.append(_new(Term, (start, end, key, prefix, weight, word_kind, "")))
         elif kind == "pairs":
-            _append_pairs(found, text, *token.span(), with_plain=with_pairs)
+            start, end = token.span()
+            start = max(start, found[-1].end) if found else start  # the `点` of a time
+            _append_pairs(found, text, start, end, with_plain=with_pairs)
         elif kind == "number":
             _append_number(found, text, token)
     return found
@@ -213,7 +227,7 @@ def _keys_of_words(text: str) -> TermKeys | None:
             _append_number(figures, text, number)
         floor = (citation or number).end()
     words += find_words(text, floor)
-    if not _PERHAPS_DATES.isdisjoint(words) or max(map(len, words), default=0) > _MAX_WORD:
+    if not _IN_PLACE.isdisjoint(words) or max(map(len, words), default=0) > _MAX_WORD:
         return None
     readings = [reading for reading in map(_word_term, words) if reading is not None]
     if not readings:
@@ -243,7 +257,7 @@ def _append_figure(found: list[Term], text: str, at: int, floor: int) -> int:
         number = _NUMBER.match(text, at)
         if number:
             _append_number(found, text, number)
-        return number.end() if number else 0
+        return found[-1].end if number else 0
     if text[at] in "[【":
         citation = _CITATION.match(text, at)
         return citation.end() if citation else 0
@@ -260,10 +274,11 @@ def _keys_in_order(text: str) -> TermKeys:
     for token in (_ASCII_TOKEN if text.isascii() else _TOKEN).finditer(text):
         kind = token.lastgroup
         if kind == "pairs":
-            _add_pairs(exact, others, text, *token.span())
+            start, end = token.span()
+            _add_pairs(exact, others, text, max(start, others[-1].end) if others else start, end)
         elif kind == "word":
             surface = token[0]
-            if len(surface) > _MAX_WORD or surface in _PERHAPS_DATES:
+            if len(surface) > _MAX_WORD or surface in _IN_PLACE:
                 surface = _in_place(text, token)
             reading = _word_term(surface)
             if reading is not None:
@@ -290,6 +305,9 @@ def _term_keys(
     may_negate = not exact.isdisjoint(MAY_NEGATE)
     exact -= SIGNS
     prefixes.discard("")
+    for term in others:
+        if term.unit == day_times.UNIT:
+            prefixes.update(day_times.prefixes(term.key))
     numbers = tuple([term.key for term in others if term.kind == "number"]) if others else ()
     figures = others if is_all else None
     return _new(TermKeys, (exact, prefixes, numbers, may_negate, figures))
@@ -299,10 +317,16 @@ WordTerm = tuple[str, str, float, Kind]
 
 
 def _in_place(text: str, token: re.Match[str]) -> str:
-    """Return a word, cut to `_MAX_WORD`, and in lower case if it is a `May` that is no month."""
+    """Return a word, cut to `_MAX_WORD`, and in lower case if it is a `May` that is no month.
+
+    So is the `US` of `US$20`, and one among capitals, which may be `us`.
+    """
     surface = token[0][:_MAX_WORD]
     start, end = token.span()
-    if surface in _PERHAPS_DATES and not _NEAR_DATE.search(text[max(0, start - 8) : end + 4]):
+    if surface == _COUNTRY:
+        is_other = text[end : end + 1] == "$" or text[max(0, start - 3) : start - 1].isupper()
+        return surface.lower() if is_other else surface
+    if surface in _IN_PLACE and not _NEAR_DATE.search(text[max(0, start - 8) : end + 4]):
         return surface.lower()
     return surface
 
@@ -321,9 +345,16 @@ def _word_term(surface: str) -> WordTerm | None:
     if word in NEGATION_ENDS:
         return NEGATION_END, "", 0.0, "negation"
     word = word.removesuffix("'s").removesuffix("'").rstrip(".")
+    if not word.isalpha() and word not in IRREGULAR and word not in STOP_WORDS:
+        word = word.replace(".", "").replace("-", "")  # `E.U.` is `EU`, `e-mail` is `email`
+    if surface in quantities.FRACTIONS:
+        spelled = quantities.spelled(quantities.FRACTIONS[surface])
+        return spelled, "", SMALL_NUMBER_WEIGHT, "number"
     date = _calendar(word, is_capital=is_capital)
     if date:
         return date, "", DATE_WEIGHT, "date"
+    if surface == _COUNTRY:
+        return _plain_word(word, is_capital=True)
     if word in STOP_WORDS or len(word) <= 1:
         return None
     value = quantities.word_value(word)
@@ -349,10 +380,10 @@ _PLURAL_FROM = 2
 
 
 def _unaccented(surface: str) -> str:
-    """Return a word without accents and in ordinary width: `Pokémon` is `Pokemon`."""
+    """Return a word without accents and soft hyphens, in ordinary width: `Pokémon`, `Pokemon`."""
     if surface.isascii():
         return surface
-    letters = unicodedata.normalize("NFKD", surface)
+    letters = unicodedata.normalize("NFKD", surface).replace("\u00ad", "")
     return "".join(letter for letter in letters if not unicodedata.combining(letter))
 
 
@@ -363,7 +394,10 @@ def _negates_nothing(text: str, end: int) -> bool:
     return text[end : end + _BEHIND].lstrip(" ").startswith(HARMLESS_BEHIND_NEGATION)
 
 
-_PERHAPS_DATES = frozenset({"May", "March", "Mar", "Sun", "Sat", "Wed", "Mon", "Dec", "Jan"})
+_COUNTRY = "US"
+"""In lower case it is a stop word."""
+_IN_PLACE = frozenset({"May", "March", "Mar", "Sun", "Sat", "Wed", "Mon", "Dec", "Jan", _COUNTRY})
+"""Words of which what stands around them tells what they are."""
 _NEAR_DATE = lazy_pattern(
     r"\d|\b(?:in|of|on|by|since|until|till|from|to|early|late|mid|last|next|and)[ -]+[A-Z]"
 )
@@ -383,20 +417,71 @@ def _calendar(word: str, *, is_capital: bool) -> str:
 
 
 def _append_number(found: list[Term], text: str, token: re.Match[str]) -> None:
-    """Append a number in digits."""
+    """Append a number in digits, or a time of day; nothing of what a time before it holds."""
+    start, end = token.span()
+    if found and found[-1].end > start:
+        return
+    if end - start <= _HOUR_DIGITS:
+        time = _time_term(text, start, end, int(token[0])) if token[0].isdecimal() else None
+        if time is not None:
+            found.append(time)
+            return
     ordinal = ORDINALS.get(token[0].lower()) if token["ordinal"] else None
-    if ordinal is not None:
+    if ordinal is not None and not _is_day_of_month(text, start, end):
         base, weight = stem_and_weight(ordinal)
         found.append(Term(*token.span(), base, "", weight, "word"))
     else:
         found.append(_number_term(text, quantities.read_number(text, token)))
 
 
+def _is_day_of_month(text: str, start: int, end: int) -> bool:
+    """Return whether an ordinal is a day: `March 4th`, `4th of March`."""
+    before = _MONTH_BEFORE.search(text, max(0, start - _MAX_MONTH), start)
+    return before is not None or _MONTH_BEHIND.match(text, end) is not None
+
+
+_MONTH: Final = (
+    "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    "|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+)
+_MAX_MONTH: Final = 16
+"""Characters of a month and what stands between it and its day."""
+_MONTH_BEFORE = lazy_pattern(rf"\b{_MONTH}\.?,? (?:the )?\Z", re.IGNORECASE)
+_MONTH_BEHIND = lazy_pattern(rf",? (?:day )?(?:of )?{_MONTH}\b", re.IGNORECASE)
+_HOUR_DIGITS = 2
+
+
+def _time_term(text: str, start: int, end: int, hour: int) -> Term | None:
+    time = day_times.day_time_at(text, start, end, hour)
+    if time is None:
+        return None
+    return Term(start, time.end, time.key, time.prefix, NUMBER_WEIGHT, "number", day_times.UNIT)
+
+
 def _append_number_word(found: list[Term], text: str, start: int, end: int, value: str) -> None:
-    """Append a number word, joined with the one before it: `twenty-five`, `two hundred million`."""
+    """Append a number word, joined with the one before it: `twenty-five`, `two hundred million`.
+
+    A fraction of one character is added to the whole number before it: `1½`.
+    """
     number = float(value)
     last = found[-1] if found else None
-    if last is not None and last.kind == "number" and text[last.end : start] in _JOINTS:
+    if (
+        last is not None
+        and text[start] in quantities.FRACTIONS
+        and last.kind == "number"
+        and text[last.end : start] in {"", " "}
+        and text[last.end - 1].isdecimal()
+        and len(last.key) <= _MAX_WHOLE
+        and last.key[1:].isdecimal()
+    ):
+        found.pop()
+        start, number = last.start, float(last.key[1:]) + number
+    elif (
+        last is not None
+        and last.kind == "number"
+        and last.key[0] == "#"
+        and text[last.end : start] in _JOINTS
+    ):
         joined = quantities.join(last.key[1:], number)
         is_spoken = text[last.end - 1].isalpha() or (joined is not None and number >= 100)
         if joined is not None and is_spoken:
@@ -409,16 +494,37 @@ def _append_number_word(found: list[Term], text: str, start: int, end: int, valu
     found.append(Term(start, end, f"#{quantities.spelled(number)}", "", weight, "number", unit))
 
 
+_MAX_WHOLE = 7
+"""Characters of the key of a whole number that a fraction is added to."""
 _PERHAPS_ONE = frozenset({"一"})
 _JOINTS = frozenset({" ", "-", " and "})
 """The words that stand between the words of one number."""
 _TWELVE = frozenset(str(number) for number in range(1, 13))
 
 
+def _is_month_of_date(text: str, start: int, end: int) -> bool:
+    """Return whether a number is the month of `2021-03-05` or `2021/3/5`."""
+    sign = text[end : end + 1]
+    return (
+        sign in _DATE_SIGNS
+        and _YEAR_AND_SIGN.fullmatch(text, max(0, start - 6), start) is not None
+        and text[start - 1] == sign
+        and _DAY_BEHIND.match(text, end + 1) is not None
+    )
+
+
+_DATE_SIGNS = frozenset("-/")
+_YEAR_AND_SIGN = lazy_pattern(r"\D?[12]\d{3}[-/]")
+_DAY_BEHIND = lazy_pattern(r"\d{1,2}(?!\d)")
+
+
 def _number_term(text: str, quantity: Quantity) -> Term:
     start, end, value, unit = quantity
-    if unit == "month" and value in _TWELVE:
+    is_month = unit == quantities.CALENDAR_MONTH
+    if value in _TWELVE and (is_month or _is_month_of_date(text, start, end)):
         return Term(start, end, f"month#{value}", "", DATE_WEIGHT, "date")
+    if is_month:  # `24月`
+        unit = "month"
     weight = SMALL_NUMBER_WEIGHT if len(value) == 1 and not unit else NUMBER_WEIGHT
     if text[start:end] in _PERHAPS_ONE:
         weight = 0.0
@@ -514,8 +620,16 @@ def _special(text: str, start: int, floor: int) -> Term | None:
         day = "一二三四五六日".find(weekday[1].replace("天", "日")) + 1
         return Term(start, weekday.end(), f"weekday#{day}", "", DATE_WEIGHT, "date")
     number = quantities.CHINESE_NUMBER.match(text, start)
-    quantity = quantities.read_chinese(text, number) if number else None
-    return _number_term(text, quantity) if quantity else None
+    if number is None:
+        return None
+    quantity = quantities.read_chinese(text, number)
+    if quantity is None:
+        return None
+    if quantity.value.isdecimal() and not number["parts"] and len(quantity.value) <= _HOUR_DIGITS:
+        time = _time_term(text, *number.span(), int(quantity.value))
+        if time is not None:
+            return time
+    return _number_term(text, quantity)
 
 
 def _append_plain_pairs(found: list[Term], text: str, start: int, end: int) -> None:

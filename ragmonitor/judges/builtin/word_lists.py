@@ -25,7 +25,7 @@ STOP_WORDS: Final = frozenset(
         i.e oh yes yeah yea ok okay hi hello hey please let lets us get gets got like way thing
         things something anything everything someone anyone really quite rather actually
         basically simply overall according based regarding within between among upon toward
-        towards 's 're 've 'll 'd 'm s t re ve ll d m
+        towards pm 's 're 've 'll 'd 'm s t re ve ll d m
         """
     )
 )
@@ -274,9 +274,9 @@ UNITS: Final = {
         "¥": "¥ ￥ cny rmb yuan 元 人民币",
         "yen": "yen jpy 日元",
         "km": "km kilometer kilometers kilometre kilometres 公里 千米",
-        "m": "m meter meters metre metres 米",
-        "cm": "cm centimeter centimeters centimetre centimetres 厘米",
-        "mm": "mm millimeter millimeters millimetre millimetres 毫米",
+        "m": "m meter meters metre metres 米 公尺",
+        "cm": "cm centimeter centimeters centimetre centimetres 厘米 公分",
+        "mm": "mm millimeter millimeters millimetre millimetres 毫米 公厘",
         "nm": "nm nanometer nanometers 纳米",
         "mile": "mi mile miles 英里",
         "foot": "ft foot feet 英尺",
@@ -376,6 +376,12 @@ IRREGULAR: Final = {
         "english": "england", "scottish": "scotland", "irish": "ireland", "greek": "greece",
         "us": "u.s u.s.a usa", "uk": "u.k", "allow": "permit permits permitted permitting",
         "forbid": "forbidden forbade forbids",
+        "color": "colour colours coloured colouring", "favor": "favour favours favoured",
+        "favorite": "favourite favourites", "honor": "honour honours honoured",
+        "labor": "labour labours", "humor": "humour", "rumor": "rumour rumours",
+        "vapor": "vapour vapours", "armor": "armour armoured", "odor": "odour odours",
+        "center": "centre centres centred", "fiber": "fibre fibres", "gray": "grey greys",
+        "tire": "tyre tyres", "check": "cheque cheques", "mold": "mould moulds",
     }.items()
     for form in forms.split()
 }  # fmt: skip

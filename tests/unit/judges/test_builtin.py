@@ -402,7 +402,7 @@ def test_the_judge_keeps_the_protocol():
     """It can stand wherever a judge is asked for."""
     judge = BuiltinJudge()
     assert isinstance(judge, Judge)
-    assert str(judge.identity) == "builtin@7"
+    assert str(judge.identity) == "builtin@8"
     assert judge.identity.kind == "CODE"
 
 
@@ -818,3 +818,118 @@ def test_what_names_nothing_new_is_no_wrong_name(chunk: str, answer: str):
     """Shorter forms, common nouns with the same endings and names that stand there are none."""
     (sentence,) = assess("", [chunk], answer).sentences or ()
     assert "name" not in sentence.reasons
+
+
+@pytest.mark.parametrize(
+    ("chunk", "answer"),
+    [
+        ("The cafe\u0301 is in Zu\u0308rich.", "The café is in Zürich."),
+        ("The ho\u00adtel opened in Mün\u00adchen.", "The hotel opened in München."),
+        ("The U.K. left the E.U. in 2020.", "The UK left the EU in 2020."),
+        ("NASA launched it with the A.E.C.", "N.A.S.A. launched it with the AEC."),
+        ("E-mail us for a quote.", "Email us for a quote."),
+        ("The colour of the centre is grey.", "The color of the center is gray."),
+        ("Take 1½ cups of flour.", "Take 1.5 cups of flour."),
+        ("The meeting is on 2021-03-05.", "The meeting is on March 5, 2021."),
+        ("The meeting is on March 5, 2021.", "The meeting is on 2021/3/5."),
+        ("会议于2021年3月5日举行。", "会议于2021-03-05举行。"),
+        ("退款需要两周。", "退款需要2周。"),
+        ("面试持续三小时。", "面试持续3小时。"),
+        ("增长了15.5%。", "增长了百分之十五点五。"),
+        ("人口约一万五。", "人口约15000。"),
+        ("重量为三千零五克。", "重量为3005克。"),
+        ("The meeting is on March 5th, 2021.", "The meeting is on 5 March 2021."),
+        ("It fell on the 4th of July.", "It fell on July 4."),
+        ("The trial lasts three months.", "The trial lasts 3 months."),
+        ("The US economy grew in 2020.", "The U.S. economy grew in 2020."),
+        ("It costs $20 in total.", "It costs US$20 in total."),
+        ("Contact us for help.", "CONTACT US FOR HELP."),
+        ("The shop opens at 9:00 on Monday.", "The shop opens at 9 am on Monday."),
+        ("Check-in is from 15:00 at the desk.", "Check-in is from 3 p.m. at the desk."),
+        ("The museum is open 9-11 am daily.", "The museum is open 9 am to 11 am daily."),
+        ("Doors close at 12 am sharp.", "Doors close at 00:00 sharp."),
+        ("入住时间为15:00。", "入住时间为下午3点。"),
+        ("营业时间为9:00-18:00。", "营业时间为上午九点到下午六点。"),
+        ("本文提出三点建议。", "本文提出3条建议。"),
+    ],
+)
+def test_the_same_in_another_spelling_is_supported(chunk: str, answer: str):
+    """Decomposed accents, soft hyphens, dotted acronyms, dates of two forms, numerals."""
+    assert [s.verdict for s in assess("", [chunk], answer).sentences or ()] == [SUPPORTED]
+
+
+@pytest.mark.parametrize(
+    ("chunk", "answer", "words"),
+    [
+        ("The limit is ½ cup of sugar per day.", "The limit is ¼ cup of sugar per day.", "¼"),
+        ("The meeting is on 2021-03-05.", "The meeting is on May 5, 2021.", "May"),
+        ("退款需要两周。", "退款需要三周。", "三"),
+        ("占比为三分之一。", "占比为三分之二。", "三分之二"),
+        ("试用期为3个月，从5月开始。", "试用期为5个月。", "5"),
+        ("The UK economy grew in 2020.", "The US economy grew in 2020.", "US"),
+        ("The shop opens at 9 am on Monday.", "The shop opens at 9 pm on Monday.", "9 pm"),
+        ("The shop opens at 9 am on Monday.", "The shop opens at 9:30 on Monday.", "9:30"),
+        ("入住时间为15:00。", "入住时间为下午4点。", "4点"),
+    ],
+)
+def test_another_number_date_or_country_is_a_contradiction(chunk: str, answer: str, words: str):
+    """They are read as numbers, dates and names, and not as words."""
+    (sentence,) = assess("", [chunk], answer).sentences or ()
+    assert (sentence.verdict, words in sentence.words) == (CONTRADICTED, True)
+
+
+def test_the_head_of_a_table_claims_nothing():
+    """Its rows do, and are compared."""
+    answer = "| Height | Opening |\n|---|---|\n| 330 m | 1889 |"
+    found = assess("", ["The tower is 330 m tall. It was built in 1889."], answer)
+    assert [s.verdict for s in found.sentences or ()] == [NO_CLAIM, SUPPORTED]
+
+
+def test_a_unit_behind_a_number_is_no_name():
+    """`USD` is no other name than those of the chunks."""
+    (sentence,) = assess("", ["Shipping to Canada costs $4.99."], "Shipping: 4.99 USD").sentences
+    assert "name" not in sentence.reasons
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "I'm just an AI assistant and cannot answer that.",
+        "I can only answer questions about our store.",
+        "That's outside what I can help with.",
+        "This is beyond my knowledge.",
+        "Sorry, I didn't understand that. Could you rephrase?",
+        "目前没有这方面的信息。",
+    ],
+)
+def test_what_an_assistant_says_of_its_own_limits_is_a_refusal(answer: str):
+    """It says nothing of the matter, and is no invention."""
+    assert assess("How much is it?", ["Shipping costs $4.99."], answer).evasive is True
+
+
+@pytest.mark.parametrize(
+    ("chunk", "answer"),
+    [
+        ("该产品不防水，保固两年。", "该产品防水。"),
+        ("该产品支持快充，不支持无线充电。", "该产品支持无线充电。"),
+        ("酒店提供早餐，不提供午餐。", "酒店提供午餐。"),
+        ("Our store ships to the US and Canada.", "We don't ship to the US."),
+    ],
+)
+def test_the_opposite_of_one_clause_is_a_contradiction(chunk: str, answer: str):
+    """Also where the same verb stands without a negation in another clause, of another object."""
+    (sentence,) = assess("", [chunk], answer).sentences or ()
+    assert (sentence.verdict, sentence.reasons) == (CONTRADICTED, ("negation",))
+
+
+@pytest.mark.parametrize(
+    ("chunk", "answer"),
+    [
+        ("酒店提供早餐，不提供午餐。", "酒店提供早餐。"),
+        ("该产品不防尘，防水。", "该产品防水。"),
+        ("The pool is open, the gym is not open.", "The pool is open."),
+    ],
+)
+def test_what_one_clause_states_is_supported(chunk: str, answer: str):
+    """A negation in another clause does not reach it."""
+    assert [s.verdict for s in assess("", [chunk], answer).sentences or ()] == [SUPPORTED]

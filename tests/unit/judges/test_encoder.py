@@ -10,7 +10,9 @@ import pytest
 from ragmonitor import ExportSettings, JudgeSettings, Monitor
 from ragmonitor.capabilities import as_judge
 from ragmonitor.errors import JudgeError, MissingExtraError
-from ragmonitor.judges.encoder import EncoderJudge, _labels
+from ragmonitor.judges.encoder import EncoderJudge, _labels, _TokenReader
+from ragmonitor.judges.encoder_models import Model
+from ragmonitor.judges.sentences import split
 from ragmonitor.records import Cause, Verdict
 from ragmonitor.testing import ListExporter
 from tests.support.helper_pids import helper_pid
@@ -183,6 +185,18 @@ async def test_neighbouring_tokens_are_one_piece(tokens):
     """As long as only space is between them."""
     found = await EncoderJudge(tokens).assess(told("It is purple purple, and purple tall."))
     assert found.sentences[0].words == ("purple purple", "purple")
+
+
+def test_a_token_with_the_space_before_it_belongs_to_the_sentence_behind():
+    """Offsets of ModernBERT's tokenizer begin at the space: a sentence's first word counts."""
+    answer = "It is red. Purple too."
+    model = Model(kind="tokens", labels={}, window=64, logits=lambda _pairs, _truncation: [])
+    reader = _TokenReader("m", model=model, threshold=0.5)
+    risks = {(0, 2): 0.1, (2, 5): 0.1, (5, 9): 0.1, (9, 10): 0.1, (10, 17): 0.9, (17, 21): 0.1}
+    first, second = reader.supports(interaction(answer=answer), split(answer), [risks])
+    assert first.share == pytest.approx(0.9)
+    assert second.share == pytest.approx(0.1)
+    assert second.words == ("Purple",)
 
 
 @pytest.mark.parametrize("kind", ["pairs", "tokens"])

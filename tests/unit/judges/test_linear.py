@@ -9,6 +9,7 @@ from ragmonitor.errors import JudgeError
 from ragmonitor.judges.builtin import (
     BuiltinJudge,
     Limits,
+    assess,
     overlap,
     passage_index,
     reference_reading,
@@ -111,6 +112,17 @@ def test_patterns_take_time_in_proportion(name: str):
     """No pattern is tried again and again over the same text: its work cannot be counted."""
     small, big = (texts(WRITERS[name], size) for size in (LONG, LONGER))
     assert grows_at_most(TIMED_LINEAR, read_words, small, big, least_s=1e-4)
+
+
+def test_many_clauses_of_one_sentence_take_time_in_proportion():
+    """What is looked for in the whole sentence is looked for once, and not for each clause."""
+    small, big = ("the price of item 5; " * count for count in (200, 800))
+    chunks = ['{"name": "Elm", "price": "$5", "wifi": true}']
+
+    def read(text: str) -> None:
+        assess("", chunks, text)
+
+    assert grows_at_most(TIMED_LINEAR, read, small, big, least_s=1e-4)
 
 
 def read_words(text: str) -> None:

@@ -14,6 +14,7 @@ from ragmonitor.judges import llm
 from ragmonitor.judges.cache import AssessmentCache
 from ragmonitor.judges.judge_prompts import SCHEMA, SYSTEM, strict_messages, write_prompt
 from ragmonitor.judges.llm import MAX_CALLS, TOKENS_PER_CALL, LlmJudge
+from ragmonitor.judges.sentences import split
 from ragmonitor.protocols import Judge
 from ragmonitor.records import Cause, Chunk, Interaction, Verdict
 from ragmonitor.testing import ManualClock
@@ -684,12 +685,12 @@ async def test_a_price_that_litellm_knows_is_used(server, judges):
         Reply(
             content='{"s":[[1]],"bad":[],"rel":3,"evasive":false,"ctx":[2]}',
             input_tokens=1_000,
-            output_tokens=0,
+            output_tokens=100,
         )
     )
     judge = judges("openai/gpt-4o-mini", budget_unit="usd")
     usage = (await judge.assess(story("It is red.", "It is red."))).usage
-    assert usage.cost_usd == pytest.approx(0.15e-3)
+    assert usage.cost_usd == pytest.approx(0.15e-3 + 0.06e-3)
 
 
 async def test_an_unknown_price_stops_a_budget_in_dollars(server, judges):
@@ -728,6 +729,16 @@ async def test_the_expected_cost_covers_the_call(server, judges, told):
         asked = len(encoding.encode(request.system)) + len(encoding.encode(request.user))
         assert judge.expected_cost(told) >= asked + 30
     assert judge.expected_cost(told) > 0
+
+
+@pytest.mark.parametrize("end", [*"\r\v\f\x85\u2028\u2029｡"])
+def test_the_expected_cost_knows_every_end_of_a_sentence(judges, end):
+    """A reply has an entry for each sentence: whatever ends it is counted as a line break is."""
+    judge = judges(budget_unit="tokens")
+    lines = [f"It is {number} m tall" for number in range(80)]
+    plain, other = (replace(WARRANTY, answer=each.join(lines)) for each in ("\n", end))
+    assert len(split(other.answer)) == len(lines)
+    assert judge.expected_cost(other) >= judge.expected_cost(plain)
 
 
 async def test_the_expected_cost_in_dollars_follows_the_price(judges):

@@ -9,6 +9,7 @@ from ragmonitor.errors import NotScorableError
 from ragmonitor.evaluators.by_reference import counts_of
 from ragmonitor.judges.builtin import BuiltinJudge
 from ragmonitor.judges.cache import AssessmentCache
+from ragmonitor.judges.function import FunctionJudge
 from ragmonitor.judges.judge_prompts import SYSTEM as MAIN
 from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.judges.long_evidence import Part
@@ -21,6 +22,7 @@ from ragmonitor.judges.reference_checks import (
     reference_version,
 )
 from ragmonitor.records import Cause, JudgeUsage, Verdict
+from ragmonitor.testing import ManualClock
 from tests.support.openai_server import OpenAiServer, Reply, judged, read_prompt, refused
 from tests.support.stories import assessment, interaction
 
@@ -307,3 +309,19 @@ def test_a_sentence_that_needs_two_chunks_is_found_in_both():
     )
     (sentence,) = BuiltinJudge().read(told).reference.sentences
     assert set(sentence.chunks) == {0, 1}
+
+
+async def test_the_reference_is_read_in_what_is_left_of_the_time():
+    """The time of a reading is one for both: the verdicts stay where nothing is left for it."""
+    clock, asked = ManualClock(), []
+
+    async def slow(prompts):
+        asked.extend(prompts)
+        clock.advance(20.0)
+        return ['{"s":["-",[1],"N"],"bad":[],"rel":3,"evasive":false,"ctx":[2,0]}']
+
+    judge = FunctionJudge(slow, name="slow", reading_timeout_s=20.0, clock=clock)
+    found = await judge.assess(TOLD)
+    assert len(found.sentences) == 3
+    assert (found.reference, found.reference_cause) == (None, Cause.JUDGE_TIMEOUT)
+    assert len(asked) == 1

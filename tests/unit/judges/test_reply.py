@@ -52,6 +52,7 @@ def test_an_honest_reply_is_read_in_full():
         f"```\n{TEXT}\n```\n",
         f"Sure! Here it is:\n{TEXT}\nI hope this helps {{really}}.",
         f"<think>S1 is {{odd}}, so {json.dumps({'s': [[1]]})}</think>\n{TEXT}",
+        f"<thinking>S1 is {{odd}}, so {json.dumps({'s': [[1]]})}</thinking>\n{TEXT}",
         TEXT.replace("]]", "],]").replace("false,", "false , "),
         TEXT[:-1] + ",}",
         TEXT.replace('"', "'").replace("false", "False"),
@@ -238,3 +239,10 @@ def test_a_supported_number_is_looked_for_in_the_cited_chunks_only():
     text = '{"s":[[1]],"bad":[],"rel":3,"evasive":false,"ctx":[2,0]}'
     assert read(text, sentences, chunks).entries[0].reasons == ("number",)
     assert read(text, sentences, chunks, question="Is it 5 years?").entries[0].reasons == ()
+
+
+@pytest.mark.parametrize("tag", ["<think>", "<thinking>\n"])
+def test_a_draft_in_thoughts_that_were_cut_is_no_reply(tag: str):
+    """A model that has not ended its thoughts has not replied, and is asked again."""
+    found = read_reply(f"{tag}Perhaps {TEXT}. But S2", sentences=SENTENCES, chunks=CHUNKS)
+    assert not found.is_usable

@@ -268,3 +268,10 @@ def test_thresholds_and_randomness_are_read_as_the_sdk_writes_them():
             assert found == (WHOLE - 1 - value, WHOLE - threshold)
             read += 1
     assert read > 100
+
+
+def test_a_session_id_with_half_a_surrogate_pair_is_drawn():
+    """Whatever text the application calls its session by has its number."""
+    told = interaction(session_id="\ud83d")
+    assert is_drawn(told, 0.999_999_999, by_session=True)
+    assert not is_drawn(told, 1e-9, by_session=True)

@@ -195,6 +195,7 @@ def _clause(
         for term in terms
         if term.kind == "number"
         and term.weight  # no `one` and its like
+        and term.key[0] == "#"  # nor a time of day
         and not apart.hold(term)
         and not _GLUED.match(text, max(start, term.start - 1), term.start)  # nor the 8 of `V8`
         and not is_scale(text, term.start)

@@ -15,7 +15,12 @@ from typing import Final
 from ragmonitor.judges.builtin.structured import field_words as words
 from ragmonitor.judges.builtin.structured.clauses import Clause, Mention, clauses_of
 from ragmonitor.judges.builtin.structured.fields import MAX_SHARED, Fact, FieldTable, phrase, tokens
-from ragmonitor.judges.builtin.structured.figures import COMPARES, read_extremes, read_numbers
+from ragmonitor.judges.builtin.structured.figures import (
+    COMPARES,
+    SOMEBODY,
+    read_extremes,
+    read_numbers,
+)
 from ragmonitor.judges.builtin.structured.findings import FieldReading, Outcome
 from ragmonitor.judges.builtin.structured.opening_hours import read_schedules, read_times
 from ragmonitor.judges.builtin.text_terms import Term
@@ -38,14 +43,17 @@ def read_fields(text: str, content: Sequence[Term], table: FieldTable) -> FieldR
         table: The fields.
     """
     reading = FieldReading()
+    # Of the whole sentence, and so once: it may have as many clauses as words.
+    tells_opinion, is_report = bool(_REPORTS.search(text)), bool(SOMEBODY.search(text))
     for clause in clauses_of(text, content, table):
         is_unknown = bool(_UNKNOWN.search(clause.own))
         if not is_unknown:
             read_schedules(clause, table, reading)
             read_times(clause, reading)
-        for mention in clause.mentions:
-            _read_mention(clause, mention, reading, is_unknown=is_unknown)
-        read_numbers(clause, table, reading)
+        if not tells_opinion or _OFFERS.search(clause.own):
+            for mention in clause.mentions:
+                _read_mention(clause, mention, reading, is_unknown=is_unknown)
+        read_numbers(clause, table, reading, is_report=is_report)
         _read_statuses(clause, table, reading)
         read_extremes(clause, table, reading)
         if not (reading.findings or COMPARES.search(clause.own)):
@@ -72,8 +80,6 @@ def _read_mention(
     clause: Clause, mention: Mention, reading: FieldReading, *, is_unknown: bool
 ) -> None:
     """Compare a clause with the fields that it speaks of, apart from numbers and hours."""
-    if _REPORTS.search(clause.text) and not _OFFERS.search(clause.own):
-        return
     negated = clause.denies(mention)
     outcomes = [(_outcome(clause, mention, fact, negated=negated), fact) for fact in mention.facts]
     best = max(outcome for outcome, _ in outcomes)

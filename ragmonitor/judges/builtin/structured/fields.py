@@ -252,7 +252,7 @@ class FieldTable:
                 (term.key, term.unit)
                 for form in forms
                 for term in terms(form, with_pairs=False)
-                if term.kind == "number" and not is_scale(form, term.start)
+                if term.kind == "number" and term.key[0] == "#" and not is_scale(form, term.start)
             )[:MAX_PHRASE]
         if fact.truth is None:
             parts = [phrase(part) for part in _PARTS.split(value)[:MAX_PHRASE]]

@@ -51,11 +51,19 @@ _BELOW: Final = lazy_pattern(
 )
 
 
-def read_numbers(clause: Clause, table: FieldTable, reading: FieldReading) -> None:
-    """Compare each number with the fields whose words stand next to it."""
+def read_numbers(
+    clause: Clause, table: FieldTable, reading: FieldReading, *, is_report: bool
+) -> None:
+    """Compare each number with the fields whose words stand next to it.
+
+    Args:
+        clause: The clause.
+        table: The fields.
+        reading: Where what is found is added.
+        is_report: Whether the sentence tells of somebody: see `SOMEBODY`.
+    """
     if COMPARES.search(clause.own):
         return
-    is_report = _SOMEBODY.search(clause.text) is not None
     used: set[Token] = set()
     pairs = [
         (_gap(number, token), token.start, number, token)
@@ -88,7 +96,7 @@ def read_numbers(clause: Clause, table: FieldTable, reading: FieldReading) -> No
                 _compare(clause, number, facts, [], reading)
 
 
-_SOMEBODY: Final = lazy_pattern(
+SOMEBODY: Final = lazy_pattern(
     r"\b(?:one|another|some|customers?|reviewers?|guests?|diners?|users?|visitors?|review)\b"
     r"|顾客|用户",
     re.IGNORECASE,

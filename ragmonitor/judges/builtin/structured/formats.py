@@ -317,11 +317,13 @@ def _markdown_at(texts: Sequence[str], at: int, records: Records) -> int:
     rule = texts[at + 1] if at + 1 < len(texts) else ""
     if "-" not in rule or "|" not in rule or not set(rule) <= set("|:- \t"):
         return 0
+    if len(_row_of(texts[at])) < 2:
+        return 0  # before the lines below, which may begin as many such tables, are looked at
     end = at + 2
     while end < len(texts) and "|" in texts[end]:
         end += 1
     table = [_row_of(texts[line]) for line in (at, *range(at + 2, end))]
-    if len(table) < 2 or len(table[0]) < 2:
+    if len(table) < 2:
         return 0
     records.add_table(table)
     return end - at
