@@ -15,18 +15,19 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from ragmonitor.judges.builtin.simplified import TABLE  # noqa: E402  # runs from a checkout
-
-TARGET = ROOT / "ragmonitor" / "judges" / "builtin" / TABLE
+TARGET = ROOT / "ragmonitor" / "judges" / "builtin" / "simplified_characters.py"
 RARE_IN_SIMPLIFIED = "於後麽菸"
+PER_LINE = 44
 
-NOTICE = """\
-# Traditional Chinese characters, and below them the simplified ones in the same order.
-# Made by tools/simplified_table.py from TSCharacters.txt of Open Chinese Convert (OpenCC),
-# https://github.com/BYVoid/OpenCC, Copyright Carbo Kuo, licensed under the Apache License 2.0.
+NOTICE = '''\
+"""Traditional Chinese characters, and the simplified ones in the same order.
+
+Made by tools/simplified_table.py from TSCharacters.txt of Open Chinese Convert (OpenCC),
+https://github.com/BYVoid/OpenCC, Copyright Carbo Kuo, licensed under the Apache License 2.0.
 """
+
+from typing import Final
+'''
 
 
 def main(dictionary: Path) -> None:
@@ -39,8 +40,18 @@ def main(dictionary: Path) -> None:
         first = forms.split()[0]
         if len(traditional) == len(first) == 1 and _is_wanted(traditional, first):
             pairs[traditional] = first
-    TARGET.write_text(f"{NOTICE}{''.join(pairs)}\n{''.join(pairs.values())}\n", "utf-8")
+    constants = (
+        _constant("TRADITIONAL", "".join(pairs)),
+        _constant("PLAIN", "".join(pairs.values())),
+    )
+    TARGET.write_text("\n".join((NOTICE, *constants)), "utf-8")
     print(f"{TARGET}: {len(pairs)} characters, {TARGET.stat().st_size} bytes")
+
+
+def _constant(name: str, characters: str) -> str:
+    rows = (characters[at : at + PER_LINE] for at in range(0, len(characters), PER_LINE))
+    lines = "".join(f'    "{row}"\n' for row in rows)
+    return f"{name}: Final = (\n{lines})\n"
 
 
 def _is_wanted(traditional: str, simplified: str) -> bool:

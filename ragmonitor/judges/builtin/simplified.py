@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib import resources
-from typing import Final
 
-TABLE: Final = "simplified.txt"
+from ragmonitor.judges.builtin.simplified_characters import PLAIN, TRADITIONAL
 
 
 def simplified(text: str) -> str:
@@ -23,8 +21,6 @@ def simplified(text: str) -> str:
 
 @cache
 def _table() -> tuple[re.Pattern[str], dict[int, str]]:
-    """Return a pattern of the traditional characters and their simplified ones; read once."""
-    text = resources.files(__package__).joinpath(TABLE).read_text("utf-8")
-    traditional, plain = [line for line in text.splitlines() if not line.startswith("#")]
-    pairs = dict(zip(map(ord, traditional), plain, strict=True))
-    return re.compile(f"[{traditional}]"), pairs
+    """Return a pattern of the traditional characters and their simplified ones."""
+    pairs = dict(zip(map(ord, TRADITIONAL), PLAIN, strict=True))
+    return re.compile(f"[{TRADITIONAL}]"), pairs
