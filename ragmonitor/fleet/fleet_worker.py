@@ -23,6 +23,7 @@ from ragmonitor.capture.probe_mark import is_probe
 from ragmonitor.conventions import PROBE_BAGGAGE
 from ragmonitor.errors import JudgeError, StreamError, WireError
 from ragmonitor.estimation import Predictions
+from ragmonitor.estimation.means import pending_verdict
 from ragmonitor.estimation.predictions import STATE_VERSION, state_name
 from ragmonitor.estimation.signals import outcomes
 from ragmonitor.evaluators import table, unscorable
@@ -56,6 +57,7 @@ from ragmonitor.wire import (
     encode,
     encode_decided,
     encode_feedback,
+    encode_pending,
     encode_report,
     encode_settled,
     is_kind,
@@ -106,6 +108,7 @@ class FleetWorker:
         """
         self._stream = stream
         self._redactor = redactor
+        self._group_by = settings.estimation.group_by
         self._builtin, self._reader = builtin_judge(settings), reader_of(settings)
         self._judging = judging_of(settings, budget=budget_of(settings, stream.address))
         entries = table.select(settings.evaluators)
@@ -448,8 +451,11 @@ class FleetWorker:
             decided = Decided(decision=decision, prediction=prediction, epoch=self._learned.epoch)
             if cause is not None:
                 return _Draw(decided, cause, is_kept=False)
+            pending = pending_verdict(builtin, prediction, decision, self._group_by)
             try:
-                outcome, kept = self._stream.decide(delivery.id, record.id, encode_decided(decided))
+                outcome, kept = self._stream.decide(
+                    delivery.id, record.id, encode_decided(decided), encode_pending(pending)
+                )
             except StreamError:
                 runner.config.sampler.refund(decision, 0.0)
                 raise

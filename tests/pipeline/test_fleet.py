@@ -19,11 +19,12 @@ import pytest
 
 from ragmonitor import Budget, Monitor, SamplingSettings, ServerSettings
 from ragmonitor.errors import StreamError
-from ragmonitor.estimation.alarms import service_alarms
+from ragmonitor.estimation.alarms import draw_order, service_alarms
+from ragmonitor.estimation.alarms.draw_order import DrawOrder
 from ragmonitor.estimation.early_warning import EarlyWarning
 from ragmonitor.feedback import feedback_of
 from ragmonitor.fleet import estimator as estimator_module
-from ragmonitor.fleet import fleet_worker, settled_order
+from ragmonitor.fleet import fleet_worker
 from ragmonitor.fleet.estimator import Estimator, LeaseLostError, Term
 from ragmonitor.fleet.estimator_state import KEPT_STATE
 from ragmonitor.fleet.fleet_stream import FleetStream, Outcome
@@ -260,9 +261,9 @@ def test_a_decision_outlives_the_worker_that_made_it(server: RedisServer, died: 
     predicted = Prediction(hallucination=0.5, expected={"hallucination": (1.0, 0.5)})
     decided = Decided(decision=decision, prediction=predicted, epoch=7)
     record = answers(1)[0].id
-    assert died.decide(taken.id, record, encode_decided(decided)) == (Outcome.DONE, b"")
+    assert died.decide(taken.id, record, encode_decided(decided), b"") == (Outcome.DONE, b"")
     other = encode_decided(replace(decided, epoch=8))
-    assert died.decide(taken.id, record, other) == (Outcome.DECIDED, encode_decided(decided))
+    assert died.decide(taken.id, record, other, b"") == (Outcome.DECIDED, encode_decided(decided))
     seen = ListExporter()
     shared = {"judge": ScriptedJudge(verdicts), "sample": 0.9}
     drained(server, worker(server, **shared), exporters=[seen], **shared)
@@ -280,7 +281,7 @@ def test_what_workers_die_of_is_buried_and_its_chance_kept(server: RedisServer, 
     decision = SamplingDecision(inclusion_probability=0.5, drawn=True)
     decided = encode_decided(Decided(decision=decision, prediction=Prediction(), epoch=0))
     died.take("dead 0", 1, wait_s=0, stale_s=None)
-    died.decide(died.take_over("dead 1", 9, 0.0)[0].id, answers(1)[0].id, decided)
+    died.decide(died.take_over("dead 1", 9, 0.0)[0].id, answers(1)[0].id, decided, b"")
     (suspect,) = died.take_over("dead 2", 9, 0.0)
     assert suspect.deliveries == 3
     shared = {"judge": ScriptedJudge(verdicts), "sample": 1.0}
@@ -441,8 +442,8 @@ def test_a_lease_that_has_ended_is_not_renewed(server: RedisServer):
     assert stream(server).leader() == ""
 
 
-def test_verdicts_count_in_the_order_of_their_draws(server: RedisServer):
-    """A slow one holds back those behind it, also over a takeover."""
+def test_what_an_earlier_release_drew_counts_in_the_order_of_its_draws(server: RedisServer):
+    """Its workers say too little for the means: a slow verdict holds back those behind it."""
     records = answers(3)
     put(server, records)
     decision = SamplingDecision(inclusion_probability=1.0, drawn=True)
@@ -451,7 +452,7 @@ def test_verdicts_count_in_the_order_of_their_draws(server: RedisServer):
     one = worker(server, **shared)
     taken = stream(server).take(one._consumer.name, 9, wait_s=0, stale_s=None)
     for delivery, record in zip(taken, records, strict=True):
-        stream(server).decide(delivery.id, record.id, decided)
+        stream(server).decide(delivery.id, record.id, decided, b"")
     seen = ListExporter()
 
     def settle(at: int) -> None:
@@ -481,7 +482,7 @@ def drawn_answer(server: RedisServer, worker: FleetWorker) -> tuple[str, Settled
         epoch=0,
     )
     (delivery,) = stream(server).take(worker._consumer.name, 9, wait_s=0, stale_s=None)
-    stream(server).decide(delivery.id, record.id, encode_decided(decided))
+    stream(server).decide(delivery.id, record.id, encode_decided(decided), b"")
     return delivery.id, worker._unscored(record, Cause.JUDGE_ERROR, decided)
 
 
@@ -497,9 +498,13 @@ def test_a_verdict_is_trusted_as_was_known_before_its_draw(server: RedisServer, 
     suspicion = 0.25
     monkeypatch.setattr(EarlyWarning, "suspicion", property(lambda _: suspicion))
     trusted: list[float] = []
-    monkeypatch.setattr(
-        service_alarms.Alarms, "drawn", lambda _, answer, *, suspicion: trusted.append(suspicion)
-    )
+    draw = DrawOrder.draw
+
+    def drawn(order: DrawOrder[Any], answer: str, at_s: float, trusts: float) -> None:
+        trusted.append(trusts)
+        draw(order, answer, at_s, trusts)
+
+    monkeypatch.setattr(DrawOrder, "draw", drawn)
     shared = {"judge": ScriptedJudge(verdicts), "sample": 1.0}
     entry, answer = drawn_answer(server, worker(server, **shared))
     term = begun(server, stream(server).lead("test", "", 60.0), **shared)
@@ -511,12 +516,16 @@ def test_a_verdict_is_trusted_as_was_known_before_its_draw(server: RedisServer, 
 
 
 def test_a_late_verdict_is_counted_and_no_fallbacks_stands_in(server: RedisServer, monkeypatch):
-    """The sampled verdict is missing; whoever was asked in its place came late as well."""
-    monkeypatch.setattr(settled_order, "WAIT_S", 0.0)
+    """The sampled verdict is missing; whoever was asked in its place came late as well.
+
+    So it is where the means knew nothing of the draw, which an earlier release has made.
+    """
+    monkeypatch.setattr(draw_order, "WAIT_S", 0.0)
     shared = {"judge": ScriptedJudge(verdicts), "sample": 1.0}
     entry, answer = drawn_answer(server, worker(server, **shared))
     term = begun(server, stream(server).lead("test", "", 60.0), **shared)
     term.step()
+    term.tick()
     other = JudgeIdentity(name="other", version="1", kind="LLM")
     stands_in = replace(
         answer.reports[1], role="fallback", judge=other, assessment=verdicts(answer.interaction)
