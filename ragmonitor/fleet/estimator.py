@@ -327,6 +327,12 @@ class Term:
         self._ticked_s = -TICK_S
         self._calibration = b""
         self._arrivals = 0
+        self._is_behind = False
+        """Whether more may be on the stream than was read."""
+        self._reached_s = 0.0
+        """When the newest entry that was read was put; as all further times by the server."""
+        self._counted_s: float | None = None
+        """Arrivals were counted up to this time; None: there was none yet."""
         self._interactions: Counter[tuple[str, Status]] = Counter()
         """The number taken in since the last tick, by framework and status."""
         self._outcomes: Counter[tuple[str, str, str, str, str]] = Counter()
@@ -351,6 +357,7 @@ class Term:
                 raise UnknownStateError(
                     f"the estimator's state is of version {self.state.version}, not {VERSION}"
                 )
+            self._counted_s = self.state.at_s
             self._statistics.alarms.give_up(self.state.given_up)
             is_older = self.state.version < VERSION
             self._order = SettledOrder(
@@ -397,11 +404,13 @@ class Term:
             self.state.position, BATCH, min(POLL_S, max(0.0, due_s))
         )
         # Of what has waited for an estimator verdicts may be on the stream, but were not read.
-        is_behind = len(entries) == BATCH
-        reached_s = entries[-1].at_s if is_behind else self._server_s
+        self._is_behind = len(entries) == BATCH
+        reached_s = entries[-1].at_s if self._is_behind else self._server_s
+        if entries and self._counted_s is None:
+            self._counted_s = entries[0].at_s
         for entry in entries:
             self._meet(entry, reached_s)
-            self.state.position = entry.id
+            self.state.position, self._reached_s = entry.id, entry.at_s
             if self.estimates.is_full:
                 self.tick()
         self._take_in_held()
@@ -578,6 +587,8 @@ class Term:
             if sampled is not None and (repeat := by_role.get("repeat")) is not None:
                 with _ESTIMATE:
                     self.estimates.repeated(sampled, repeat)
+        if is_awaited:  # also where a worker without a judge, or we, have failed
+            self._statistics.alarms.complete(answer.interaction.id)
 
     def _take_in_golden(self, answer: SettledAnswer) -> None:
         """Take in what came of a golden question; what the application captured is no traffic."""
@@ -662,12 +673,11 @@ class Term:
         """
         if is_last:
             self._left_s = -math.inf
-        lasted_s = time.monotonic() - self._ticked_s
         self._ticked_s = time.monotonic()
         if self._stream.lead("", self._lease, LEASE_S) != self._lease:
             raise LeaseLostError("another estimator has taken this service over")
         self._server_s = self._stream.now_s()
-        self._note_arrivals(lasted_s)
+        self._note_arrivals()
         self._count_noted()
         events: list[AlarmEvent] = []
         with contained("estimate"):
@@ -687,11 +697,15 @@ class Term:
             self._checkpoint([])
         self._refresh()
 
-    def _note_arrivals(self, lasted_s: float) -> None:
-        share = 0.5 ** (min(60.0, lasted_s) / ARRIVALS_HALF_LIFE_S)
-        newest = self._arrivals / max(1e-3, min(60.0, lasted_s))
+    def _note_arrivals(self) -> None:
+        """Count what came by when it came: workers draw by it, and a backlog is no rush."""
+        reached_s = self._reached_s if self._is_behind else self._server_s
+        if self._counted_s is None or (lasted_s := reached_s - self._counted_s) <= 0:
+            return
+        share = 0.5 ** (lasted_s / ARRIVALS_HALF_LIFE_S)
+        newest = self._arrivals / lasted_s
         self.state.arrivals_per_s = share * self.state.arrivals_per_s + (1 - share) * newest
-        self._arrivals = 0
+        self._arrivals, self._counted_s = 0, reached_s
 
     def _checkpoint(self, events: Sequence[AlarmEvent]) -> None:
         """Keep the whole state with its position, in one step, unless the lease is another's."""

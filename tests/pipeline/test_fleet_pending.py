@@ -476,3 +476,37 @@ def awaited(term: Term) -> dict[tuple[str, str], float]:
         for (key, window), each in sums(term.estimates.snapshot()).items()
         if key.signal == "hallucination" and key.judge == "scripted" and window == "1h"
     }
+
+
+def put_over(twins: Twins, seconds: float, count: int) -> None:
+    """Have settled answers wait that came one after another within so long before now."""
+    client, key = twins.stream._redis, twins.stream._settled_key
+    answers = begins()
+    for _ in range(count):
+        twins.ask(next(answers), drawn=False, chance=0.5)
+    entries = client.xrange(key)
+    client.delete(key)
+    began_ms = (twins.stream.now_s() - seconds) * 1e3
+    for number, (_, values) in enumerate(entries):
+        client.xadd(key, values, id=f"{int(began_ms + number * seconds * 1e3 / count)}-0")
+
+
+@pytest.mark.parametrize("batch", [10, 500])
+def test_a_backlog_is_no_rush(twins: Twins, monkeypatch: pytest.MonkeyPatch, batch: int):
+    """Workers draw by how many answers come, whenever the estimator reads them."""
+    monkeypatch.setattr(estimator_module, "BATCH", batch)
+    put_over(twins, 600.0, 60)
+    while twins.term.step():
+        twins.term.tick()
+    twins.term.tick()
+    assert twins.term.state.arrivals_per_s == pytest.approx(0.1, rel=0.15)
+
+
+def test_a_takeover_leaves_the_rate_of_arrivals(twins: Twins):
+    """A successor's first look is no minute without an answer."""
+    twins.tick()
+    twins.term.state.arrivals_per_s = 10.0
+    twins.tick()
+    twins.take_over()
+    twins.tick()
+    assert twins.term.state.arrivals_per_s == pytest.approx(10.0, rel=0.1)
