@@ -219,8 +219,13 @@ class FleetWorker:
 
     async def _handle_alone(self, suspect: Delivery) -> None:
         """Handle a record while nothing else is in hand, so that it alone is blamed."""
-        if self._open:
-            await asyncio.wait(self._open.values())
+        self._ahead = {suspect.id}
+        try:
+            while self._open:
+                await asyncio.wait(self._open.values(), timeout=REFRESH_S)
+                self._refresh()  # a judge may take longer than a dead worker is waited for
+        finally:
+            self._ahead.clear()
         await self._handle([suspect])
         if suspect.id in self._open:
             self._suspect = suspect.id
@@ -504,8 +509,11 @@ class FleetWorker:
             outcome, kept = await self._exchange(
                 delivery.id, answer.interaction.id, data, is_decided=is_kept
             )
-            if outcome is not Outcome.DECIDED or self._runner is None:
+            if outcome is not Outcome.DECIDED:
                 return
+            if self._runner is None:  # settings had a judge when it was drawn
+                is_kept = True
+                continue
             # It was put twice, and drawn by who has the other one.
             draw = _again(self._runner, answer.interaction, decode_decided(kept))
             answer = await self._judged(self._runner, answer.reports[0], draw)

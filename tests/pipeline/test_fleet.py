@@ -325,6 +325,60 @@ def test_a_suspect_is_handled_alone(server: RedisServer, died: FleetStream):
     assert [each.deliveries for each in died.take_over("dead 2", 99, 0.0)] == [3]
 
 
+class StuckJudge(ScriptedJudge):
+    """Replies when it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__(verdicts)
+        self.is_free = threading.Event()
+
+    async def assess(self, interaction: Interaction) -> Any:
+        """Wait, and find every fifth answer hallucinated."""
+        await asyncio.to_thread(self.is_free.wait)
+        return await super().assess(interaction)
+
+
+def test_what_others_are_to_finish_is_kept_while_a_suspect_waits(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+):
+    """The worker lives, though its judge takes longer than a dead worker is waited for."""
+    for name, seconds in {"STALE_S": 1.5, "REFRESH_S": 0.05, "CLAIM_S": 0.05}.items():
+        monkeypatch.setattr(fleet_worker, name, seconds)
+    judge = StuckJudge()
+    put(server, answers(2))
+    (suspect,) = stream(server).take("dead", 1, wait_s=0, stale_s=None)
+    server.client().xclaim(
+        stream(server)._key, "ragmonitor", "dead", 0, [suspect.id], idle=0, retrycount=2
+    )
+    slow = worker(server, judge=judge, sample=1.0)
+    try:
+        with running(slow):
+            until("it waits to be handled alone", lambda: slow._ahead == {suspect.id})
+            began_s = time.monotonic()
+            while time.monotonic() - began_s < 2.5:
+                assert stream(server).take_over("other", 9, 1.5) == []
+                time.sleep(0.05)
+            judge.is_free.set()
+            until("all are settled", lambda: lawful(server).settled == 2)
+    finally:
+        judge.is_free.set()
+
+
+def test_a_worker_without_a_judge_settles_what_was_drawn(server: RedisServer):
+    """Settings had a judge when it was drawn; its record does not wait for ever."""
+    (record,) = records = answers(1)
+    put(server, records)
+    (taken,) = stream(server).take("dead", 1, wait_s=0, stale_s=None)
+    drawn = SamplingDecision(inclusion_probability=1.0, drawn=True)
+    decided = Decided(decision=drawn, prediction=Prediction(), epoch=0)
+    stream(server).decide(taken.id, record.id, encode_decided(decided), b"")
+    server.client().xclaim(
+        stream(server)._key, "ragmonitor", "dead", 0, [taken.id], idle=60_000, retrycount=1
+    )
+    with running(worker(server)):
+        until("it is settled", lambda: lawful(server).settled == 1)
+
+
 @pytest.mark.slow
 def test_a_full_server_is_worked_off(server: RedisServer):
     """It refuses new records; workers and estimator go on, and make room."""
@@ -659,19 +713,6 @@ def test_a_worker_with_a_budget_begins_without_the_server():
     waiting = FleetWorker(options, gone, redactor=Redactor())
     with running(waiting):
         until("it waits", lambda: waiting.meters is not None and waiting._consumer.failures > 1)
-
-
-class StuckJudge(ScriptedJudge):
-    """Replies when it is let go."""
-
-    def __init__(self) -> None:
-        super().__init__(verdicts)
-        self.is_free = threading.Event()
-
-    async def assess(self, interaction: Interaction) -> Any:
-        """Wait, and find every fifth answer hallucinated."""
-        await asyncio.to_thread(self.is_free.wait)
-        return await super().assess(interaction)
 
 
 def test_a_slow_judge_does_not_hold_up_the_others(server: RedisServer):
