@@ -352,11 +352,7 @@ class Term:
         told = self._kept.get(KEPT_STATE)
         self._server_s = self._stream.now_s()
         if told is not None:
-            self.state = msgspec.json.decode(told, type=EstimatorState)
-            if self.state.version not in (VERSION - 1, VERSION):
-                raise UnknownStateError(
-                    f"the estimator's state is of version {self.state.version}, not {VERSION}"
-                )
+            self.state = _state(told)
             self._counted_s = self.state.at_s
             self._statistics.alarms.give_up(self.state.given_up)
             is_older = self.state.version < VERSION
@@ -384,8 +380,9 @@ class Term:
             with contained("export"):
                 self._view.restore(left)
         if announced := self._kept.get(KEPT_ALARMS):
-            for event in decode_alarms(announced):
-                self._exports.announce(event)
+            with contained("export"):
+                for event in decode_alarms(announced):
+                    self._exports.announce(event)
 
     def _show_counts(self) -> None:
         """Count what predecessors have counted: the series go on."""
@@ -772,6 +769,21 @@ class Term:
         self._exports.flush(time.monotonic() + FLUSH_S)
         self._exports.close()
         self._folder.remove()
+
+
+def _state(told: bytes) -> EstimatorState:
+    """Return the state that a predecessor kept; of version 1 it is one of the release before.
+
+    Raises:
+        UnknownStateError: It is of another version, or none at all.
+    """
+    try:
+        version = msgspec.json.decode(told, type=dict[str, Any]).get("version")
+        if version in (VERSION - 1, VERSION):
+            return msgspec.json.decode(told, type=EstimatorState)
+    except msgspec.MsgspecError as error:
+        raise UnknownStateError("the estimator's state cannot be read") from error
+    raise UnknownStateError(f"the estimator's state is of version {version}, not {VERSION}")
 
 
 def _by_role(answer: SettledAnswer) -> dict[JudgeRole, Report]:

@@ -26,7 +26,7 @@ from ragmonitor.feedback import feedback_of
 from ragmonitor.fleet import estimator as estimator_module
 from ragmonitor.fleet import fleet_worker
 from ragmonitor.fleet.estimator import Estimator, LeaseLostError, Term
-from ragmonitor.fleet.estimator_state import KEPT_STATE
+from ragmonitor.fleet.estimator_state import KEPT_ALARMS, KEPT_STATE
 from ragmonitor.fleet.fleet_stream import FleetStream, Outcome
 from ragmonitor.fleet.fleet_worker import FleetWorker
 from ragmonitor.goldens import Golden, ReferenceChunk
@@ -485,6 +485,36 @@ def test_an_estimator_that_is_slow_to_begin_keeps_its_lease(server: RedisServer,
         until("it works", lambda: len(renewed) > 8)
         assert one.term is not None
     assert len(set(renewed)) == 1
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        (b'{"version": 99, "position": 5}', "is of version 99, not"),
+        (b'{"version": 2, "position": 5}', "cannot be read"),
+        (b"spoiled", "cannot be read"),
+    ],
+)
+def test_a_state_that_is_unknown_is_left_alone(
+    server: RedisServer, caplog: pytest.LogCaptureFixture, kept: bytes, said: str
+):
+    """The estimator stands by and says why, whatever else has changed in it."""
+    client, key = server.client(), stream(server)._checkpoint_key
+    client.hset(key, KEPT_STATE, kept)
+    with caplog.at_level("WARNING"), running(estimator(server)):
+        until("it says so", lambda: said in caplog.text)
+        until("the lease is free", lambda: stream(server).leader() == "")
+    assert client.hget(key, KEPT_STATE) == kept
+
+
+def test_an_announcement_that_cannot_be_read_stops_nothing(server: RedisServer):
+    """What a predecessor kept of an alarm is logged as our error; the answers are counted."""
+    put(server, answers(3))
+    worker(server).run(threading.Event(), drain=True)
+    server.client().hset(stream(server)._checkpoint_key, KEPT_ALARMS, b"spoiled")
+    term = begun(server, stream(server).lead("test", "", 60.0))
+    term.step()
+    assert total(term.meters.registry, "ragmonitor_interactions_total") == 3
 
 
 def test_a_lease_that_has_ended_is_not_renewed(server: RedisServer):
