@@ -368,7 +368,6 @@ class Term:
                 self._statistics.means.load(msgspec.msgpack.decode(means), elapsed_s)
         self._show_counts()
         with contained("estimate"):
-            self._statistics.alarms.states()  # slices know by them which have an alarm
             self.estimates.tick()
         for entry in self._stream.settled_until(self.state.position):
             if self.state.version < VERSION:
