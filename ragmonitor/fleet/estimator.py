@@ -430,10 +430,7 @@ class Term:
                 in seconds since the epoch of the server's clock.
         """
         if entry.drawn:
-            pending = self._drawn(entry, reached_s)
-            if pending is not None:
-                with _ESTIMATE:
-                    self.estimates.await_verdict(entry.drawn, pending)
+            self._meet_draw(entry, reached_s)
             return
         try:
             if is_kind(entry.answer, b"f"):
@@ -473,8 +470,10 @@ class Term:
             self._order.hold(drawn, answer)
             self._statistics.alarms.hold(identity)
 
-    def _drawn(self, entry: SettledEntry, reached_s: float) -> PendingVerdict | None:
-        """Have the alarms wait for an answer, and return what the means are to know of it."""
+    def _meet_draw(
+        self, entry: SettledEntry, reached_s: float, *, is_awaited: bool = False
+    ) -> None:
+        """Have the alarms wait for an answer, and the means know of it, if they do not yet."""
         pending: PendingVerdict | None = None
         if entry.pending:  # an earlier release says no more than the id
             try:
@@ -486,12 +485,13 @@ class Term:
             # They trust a verdict by what was known at the draw, which is nothing after a takeover:
             # an early warning begins anew then.
             self.estimates.drawn(entry.drawn, age_s=max(0.0, reached_s - entry.at_s))
-        return pending
+            if pending is not None and not is_awaited:
+                self.estimates.await_verdict(entry.drawn, pending)
 
     def _meet_again(self, entry: SettledEntry, reached_s: float) -> None:
         """Take in an entry that a predecessor's means have, and its alarms have not."""
         if entry.drawn:
-            self._drawn(entry, reached_s)
+            self._meet_draw(entry, reached_s, is_awaited=True)
             return
         answer: SettledAnswer | None = None
         with contextlib.suppress(WireError):  # which `_meet` counts
