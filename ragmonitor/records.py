@@ -612,6 +612,20 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PendingVerdict:
+    """What the means know of an answer that was drawn, as long as its verdict is on its way."""
+
+    inclusion_probability: float
+    """Above 0, as in `SamplingDecision`."""
+    signals: tuple[str, ...] = ()
+    """The signals that were predicted."""
+    groups: tuple[tuple[str, str], ...] = ()
+    """The dimensions that answers are grouped by, with the answer's values; without topics."""
+    query: str = ""
+    """The question, where answers are grouped by topic: estimates know what topic it is of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompletedAnswer:
     """One answer of which nothing more is expected: what estimates and alarms read, once each."""
 

@@ -93,6 +93,9 @@ class Slices(Part):
             return ()
         return self._watch.observe(row, answer, partial(_example, answer))
 
+    observe_again = add
+    """What it holds ends with the process."""
+
     def tick(self) -> Sequence[Observation]:
         """Let the share of the answers that is kept follow the traffic."""
         self._log.refresh()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+from ragmonitor.estimation.drift.input_drift import MAX_QUESTION
 from ragmonitor.estimation.interval import summarise
 from ragmonitor.estimation.parts import Answer, Observation, Part
 from ragmonitor.estimation.signals import HALLUCINATION, NO_JUDGE, Outcome, language_of, outcomes
@@ -17,6 +18,7 @@ from ragmonitor.records import (
     Estimate,
     Interaction,
     Moments,
+    PendingVerdict,
     Prediction,
     Report,
     SamplingDecision,
@@ -29,6 +31,7 @@ MAX_GROUPS: Final = 40
 """The number of groups of one dimension; further values are taken together: an id is no group."""
 OTHER_GROUPS: Final = "other"
 _NOTHING: Final = (0.0, 0.0)
+_TOPIC: Final = "topic"
 
 
 LATENCY_CUTS_S: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
@@ -42,6 +45,45 @@ _LATENCY_BANDS: Final = (
 def latency_band(seconds: float) -> str:
     """Return the band of an answer's latency, in seconds; the same at all times."""
     return _LATENCY_BANDS[bisect_right(LATENCY_CUTS_S, seconds)]
+
+
+def pending_verdict(
+    builtin: Report,
+    prediction: Prediction,
+    decision: SamplingDecision,
+    group_by: Sequence[str],
+) -> PendingVerdict:
+    """Return what `WindowedMeans` is to know of a drawn answer until its verdict is there.
+
+    Args:
+        builtin: The report of the judge that scores every answer.
+        prediction: Of the verdict.
+        decision: That it was drawn; its inclusion probability is above 0.
+        group_by: The dimensions of the means.
+    """
+    return PendingVerdict(
+        inclusion_probability=decision.inclusion_probability,
+        signals=tuple(prediction.expected),
+        groups=tuple(_groups_of(builtin, group_by)),
+        query=builtin.interaction.query.strip()[:MAX_QUESTION] if _TOPIC in group_by else "",
+    )
+
+
+def _groups_of(report: Report, group_by: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the dimensions but that of topics, with an answer's values; an empty one is none."""
+    found: list[tuple[str, str]] = []
+    for dimension in group_by:
+        if dimension == "language":
+            group = language_of(report)
+        elif dimension == "latency_s":
+            group = latency_band(report.interaction.latency_s)
+        else:
+            group = report.interaction.attributes.get(dimension, "")
+            if not group and dimension == "model":
+                group = report.interaction.model
+        if group and dimension != _TOPIC:
+            found.append((dimension, group))
+    return found
 
 
 class _Series(dict[str, Sums]):
@@ -83,7 +125,8 @@ class WindowedMeans(Part):
         self.reader = builtin
         """The name of the judge that scores every answer."""
         self._judge = judge
-        self._group_by = tuple(group_by)
+        self.group_by = tuple(group_by)
+        """The dimensions, for `pending_verdict`."""
         self._topic = topic
         self._windows = Windows(clock=clock)
         self._begin()
@@ -152,13 +195,22 @@ class WindowedMeans(Part):
         for signal, outcome in outcomes(report):
             series[signal].add_drawn(_NOTHING, probability, outcome, group)
 
-    def await_verdict(
-        self, builtin: Report, prediction: Prediction, decision: SamplingDecision
-    ) -> None:
+    def await_verdict(self, answer: str, pending: PendingVerdict) -> None:
         """Take note of an answer that was drawn and whose verdict is on its way."""
-        if self._judge is not None:
-            for sums in self._sampled_sums(builtin, prediction, self._judge):
-                sums.await_verdict(decision.inclusion_probability)
+        judge = self._judge
+        if judge is None:
+            return
+        series = self._of_judge(judge)
+        for signal in pending.signals:
+            series[signal].await_verdict(pending.inclusion_probability)
+        groups = pending.groups
+        if pending.query and _TOPIC in self.group_by:
+            groups = (*groups, (_TOPIC, self._topic(_question(answer, pending.query))))
+        for dimension, group in groups:
+            if group and dimension in self.group_by:
+                known = self._groups.get((judge, dimension, group))
+                sums = self._new_group(judge, dimension, group) if known is None else known
+                sums.await_verdict(pending.inclusion_probability)
 
     def observe(self, observation: Observation, group: int) -> None:
         """Take in one value of a signal that needs no judge."""
@@ -180,20 +232,12 @@ class WindowedMeans(Part):
 
     def _groups_of(self, report: Report, judge: str) -> Iterator[Sums]:
         """Yield the sums of the groups of the traffic that an answer is in."""
-        for dimension in self._group_by:
-            if dimension == "language":
-                group = language_of(report)
-            elif dimension == "topic":
-                group = self._topic(report.interaction)
-            elif dimension == "latency_s":
-                group = latency_band(report.interaction.latency_s)
-            else:
-                group = report.interaction.attributes.get(dimension, "")
-                if not group and dimension == "model":
-                    group = report.interaction.model
-            if group:
-                known = self._groups.get((judge, dimension, group))
-                yield self._new_group(judge, dimension, group) if known is None else known
+        for dimension, group in _groups_of(report, self.group_by):
+            known = self._groups.get((judge, dimension, group))
+            yield self._new_group(judge, dimension, group) if known is None else known
+        if _TOPIC in self.group_by and (topic := self._topic(report.interaction)):
+            known = self._groups.get((judge, _TOPIC, topic))
+            yield self._new_group(judge, _TOPIC, topic) if known is None else known
 
     def _new_group(self, judge: str, dimension: str, group: str) -> Sums:
         """Return the sums of a group that was not met before; of too many, those of the others."""
@@ -246,3 +290,10 @@ class WindowedMeans(Part):
         """Forget everything."""
         self._windows.clear()
         self._begin()
+
+
+def _question(answer: str, query: str) -> Interaction:
+    """Return an interaction of which no more is known than the question."""
+    return Interaction(
+        id=answer, query=query, chunks=(), answer="", framework="", started_ns=0, ended_ns=0
+    )

@@ -123,6 +123,13 @@ class Part:
         """Take in one completed answer, and return what it says of signals with an alarm."""
         return ()
 
+    def observe_again(self, answer: Answer) -> Iterable[Observation]:
+        """Return what `add` says of a drawn answer that was added in another process.
+
+        The alarms begin anew with it; what outlives the process holds the answer already.
+        """
+        return ()
+
     def repeated(self, first: Report, again: Report) -> None:
         """Take in two reports of the sampled judge on the same answer."""
 

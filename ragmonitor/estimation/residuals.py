@@ -70,6 +70,9 @@ class Residuals(Part):
             for signal, sign in ((CALIBRATION_HIGH, 1), (CALIBRATION_LOW, -1))
         ]
 
+    observe_again = add
+    """What it holds ends with the process."""
+
     def is_risky(self, risk: float) -> bool:
         """Return whether an answer belongs to the riskiest fifth, as of the last tick."""
         return risk >= self._risky_from

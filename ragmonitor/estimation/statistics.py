@@ -9,7 +9,7 @@ from ragmonitor.estimation.alarms import Alarms
 from ragmonitor.estimation.early_warning import EarlyWarning
 from ragmonitor.estimation.golden_questions import GOLDEN, GoldenQuestions
 from ragmonitor.estimation.judge_drift import JudgeDrift
-from ragmonitor.estimation.means import WindowedMeans
+from ragmonitor.estimation.means import WindowedMeans, pending_verdict
 from ragmonitor.estimation.parts import Answer, Observation, Part
 from ragmonitor.estimation.peoples_feedback import PeoplesFeedback
 from ragmonitor.estimation.predictions import Predictions
@@ -26,6 +26,7 @@ from ragmonitor.records import (
     Example,
     GoldenAnswer,
     Interaction,
+    PendingVerdict,
     Prediction,
     Report,
     SamplingDecision,
@@ -69,7 +70,8 @@ class Statistics:
         self._goldens = goldens
         self.means = means
         """Their state a successor in another process goes on with."""
-        self._alarms = alarms
+        self.alarms = alarms
+        """What waits of them a successor is told again."""
         self._predictions = predictions
         self._early_warning = early_warning
         self._judge_drift = judge_drift
@@ -104,33 +106,34 @@ class Statistics:
         """0 to 1: how suspicious the built-in judge's score of the answers so far is."""
         return 0.0 if self._early_warning is None else self._early_warning.suspicion
 
-    def awaits(
-        self,
-        builtin: Report,
-        prediction: Prediction,
-        decision: SamplingDecision,
-        *,
-        suspicion: float | None = None,
-    ) -> None:
-        """Take note of an answer that was drawn and whose verdict is on its way.
+    def awaits(self, builtin: Report, prediction: Prediction, decision: SamplingDecision) -> None:
+        """Take note of an answer that was drawn just now and whose verdict is on its way.
 
         Args:
             builtin: The built-in judge's report.
             prediction: Of the verdict.
             decision: That the answer was drawn.
-            suspicion: What `suspicion` was at the draw; None: it was drawn just now.
         """
-        if self._predictions is not None and decision.inclusion_probability > 0:
-            # Verdicts update the evidence in the order of these calls.
-            self._alarms.drawn(
-                builtin.interaction.id,
-                suspicion=self.suspicion if suspicion is None else suspicion,
-            )
-            self.means.await_verdict(builtin, prediction, decision)
+        if decision.inclusion_probability > 0:
+            answer = builtin.interaction.id
+            self.drawn(answer)
+            pending = pending_verdict(builtin, prediction, decision, self.means.group_by)
+            self.await_verdict(answer, pending)
 
-    def came_late(self) -> None:
-        """Count an answer whose verdict came after it was given up elsewhere: it is missing."""
-        self._alarms.came_late()
+    def drawn(self, answer: str, *, age_s: float = 0.0) -> None:
+        """Have the alarms wait for an answer: verdicts update them in the order of these calls.
+
+        Args:
+            answer: Its id.
+            age_s: How long ago it was drawn.
+        """
+        if self._predictions is not None:
+            self.alarms.drawn(answer, suspicion=self.suspicion, age_s=age_s)
+
+    def await_verdict(self, answer: str, pending: PendingVerdict) -> None:
+        """Have the means know of a drawn answer until its verdict is there."""
+        if self._predictions is not None:
+            self.means.await_verdict(answer, pending)
 
     def add(self, completed: CompletedAnswer) -> None:
         """Take in one answer of which nothing more is expected."""
@@ -140,7 +143,18 @@ class Statistics:
                 self._observe(observation)
             give_back()
         if answer.judged is not None:
-            self._alarms.complete(answer.interaction.id)
+            self.alarms.complete(answer.interaction.id)
+
+    def observe_again(self, completed: CompletedAnswer) -> None:
+        """Tell the alarms again of a drawn answer that was added in another process.
+
+        There its verdict waited for those that were drawn before it.
+        """
+        answer = self._answer(completed)
+        for part in self.parts:
+            for observation in part.observe_again(answer):
+                self.alarms.update(observation)
+        self.alarms.complete(answer.interaction.id)
 
     def _answer(self, completed: CompletedAnswer) -> Answer:
         interaction, decision, report = completed.interaction, completed.decision, completed.judged
@@ -156,7 +170,7 @@ class Statistics:
             completed=completed,
             interaction=interaction,
             # A clock that is ahead would put the answer, and what follows it, out of every window.
-            at_s=min(self._alarms.now_s(), interaction.ended_ns / 1e9),
+            at_s=min(self.alarms.now_s(), interaction.ended_ns / 1e9),
             group=self._group_of(interaction.session_id),
             builtin=builtin,
             judged=judged,
@@ -166,12 +180,12 @@ class Statistics:
 
     def _group_of(self, session: str) -> int:
         """Return a session's random group; one that tells nothing apart has none."""
-        return group_of(session) if self._alarms.tells_apart(session) else ALONE
+        return group_of(session) if self.alarms.tells_apart(session) else ALONE
 
     def _observe(self, observation: Observation) -> None:
         if observation.has_mean:
             self.means.observe(observation, self._group_of(observation.session))
-        self._alarms.update(observation)
+        self.alarms.update(observation)
 
     def repeated(self, first: Report, again: Report) -> None:
         """Take in an answer that the judge scored twice."""
@@ -195,7 +209,7 @@ class Statistics:
     @property
     def is_full(self) -> bool:
         """Whether a tick is due for what was added, however little time has passed."""
-        return self._alarms.is_full
+        return self.alarms.is_full
 
     def tick(self) -> Sequence[AlarmEvent]:
         """Let time pass: windows age, alarms are raised and cleared, state is kept."""
@@ -213,11 +227,11 @@ class Statistics:
 
     def _alarm_events(self) -> tuple[AlarmEvent, ...]:
         """Return the alarms that were raised or cleared, and what was found of their causes."""
-        events = self._alarms.apply(self._estimate_now)
+        events = self.alarms.apply(self._estimate_now)
         events += tuple(event for part in self._in_turn() for event in part.alarm_events())
         if self._judge_drift is None:
             return events
-        return (*events, *self._judge_drift.explain(events, self._alarms.states()))
+        return (*events, *self._judge_drift.explain(events, self.alarms.states()))
 
     def _estimate_now(self, signal: str) -> Estimate | None:
         """Return a signal's mean, with the answers since the last tick: they raised the alarm."""
@@ -235,7 +249,7 @@ class Statistics:
 
     def _states(self) -> Iterator[AlarmState]:
         drift = self._judge_drift
-        for state in self._alarms.states():
+        for state in self.alarms.states():
             yield state if drift is None else drift.shown(state)
         for part in self.parts:
             yield from part.alarm_states()
@@ -249,7 +263,7 @@ class Statistics:
         if self._early_warning is None:
             return 1.0
         is_raised = any(
-            state.active for state in self._alarms.states() if state.signal == HALLUCINATION
+            state.active for state in self.alarms.states() if state.signal == HALLUCINATION
         )
         return 1.0 if is_raised else self._early_warning.boost
 
@@ -300,7 +314,7 @@ class Statistics:
         """Return the reference answers that the judge is to score again now."""
         if self._judge_drift is None:
             return ()
-        return self._judge_drift.due(self._alarms.states())
+        return self._judge_drift.due(self.alarms.states())
 
     def checked(self, interaction: Interaction, report: Report | None) -> None:
         """Take in what came of one that was due; None: it was not scored, and is due again."""
@@ -324,6 +338,9 @@ class Verdicts(Part):
         stand_in = answer.completed.stand_in
         if stand_in is not None:
             yield from self._of(answer, stand_in, outcomes(stand_in))
+
+    observe_again = add
+    """It holds nothing itself."""
 
     def _of(self, answer: Answer, report: Report, found: Outcomes) -> Iterator[Observation]:
         at_s, interaction, weight = answer.at_s, answer.interaction, answer.importance_weight

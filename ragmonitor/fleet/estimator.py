@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from ragmonitor.capture.probe_mark import is_probe
 from ragmonitor.causes import CauseFinder
 from ragmonitor.errors import StreamError, WireError
 from ragmonitor.estimation import PeoplesFeedback
+from ragmonitor.estimation.means import pending_verdict
 from ragmonitor.estimation.predictions import WHAT as CALIBRATION
 from ragmonitor.evaluators import table, unscorable, unscored
 from ragmonitor.export import PrometheusExporter
@@ -66,6 +67,8 @@ from ragmonitor.records import (
     GaugeValue,
     GoldenAnswer,
     JudgeIdentity,
+    JudgeRole,
+    PendingVerdict,
     Report,
     SamplingDecision,
     Scored,
@@ -80,6 +83,7 @@ from ragmonitor.wire import (
     SettledAnswer,
     decode_alarms,
     decode_feedback,
+    decode_pending,
     decode_report,
     decode_settled,
     encode_alarms,
@@ -261,8 +265,9 @@ class Estimator:
 class Term:
     """All that is estimated under one lease. What it knows is in Redis after each tick.
 
-    Answers without a draw are taken in as they come, drawn ones in the order of their draws. Until
-    then they stay on the settled stream, where a successor finds them.
+    Answers are taken in as they come. Of one that was drawn the means know from its draw on, and
+    the alarms take its verdict in the order of the draws. Until they have it its entries stay on
+    the settled stream, where a successor finds them.
     """
 
     def __init__(
@@ -322,6 +327,12 @@ class Term:
         self._ticked_s = -TICK_S
         self._calibration = b""
         self._arrivals = 0
+        self._is_behind = False
+        """Whether more may be on the stream than was read."""
+        self._reached_s = 0.0
+        """When the newest entry that was read was put; as all further times by the server."""
+        self._counted_s: float | None = None
+        """Arrivals were counted up to this time; None: there was none yet."""
         self._interactions: Counter[tuple[str, Status]] = Counter()
         """The number taken in since the last tick, by framework and status."""
         self._outcomes: Counter[tuple[str, str, str, str, str]] = Counter()
@@ -341,12 +352,13 @@ class Term:
         told = self._kept.get(KEPT_STATE)
         self._server_s = self._stream.now_s()
         if told is not None:
-            self.state = msgspec.json.decode(told, type=EstimatorState)
-            if self.state.version != VERSION:
-                raise UnknownStateError(
-                    f"the estimator's state is of version {self.state.version}, not {VERSION}"
-                )
-            self._order = SettledOrder(self.state.given_up)
+            self.state = _state(told)
+            self._counted_s = self.state.at_s
+            self._statistics.alarms.give_up(self.state.given_up)
+            is_older = self.state.version < VERSION
+            self._order = SettledOrder(
+                self.state.given_up if is_older else self.state.given_up_unknown
+            )
         if self._judging is not None:
             identity = self._judging.judge.identity
             self._checks = AnchorChecks(self._statistics, identity, self.state.asked)
@@ -358,13 +370,18 @@ class Term:
         with contained("estimate"):
             self.estimates.tick()
         for entry in self._stream.settled_until(self.state.position):
-            self._meet(entry)
+            if self.state.version < VERSION:
+                self._meet(entry, self.state.at_s)
+            else:
+                self._meet_again(entry, self.state.at_s)
+        self.state.version = VERSION
         if self._view is not None and (left := self._kept.get(KEPT_ANSWERS)):
             with contained("export"):
                 self._view.restore(left)
         if announced := self._kept.get(KEPT_ALARMS):
-            for event in decode_alarms(announced):
-                self._exports.announce(event)
+            with contained("export"):
+                for event in decode_alarms(announced):
+                    self._exports.announce(event)
 
     def _show_counts(self) -> None:
         """Count what predecessors have counted: the series go on."""
@@ -382,10 +399,17 @@ class Term:
         entries = self._stream.settled_after(
             self.state.position, BATCH, min(POLL_S, max(0.0, due_s))
         )
+        # Of what has waited for an estimator verdicts may be on the stream, but were not read.
+        self._is_behind = len(entries) == BATCH
+        reached_s = entries[-1].at_s if self._is_behind else self._server_s
+        if entries and self._counted_s is None:
+            self._counted_s = entries[0].at_s
         for entry in entries:
-            self._meet(entry)
-            self.state.position = entry.id
-        self._release()
+            self._meet(entry, reached_s)
+            self.state.position, self._reached_s = entry.id, entry.at_s
+            if self.estimates.is_full:
+                self.tick()
+        self._take_in_held()
         if time.monotonic() - self._ticked_s >= TICK_S or self.estimates.is_full:
             self.tick()
         return len(entries)
@@ -397,11 +421,16 @@ class Term:
             return False
         return not self._stream.settled_after(self.state.position, 1, 0)
 
-    def _meet(self, entry: SettledEntry) -> None:
+    def _meet(self, entry: SettledEntry, reached_s: float) -> None:
+        """Take in an entry.
+
+        Args:
+            entry: The entry.
+            reached_s: Verdicts that were there by then are read by now, or with this entry's batch;
+                in seconds since the epoch of the server's clock.
+        """
         if entry.drawn:
-            # Not that of the release: an alarm may rest on what was known before the draw only.
-            # It is 0 after a takeover, since an early warning begins anew then.
-            self._order.draw(entry.drawn, entry.at_s, entry.id, self.estimates.suspicion)
+            self._meet_draw(entry, reached_s)
             return
         try:
             if is_kind(entry.answer, b"f"):
@@ -423,9 +452,59 @@ class Term:
             self.state.unreadable += 1
             self._done.append(entry.id)
             return
-        if not self._order.holds(answer, entry.id):
-            self._take_in(answer, is_late=self._order.is_late(answer.interaction.id))
+        identity = answer.interaction.id
+        drawn = self._order.find(identity)
+        if drawn is None:
+            is_late = self._order.is_late(identity)
+            is_known = not is_late and self._statistics.alarms.is_late(identity)
+            self._take_in(answer, is_late=is_late, is_awaited=is_known)
             self._done.append(entry.id)
+            return
+        drawn.entries.append(entry.id)
+        if drawn.is_there:
+            return
+        if drawn.is_known:
+            drawn.is_there = True
+            self._take_in(answer, is_awaited=True)
+        else:
+            self._order.hold(drawn, answer)
+            self._statistics.alarms.hold(identity)
+
+    def _meet_draw(
+        self, entry: SettledEntry, reached_s: float, *, is_awaited: bool = False
+    ) -> None:
+        """Have the alarms wait for an answer, and the means know of it, if they do not yet."""
+        pending: PendingVerdict | None = None
+        if entry.pending:  # an earlier release says no more than the id
+            try:
+                pending = decode_pending(entry.pending)
+            except WireError as error:
+                record_error("stream", error)
+        self._order.draw(entry.drawn, entry.id, is_known=pending is not None)
+        with _ESTIMATE:
+            # They trust a verdict by what was known at the draw, which is nothing after a takeover:
+            # an early warning begins anew then.
+            self.estimates.drawn(entry.drawn, age_s=max(0.0, reached_s - entry.at_s))
+            if pending is not None and not is_awaited:
+                self.estimates.await_verdict(entry.drawn, pending)
+
+    def _meet_again(self, entry: SettledEntry, reached_s: float) -> None:
+        """Take in an entry that a predecessor's means have, and its alarms have not."""
+        if entry.drawn:
+            self._meet_draw(entry, reached_s, is_awaited=True)
+            return
+        answer: SettledAnswer | None = None
+        with contextlib.suppress(WireError):  # which `_meet` counts
+            answer = decode_settled(entry.answer)
+        drawn = None if answer is None else self._order.find(answer.interaction.id)
+        if answer is None or drawn is None or not drawn.is_known:
+            self._meet(entry, reached_s)
+            return
+        drawn.entries.append(entry.id)
+        drawn.is_there = True
+        with _ESTIMATE:
+            completed = _completed(answer, _by_role(answer), _stand_in(answer))
+            self.estimates.observe_again(completed)
 
     def _hear(self, feedback: Feedback) -> None:
         """Take in what a person said of an answer."""
@@ -441,31 +520,43 @@ class Term:
         if self._checks is not None:
             self._checks.take_in(report)
 
-    def _release(self) -> None:
-        """Take in drawn answers, in the order of their draws, as far as they are there."""
-        for answer, entries, suspicion in self._order.released(self._server_s):
-            if answer is not None:
-                self._take_in(answer, suspicion=suspicion)
+    def _take_in_held(self) -> None:
+        """Take in answers that were held back, as far as those drawn before them are there."""
+        for answer, entries in self._order.ready():
+            with _ESTIMATE:
+                self._await(answer)
+            self._take_in(answer, is_awaited=True)
             self._done += entries
             if self.estimates.is_full:
                 self.tick()
 
+    def _await(self, answer: SettledAnswer) -> None:
+        """Have the means know of a drawn answer of which nothing was said at its draw."""
+        if answer.decision is not None and answer.decision.inclusion_probability > 0:
+            pending = pending_verdict(
+                _by_role(answer)["builtin"],
+                answer.prediction,
+                answer.decision,
+                self._statistics.means.group_by,
+            )
+            self.estimates.await_verdict(answer.interaction.id, pending)
+
     def _take_in(
-        self, answer: SettledAnswer, *, is_late: bool = False, suspicion: float = 0.0
+        self, answer: SettledAnswer, *, is_late: bool = False, is_awaited: bool = False
     ) -> None:
         """Count one answer and have it estimated.
 
         Args:
             answer: The answer.
-            is_late: Its verdict came after it was given up: it is missing.
-            suspicion: The early warning's when it was drawn.
+            is_late: Its verdict came after it was given up, and no means know of it: it is missing.
+            is_awaited: Means and alarms know already that it was drawn.
         """
         if is_probe(answer.interaction):
             self._take_in_golden(answer)
             return
         self._arrivals += 1
         self._count(answer)
-        by_role = {report.role: report for report in reversed(answer.reports)}
+        by_role = _by_role(answer)
         with _EXPORT:
             self.meters.answered(answer.interaction, answer.reports[0].target)
         for report in answer.reports:
@@ -479,26 +570,21 @@ class Term:
                 with _EXPORT:
                     exporter.export(report)
         second, sampled = by_role.get("second"), by_role.get("sampled")
-        fallback = next(
-            (r for r in answer.reports if r.role == "fallback" and r.assessment is not None), None
-        )
+        fallback = _stand_in(answer)
         first = sampled if sampled is not None and sampled.assessment is not None else fallback
         if first is not None and second is not None and second.assessment is not None:
             with _EXPORT:
                 self.meters.compared(first, second)
-        if unscorable(answer.interaction) is None:
+        # What was drawn is missing where it cannot be scored any more.
+        if is_awaited or unscorable(answer.interaction) is None:
             with _ESTIMATE:
-                self._estimate(
-                    answer,
-                    by_role["builtin"],
-                    sampled,
-                    None if is_late else fallback,
-                    is_late=is_late,
-                    suspicion=suspicion,
-                )
+                completed = _completed(answer, by_role, fallback)
+                self._estimate(answer, completed, is_late=is_late, is_awaited=is_awaited)
             if sampled is not None and (repeat := by_role.get("repeat")) is not None:
                 with _ESTIMATE:
                     self.estimates.repeated(sampled, repeat)
+        if is_awaited:  # also where a worker without a judge, or we, have failed
+            self._statistics.alarms.complete(answer.interaction.id)
 
     def _take_in_golden(self, answer: SettledAnswer) -> None:
         """Take in what came of a golden question; what the application captured is no traffic."""
@@ -515,35 +601,19 @@ class Term:
                 self.meters.charged(report)
 
     def _estimate(
-        self,
-        answer: SettledAnswer,
-        builtin: Report,
-        sampled: Report | None,
-        fallback: Report | None,
-        *,
-        is_late: bool,
-        suspicion: float,
+        self, answer: SettledAnswer, completed: CompletedAnswer, *, is_late: bool, is_awaited: bool
     ) -> None:
-        decision = answer.decision
-        judged = sampled if decision is not None and decision.drawn else None
+        decision, judged = answer.decision, completed.judged
         if decision is not None:
             self._note_decision(decision, answer.reports)
         if is_late and judged is not None:
             missing = unscored(self._entries, judged.judge, Cause.JUDGE_TIMEOUT)
             judged = replace(judged, evaluations=missing, assessment=None, diagnosis=None)
-            self.estimates.came_late()
-        if judged is not None and decision is not None:
-            self.estimates.awaits(builtin, answer.prediction, decision, suspicion=suspicion)
-        self.estimates.add(
-            CompletedAnswer(
-                builtin=builtin,
-                prediction=answer.prediction,
-                decision=decision,
-                judged=judged,
-                stand_in=fallback,
-                target=builtin.target,
-            )
-        )
+            completed = replace(completed, judged=judged, stand_in=None)
+            self._statistics.alarms.came_late()
+        if judged is not None and decision is not None and not is_awaited:
+            self.estimates.awaits(completed.builtin, answer.prediction, decision)
+        self.estimates.add(completed)
 
     def _note_decision(self, decision: SamplingDecision, reports: Sequence[Report]) -> None:
         """Take note of the rate and of what a reading came to, which only workers know else."""
@@ -599,12 +669,11 @@ class Term:
         """
         if is_last:
             self._left_s = -math.inf
-        lasted_s = time.monotonic() - self._ticked_s
         self._ticked_s = time.monotonic()
         if self._stream.lead("", self._lease, LEASE_S) != self._lease:
             raise LeaseLostError("another estimator has taken this service over")
         self._server_s = self._stream.now_s()
-        self._note_arrivals(lasted_s)
+        self._note_arrivals()
         self._count_noted()
         events: list[AlarmEvent] = []
         with contained("estimate"):
@@ -612,6 +681,7 @@ class Term:
             events += self.estimates.keep()
             for joined in self.estimates.joined_feedback():
                 self._exports.pass_on(joined)
+        self._done += self._order.released(self._statistics.alarms.waits_for)
         if self._asks and self._checks is not None:
             with contained("estimate"):
                 self._due += self._checks.due(self._server_s)
@@ -623,11 +693,15 @@ class Term:
             self._checkpoint([])
         self._refresh()
 
-    def _note_arrivals(self, lasted_s: float) -> None:
-        share = 0.5 ** (min(60.0, lasted_s) / ARRIVALS_HALF_LIFE_S)
-        newest = self._arrivals / max(1e-3, min(60.0, lasted_s))
+    def _note_arrivals(self) -> None:
+        """Count what came by when it came: workers draw by it, and a backlog is no rush."""
+        reached_s = self._reached_s if self._is_behind else self._server_s
+        if self._counted_s is None or (lasted_s := reached_s - self._counted_s) <= 0:
+            return
+        share = 0.5 ** (lasted_s / ARRIVALS_HALF_LIFE_S)
+        newest = self._arrivals / lasted_s
         self.state.arrivals_per_s = share * self.state.arrivals_per_s + (1 - share) * newest
-        self._arrivals = 0
+        self._arrivals, self._counted_s = 0, reached_s
 
     def _checkpoint(self, events: Sequence[AlarmEvent]) -> None:
         """Keep the whole state with its position, in one step, unless the lease is another's."""
@@ -650,7 +724,8 @@ class Term:
         state.suspects = [(str(name), str(value)) for name, value in self._suspects[0]]
         state.suspects_for_s = self._suspects[1]
         self._suspects = ((), 0.0)
-        state.given_up = self._order.given_up
+        state.given_up = self._statistics.alarms.given_up
+        state.given_up_unknown = self._order.given_up
         changed[KEPT_STATE] = msgspec.json.encode(state)
         if not self._stream.checkpoint(self._lease, changed, self._done, self._due):
             raise LeaseLostError("another estimator has taken this service over")
@@ -693,6 +768,48 @@ class Term:
         self._exports.flush(time.monotonic() + FLUSH_S)
         self._exports.close()
         self._folder.remove()
+
+
+def _state(told: bytes) -> EstimatorState:
+    """Return the state that a predecessor kept; of version 1 it is one of the release before.
+
+    Raises:
+        UnknownStateError: It is of another version, or none at all.
+    """
+    try:
+        version = msgspec.json.decode(told, type=dict[str, Any]).get("version")
+        if version in (VERSION - 1, VERSION):
+            return msgspec.json.decode(told, type=EstimatorState)
+    except msgspec.MsgspecError as error:
+        raise UnknownStateError("the estimator's state cannot be read") from error
+    raise UnknownStateError(f"the estimator's state is of version {version}, not {VERSION}")
+
+
+def _by_role(answer: SettledAnswer) -> dict[JudgeRole, Report]:
+    """Return the reports by their roles, the first of each."""
+    return {report.role: report for report in reversed(answer.reports)}
+
+
+def _stand_in(answer: SettledAnswer) -> Report | None:
+    """Return the report of the judge that read the answer where the one that was drawn failed."""
+    return next(
+        (r for r in answer.reports if r.role == "fallback" and r.assessment is not None), None
+    )
+
+
+def _completed(
+    answer: SettledAnswer, by_role: Mapping[JudgeRole, Report], stand_in: Report | None
+) -> CompletedAnswer:
+    """Return what estimates read of an answer, given its reports by role."""
+    builtin, decision = by_role["builtin"], answer.decision
+    return CompletedAnswer(
+        builtin=builtin,
+        prediction=answer.prediction,
+        decision=decision,
+        judged=by_role.get("sampled") if decision is not None and decision.drawn else None,
+        stand_in=stand_in,
+        target=builtin.target,
+    )
 
 
 def _evaluation(evaluator: str, name: str, version: str, kind: Any, cause: str) -> Evaluation:

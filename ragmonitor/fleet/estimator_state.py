@@ -13,7 +13,9 @@ KEPT_ALARMS: Final = "announce"
 """That of alarms which are kept, and not yet known to be announced."""
 KEPT_ANSWERS: Final = "answers"
 """That of the page's worst answers."""
-VERSION: Final = 1
+VERSION: Final = 2
+"""The one that is written. One of version 1 is read, too: its means have no drawn answer that
+waits."""
 _FILE: Final = "file:"
 
 
@@ -59,3 +61,5 @@ class EstimatorState:
     """Reference answers that a worker is to have judged again, and when that was asked for."""
     given_up: list[str] = field(default_factory=list)
     """Newest answers that were drawn and whose verdict was not waited for any longer."""
+    given_up_unknown: list[str] = field(default_factory=list)
+    """Those of them of which the means do not know either."""

@@ -29,11 +29,13 @@ ESTIMATOR: Final = "estimator "
 name, which begins with its machine's, where it serves /metrics if that is known, and the number."""
 _ANSWER: Final = b"s"
 _DRAWN: Final = b"d"
+_PENDING: Final = b"w"
 
 _ALLOW_OOM: Final = "#!lua flags=allow-oom\n"
 """A server that is full is emptied by workers and the estimator alone."""
 
-# KEYS: records, decisions, settled, seen, counts. ARGV: entry, interaction, decision, group, max.
+# KEYS: records, decisions, settled, seen, counts.
+# ARGV: entry, interaction, decision, group, what is pending.
 _DECIDE: Final = (
     _ALLOW_OOM
     + """
@@ -47,7 +49,7 @@ end
 local first = redis.call('HGET', KEYS[2], ARGV[2])
 if first then return {2, first} end
 redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
-redis.call('XADD', KEYS[3], '*', 'd', ARGV[2])
+redis.call('XADD', KEYS[3], '*', 'd', ARGV[2], 'w', ARGV[5])
 return {1, ''}
 """
 )
@@ -173,6 +175,8 @@ class SettledEntry:
     id: str
     drawn: str = ""
     """Id of an answer that was drawn, and is now to be judged; empty: `answer` is there."""
+    pending: bytes = b""
+    """The `PendingVerdict` of an answer that was drawn; empty: an earlier release drew it."""
     answer: bytes = b""
 
     @property
@@ -228,11 +232,20 @@ class FleetStream(RedisStream):
             found: bytes | None = self._redis.hget(self._keys[1], interaction)
         return found
 
-    def decide(self, entry: str, interaction: str, decision: bytes) -> tuple[Outcome, bytes]:
-        """Keep that an answer was drawn, before it is judged; the first decision stands."""
+    def decide(
+        self, entry: str, interaction: str, decision: bytes, pending: bytes
+    ) -> tuple[Outcome, bytes]:
+        """Keep that an answer was drawn, before it is judged; the first decision stands.
+
+        Args:
+            entry: The record's.
+            interaction: Its id.
+            decision: For whoever takes over from this worker.
+            pending: What the estimator is to know of the answer until it is settled.
+        """
         with self._reported("written"):
             outcome, first = self._scripts[_DECIDE](
-                keys=self._keys, args=[entry, interaction, decision, GROUP, MAX_SEEN]
+                keys=self._keys, args=[entry, interaction, decision, GROUP, pending]
             )
         return Outcome(outcome), first
 
@@ -422,6 +435,7 @@ def _entry(id_: bytes, values: Mapping[bytes, bytes]) -> SettledEntry:
     return SettledEntry(
         id=id_.decode(),
         drawn=values.get(_DRAWN, b"").decode("utf-8", "replace"),
+        pending=values.get(_PENDING, b""),
         answer=values.get(_ANSWER, b""),
     )
 

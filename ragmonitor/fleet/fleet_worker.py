@@ -23,6 +23,7 @@ from ragmonitor.capture.probe_mark import is_probe
 from ragmonitor.conventions import PROBE_BAGGAGE
 from ragmonitor.errors import JudgeError, StreamError, WireError
 from ragmonitor.estimation import Predictions
+from ragmonitor.estimation.means import pending_verdict
 from ragmonitor.estimation.predictions import STATE_VERSION, state_name
 from ragmonitor.estimation.signals import outcomes
 from ragmonitor.evaluators import table, unscorable
@@ -56,6 +57,7 @@ from ragmonitor.wire import (
     encode,
     encode_decided,
     encode_feedback,
+    encode_pending,
     encode_report,
     encode_settled,
     is_kind,
@@ -106,6 +108,7 @@ class FleetWorker:
         """
         self._stream = stream
         self._redactor = redactor
+        self._group_by = settings.estimation.group_by
         self._builtin, self._reader = builtin_judge(settings), reader_of(settings)
         self._judging = judging_of(settings, budget=budget_of(settings, stream.address))
         entries = table.select(settings.evaluators)
@@ -216,8 +219,13 @@ class FleetWorker:
 
     async def _handle_alone(self, suspect: Delivery) -> None:
         """Handle a record while nothing else is in hand, so that it alone is blamed."""
-        if self._open:
-            await asyncio.wait(self._open.values())
+        self._ahead = {suspect.id}
+        try:
+            while self._open:
+                await asyncio.wait(self._open.values(), timeout=REFRESH_S)
+                self._refresh()  # a judge may take longer than a dead worker is waited for
+        finally:
+            self._ahead.clear()
         await self._handle([suspect])
         if suspect.id in self._open:
             self._suspect = suspect.id
@@ -448,8 +456,11 @@ class FleetWorker:
             decided = Decided(decision=decision, prediction=prediction, epoch=self._learned.epoch)
             if cause is not None:
                 return _Draw(decided, cause, is_kept=False)
+            pending = pending_verdict(builtin, prediction, decision, self._group_by)
             try:
-                outcome, kept = self._stream.decide(delivery.id, record.id, encode_decided(decided))
+                outcome, kept = self._stream.decide(
+                    delivery.id, record.id, encode_decided(decided), encode_pending(pending)
+                )
             except StreamError:
                 runner.config.sampler.refund(decision, 0.0)
                 raise
@@ -498,8 +509,11 @@ class FleetWorker:
             outcome, kept = await self._exchange(
                 delivery.id, answer.interaction.id, data, is_decided=is_kept
             )
-            if outcome is not Outcome.DECIDED or self._runner is None:
+            if outcome is not Outcome.DECIDED:
                 return
+            if self._runner is None:  # settings had a judge when it was drawn
+                is_kept = True
+                continue
             # It was put twice, and drawn by who has the other one.
             draw = _again(self._runner, answer.interaction, decode_decided(kept))
             answer = await self._judged(self._runner, answer.reports[0], draw)

@@ -354,8 +354,13 @@ class KafkaStream:
         if first is None:
             return 0
         messages = [first, *self._reader.consume(most - 1, 0)] if most > 1 else [first]
+        failed: list[Any] = []
         for message in messages:
-            self._client.check(message.error())
+            try:
+                self._client.check(message.error())
+            except self._client.failure as error:  # the reader does not return the others again
+                failed.append(error)
+                continue
             progress = self._partitions.get(message.partition())
             if progress is None:
                 continue
@@ -367,6 +372,8 @@ class KafkaStream:
                 progress.skip(offset)
             else:
                 progress.add(offset, message.value() or b"", _stored_s(message))
+        if failed:
+            raise failed[0]
         return len(messages)
 
     def _pause_full(self) -> None:

@@ -13,6 +13,7 @@ from ragmonitor.errors import WireError
 from ragmonitor.records import (
     AlarmEvent,
     Interaction,
+    PendingVerdict,
     Prediction,
     Report,
     SamplingDecision,
@@ -113,6 +114,20 @@ def decode_decided(data: bytes) -> Decided:
     """Return the decision of these bytes. Raises as `decode`."""
     decided: Decided = decoded(b"d", data, Decided)
     return decided
+
+
+def encode_pending(pending: PendingVerdict) -> bytes:
+    """Return what is known of a verdict that is on its way as bytes."""
+    flags, body = packed(pending)
+    return framed(b"w", flags, body, compressed=False)
+
+
+def decode_pending(data: bytes) -> PendingVerdict:
+    """Return the pending verdict of these bytes. Raises as `decode`."""
+    pending: PendingVerdict = decoded(b"w", data, PendingVerdict)
+    if not 0 < pending.inclusion_probability <= 1:
+        raise WireError("a drawn answer without a chance")
+    return pending
 
 
 def encode_alarms(events: Sequence[AlarmEvent]) -> bytes:

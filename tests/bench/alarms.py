@@ -392,7 +392,7 @@ def raised_after(
     )
     statistics = service.estimates
     assert isinstance(statistics, Statistics)
-    detector = statistics._alarms._monitors[0].detector
+    detector = statistics.alarms._monitors[0].detector
     for answer in stream.answers():
         if aside > 0 and answer.at_s > after_s - 0.05 * DAY_S:
             detector.reserve, aside = aside * detector.max_reserve, 0.0

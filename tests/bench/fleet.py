@@ -1,12 +1,13 @@
 """What a fleet's worker and its estimator can do in a second, on one core, over a real Redis.
 
-    PYTHONPATH=. python tests/bench/fleet.py [--answers 2000] [--page] [--loss 20]
+    PYTHONPATH=. python tests/bench/fleet.py [--answers 2000] [--page] [--calls] [--loss 20]
     PYTHONPATH=. python tests/bench/fleet.py --workers 1,2 [--answers 6000] [--rounds 3]
 
 Short answers are those of the tests; long ones have four chunks of 800 characters of docs/. With
-`--page` the estimator serves the page, which nobody looks at. With
-`--loss` also what Redis has lost of what it had acknowledged, when it is killed with -9 in so many
-rounds, at a random time within a second of puts.
+`--page` the estimator serves the page, which nobody looks at. With `--calls` the calls of functions
+that it makes for each answer stand in the place of its rate: they are the same on a busy machine.
+With `--loss` also what Redis has lost of what it had acknowledged, when it is killed with -9 in so
+many rounds, at a random time within a second of puts.
 
 With `--workers`: what so many `ragmonitor worker --fleet` settle of the same answers, which wait on
 the stream of a redis-server of its own on loopback, as a rate and for each second of their CPU.
@@ -23,12 +24,13 @@ import gc
 import json
 import os
 import random
+import sys
 import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
@@ -72,6 +74,7 @@ def measured(
     kind: Callable[[int], Sequence[Interaction]],
     *,
     page: bool,
+    counts_calls: bool = False,
     **options: object,
 ) -> dict[str, float]:
     """Return answers per second of CPU, of a worker and an estimator, and Redis' bytes for each."""
@@ -92,9 +95,10 @@ def measured(
     gc.set_threshold(GC_THRESHOLD)
     began = time.process_time()
     term.begin()
-    while term.step():
-        pass
-    term.tick()
+    with counted() if counts_calls else nullcontext([0]) as calls:
+        while term.step():
+            pass
+        term.tick()
     estimator_s = time.process_time() - began
     gc.set_threshold(700)
     gc.unfreeze()
@@ -104,9 +108,28 @@ def measured(
     stream._redis.flushall()
     return {
         "worker_per_s": round(answers / worker_s),
-        "estimator_per_s": round(answers / estimator_s),
+        **(
+            {"estimator_calls": round(calls[0] / answers)}
+            if counts_calls
+            else {"estimator_per_s": round(answers / estimator_s)}
+        ),
         "redis_bytes": round(held / answers),
     }
+
+
+@contextmanager
+def counted() -> Iterator[list[int]]:
+    """Count calls of functions, ours and built-in ones."""
+    calls = [0]
+
+    def note(_: object, event: str, __: object) -> None:
+        calls[0] += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(None)
 
 
 def drained(url: str, data: Sequence[bytes], workers: int) -> tuple[float, float]:
@@ -203,6 +226,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--answers", type=int, default=2_000)
     parser.add_argument("--page", action="store_true")
+    parser.add_argument("--calls", action="store_true")
     parser.add_argument("--loss", type=int, default=0, metavar="ROUNDS")
     parser.add_argument("--workers", type=_numbers, default=(), metavar="1,2")
     parser.add_argument("--rounds", type=int, default=3)
@@ -219,7 +243,12 @@ def main() -> None:
             for name, settings in judges.items():
                 key = f"{kind.__name__}, {name}"
                 found[key] = measured(
-                    server.url, options.answers, kind, page=options.page, **settings
+                    server.url,
+                    options.answers,
+                    kind,
+                    page=options.page,
+                    counts_calls=options.calls,
+                    **settings,
                 )
     if options.loss:
         found["lost"] = {fsync: lost(fsync, options.loss) for fsync in ("everysec", "always")}

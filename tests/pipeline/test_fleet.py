@@ -19,13 +19,14 @@ import pytest
 
 from ragmonitor import Budget, Monitor, SamplingSettings, ServerSettings
 from ragmonitor.errors import StreamError
-from ragmonitor.estimation.alarms import service_alarms
+from ragmonitor.estimation.alarms import draw_order, service_alarms
+from ragmonitor.estimation.alarms.draw_order import DrawOrder
 from ragmonitor.estimation.early_warning import EarlyWarning
 from ragmonitor.feedback import feedback_of
 from ragmonitor.fleet import estimator as estimator_module
-from ragmonitor.fleet import fleet_worker, settled_order
+from ragmonitor.fleet import fleet_worker
 from ragmonitor.fleet.estimator import Estimator, LeaseLostError, Term
-from ragmonitor.fleet.estimator_state import KEPT_STATE
+from ragmonitor.fleet.estimator_state import KEPT_ALARMS, KEPT_STATE
 from ragmonitor.fleet.fleet_stream import FleetStream, Outcome
 from ragmonitor.fleet.fleet_worker import FleetWorker
 from ragmonitor.goldens import Golden, ReferenceChunk
@@ -260,9 +261,9 @@ def test_a_decision_outlives_the_worker_that_made_it(server: RedisServer, died: 
     predicted = Prediction(hallucination=0.5, expected={"hallucination": (1.0, 0.5)})
     decided = Decided(decision=decision, prediction=predicted, epoch=7)
     record = answers(1)[0].id
-    assert died.decide(taken.id, record, encode_decided(decided)) == (Outcome.DONE, b"")
+    assert died.decide(taken.id, record, encode_decided(decided), b"") == (Outcome.DONE, b"")
     other = encode_decided(replace(decided, epoch=8))
-    assert died.decide(taken.id, record, other) == (Outcome.DECIDED, encode_decided(decided))
+    assert died.decide(taken.id, record, other, b"") == (Outcome.DECIDED, encode_decided(decided))
     seen = ListExporter()
     shared = {"judge": ScriptedJudge(verdicts), "sample": 0.9}
     drained(server, worker(server, **shared), exporters=[seen], **shared)
@@ -280,7 +281,7 @@ def test_what_workers_die_of_is_buried_and_its_chance_kept(server: RedisServer, 
     decision = SamplingDecision(inclusion_probability=0.5, drawn=True)
     decided = encode_decided(Decided(decision=decision, prediction=Prediction(), epoch=0))
     died.take("dead 0", 1, wait_s=0, stale_s=None)
-    died.decide(died.take_over("dead 1", 9, 0.0)[0].id, answers(1)[0].id, decided)
+    died.decide(died.take_over("dead 1", 9, 0.0)[0].id, answers(1)[0].id, decided, b"")
     (suspect,) = died.take_over("dead 2", 9, 0.0)
     assert suspect.deliveries == 3
     shared = {"judge": ScriptedJudge(verdicts), "sample": 1.0}
@@ -322,6 +323,60 @@ def test_a_suspect_is_handled_alone(server: RedisServer, died: FleetStream):
     died.take("dead 0", 10, wait_s=0, stale_s=None)
     assert len(died.take_over("dead 1", 99, 0.0)) == 10
     assert [each.deliveries for each in died.take_over("dead 2", 99, 0.0)] == [3]
+
+
+class StuckJudge(ScriptedJudge):
+    """Replies when it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__(verdicts)
+        self.is_free = threading.Event()
+
+    async def assess(self, interaction: Interaction) -> Any:
+        """Wait, and find every fifth answer hallucinated."""
+        await asyncio.to_thread(self.is_free.wait)
+        return await super().assess(interaction)
+
+
+def test_what_others_are_to_finish_is_kept_while_a_suspect_waits(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+):
+    """The worker lives, though its judge takes longer than a dead worker is waited for."""
+    for name, seconds in {"STALE_S": 1.5, "REFRESH_S": 0.05, "CLAIM_S": 0.05}.items():
+        monkeypatch.setattr(fleet_worker, name, seconds)
+    judge = StuckJudge()
+    put(server, answers(2))
+    (suspect,) = stream(server).take("dead", 1, wait_s=0, stale_s=None)
+    server.client().xclaim(
+        stream(server)._key, "ragmonitor", "dead", 0, [suspect.id], idle=0, retrycount=2
+    )
+    slow = worker(server, judge=judge, sample=1.0)
+    try:
+        with running(slow):
+            until("it waits to be handled alone", lambda: slow._ahead == {suspect.id})
+            began_s = time.monotonic()
+            while time.monotonic() - began_s < 2.5:
+                assert stream(server).take_over("other", 9, 1.5) == []
+                time.sleep(0.05)
+            judge.is_free.set()
+            until("all are settled", lambda: lawful(server).settled == 2)
+    finally:
+        judge.is_free.set()
+
+
+def test_a_worker_without_a_judge_settles_what_was_drawn(server: RedisServer):
+    """Settings had a judge when it was drawn; its record does not wait for ever."""
+    (record,) = records = answers(1)
+    put(server, records)
+    (taken,) = stream(server).take("dead", 1, wait_s=0, stale_s=None)
+    drawn = SamplingDecision(inclusion_probability=1.0, drawn=True)
+    decided = Decided(decision=drawn, prediction=Prediction(), epoch=0)
+    stream(server).decide(taken.id, record.id, encode_decided(decided), b"")
+    server.client().xclaim(
+        stream(server)._key, "ragmonitor", "dead", 0, [taken.id], idle=60_000, retrycount=1
+    )
+    with running(worker(server)):
+        until("it is settled", lambda: lawful(server).settled == 1)
 
 
 @pytest.mark.slow
@@ -432,6 +487,36 @@ def test_an_estimator_that_is_slow_to_begin_keeps_its_lease(server: RedisServer,
     assert len(set(renewed)) == 1
 
 
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        (b'{"version": 99, "position": 5}', "is of version 99, not"),
+        (b'{"version": 2, "position": 5}', "cannot be read"),
+        (b"spoiled", "cannot be read"),
+    ],
+)
+def test_a_state_that_is_unknown_is_left_alone(
+    server: RedisServer, caplog: pytest.LogCaptureFixture, kept: bytes, said: str
+):
+    """The estimator stands by and says why, whatever else has changed in it."""
+    client, key = server.client(), stream(server)._checkpoint_key
+    client.hset(key, KEPT_STATE, kept)
+    with caplog.at_level("WARNING"), running(estimator(server)):
+        until("it says so", lambda: said in caplog.text)
+        until("the lease is free", lambda: stream(server).leader() == "")
+    assert client.hget(key, KEPT_STATE) == kept
+
+
+def test_an_announcement_that_cannot_be_read_stops_nothing(server: RedisServer):
+    """What a predecessor kept of an alarm is logged as our error; the answers are counted."""
+    put(server, answers(3))
+    worker(server).run(threading.Event(), drain=True)
+    server.client().hset(stream(server)._checkpoint_key, KEPT_ALARMS, b"spoiled")
+    term = begun(server, stream(server).lead("test", "", 60.0))
+    term.step()
+    assert total(term.meters.registry, "ragmonitor_interactions_total") == 3
+
+
 def test_a_lease_that_has_ended_is_not_renewed(server: RedisServer):
     """Who had it has to take a new one; nobody's would keep others away."""
     token = stream(server).lead("one", "", 60.0)
@@ -441,8 +526,8 @@ def test_a_lease_that_has_ended_is_not_renewed(server: RedisServer):
     assert stream(server).leader() == ""
 
 
-def test_verdicts_count_in_the_order_of_their_draws(server: RedisServer):
-    """A slow one holds back those behind it, also over a takeover."""
+def test_what_an_earlier_release_drew_counts_in_the_order_of_its_draws(server: RedisServer):
+    """Its workers say too little for the means: a slow verdict holds back those behind it."""
     records = answers(3)
     put(server, records)
     decision = SamplingDecision(inclusion_probability=1.0, drawn=True)
@@ -451,7 +536,7 @@ def test_verdicts_count_in_the_order_of_their_draws(server: RedisServer):
     one = worker(server, **shared)
     taken = stream(server).take(one._consumer.name, 9, wait_s=0, stale_s=None)
     for delivery, record in zip(taken, records, strict=True):
-        stream(server).decide(delivery.id, record.id, decided)
+        stream(server).decide(delivery.id, record.id, decided, b"")
     seen = ListExporter()
 
     def settle(at: int) -> None:
@@ -481,7 +566,7 @@ def drawn_answer(server: RedisServer, worker: FleetWorker) -> tuple[str, Settled
         epoch=0,
     )
     (delivery,) = stream(server).take(worker._consumer.name, 9, wait_s=0, stale_s=None)
-    stream(server).decide(delivery.id, record.id, encode_decided(decided))
+    stream(server).decide(delivery.id, record.id, encode_decided(decided), b"")
     return delivery.id, worker._unscored(record, Cause.JUDGE_ERROR, decided)
 
 
@@ -497,9 +582,13 @@ def test_a_verdict_is_trusted_as_was_known_before_its_draw(server: RedisServer, 
     suspicion = 0.25
     monkeypatch.setattr(EarlyWarning, "suspicion", property(lambda _: suspicion))
     trusted: list[float] = []
-    monkeypatch.setattr(
-        service_alarms.Alarms, "drawn", lambda _, answer, *, suspicion: trusted.append(suspicion)
-    )
+    draw = DrawOrder.draw
+
+    def drawn(order: DrawOrder[Any], answer: str, at_s: float, trusts: float) -> None:
+        trusted.append(trusts)
+        draw(order, answer, at_s, trusts)
+
+    monkeypatch.setattr(DrawOrder, "draw", drawn)
     shared = {"judge": ScriptedJudge(verdicts), "sample": 1.0}
     entry, answer = drawn_answer(server, worker(server, **shared))
     term = begun(server, stream(server).lead("test", "", 60.0), **shared)
@@ -511,12 +600,16 @@ def test_a_verdict_is_trusted_as_was_known_before_its_draw(server: RedisServer, 
 
 
 def test_a_late_verdict_is_counted_and_no_fallbacks_stands_in(server: RedisServer, monkeypatch):
-    """The sampled verdict is missing; whoever was asked in its place came late as well."""
-    monkeypatch.setattr(settled_order, "WAIT_S", 0.0)
+    """The sampled verdict is missing; whoever was asked in its place came late as well.
+
+    So it is where the means knew nothing of the draw, which an earlier release has made.
+    """
+    monkeypatch.setattr(draw_order, "WAIT_S", 0.0)
     shared = {"judge": ScriptedJudge(verdicts), "sample": 1.0}
     entry, answer = drawn_answer(server, worker(server, **shared))
     term = begun(server, stream(server).lead("test", "", 60.0), **shared)
     term.step()
+    term.tick()
     other = JudgeIdentity(name="other", version="1", kind="LLM")
     stands_in = replace(
         answer.reports[1], role="fallback", judge=other, assessment=verdicts(answer.interaction)
@@ -650,19 +743,6 @@ def test_a_worker_with_a_budget_begins_without_the_server():
     waiting = FleetWorker(options, gone, redactor=Redactor())
     with running(waiting):
         until("it waits", lambda: waiting.meters is not None and waiting._consumer.failures > 1)
-
-
-class StuckJudge(ScriptedJudge):
-    """Replies when it is let go."""
-
-    def __init__(self) -> None:
-        super().__init__(verdicts)
-        self.is_free = threading.Event()
-
-    async def assess(self, interaction: Interaction) -> Any:
-        """Wait, and find every fifth answer hallucinated."""
-        await asyncio.to_thread(self.is_free.wait)
-        return await super().assess(interaction)
 
 
 def test_a_slow_judge_does_not_hold_up_the_others(server: RedisServer):

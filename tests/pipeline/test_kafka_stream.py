@@ -11,6 +11,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,7 @@ from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.streams import stream_of
 from ragmonitor.streams.deliveries import Delivery
+from ragmonitor.streams.kafka_progress import Progress
 from ragmonitor.streams.kafka_streams import KafkaStream
 from ragmonitor.testing import ListExporter
 from ragmonitor.wire import encode
@@ -238,6 +240,44 @@ def test_kafka_is_reminded_of_what_is_settled(url: str, monkeypatch):
     assert {each.partition for each in committed} == {0, 1, 2}
     stream.state()
     assert len(committed) == 3
+    stream.close()
+
+
+class Message:
+    """A record of partition 0 as the client returns it, or an error in its place."""
+
+    def __init__(self, offset: int, error: Any = None) -> None:
+        self.partition = lambda: 0
+        self.offset = lambda: offset
+        self.value = lambda: b"record"
+        self.timestamp = lambda: (1, 1_000)
+        self.error = lambda: error
+
+
+class Reader:
+    """Returns each message once, as the client's queue does."""
+
+    def __init__(self, *messages: Message) -> None:
+        self._messages = list(messages)
+
+    def poll(self, _: float) -> Message:
+        return self._messages.pop(0)
+
+    def consume(self, count: int, _: float) -> list[Message]:
+        taken, self._messages = self._messages[:count], self._messages[count:]
+        return taken
+
+
+def test_what_was_read_beside_an_error_is_kept(url: str):
+    """The client returns it no more: without it the next record would stand for a gap."""
+    failure = pytest.importorskip("confluent_kafka").KafkaError(3)
+    stream = opened(url)
+    stream._partitions = {0: Progress(0, 0)}
+    stream._reader = Reader(Message(0), Message(0, failure), Message(1), Message(2))
+    with stream._reported("read"), pytest.raises(stream._client.failure):
+        stream._read(10, 0.0)
+    assert [each.offset for each in stream._partitions[0].ahead] == [0, 1, 2]
+    stream._reader = None
     stream.close()
 
 

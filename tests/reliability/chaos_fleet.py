@@ -561,8 +561,8 @@ def written(folder: Path) -> Written:
                 record = decode(words[-1])
                 found.stored[record.id] = record
             elif name == b"XADD" and key == b"settled":
-                if words[-2] == b"d":
-                    found.draws.append(words[-1].decode())
+                if b"d" in words[3::2]:
+                    found.draws.append(words[words.index(b"d", 3) + 1].decode())
                 else:
                     found.settled.append(decode_settled(words[-1]))
     return found
@@ -630,6 +630,9 @@ def counted_once(term: Term, found: Written) -> Iterator[str]:
     for key, n in term.state.outcomes.items():
         evaluator, judge, *_ = json.loads(key)
         outcomes[f"{evaluator} {judge}"] += n
+    for key, each in term.estimates.snapshot().totals:
+        if abs(each.awaited - each.drawn) > 1e-6:  # all that was drawn has come back
+            yield f"{each.awaited} awaited, {each.drawn} came back: {key}"
     if outcomes != expected:
         yield f"outcomes {dict(outcomes - expected)} too many, {dict(expected - outcomes)} too few"
 

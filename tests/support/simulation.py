@@ -27,7 +27,6 @@ from ragmonitor.estimation.drift import InputDrift
 from ragmonitor.estimation.signals import outcomes
 from ragmonitor.estimation.sums import Sums, row_difference
 from ragmonitor.fleet.estimator import ARRIVALS_HALF_LIFE_S
-from ragmonitor.fleet.settled_order import SettledOrder
 from ragmonitor.records import (
     SUMS,
     AlarmEvent,
@@ -41,7 +40,6 @@ from ragmonitor.records import (
 from ragmonitor.sampling import AdaptiveSampler
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ManualClock
-from ragmonitor.wire import SettledAnswer
 from tests.support.streams import LEXICAL, Answer, Course, Records
 
 TICK_S = 5.0
@@ -143,12 +141,6 @@ class Service:
         """Return what predicts and what draws the next answer."""
         return self.estimates.predict, self.sampler
 
-    def _await(self, builtin: Report, prediction: Prediction, decision: SamplingDecision) -> None:
-        self.estimates.awaits(builtin, prediction, decision)
-
-    def _complete(self, completed: CompletedAnswer) -> None:
-        self.estimates.add(completed)
-
     def _take(self, answer: Answer) -> None:
         self.answers += 1
         interaction = self.records.interaction(answer)
@@ -162,11 +154,11 @@ class Service:
             self.uncovered += decision.inclusion_probability <= 0
         settled = CompletedAnswer(builtin=builtin, prediction=prediction, decision=decision)
         if decision is None or not decision.drawn:
-            self._complete(settled)
+            self.estimates.add(settled)
             if self.timed:
                 self.busy_s += time.process_time() - began
             return
-        self._await(builtin, prediction, decision)
+        self.estimates.awaits(builtin, prediction, decision)
         if self.timed:
             self.busy_s += time.process_time() - began
         self.drawn += 1
@@ -183,7 +175,7 @@ class Service:
             began = time.process_time() if self.timed else 0.0
             if self.sampler is not None:
                 self.sampler.refund(decision, decision.reserved)
-            self._complete(
+            self.estimates.add(
                 CompletedAnswer(
                     builtin=settled.builtin,
                     prediction=settled.prediction,
@@ -209,7 +201,6 @@ class FleetService(Service):
 
     Each answer comes to one of the workers, which predicts by the calibration that the estimator
     has published and draws by a sampler of its own; it knows of the traffic of all from there, too.
-    Verdicts come in the order of the judge's replies, and are taken in in that of the draws.
     """
 
     folder: Path
@@ -217,7 +208,6 @@ class FleetService(Service):
     samplers: Sequence[AdaptiveSampler]
     """One of each worker."""
     _predictions: list[Predictions] = field(default_factory=list)
-    _order: SettledOrder = field(default_factory=SettledOrder)
     _published: bytes = b""
     _arrived: int = 0
     _per_s: float = 0.0
@@ -256,35 +246,6 @@ class FleetService(Service):
             lambda builtin: predictions.predict(builtin, outcomes(builtin), Prediction()),
             self.samplers[worker],
         )
-
-    def _await(self, builtin: Report, prediction: Prediction, decision: SamplingDecision) -> None:
-        self._order.draw(builtin.interaction.id, self.clock(), "")
-
-    def _complete(self, completed: CompletedAnswer) -> None:
-        judged, decision = completed.judged, completed.decision
-        if judged is None or decision is None:
-            self.estimates.add(completed)
-            return
-        reports = (completed.builtin, judged)
-        answer = SettledAnswer(
-            interaction=completed.interaction,
-            reports=reports,
-            prediction=completed.prediction,
-            decision=decision,
-        )
-        assert self._order.holds(answer, "")
-        for each, _ in self._order.released(self.clock()):
-            if each is not None and each.decision is not None:
-                builtin, verdict = each.reports
-                self.estimates.awaits(builtin, each.prediction, each.decision)
-                self.estimates.add(
-                    CompletedAnswer(
-                        builtin=builtin,
-                        prediction=each.prediction,
-                        decision=each.decision,
-                        judged=verdict,
-                    )
-                )
 
 
 def statistics(

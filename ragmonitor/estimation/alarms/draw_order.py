@@ -9,7 +9,7 @@ answers that were drawn before it, but not for ever.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -62,6 +62,17 @@ class DrawOrder(Generic[Item]):
         """Return whether an answer was given up, so that its updates count no more."""
         return answer in self._given_up
 
+    @property
+    def given_up(self) -> list[str]:
+        """Ids of the newest answers that were given up, oldest first."""
+        return list(self._given_up)
+
+    def give_up(self, answers: Iterable[str]) -> None:
+        """Leave out what comes of answers, as of those that were waited for in vain."""
+        self._given_up |= dict.fromkeys(answers)
+        while len(self._given_up) > GIVEN_UP_KEPT:
+            self._given_up.popitem(last=False)
+
     def complete(self, answer: str) -> None:
         """Take note that no more updates of an answer follow; there may have been none."""
         known = self._drawn.get(answer)
@@ -78,9 +89,7 @@ class DrawOrder(Generic[Item]):
             if not drawn.is_complete:
                 if now_s - drawn.at_s < WAIT_S and len(self._drawn) <= MAX_WAITING:
                     return
-                self._given_up[answer] = None
-                while len(self._given_up) > GIVEN_UP_KEPT:
-                    self._given_up.popitem(last=False)
+                self.give_up((answer,))
             del self._drawn[answer]
             if drawn.is_complete:
                 yield from drawn.updates

@@ -216,14 +216,38 @@ class Alarms(Part):
         """Return the time by the clock of the alarms, in seconds since the epoch."""
         return self._now()
 
-    def drawn(self, answer: str, *, suspicion: float = 0.0) -> None:
+    def drawn(self, answer: str, *, suspicion: float = 0.0, age_s: float = 0.0) -> None:
         """Take note that an answer was drawn: its updates are applied in the order of these calls.
 
         Args:
             answer: Its id.
             suspicion: As in `Detector.trust`; by answers before this one only.
+            age_s: How long ago it was drawn.
         """
-        self._draws.draw(answer, self._now(), suspicion)
+        self._draws.draw(answer, self._now() - age_s, suspicion)
+
+    def waits_for(self, answer: str) -> bool:
+        """Return whether an answer was drawn, and its updates are neither applied nor given up."""
+        return self._draws.waits(answer) is not None
+
+    def is_late(self, answer: str) -> bool:
+        """Return whether an answer was given up, so that its updates count no more."""
+        return self._draws.is_late(answer)
+
+    def hold(self, answer: str) -> None:
+        """Wait for an answer however long it takes: its verdict is there, and comes in its turn."""
+        drawn = self._draws.waits(answer)
+        if drawn is not None:
+            drawn.at_s = math.inf
+
+    @property
+    def given_up(self) -> list[str]:
+        """Ids of the newest answers that were not waited for any longer, oldest first."""
+        return self._draws.given_up
+
+    def give_up(self, answers: Iterable[str]) -> None:
+        """Leave out what comes of answers that a predecessor has given up."""
+        self._draws.give_up(answers)
 
     def complete(self, answer: str) -> None:
         """Take note that all updates of a drawn answer are there, or that none will come."""

@@ -179,7 +179,9 @@ class InputDrift(Part):
             return ""
         topic = self._topics.get(interaction.id)
         if topic is None and self._queue is None:
-            placed = self.reference.place(packed(features(interaction.query)))
+            placed = self.reference.place(
+                packed(features(interaction.query.strip()[:MAX_QUESTION]))
+            )
             topic = None if placed is None else placed[0]
         return "" if topic is None else f"topic-{topic:02}"
 

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmonitor.errors import WireError
-from ragmonitor.records import AlarmEvent, Example, Prediction, PredictionBasis, SamplingDecision
+from ragmonitor.records import (
+    AlarmEvent,
+    Example,
+    PendingVerdict,
+    Prediction,
+    PredictionBasis,
+    SamplingDecision,
+)
 from ragmonitor.wire import (
     Decided,
     SettledAnswer,
     decode_alarms,
     decode_decided,
+    decode_pending,
     decode_settled,
     encode_alarms,
     encode_decided,
+    encode_pending,
     encode_settled,
 )
+from ragmonitor.wire.frames import framed
 from tests.support.stories import assessment, interaction
 from tests.support.wire_records import interactions, is_same, reports
 
@@ -50,6 +61,31 @@ def test_a_decision_comes_back():
     decision = SamplingDecision(inclusion_probability=0.5, drawn=True, floors=(("a=b", 0.5),))
     decided = Decided(decision=decision, prediction=PREDICTION, epoch=9)
     assert decode_decided(encode_decided(decided)) == decided
+
+
+def test_a_pending_verdict_comes_back():
+    """With all that the means need of it."""
+    pending = PendingVerdict(
+        inclusion_probability=0.5,
+        signals=("hallucination", "refusal"),
+        groups=(("route", "billing\ud800"), ("language", "zh")),
+        query="How long is it?",
+    )
+    assert decode_pending(encode_pending(pending)) == pending
+
+
+def test_a_later_release_may_say_more_of_a_pending_verdict():
+    """What is not known here is skipped, and what is missing has its default."""
+    body = msgspec.msgpack.encode({"inclusion_probability": 0.5, "further": 1})
+    read = decode_pending(framed(b"w", 0, body, compressed=False))
+    assert read == PendingVerdict(inclusion_probability=0.5)
+
+
+@pytest.mark.parametrize("chance", [0.0, -1.0, 1.5, float("nan")])
+def test_a_pending_verdict_without_a_chance_is_refused(chance: float):
+    """Means divide by it."""
+    with pytest.raises(WireError):
+        decode_pending(encode_pending(PendingVerdict(inclusion_probability=chance)))
 
 
 def test_alarms_come_back():
