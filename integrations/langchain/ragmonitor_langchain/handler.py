@@ -29,9 +29,9 @@ from ragmonitor_langchain.translate import (
     LastPiece,
     keep,
     keep_documents,
-    text_of,
     text_of_part,
     tool_messages,
+    tool_text,
 )
 
 if TYPE_CHECKING:
@@ -362,15 +362,15 @@ class RagMonitorHandler(BaseCallbackHandler):
             )
 
     def on_tool_end(self, output: Any, *, run_id: UUID, name: str | None = None, **_: Any) -> None:
-        """Note the documents that a tool returned beside its text, or a search tool's text."""
+        """Note the documents that a tool returned, or a search tool's text."""
         with _capture:
             retrieved: Any = None
             for message in tool_messages(output):
-                artifact = getattr(message, "artifact", None)
-                if isinstance(artifact, list) and artifact and isinstance(artifact[0], Document):
-                    retrieved = _kept_documents(artifact)
+                found = getattr(message, "artifact", message)
+                if isinstance(found, list) and found and isinstance(found[0], Document):
+                    retrieved = _kept_documents(found)
                 elif name and self._is_retrieval_tool(name):
-                    retrieved = text_of(getattr(message, "content", message)) or None
+                    retrieved = _tool_text(message)
                 if retrieved is not None:
                     break
             self._ended(_key(run_id), retrieved)
@@ -416,6 +416,14 @@ def _kept(value: Any) -> Any:
 def _kept_documents(documents: Sequence[Document]) -> Any:
     try:
         return keep_documents(documents)
+    except Exception as error:  # noqa: BLE001 - anybody's objects
+        record_error(_STAGE, error)
+        return None
+
+
+def _tool_text(output: Any) -> str | None:
+    try:
+        return tool_text(output)
     except Exception as error:  # noqa: BLE001 - anybody's objects
         record_error(_STAGE, error)
         return None

@@ -97,6 +97,43 @@ def tool_messages(output: Any) -> Sequence[Any]:
     return messages if isinstance(messages, list) else ()
 
 
+_RESULT_LISTS = ("results", "documents")
+_RESULT_TEXTS = ("page_content", "content", "text", "snippet")
+
+
+def tool_text(output: Any) -> str | None:
+    """Return the text that a search tool gave, each result on a line; None: it gave none.
+
+    An agent's tool gives a message. One that the application calls by itself gives what it returns:
+    a text, or search results as dicts.
+    """
+    if isinstance(output, (str, BaseMessage)):
+        return text_of(getattr(output, "content", output)) or None
+    is_listed = isinstance(output, (list, tuple, Mapping))
+    if not (is_listed or isinstance(output, (int, float, Document, BaseModel))):
+        return None  # what it prints as is no text of a search
+    if is_listed and not output:
+        return None
+    return "\n".join(_result_texts(output)) or json_of(output)
+
+
+def _result_texts(value: Any, level: int = 0) -> Iterator[str]:
+    if isinstance(value, str):
+        yield str(value)
+    elif isinstance(value, Document):
+        yield value.page_content
+    elif isinstance(value, (list, tuple)) and level < 2:
+        for each in value[:_MAX_LOOKED_INTO]:
+            yield from _result_texts(each, level + 1)
+    elif isinstance(value, Mapping):
+        listed = next((v for k in _RESULT_LISTS if isinstance(v := value.get(k), list)), None)
+        text = next((v for k in _RESULT_TEXTS if isinstance(v := value.get(k), str)), None)
+        if listed is not None:
+            yield from _result_texts(listed, level + 1)
+        elif text:
+            yield str(text)
+
+
 class LangChainTranslator:
     """Reads the runs that `RagMonitorHandler` noted.
 

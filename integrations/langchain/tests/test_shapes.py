@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import pytest
@@ -15,6 +16,7 @@ from langgraph.types import Command
 from integrations.langchain.tests.matrix import (
     Notes,
     ScriptedModel,
+    State,
     agent,
     generating,
     joined,
@@ -145,6 +147,51 @@ def test_a_search_tool_s_content_parts_are_one_text(monitor: Any) -> None:
     instrument(monitor)
     agent([], search_parts).invoke(messages(QUERY))
     assert [c.text for c in monitor.only.chunks] == ["Pump 07 is blue."]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(lambda found: [{"url": "u", "content": text} for text in found], id="dicts"),
+        pytest.param(lambda found: {"results": [{"content": text} for text in found]}, id="dict"),
+        pytest.param(list, id="texts"),
+    ],
+)
+def test_search_results_of_a_tool_that_a_node_calls(
+    monitor: Any, given: Callable[[list[str]], Any]
+) -> None:
+    """A web search in a corrective graph: no message, but what the tool returns."""
+
+    @tool
+    def search_web(query: str) -> Any:
+        """Search the web."""
+        return given(NOTES)
+
+    def search(asked: State) -> State:
+        search_web.invoke({"query": asked["question"]})
+        return {"context": notes("07")}
+
+    instrument(monitor)
+    line(("search", search), ("generate", generating(ScriptedModel()))).invoke(state(QUERY))
+    assert [c.text for r in monitor.only.retrievals for c in r.chunks] == ["\n".join(NOTES)]
+
+
+def test_documents_of_a_tool_that_a_node_calls(monitor: Any) -> None:
+    """They are chunks, with their ids, whatever the tool is called."""
+
+    @tool
+    def ask_store(query: str) -> Any:
+        """Ask a vector store."""
+        return notes("07")
+
+    def search(asked: State) -> State:
+        return {"context": ask_store.invoke({"query": asked["question"]})}
+
+    instrument(monitor)
+    line(("search", search), ("generate", generating(ScriptedModel()))).invoke(state(QUERY))
+    assert [(c.text, c.id) for r in monitor.only.retrievals for c in r.chunks] == [
+        (each.page_content, each.id or "") for each in notes("07")
+    ]
 
 
 @pytest.mark.parametrize("artifact", [None, notes("07")])
