@@ -310,8 +310,9 @@ def _question_in_state(value: Any) -> str:
 
 def _last_pieces(root: Run) -> list[str]:
     """Return the last piece of each of the root's models that gave more than one."""
-    members = root.members if isinstance(root, Root) else ()
-    pieces = ([piece for piece in run.pieces if piece] for run in members if run.kind == "model")
+    pieces = (
+        [piece for piece in run.pieces if piece] for run in _members_of(root) if run.kind == "model"
+    )
     return [each[-1] for each in pieces if len(each) > 1]
 
 
@@ -331,7 +332,12 @@ def _answer(value: Any, level: int = 0, visited: _Visited | None = None) -> str:
     for key in _ANSWER_KEYS:
         if text := _answer(_member(value, key), level + 1, visited):
             return text
-    return ""
+    return _answer(_parsed(value), level + 1, visited)
+
+
+def _parsed(value: Any) -> Any:
+    """Return the object in what `with_structured_output(..., include_raw=True)` gives."""
+    return value.get("parsed") if isinstance(value, Mapping) and "parsing_error" in value else None
 
 
 def _written(run: Run, value: Any) -> str:
@@ -405,18 +411,19 @@ def _structured(run: Run, value: Any) -> str:
 
     An object that holds documents is none: their texts are no answer.
     """
-    for each in (value, *(_member(value, key) for key in _ANSWER_KEYS)):
+    given = [value, *(_member(value, key) for key in _ANSWER_KEYS)]
+    given += [parsed for each in given if (parsed := _parsed(each)) is not None]
+    for each in given:
         if isinstance(each, BaseModel) and not isinstance(each, Serializable):
-            if _holds_documents(each):
-                return ""
-            return json_of(each)
-    if isinstance(value, Mapping) and isinstance(run, Root):
-        replies = (message for each in run.members for message in _messages_of(each.outputs))
-        if any(
-            call["args"] == value for reply in replies for call in getattr(reply, "tool_calls", ())
-        ):
-            return json_of(value)
-    return ""
+            return "" if _holds_documents(each) else json_of(each)
+    replies = (m for each in _members_of(run) for m in _messages_of(each.outputs))
+    called = [call["args"] for reply in replies for call in getattr(reply, "tool_calls", ())]
+    mappings = (each for each in given if isinstance(each, Mapping))
+    return next((json_of(each) for each in mappings if each in called), "")
+
+
+def _members_of(run: Run) -> Sequence[Run]:
+    return run.members if isinstance(run, Root) else ()
 
 
 def _holds_documents(answer: BaseModel) -> bool:
