@@ -329,10 +329,14 @@ class FinishedRuns:
     def first_token_ns(self) -> int:
         """Return when the first text of the answer came; 0: it was not streamed.
 
-        The root's own stream tells it, else that of the model that was asked last.
+        The root's own stream tells it, else that of the model that wrote the answer: one that was
+        asked later has named the conversation. Where none wrote it, the one that was asked last.
         """
-        models = self._models()
-        return self._root.first_piece_ns or (models[-1].first_piece_ns if models else 0)
+        if self._root.first_piece_ns:
+            return self._root.first_piece_ns
+        models, answer = self._models(), self.answer()
+        wrote = [model for model in models if is_most_of(self._output(model), answer)]
+        return next((model.first_piece_ns for model in reversed(wrote or models)), 0)
 
     def retrievals(self) -> tuple[Retrieval, ...]:
         """Return the outermost retriever runs, and the tools that retrieved without one."""

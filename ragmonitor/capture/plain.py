@@ -25,7 +25,7 @@ from typing import Any, Self
 from opentelemetry import context, trace
 from opentelemetry.trace import SpanContext
 
-from ragmonitor.capture.assembly import reference, shown_of
+from ragmonitor.capture.assembly import is_most_of, reference, shown_of
 from ragmonitor.capture.coercion import (
     FRAMEWORK,
     MAX_CHUNKS,
@@ -495,8 +495,7 @@ class InteractionRecorder:
             user_id=labels["user_id"],
             tags=labels["tags"],
             attributes=labels["attributes"],
-            first_token_ns=self.first_token_ns
-            or (generations[-1].first_token_ns if generations else 0),
+            first_token_ns=self.first_token_ns or _first_token_ns(generations, answer),
             # Asked last: what could not be read above is noted there.
             capture_incomplete=any(part.labels().get("capture_incomplete") for part in parts),
         )
@@ -514,6 +513,12 @@ class InteractionRecorder:
             for key in ("session_id", "user_id"):
                 labels[key] = labels[key] or read.label(theirs.get(key))
         return labels
+
+
+def _first_token_ns(generations: Sequence[Generation], answer: str) -> int:
+    """Return when the model that wrote the answer, else the last one, gave its first text."""
+    wrote = [each for each in generations if is_most_of(each.output, answer)]
+    return next((each.first_token_ns for each in reversed(wrote or generations)), 0)
 
 
 def _unanswered(retrievals: Sequence[Retrieval], generations: Sequence[Generation]) -> str:

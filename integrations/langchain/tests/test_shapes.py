@@ -279,3 +279,36 @@ def test_a_store_without_a_retriever_is_no_interaction(monitor: Any) -> None:
 
     (RunnableLambda(find) | ScriptedModel()).invoke(QUERY)
     assert monitor.interactions == []
+
+
+def _titled(model: Any) -> Callable[[State], State]:
+    def name(given: State) -> State:
+        list(model.stream(f"Name the talk: {given['answer']}"))
+        return {}
+
+    return name
+
+
+def test_the_first_token_is_that_of_the_model_that_answered(monitor: Any) -> None:
+    """Not that of one that was asked afterwards, to name the conversation."""
+    instrument(monitor)
+    graph = line(
+        ("retrieve", retrieving()),
+        ("generate", generating(ScriptedModel())),
+        ("name", _titled(ScriptedModel(respond=lambda _: "Service of pumps"))),
+    )
+    list(graph.stream(state(QUERY), stream_mode="messages"))
+    answering, naming = monitor.only.generations
+    assert monitor.only.first_token_ns == answering.first_token_ns
+    assert 0 < answering.first_token_ns < naming.first_token_ns
+
+
+def test_the_first_token_of_a_block_is_that_of_the_model_that_answered(monitor: Any) -> None:
+    """A model that is asked afterwards changes nothing, streamed or not."""
+    instrument(monitor)
+    with monitor.interaction(query=QUERY) as block:
+        prompt = f"{joined(Notes().invoke(QUERY))}\n{QUERY}"
+        answer = "".join(piece.text for piece in ScriptedModel().stream(prompt))
+        ScriptedModel(respond=lambda _: "Service of pumps").invoke(f"Name the talk: {answer}")
+        block.answered(answer)
+    assert monitor.only.first_token_ns == monitor.only.generations[0].first_token_ns > 0
