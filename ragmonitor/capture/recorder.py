@@ -356,6 +356,7 @@ class Recorder:
         status: Status = "ok",
         error: str = "",
         asked: bool = True,
+        waits: bool = False,
         at_ns: int = 0,
         first_piece_ns: int = 0,
     ) -> None:
@@ -368,6 +369,7 @@ class Recorder:
             status: `partial` for a stream that was closed before its end.
             error: `TypeName: message`, where the status is `error`; see `failed`.
             asked: False takes back what `started` said: it was asked for texts only.
+            waits: Its outputs tell that it stopped half-way; as `interrupted`, if it has a thread.
             at_ns: When it ended, in nanoseconds since the epoch; 0: now.
             first_piece_ns: When the first text of its stream came, where no piece was reported.
         """
@@ -383,10 +385,11 @@ class Recorder:
                 run.asked = run.asked and asked
                 if (
                     run.thread is not None
-                    and (run.waits or self._is_unanswered(run))
+                    and (run.waits or waits or self._is_unanswered(run))
                     and run.scope is None
                     and run.outer is None
                 ):
+                    run.waits = run.waits or waits
                     self._pause(run, outputs, inputs, run.thread)
                     return
             self._close(run, outputs, inputs, status, error, at_ns)

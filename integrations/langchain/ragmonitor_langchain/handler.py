@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.outputs import LLMResult
 from langchain_core.tracers import context as tracer_context
 from langchain_core.tracers.context import register_configure_hook
@@ -145,8 +145,13 @@ class RagMonitorHandler(BaseCallbackHandler):
             thread = resumes = None
             if metadata and "thread_id" in metadata:
                 thread = str(metadata["thread_id"]), metadata.get("checkpoint_ns"), called
-                # LangGraph goes on with a thread that is given a command, or nothing.
-                if inputs is None or type(inputs).__name__ == "Command":
+                # LangGraph goes on with a thread that is given a command, or nothing; an agent with
+                # what a tool gave that runs elsewhere, in the user's browser for one.
+                if (
+                    inputs is None
+                    or type(inputs).__name__ == "Command"
+                    or isinstance(_last_message(inputs), ToolMessage)
+                ):
                     resumes = thread
             self._started(
                 key,
@@ -188,7 +193,9 @@ class RagMonitorHandler(BaseCallbackHandler):
             kept = _kept(outputs)
             if inputs is not None and kept is not None and not hasattr(type(outputs), "__add__"):
                 kept = LastPiece(kept)
-            self._ended(key, kept, inputs=_kept(inputs))
+            # An agent that has called tools and ends before these have run: at a breakpoint.
+            waits = bool(getattr(_last_message(outputs), "tool_calls", None))
+            self._ended(key, kept, inputs=_kept(inputs), waits=waits)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error(_STAGE, error)
 
@@ -400,6 +407,12 @@ def _bubbling(error: BaseException) -> str:
     if module is None or not isinstance(error, module.GraphBubbleUp):
         return ""
     return "ParentCommand" if isinstance(error, module.ParentCommand) else "GraphInterrupt"
+
+
+def _last_message(state: Any) -> Any:
+    """Return the last message of a graph's input or state; None: it has none."""
+    messages = state.get("messages") if type(state) is dict else None
+    return messages[-1] if type(messages) is list and messages else None
 
 
 def _kept(value: Any) -> Any:

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
 from langchain_core.tools import create_retriever_tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
 from integrations.langchain.tests.matrix import (
@@ -147,6 +149,66 @@ async def test_a_breakpoint_is_a_pause(monitor: Any, go: Going) -> None:
     graph = _graph(0, interrupt_before=["generate"])
     await go(graph, state(QUERY))
     await go(graph, None)
+    _check(monitor.only)
+
+
+class _Searching(ScriptedModel):
+    """Asks for its tool twice before it answers."""
+
+    def _calls_tool(self, messages: list[BaseMessage]) -> bool:
+        return sum(each.type == "tool" for each in messages) < 2
+
+    def _call(self, messages: list[BaseMessage]) -> ToolCall:
+        return ToolCall(name=self.tool, args={"query": "pump 07"}, id=str(len(messages)))
+
+
+def _searching(**compiled: Any) -> Any:
+    tool = create_retriever_tool(Notes(), "ask_notes", "Finds notes.")
+    return create_agent(
+        _Searching(tool="ask_notes"), [tool], checkpointer=InMemorySaver(), **compiled
+    )
+
+
+async def test_a_breakpoint_before_each_tool_is_a_pause(monitor: Any, go: Going) -> None:
+    """The agent's last message calls tools that have not run: so it goes on, however often."""
+    instrument(monitor)
+    agent = _searching(interrupt_before=["tools"])
+    for given in (messages(QUERY), None, None):
+        await go(agent, given)
+    assert (monitor.only.query, monitor.only.answer) == (QUERY, reply("07"))
+    assert (len(monitor.only.retrievals), len(monitor.only.generations)) == (2, 3)
+
+
+async def test_a_breakpoint_before_a_tool_that_nobody_passes_is_partial(
+    monitor: Any, go: Going
+) -> None:
+    """The user has got no answer."""
+    instrument(monitor)
+    agent = _searching(interrupt_before=["tools"])
+    for given in (messages(QUERY), None):
+        await go(agent, given)
+    monitor.known.end_paused()
+    assert (monitor.only.status, monitor.only.answer) == ("partial", "")
+
+
+async def test_a_tool_that_runs_elsewhere_is_a_pause(monitor: Any, go: Going) -> None:
+    """In the user's browser, say: the next run begins with its result, and has no question."""
+
+    def ask(given: MessagesState) -> Any:
+        if given["messages"][-1].type == "tool":
+            prompt = f"{joined(notes('07'))}\n{QUERY}"
+            return {"messages": [ScriptedModel().invoke(prompt)]}
+        Notes().invoke(QUERY)
+        call = ToolCall(name="show_map", args={}, id="1")
+        return {"messages": [AIMessage("", tool_calls=[call])]}
+
+    instrument(monitor)
+    building = StateGraph(MessagesState)
+    building.add_node("ask", ask)
+    building.add_edge(START, "ask")
+    graph = building.compile(checkpointer=InMemorySaver())
+    await go(graph, messages(QUERY))
+    await go(graph, {"messages": [ToolMessage("shown", tool_call_id="1")]})
     _check(monitor.only)
 
 
