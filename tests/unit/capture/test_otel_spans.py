@@ -187,6 +187,29 @@ def test_what_the_reranker_left_is_shown_and_the_rest_is_not():
     assert [c.text for c in found.not_shown] == [TEXTS[0]]
 
 
+def test_what_a_model_reasons_is_no_answer():
+    """OpenAI's Responses API: reasoning is a message, or a part of one, of its own type."""
+    said = messages("output", ("assistant", "")) | {
+        "llm__output_messages__0__message__contents__0__message_content__type": "reasoning",
+        "llm__output_messages__0__message__contents__0__message_content__text": "It may be blue.",
+        "llm__output_messages__1__message__role": "assistant",
+        "llm__output_messages__1__message__contents__1__message_content__text": " six months.",
+        "llm__output_messages__1__message__contents__1__message_content__type": "text",
+        "llm__output_messages__1__message__contents__0__message_content__text": "Every",
+    }
+    del said["llm__output_messages__0__message__content"]
+    thinking = dict(said)
+    del thinking["llm__output_messages__1__message__contents__1__message_content__text"]
+    del thinking["llm__output_messages__1__message__contents__0__message_content__text"]
+    spans = [
+        oi("root", input__value=QUESTION),
+        oi("search", "root", "RETRIEVER", **documents(*TEXTS)),
+        oi("think", "root", "LLM", **thinking),
+        oi("answer", "root", "LLM", **said),
+    ]
+    assert [g.output for g in only(spans).generations] == ["", ANSWER]
+
+
 def test_a_generators_repr_is_no_answer():
     """Of a stream that the instrumentation could not read, the model's own span has the text."""
     root = oi(
