@@ -43,6 +43,9 @@ _ABSENT: Any = object()
 _DEFERRED = {"input": ""}
 """LangChain's placeholder for the input of a stream, which is known only at its end."""
 
+_EACH = "RunnableEach<"
+"""The beginning of the name of `chain.map()`."""
+
 _lock = ForkSafeLock()
 _handlers: WeakValueDictionary[int, RagMonitorHandler] = WeakValueDictionary()
 """The handlers by the monitor's id. A handler holds its monitor, so no id here can have been used
@@ -139,6 +142,8 @@ class RagMonitorHandler(BaseCallbackHandler):
             if is_inner and not (picked or self._innermost):
                 self._started(key, parent, "chain", "")
                 return
+            if parent is None and not picked and called.startswith(_EACH):
+                return  # many questions at once: each of its own runs is a root
             kept = None
             if defers_inputs is _ABSENT or inputs != _DEFERRED:
                 kept = _kept(inputs)

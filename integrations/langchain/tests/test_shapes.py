@@ -59,6 +59,36 @@ def test_two_answers_side_by_side_are_one_interaction(monitor: Any) -> None:
     assert monitor.only.answer == reply("07")
 
 
+@pytest.mark.parametrize("mode", ["invoke", "ainvoke"])
+async def test_a_chain_that_maps_questions_answers_each(monitor: Any, mode: str) -> None:
+    """As in a batch: each question has its own answer, and its own documents."""
+    instrument(monitor)
+    asked = [question(7), question(8)]
+    if mode == "invoke":
+        lcel().map().invoke(asked)
+    else:
+        await lcel().map().ainvoke(asked)
+    found = sorted(monitor.interactions, key=lambda each: each.query)
+    assert [(i.query, i.answer) for i in found] == [
+        (question(7), reply("07")),
+        (question(8), reply("08")),
+    ]
+
+
+def test_a_retriever_that_maps_queries_is_a_step(monitor: Any) -> None:
+    """Below another run, what maps is no root."""
+    instrument(monitor)
+    rewriting = RunnableLambda(lambda query: [query, f"more of {query}"])
+
+    @chain
+    def ask(query: str) -> str:
+        found = (rewriting | Notes().map()).invoke(query)
+        return str(ScriptedModel().invoke(f"{joined(found[0])}\n{query}").text)
+
+    ask.invoke(QUERY)
+    assert (monitor.only.query, len(monitor.only.retrievals)) == (QUERY, 2)
+
+
 def test_a_completion_model_is_a_model(monitor: Any) -> None:
     """Not only chat models answer."""
     instrument(monitor)
