@@ -454,6 +454,70 @@ def test_a_retrieval_tools_text_is_a_chunk():
     assert trees_of(oi_story(found=tool)) == []
 
 
+RESULTS = [{"url": "u", "content": text} for text in TEXTS]
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        RESULTS,
+        {"query": QUESTION, "results": RESULTS},
+        [*TEXTS],
+        {"content": [{"type": "text", "text": text} for text in TEXTS], "isError": False},
+    ],
+    ids=["list", "dict", "texts", "parts"],
+)
+def test_search_results_of_a_retrieval_tool_are_one_text(output):
+    """What a tool gave as JSON, without a message around it, in either convention."""
+    written = json.dumps(output)
+    as_oi = oi(
+        "found",
+        "root",
+        "TOOL",
+        name="web_search",
+        output__value=written,
+        output__mime_type="application/json",
+    )
+    as_genai = span(
+        "found",
+        "root",
+        gen_ai__operation__name="execute_tool",
+        gen_ai__tool__name="web_search",
+        gen_ai__tool__call__result=written,
+    )
+    for tool in (as_oi, as_genai):
+        record = only(oi_story(found=tool), is_retrieval_tool=lambda name: "search" in name)
+        assert [c.text for c in record.retrievals[0].chunks] == ["\n".join(TEXTS)]
+
+
+def test_documents_that_a_tool_returns_are_what_it_retrieved():
+    """A LangChain tool that a node calls by itself, whatever it is called."""
+    found = [{"page_content": text, "metadata": {}, "type": "Document"} for text in TEXTS]
+    tool = oi(
+        "found",
+        "root",
+        "TOOL",
+        name="notes",
+        output__value=json.dumps(found),
+        output__mime_type="application/json",
+    )
+    as_genai = span(
+        "found",
+        "root",
+        gen_ai__operation__name="execute_tool",
+        gen_ai__tool__name="notes",
+        gen_ai__tool__call__result=json.dumps(found),
+    )
+    for each in (tool, as_genai):
+        assert [c.text for c in only(oi_story(found=each)).chunks] == [*TEXTS]
+
+
+def test_a_picture_that_a_tool_gave_is_no_text():
+    """Its bytes stand in the JSON."""
+    parts = [{"type": "image", "data": "aGVsbG8="}]
+    assert [texts.tool_text(each) for each in (parts, {"content": parts})] == ["", ""]
+
+
 # --- OpenLLMetry --------------------------------------------------------------------------------
 
 
