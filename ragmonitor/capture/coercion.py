@@ -451,12 +451,14 @@ def getattr_of(value: Any, name: str) -> Any:
 
 
 def finite(value: Any) -> float | None:
-    """Return a finite number; None if it is none."""
-    if value is None:
+    """Return a finite number; None if it is none, or too large to be one of ours."""
+    if value is None or not isinstance(value, Real) or isinstance(value, bool):
         return None
-    if isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value):
-        return float(value)
-    return None
+    try:
+        number = float(value)
+    except (OverflowError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
 
 
 _SCORE_KEYS = ("relevance_score", "score")
