@@ -159,6 +159,12 @@ class InteractionRecorder:
         self.scope = InteractionScope(hand_over, self._leave)
         """Open until the block has ended, and every stream that began in it."""
         self._before: list[tuple[InteractionScope | None, InteractionRecorder | None]] = []
+        self.gives_way = False
+        """It is a function's: one that is called in it, and retrieves, answers in its place."""
+        self._outer: InteractionRecorder | None = None
+        """The interaction in which it began, until its end."""
+        self._answered_within: Status | None = None
+        """How an interaction ended that began in it and retrieved something."""
 
     def __enter__(self) -> Self:
         self.enter()
@@ -193,7 +199,10 @@ class InteractionRecorder:
 
     def enter(self) -> None:
         """Make this the current interaction of this thread or task."""
-        self._before.append((entered_scope.get(), _current.get()))
+        outer = _current.get()
+        self._before.append((entered_scope.get(), outer))
+        if outer is not None and outer.gives_way and not self._is_over:
+            self._outer = outer
         entered_scope.set(self.scope)
         _current.set(self)
         make_current(self.id)
@@ -412,7 +421,14 @@ class InteractionRecorder:
                 self._ends_with = next((part for part in parts if part.status != "error"), None)
                 if self._ends_with is not None:
                     self.status = self._ends_with.status
-        self._hand_over(self)
+        outer, self._outer = self._outer, None
+        retrieved = bool(self._retrievals or self.scope.parts)
+        if outer is not None and retrieved and outer._hand_over == self._hand_over:  # noqa: SLF001 - of our own kind
+            outer._answered_within = self.status  # noqa: SLF001 - likewise
+        if self._answered_within == self.status and not retrieved:
+            self.release()  # the answer was counted where its chunks are
+        else:
+            self._hand_over(self)
 
     def interaction(self) -> Interaction:
         """Return the record, behind the request path. The parts are let go of after the end."""
