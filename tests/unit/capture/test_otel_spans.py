@@ -8,6 +8,7 @@ import pytest
 from opentelemetry.trace import SpanContext, TraceFlags, format_span_id
 
 from ragmonitor.capture.otel_spans import Choice, SpanRecord, convention_of, texts, trees_of
+from ragmonitor.capture.otel_spans.genai import GenAi
 from ragmonitor.capture.otel_spans.trees import OpenSpan
 from ragmonitor.records import Usage
 
@@ -739,6 +740,46 @@ def test_documents_with_texts_are_taken_as_they_are():
     """The schema allows further keys; some SDKs write `content`."""
     found = only(genai_story(documents=json.dumps([{"id": "d0", "content": TEXTS[0]}])))
     assert [(c.id, c.text) for c in found.chunks] == [("d0", TEXTS[0])]
+
+
+def test_texts_that_came_as_lists_and_maps_are_read():
+    """OTLP can carry them so, and the conventions allow it."""
+    tool = span(
+        "found",
+        "root",
+        gen_ai__operation__name="execute_tool",
+        gen_ai__tool__name="web_search",
+        gen_ai__tool__call__result={"results": [{"content": text} for text in TEXTS]},
+    )
+    asked = [{"role": "user", "parts": [{"type": "text", "content": QUESTION}]}]
+    said = [{"role": "assistant", "parts": [{"type": "text", "content": ANSWER}]}]
+    model = span(
+        "model",
+        "root",
+        gen_ai__operation__name="chat",
+        gen_ai__system_instructions=[{"type": "text", "content": "Be brief."}],
+        gen_ai__input__messages=asked,
+        gen_ai__output__messages=said,
+    )
+    root = span("root", gen_ai__operation__name="invoke_agent", gen_ai__input__messages=asked)
+    record = only([root, tool, model], is_retrieval_tool=lambda name: "search" in name)
+    assert [c.text for c in record.retrievals[0].chunks] == ["\n".join(TEXTS)]
+    assert [m.text for m in record.generations[0].input] == ["Be brief.", QUESTION]
+    assert (record.query, record.answer) == (QUESTION, ANSWER)
+
+
+def test_an_agent_that_ends_with_a_list_that_calls_tools_has_not_answered():
+    """As where the list is a text: the words beside the call are a step's."""
+    said = [
+        {"role": "assistant", "parts": [{"type": "text", "content": "One moment."}]},
+        {"role": "assistant", "parts": [{"type": "tool_call", "name": "search"}]},
+    ]
+    agent = {"gen_ai__operation__name": "invoke_agent"}
+    answers = [
+        GenAi().answer(span("root", **agent, gen_ai__output__messages=value))
+        for value in (said, json.dumps(said))
+    ]
+    assert answers == ["", ""]
 
 
 def test_an_agents_tool_tells_what_its_retriever_found():
