@@ -346,6 +346,8 @@ class FinishedRuns:
             if run.has_retrieved
             and not run.inside_retriever
             and (retrieval := self._retrieval(run)) is not None
+            # A state may name what was found for an earlier question.
+            and (run is not self._root.named or self._is_seen(retrieval))
         ]
         known = {_key(c) for run, r in retrieved if run.kind == "retriever" for c in r.chunks}
         repeats = self._repeating()
@@ -354,6 +356,9 @@ class FinishedRuns:
             for run, retrieval in retrieved
             if run.kind == "retriever" or self._adds(run, retrieval, known, repeats)
         )
+
+    def _is_seen(self, retrieval: Retrieval) -> bool:
+        return seen_in(self.generations(), retrieval.chunks) is not None
 
     def _adds(
         self,
@@ -384,7 +389,7 @@ class FinishedRuns:
                 if not run.started_ns <= run.ended_ns <= tool.ended_ns:
                     continue
                 if run.kind == "retriever":
-                    chunks = self._safe_reader().chunks(run)
+                    chunks = self._safe_reader().chunks(run) or ()
                     if any(c.text and searching.find(c.text, text) >= 0 for c in chunks):
                         return True
                 else:

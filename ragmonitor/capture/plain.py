@@ -471,7 +471,9 @@ class InteractionRecorder:
             g for each in self._generations if (g := read.generation(each)) is not None
         )
         observed = tuple(retrieval for part in parts for retrieval in part.retrievals())
-        retrievals = observed or own_retrievals
+        # One that took no time was found in a call's output or prompt: what was noted tells more.
+        took_time = any(each.ended_ns > each.started_ns for each in observed)
+        retrievals = observed if took_time or not own_retrievals else own_retrievals
         # Model calls that were seen have their own times and tokens; `answered` repeats the last.
         generations = tuple(g for part in parts for g in part.generations()) or own_generations
         own_chunks = [chunk for retrieval in own_retrievals for chunk in retrieval.chunks]

@@ -298,6 +298,7 @@ class Recorder:
         run.inputs = paused.inputs
         run.started_ns = paused.started_ns
         run.members = paused.members
+        run.named = paused.named
         run.asked = paused.asked
         for member in run.members:
             member.root = run
@@ -357,6 +358,7 @@ class Recorder:
         error: str = "",
         asked: bool = True,
         waits: bool = False,
+        named: Any = None,
         at_ns: int = 0,
         first_piece_ns: int = 0,
     ) -> None:
@@ -370,6 +372,8 @@ class Recorder:
             error: `TypeName: message`, where the status is `error`; see `failed`.
             asked: False takes back what `started` said: it was asked for texts only.
             waits: Its outputs tell that it stopped half-way; as `interrupted`, if it has a thread.
+            named: What a root's outputs name as retrieved. Where no run of its has retrieved, that
+                is a retrieval, provided that a model was shown some of it.
             at_ns: When it ended, in nanoseconds since the epoch; 0: now.
             first_piece_ns: When the first text of its stream came, where no piece was reported.
         """
@@ -383,6 +387,8 @@ class Recorder:
                 if self._held:
                     self._held.pop(run_id, None)
                 run.asked = run.asked and asked
+                if named is not None and (run.outer is None or run.picked):
+                    self._note_named(run, named)
                 if (
                     run.thread is not None
                     and (run.waits or waits or self._is_unanswered(run))
@@ -395,6 +401,16 @@ class Recorder:
             self._close(run, outputs, inputs, status, error, at_ns)
         except Exception as problem:  # noqa: BLE001 - the border to the host application
             record_error("capture", problem)
+
+    @staticmethod
+    def _note_named(root: Root, outputs: Any) -> None:
+        if root.is_taken_from or any(run.has_retrieved for run in root.members):
+            return
+        run = Run((root.id, "named"), root, "retriever", "", None)
+        run.started_ns = run.ended_ns = root.started_ns  # when it was is not known
+        run.outputs = outputs
+        root.members.insert(0, run)
+        root.named = run
 
     def hold(self, run_id: Hashable, error: str, *, at_ns: int, wait_s: float) -> None:
         """Note that a root has failed, and that the framework may try again.
@@ -559,6 +575,7 @@ class Recorder:
             tool = inner.tool or (beside[0] if len(beside) == 1 else None)
             if tool is not None:
                 tool.retrieved = True
+            outer.is_taken_from = True
             inner, outer = outer, outer.outer
 
     @staticmethod

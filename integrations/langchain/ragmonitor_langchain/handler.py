@@ -29,6 +29,7 @@ from ragmonitor_langchain.translate import (
     LastPiece,
     keep,
     keep_documents,
+    named_documents,
     text_of_part,
     tool_messages,
     tool_text,
@@ -196,11 +197,12 @@ class RagMonitorHandler(BaseCallbackHandler):
                 self._ended(key)
                 return
             kept = _kept(outputs)
+            named = named_documents(kept)
             if inputs is not None and kept is not None and not hasattr(type(outputs), "__add__"):
                 kept = LastPiece(kept)
             # An agent that has called tools and ends before these have run: at a breakpoint.
             waits = bool(getattr(_last_message(outputs), "tool_calls", None))
-            self._ended(key, kept, inputs=_kept(inputs), waits=waits)
+            self._ended(key, kept, inputs=_kept(inputs), waits=waits, named=named)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error(_STAGE, error)
 

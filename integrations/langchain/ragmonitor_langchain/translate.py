@@ -76,6 +76,15 @@ def _keep_item(value: Any) -> Any:
     return value
 
 
+def named_documents(kept: Any) -> KeptDocuments | None:
+    """Return the documents that a root's output, as `keep` returned it, names as its context."""
+    if type(kept) is dict:
+        for key in _SHOWN_KEYS:
+            if type(found := kept.get(key)) is KeptDocuments:
+                return found
+    return None
+
+
 class LastPiece:
     """The last piece of a stream whose pieces LangChain cannot add up, plain dicts for one.
 
@@ -153,8 +162,12 @@ class LangChainTranslator:
         """
         return _question(run.inputs) or _question_in_state(run.outputs)
 
-    def chunks(self, run: Run) -> Sequence[Chunk]:
-        """Return what a retriever or tool run gave, in order."""
+    def chunks(self, run: Run) -> Sequence[Chunk] | None:
+        """Return what a retriever or tool run gave, in order; None: it was given that itself."""
+        if run is run.root.named and any(
+            isinstance(_member(run.root.inputs, key), KeptDocuments) for key in _SHOWN_KEYS
+        ):
+            return None
         if isinstance(run.outputs, str):  # of a retrieval tool
             return [Chunk(text=run.outputs)]
         return _chunks(run.outputs) if isinstance(run.outputs, KeptDocuments) else ()

@@ -266,8 +266,30 @@ async def test_another_question_instead_of_going_on(monitor: Any, go: Going) -> 
 
 
 async def test_going_on_in_another_process(listening: Any, go: Going) -> None:
-    """What was retrieved is not known there, so it is no interaction; nothing is left open."""
+    """Question and documents are taken from the graph's state."""
     graph = _graph()
+    with listening() as before:
+        instrument(before)
+        await go(graph, state(QUERY))
+        before.known.clear()
+    with listening() as monitor:
+        instrument(monitor)
+        await go(graph, Command(resume="you may"))
+        _check(monitor.only)
+
+
+async def test_going_on_in_another_process_without_the_documents(listening: Any, go: Going) -> None:
+    """What was retrieved is not known there, so it is no interaction; nothing is left open."""
+
+    def generate(_: State) -> State:
+        return {"answer": str(ScriptedModel().invoke(f"{joined(notes('07'))}\n{QUERY}").text)}
+
+    def retrieve(given: State) -> State:
+        Notes().invoke(given["question"])
+        return {}
+
+    nodes = ("retrieve", retrieve), ("ask", _asks(1)), ("generate", generate)
+    graph = line(*nodes, checkpointer=InMemorySaver())
     with listening() as before:
         instrument(before)
         await go(graph, state(QUERY))

@@ -9,11 +9,14 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.language_models.fake import FakeListLLM
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_core.runnables import RunnableLambda, RunnableParallel, chain
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough, chain
 from langchain_core.tools import InjectedToolCallId, create_retriever_tool, tool
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from integrations.langchain.tests.matrix import (
+    PROMPT,
     Notes,
     ScriptedModel,
     State,
@@ -30,6 +33,7 @@ from integrations.langchain.tests.matrix import (
     retrieving,
     state,
 )
+from ragmonitor import INTERACTION_TAG
 from ragmonitor_langchain import RagMonitorHandler, instrument
 
 QUERY = question(7)
@@ -342,3 +346,71 @@ def test_the_first_token_of_a_block_is_that_of_the_model_that_answered(monitor: 
         ScriptedModel(respond=lambda _: "Service of pumps").invoke(f"Name the talk: {answer}")
         block.answered(answer)
     assert monitor.only.first_token_ns == monitor.only.generations[0].first_token_ns > 0
+
+
+# --- stores that are searched without a retriever ------------------------------------------------
+
+
+def _searching(given: State) -> State:
+    return {"context": notes("07")} if "pump" in given["question"] else {}
+
+
+def _by_state(graph: Any) -> None:
+    graph.invoke(state(QUERY))
+
+
+def _by_stream(graph: Any) -> None:
+    list(graph.stream(state(QUERY), stream_mode="messages"))
+
+
+@pytest.mark.parametrize("run", [_by_state, _by_stream])
+def test_documents_in_a_graphs_state_were_retrieved(
+    monitor: Any, run: Callable[[Any], None]
+) -> None:
+    """As in LangChain's own tutorial, whose node asks its vector store by itself."""
+    instrument(monitor)
+    run(line(("retrieve", _searching), ("generate", generating(ScriptedModel()))))
+    assert (monitor.only.query, monitor.only.answer) == (QUERY, reply("07"))
+    assert [(c.text, c.id) for r in monitor.only.retrievals for c in r.chunks] == [
+        (each.page_content, each.id or "") for each in notes("07")
+    ]
+
+
+def test_documents_beside_an_answer_were_retrieved(monitor: Any) -> None:
+    """In what a chain gives, as `create_retrieval_chain` does."""
+    instrument(monitor)
+    found = RunnableParallel(context=lambda _: notes("07"), question=RunnablePassthrough())
+    found.assign(answer=PROMPT | ScriptedModel() | StrOutputParser()).invoke(QUERY)
+    assert [c.text for c in monitor.only.chunks] == NOTES
+
+
+def test_documents_that_an_application_passes_in_were_not_retrieved(monitor: Any) -> None:
+    """It wants them summed up."""
+    instrument(monitor)
+    line(("generate", generating(ScriptedModel()))).invoke({**state(QUERY), "context": notes("07")})
+    assert monitor.interactions == []
+
+
+def test_documents_of_an_earlier_question_were_not_retrieved(monitor: Any) -> None:
+    """They stand in the thread's state, and in no prompt."""
+
+    def generate(given: State) -> State:
+        context = joined(given["context"]) if "pump" in given["question"] else "pump 07"
+        return {"answer": str(ScriptedModel().invoke(f"{context}\n{given['question']}").text)}
+
+    instrument(monitor)
+    nodes = ("retrieve", _searching), ("generate", generate)
+    graph = line(*nodes, checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "t"}}
+    graph.invoke(state(QUERY), config)
+    assert graph.invoke(state("Thanks!"), config)["context"]
+    assert monitor.only.query == QUERY
+
+
+def test_documents_of_a_chosen_graph_are_not_retrieved_again_around_it(monitor: Any) -> None:
+    """The state of the graph around it names them, too."""
+    instrument(monitor)
+    inner = line(("retrieve", _searching), ("generate", generating(ScriptedModel())))
+    chosen = inner.with_config(tags=[INTERACTION_TAG], run_name="rag")
+    line(("rag", chosen)).invoke(state(QUERY))
+    assert monitor.only.name == "rag"
