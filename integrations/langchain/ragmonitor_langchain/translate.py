@@ -164,8 +164,11 @@ class LangChainTranslator:
 
     def chunks(self, run: Run) -> Sequence[Chunk] | None:
         """Return what a retriever or tool run gave, in order; None: it was given that itself."""
-        if run is run.root.named and any(
-            isinstance(_member(run.root.inputs, key), KeptDocuments) for key in _SHOWN_KEYS
+        root = getattr(run, "root", None)  # of a run by itself, there is none
+        if (
+            root is not None
+            and run is root.named
+            and any(isinstance(_member(root.inputs, key), KeptDocuments) for key in _SHOWN_KEYS)
         ):
             return None
         if isinstance(run.outputs, str):  # of a retrieval tool
