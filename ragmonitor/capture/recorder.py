@@ -357,8 +357,8 @@ class Recorder:
         status: Status = "ok",
         error: str = "",
         asked: bool = True,
-        waits: bool = False,
-        named: Any = None,
+        waits: Callable[[Any], bool] | None = None,
+        named: Callable[[Any], Any] | None = None,
         at_ns: int = 0,
         first_piece_ns: int = 0,
     ) -> None:
@@ -371,9 +371,10 @@ class Recorder:
             status: `partial` for a stream that was closed before its end.
             error: `TypeName: message`, where the status is `error`; see `failed`.
             asked: False takes back what `started` said: it was asked for texts only.
-            waits: Its outputs tell that it stopped half-way; as `interrupted`, if it has a thread.
-            named: What a root's outputs name as retrieved. Where no run of its has retrieved, that
-                is a retrieval, provided that a model was shown some of it.
+            waits: Whether these outputs tell that a root stopped half-way; as `interrupted`. Asked
+                if it has a thread.
+            named: From a root's outputs to what they name as retrieved; None: nothing. Asked where
+                no run of its has retrieved: it is a retrieval if a model was shown some of it.
             at_ns: When it ended, in nanoseconds since the epoch; 0: now.
             first_piece_ns: When the first text of its stream came, where no piece was reported.
         """
@@ -388,27 +389,27 @@ class Recorder:
                     self._held.pop(run_id, None)
                 run.asked = run.asked and asked
                 if named is not None and (run.outer is None or run.picked):
-                    self._note_named(run, named)
-                if (
-                    run.thread is not None
-                    and (run.waits or waits or self._is_unanswered(run))
-                    and run.scope is None
-                    and run.outer is None
-                ):
-                    run.waits = run.waits or waits
-                    self._pause(run, outputs, inputs, run.thread)
-                    return
+                    self._note_named(run, outputs, named)
+                if run.thread is not None and run.scope is None and run.outer is None:
+                    run.waits = run.waits or bool(_told(waits, outputs))
+                    if run.waits or self._is_unanswered(run):
+                        self._pause(run, outputs, inputs, run.thread)
+                        return
             self._close(run, outputs, inputs, status, error, at_ns)
         except Exception as problem:  # noqa: BLE001 - the border to the host application
             record_error("capture", problem)
 
     @staticmethod
-    def _note_named(root: Root, outputs: Any) -> None:
-        if root.is_taken_from or any(run.has_retrieved for run in root.members):
+    def _note_named(root: Root, outputs: Any, named: Callable[[Any], Any]) -> None:
+        for member in root.members:
+            if member.kind == "retriever" or (member.kind == "tool" and member.outputs is not None):
+                return
+        found = None if root.is_taken_from else _told(named, outputs)
+        if found is None:
             return
         run = Run((root.id, "named"), root, "retriever", "", None)
         run.started_ns = run.ended_ns = root.started_ns  # when it was is not known
-        run.outputs = outputs
+        run.outputs = found
         root.members.insert(0, run)
         root.named = run
 
@@ -688,6 +689,15 @@ class Recorder:
             self._close(run, None, None, "partial", "")
         elif run.root.is_open:
             run.root.lost += 1
+
+
+def _told(question: Callable[[Any], Any] | None, outputs: Any) -> Any:
+    # Shielded apart: a root whose outputs cannot be looked into must end all the same.
+    try:
+        return None if question is None else question(outputs)
+    except Exception as error:  # noqa: BLE001 - anybody's objects
+        record_error("capture", error)
+        return None
 
 
 def tool_matcher(patterns: Iterable[str]) -> Callable[[str], bool]:

@@ -197,12 +197,11 @@ class RagMonitorHandler(BaseCallbackHandler):
                 self._ended(key)
                 return
             kept = _kept(outputs)
-            named = named_documents(kept)
             if inputs is not None and kept is not None and not hasattr(type(outputs), "__add__"):
                 kept = LastPiece(kept)
-            # An agent that has called tools and ends before these have run: at a breakpoint.
-            waits = bool(getattr(_last_message(outputs), "tool_calls", None))
-            self._ended(key, kept, inputs=_kept(inputs), waits=waits, named=named)
+            self._ended(
+                key, kept, inputs=_kept(inputs), waits=_waits_for_tools, named=named_documents
+            )
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error(_STAGE, error)
 
@@ -420,6 +419,11 @@ def _last_message(state: Any) -> Any:
     """Return the last message of a graph's input or state; None: it has none."""
     messages = state.get("messages") if type(state) is dict else None
     return messages[-1] if type(messages) is list and messages else None
+
+
+def _waits_for_tools(kept: Any) -> bool:
+    """Return whether an agent has called tools and ended before these ran: at a breakpoint."""
+    return bool(getattr(_last_message(kept), "tool_calls", None))
 
 
 def _kept(value: Any) -> Any:

@@ -76,15 +76,6 @@ def _keep_item(value: Any) -> Any:
     return value
 
 
-def named_documents(kept: Any) -> KeptDocuments | None:
-    """Return the documents that a root's output, as `keep` returned it, names as its context."""
-    if type(kept) is dict:
-        for key in _SHOWN_KEYS:
-            if type(found := kept.get(key)) is KeptDocuments:
-                return found
-    return None
-
-
 class LastPiece:
     """The last piece of a stream whose pieces LangChain cannot add up, plain dicts for one.
 
@@ -95,6 +86,17 @@ class LastPiece:
 
     def __init__(self, value: Any) -> None:
         self.value = value
+
+
+def named_documents(kept: Any) -> KeptDocuments | None:
+    """Return the documents that a root's output, as `keep` returned it, names as its context."""
+    if type(kept) is LastPiece:
+        kept = kept.value
+    if type(kept) is dict:
+        for key in _SHOWN_KEYS:
+            if type(found := kept.get(key)) is KeptDocuments:
+                return found
+    return None
 
 
 def tool_messages(output: Any) -> Sequence[Any]:
