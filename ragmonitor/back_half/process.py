@@ -39,6 +39,7 @@ from ragmonitor.back_half.setup import (
 )
 from ragmonitor.back_half.shared_helper import SharedHelper, UnsharableError
 from ragmonitor.back_half.summed_series import with_counters
+from ragmonitor.capture import is_sound, sound
 from ragmonitor.export.processes import VARIABLE as SHARED_FOLDER
 from ragmonitor.export.prometheus import Scrape
 from ragmonitor.feedback import Feedback
@@ -707,7 +708,8 @@ class ProcessBackHalf:
             outcome = "none"
             if record is not None:
                 outcome = "lost"
-                data = wire.encode(record)
+                # What is not of its type could not be read there.
+                data = wire.encode(record if is_sound(record) else sound(record))
                 framework, status = record.framework, record.status
                 outcome = "sent"
         if outcome == "sent":

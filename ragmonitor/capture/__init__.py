@@ -4,6 +4,7 @@ from ragmonitor.capture.assembly import Translator
 from ragmonitor.capture.coercion import (
     error_text,
     finish_reason_of,
+    is_sound,
     json_of,
     score_of,
     sound,
@@ -31,6 +32,7 @@ __all__ = [
     "current_interaction",
     "error_text",
     "finish_reason_of",
+    "is_sound",
     "json_of",
     "labels_of",
     "name_of",

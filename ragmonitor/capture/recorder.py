@@ -298,6 +298,7 @@ class Recorder:
         run.inputs = paused.inputs
         run.started_ns = paused.started_ns
         run.members = paused.members
+        run.named = paused.named
         run.asked = paused.asked
         for member in run.members:
             member.root = run
@@ -356,6 +357,8 @@ class Recorder:
         status: Status = "ok",
         error: str = "",
         asked: bool = True,
+        waits: Callable[[Any], bool] | None = None,
+        named: Callable[[Any], Any] | None = None,
         at_ns: int = 0,
         first_piece_ns: int = 0,
     ) -> None:
@@ -368,6 +371,10 @@ class Recorder:
             status: `partial` for a stream that was closed before its end.
             error: `TypeName: message`, where the status is `error`; see `failed`.
             asked: False takes back what `started` said: it was asked for texts only.
+            waits: Whether these outputs tell that a root stopped half-way; as `interrupted`. Asked
+                if it has a thread.
+            named: From a root's outputs to what they name as retrieved; None: nothing. Asked where
+                no run of its has retrieved: it is a retrieval if a model was shown some of it.
             at_ns: When it ended, in nanoseconds since the epoch; 0: now.
             first_piece_ns: When the first text of its stream came, where no piece was reported.
         """
@@ -381,17 +388,30 @@ class Recorder:
                 if self._held:
                     self._held.pop(run_id, None)
                 run.asked = run.asked and asked
-                if (
-                    run.thread is not None
-                    and (run.waits or self._is_unanswered(run))
-                    and run.scope is None
-                    and run.outer is None
-                ):
-                    self._pause(run, outputs, inputs, run.thread)
-                    return
+                if named is not None and (run.outer is None or run.picked):
+                    self._note_named(run, outputs, named)
+                if run.thread is not None and run.scope is None and run.outer is None:
+                    run.waits = run.waits or bool(_told(waits, outputs))
+                    if run.waits or self._is_unanswered(run):
+                        self._pause(run, outputs, inputs, run.thread)
+                        return
             self._close(run, outputs, inputs, status, error, at_ns)
         except Exception as problem:  # noqa: BLE001 - the border to the host application
             record_error("capture", problem)
+
+    @staticmethod
+    def _note_named(root: Root, outputs: Any, named: Callable[[Any], Any]) -> None:
+        for member in root.members:
+            if member.kind == "retriever" or (member.kind == "tool" and member.outputs is not None):
+                return
+        found = None if root.is_taken_from else _told(named, outputs)
+        if found is None:
+            return
+        run = Run((root.id, "named"), root, "retriever", "", None)
+        run.started_ns = run.ended_ns = root.started_ns  # when it was is not known
+        run.outputs = found
+        root.members.insert(0, run)
+        root.named = run
 
     def hold(self, run_id: Hashable, error: str, *, at_ns: int, wait_s: float) -> None:
         """Note that a root has failed, and that the framework may try again.
@@ -556,6 +576,7 @@ class Recorder:
             tool = inner.tool or (beside[0] if len(beside) == 1 else None)
             if tool is not None:
                 tool.retrieved = True
+            outer.is_taken_from = True
             inner, outer = outer, outer.outer
 
     @staticmethod
@@ -668,6 +689,15 @@ class Recorder:
             self._close(run, None, None, "partial", "")
         elif run.root.is_open:
             run.root.lost += 1
+
+
+def _told(question: Callable[[Any], Any] | None, outputs: Any) -> Any:
+    # Shielded apart: a root whose outputs cannot be looked into must end all the same.
+    try:
+        return None if question is None else question(outputs)
+    except Exception as error:  # noqa: BLE001 - anybody's objects
+        record_error("capture", error)
+        return None
 
 
 def tool_matcher(patterns: Iterable[str]) -> Callable[[str], bool]:

@@ -98,9 +98,11 @@ class Root(Run):
         "before_id",
         "caller",
         "is_cut_short",
+        "is_taken_from",
         "labels",
         "lost",
         "members",
+        "named",
         "outer",
         "picked",
         "resumed_ns",
@@ -134,6 +136,10 @@ class Root(Run):
         self.is_cut_short = False
         """It is `partial` because a model had not ended when it did: the texts may tell that its
         answer is whole all the same (`FinishedRuns.ending`)."""
+        self.named: Run | None = None
+        """Stands for a retrieval that no run was: the outputs name what was found."""
+        self.is_taken_from = False
+        """An interaction was taken out of it, with what had been retrieved for that."""
         self.waits = False
         """It stopped because the application waits for a person."""
         self.tool = outer if outer is not None and outer.kind == "tool" else None
@@ -156,6 +162,7 @@ class Root(Run):
         that work longer.
         """
         self.members = []
+        self.named = None
         self.root = _RELEASED
 
 

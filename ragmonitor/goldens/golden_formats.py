@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, get_type_hints
 
 import msgspec
 
+from ragmonitor.capture.otel_spans.texts import message_of
 from ragmonitor.errors import InputError
 from ragmonitor.goldens.golden import Golden, GoldenKind, Turn
 from ragmonitor.judges import sentences as splitter
@@ -178,19 +179,32 @@ def _question(value: object) -> Record:
         return {"question": _one(value, _QUESTIONS)}
     messages = inputs.get("messages")
     if isinstance(messages, list) and messages:
-        *before, last = messages
-        return {"question": _one(last.get("content"), ()), "history": _turns(before)}
+        *before, last = _turns(messages)
+        return {"question": last["text"], "history": before}
     history = _turns(inputs.get("chat_history") or ())
     return {"question": _one(inputs, _QUESTIONS)} | ({"history": history} if history else {})
 
 
-def _turns(messages: Iterable[Any]) -> list[Record]:
-    names = {"human": "user", "ai": "assistant"}
-    turns = [(each, str(each.get("role") or each.get("type"))) for each in messages]
-    return [
-        {"role": names.get(role, role), "text": str(each.get("content", each.get("text", "")))}
-        for each, role in turns
-    ]
+def _turns(messages: object) -> list[Record]:
+    """Return the turns of a list of messages: of OpenAI's, or as LangChain or LangSmith write them.
+
+    Raises:
+        InputError: It is none, or one of them is none.
+    """
+    if not isinstance(messages, list | tuple):
+        raise InputError(f"expected a list of messages, not a {type(messages).__name__}")
+    return [_turn(message) for message in messages]
+
+
+def _turn(message: object) -> Record:
+    role, text = message_of(message)
+    if not role and isinstance(message, dict):  # with another name for its text, or without one
+        said = message.get("role") or message.get("type")
+        role, text = str(said or ""), str(message.get("text") or "")
+        role = {"human": "user", "ai": "assistant"}.get(role, role)
+    if not role:
+        raise InputError("expected messages, each with a role and a content")
+    return {"role": role, "text": text}
 
 
 def _one(value: object, names: Sequence[str]) -> str:

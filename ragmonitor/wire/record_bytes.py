@@ -176,6 +176,8 @@ def _extension(code: int, content: memoryview) -> Any:
 def _foreign(value: Any) -> Any:
     """Return what stands for an object of the application's own class."""
     try:
+        if isinstance(value, str):  # of a class of its own, such as a parser's
+            return str.__str__(value)
         if isinstance(value, Mapping):
             return {str(key): each for key, each in value.items()}
         if isinstance(value, int):

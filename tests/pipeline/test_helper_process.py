@@ -28,6 +28,7 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnablePassthrough
+from llama_index.core.instrumentation.dispatcher import instrument_tags
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -35,6 +36,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client import CollectorRegistry, generate_latest, make_asgi_app
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from integrations.llama_index.tests.scripted import query_engine
 from ragmonitor import (
     Budget,
     CaptureSettings,
@@ -58,6 +60,7 @@ from ragmonitor.records import AlarmEvent, Cause, Chunk, Generation, Interaction
 from ragmonitor.settings import Settings
 from ragmonitor.testing import ListExporter
 from ragmonitor_langchain import RagMonitorHandler
+from ragmonitor_llama_index import observed
 from tests.support.helper_pids import helper_pid
 from tests.support.prometheus_server import free_port
 from tests.support.scrape import outcomes, total
@@ -138,13 +141,15 @@ def scores(reports: list[Report]) -> list[tuple[str, str, float]]:
 
 
 class Shelf(BaseRetriever):
+    found: dict[Any, Any] = {"source": object()}  # noqa: RUF012 - pydantic copies it
+
     def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-        return [Document(page_content="A parcel may weigh 40 kg.", metadata={"source": object()})]
+        return [Document(page_content="A parcel may weigh 40 kg.", metadata=self.found)]
 
 
-def asked_by_langchain(monitor: Monitor) -> None:
+def asked_by_langchain(monitor: Monitor, **shelf: Any) -> None:
     chain = (
-        {"context": Shelf(), "question": RunnablePassthrough()}
+        {"context": Shelf(**shelf), "question": RunnablePassthrough()}
         | ChatPromptTemplate.from_template("{context} {question}")
         | FakeListChatModel(responses=["It may weigh 40 kg.", "It may weigh 90 kg."])
     )
@@ -152,6 +157,33 @@ def asked_by_langchain(monitor: Monitor) -> None:
     chain.invoke("How heavy may a parcel be?", config={"callbacks": [handler]})
     for _ in chain.stream("How heavy may a parcel be?", config={"callbacks": [handler]}):
         pass
+
+
+def test_metadata_whose_keys_are_no_texts_loses_no_answer():
+    """Rows of a table whose columns have numbers: they come over the link as texts."""
+    reports = Listener()
+    with Monitor(**QUIET, worker="process", exporters=[reports]) as monitor:
+        asked_by_langchain(monitor, found={0: "a", (1, 2): "b", "score": 0.5})
+        assert monitor.flush(60)
+        assert sums(monitor) == (2.0, Counter(scored=2))
+    assert {tuple(r.interaction.chunks[0].metadata) for r in reports.reports} == {
+        ("0", "<tuple>", "score")
+    }
+
+
+def test_labels_that_are_no_texts_lose_no_answer():
+    """A session that is a number, as LlamaIndex hands it on."""
+    reports = Listener()
+    engine = query_engine()
+    with Monitor(**QUIET, worker="process", exporters=[reports]) as monitor:
+        tags = {"session_id": 42, "tenant": 5, "tags": ["beta", 3]}
+        with observed(monitor), instrument_tags(tags):
+            engine.query("What is the limit?")
+        assert monitor.flush(60)
+        assert sums(monitor) == (1.0, Counter(scored=1))
+    (interaction,) = (each.interaction for each in reports.reports)
+    assert (interaction.session_id, interaction.tags) == ("42", ("beta", "3"))
+    assert interaction.attributes == {"tenant": "5"}
 
 
 def test_scores_do_not_depend_on_where_answers_are_scored():

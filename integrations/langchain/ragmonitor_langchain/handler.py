@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.outputs import LLMResult
 from langchain_core.tracers import context as tracer_context
 from langchain_core.tracers.context import register_configure_hook
@@ -29,9 +29,10 @@ from ragmonitor_langchain.translate import (
     LastPiece,
     keep,
     keep_documents,
-    text_of,
+    named_documents,
     text_of_part,
     tool_messages,
+    tool_text,
 )
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ _capture = shielded(_STAGE)
 _ABSENT: Any = object()
 _DEFERRED = {"input": ""}
 """LangChain's placeholder for the input of a stream, which is known only at its end."""
+
+_EACH = "RunnableEach<"
+"""The beginning of the name of `chain.map()`."""
 
 _lock = ForkSafeLock()
 _handlers: WeakValueDictionary[int, RagMonitorHandler] = WeakValueDictionary()
@@ -139,14 +143,21 @@ class RagMonitorHandler(BaseCallbackHandler):
             if is_inner and not (picked or self._innermost):
                 self._started(key, parent, "chain", "")
                 return
+            if parent is None and not picked and called.startswith(_EACH):
+                return  # many questions at once: each of its own runs is a root
             kept = None
             if defers_inputs is _ABSENT or inputs != _DEFERRED:
                 kept = _kept(inputs)
             thread = resumes = None
             if metadata and "thread_id" in metadata:
                 thread = str(metadata["thread_id"]), metadata.get("checkpoint_ns"), called
-                # LangGraph goes on with a thread that is given a command, or nothing.
-                if inputs is None or type(inputs).__name__ == "Command":
+                # LangGraph goes on with a thread that is given a command, or nothing; an agent with
+                # what a tool gave that runs elsewhere, in the user's browser for one.
+                if (
+                    inputs is None
+                    or type(inputs).__name__ == "Command"
+                    or isinstance(_last_message(inputs), ToolMessage)
+                ):
                     resumes = thread
             self._started(
                 key,
@@ -188,7 +199,9 @@ class RagMonitorHandler(BaseCallbackHandler):
             kept = _kept(outputs)
             if inputs is not None and kept is not None and not hasattr(type(outputs), "__add__"):
                 kept = LastPiece(kept)
-            self._ended(key, kept, inputs=_kept(inputs))
+            self._ended(
+                key, kept, inputs=_kept(inputs), waits=_waits_for_tools, named=named_documents
+            )
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error(_STAGE, error)
 
@@ -362,15 +375,15 @@ class RagMonitorHandler(BaseCallbackHandler):
             )
 
     def on_tool_end(self, output: Any, *, run_id: UUID, name: str | None = None, **_: Any) -> None:
-        """Note the documents that a tool returned beside its text, or a search tool's text."""
+        """Note the documents that a tool returned, or a search tool's text."""
         with _capture:
             retrieved: Any = None
             for message in tool_messages(output):
-                artifact = getattr(message, "artifact", None)
-                if isinstance(artifact, list) and artifact and isinstance(artifact[0], Document):
-                    retrieved = _kept_documents(artifact)
+                found = getattr(message, "artifact", message)
+                if isinstance(found, list) and found and isinstance(found[0], Document):
+                    retrieved = _kept_documents(found)
                 elif name and self._is_retrieval_tool(name):
-                    retrieved = text_of(getattr(message, "content", message)) or None
+                    retrieved = _tool_text(message)
                 if retrieved is not None:
                     break
             self._ended(_key(run_id), retrieved)
@@ -402,6 +415,17 @@ def _bubbling(error: BaseException) -> str:
     return "ParentCommand" if isinstance(error, module.ParentCommand) else "GraphInterrupt"
 
 
+def _last_message(state: Any) -> Any:
+    """Return the last message of a graph's input or state; None: it has none."""
+    messages = state.get("messages") if type(state) is dict else None
+    return messages[-1] if type(messages) is list and messages else None
+
+
+def _waits_for_tools(kept: Any) -> bool:
+    """Return whether an agent has called tools and ended before these ran: at a breakpoint."""
+    return bool(getattr(_last_message(kept), "tool_calls", None))
+
+
 def _kept(value: Any) -> Any:
     # Shielded apart: a run whose input cannot be kept must start and end all the same.
     if value is None:
@@ -416,6 +440,14 @@ def _kept(value: Any) -> Any:
 def _kept_documents(documents: Sequence[Document]) -> Any:
     try:
         return keep_documents(documents)
+    except Exception as error:  # noqa: BLE001 - anybody's objects
+        record_error(_STAGE, error)
+        return None
+
+
+def _tool_text(output: Any) -> str | None:
+    try:
+        return tool_text(output)
     except Exception as error:  # noqa: BLE001 - anybody's objects
         record_error(_STAGE, error)
         return None

@@ -88,6 +88,17 @@ class LastPiece:
         self.value = value
 
 
+def named_documents(kept: Any) -> KeptDocuments | None:
+    """Return the documents that a root's output, as `keep` returned it, names as its context."""
+    if type(kept) is LastPiece:
+        kept = kept.value
+    if type(kept) is dict:
+        for key in _SHOWN_KEYS:
+            if type(found := kept.get(key)) is KeptDocuments:
+                return found
+    return None
+
+
 def tool_messages(output: Any) -> Sequence[Any]:
     """Return a tool's outputs: a message or a value, or the messages in a graph's command."""
     update = getattr(output, "update", None)
@@ -95,6 +106,43 @@ def tool_messages(output: Any) -> Sequence[Any]:
         return (output,)
     messages = update.get("messages")
     return messages if isinstance(messages, list) else ()
+
+
+_RESULT_LISTS = ("results", "documents")
+_RESULT_TEXTS = ("page_content", "content", "text", "snippet")
+
+
+def tool_text(output: Any) -> str | None:
+    """Return the text that a search tool gave, each result on a line; None: it gave none.
+
+    An agent's tool gives a message. One that the application calls by itself gives what it returns:
+    a text, or search results as dicts.
+    """
+    if isinstance(output, (str, BaseMessage)):
+        return text_of(getattr(output, "content", output)) or None
+    is_listed = isinstance(output, (list, tuple, Mapping))
+    if not (is_listed or isinstance(output, (int, float, Document, BaseModel))):
+        return None  # what it prints as is no text of a search
+    if is_listed and not output:
+        return None
+    return "\n".join(_result_texts(output)) or json_of(output)
+
+
+def _result_texts(value: Any, level: int = 0) -> Iterator[str]:
+    if isinstance(value, str):
+        yield str(value)
+    elif isinstance(value, Document):
+        yield value.page_content
+    elif isinstance(value, (list, tuple)) and level < 2:
+        for each in value[:_MAX_LOOKED_INTO]:
+            yield from _result_texts(each, level + 1)
+    elif isinstance(value, Mapping):
+        listed = next((v for k in _RESULT_LISTS if isinstance(v := value.get(k), list)), None)
+        text = next((v for k in _RESULT_TEXTS if isinstance(v := value.get(k), str)), None)
+        if listed is not None:
+            yield from _result_texts(listed, level + 1)
+        elif text:
+            yield str(text)
 
 
 class LangChainTranslator:
@@ -116,8 +164,15 @@ class LangChainTranslator:
         """
         return _question(run.inputs) or _question_in_state(run.outputs)
 
-    def chunks(self, run: Run) -> Sequence[Chunk]:
-        """Return what a retriever or tool run gave, in order."""
+    def chunks(self, run: Run) -> Sequence[Chunk] | None:
+        """Return what a retriever or tool run gave, in order; None: it was given that itself."""
+        root = getattr(run, "root", None)  # of a run by itself, there is none
+        if (
+            root is not None
+            and run is root.named
+            and any(isinstance(_member(root.inputs, key), KeptDocuments) for key in _SHOWN_KEYS)
+        ):
+            return None
         if isinstance(run.outputs, str):  # of a retrieval tool
             return [Chunk(text=run.outputs)]
         return _chunks(run.outputs) if isinstance(run.outputs, KeptDocuments) else ()
@@ -273,8 +328,9 @@ def _question_in_state(value: Any) -> str:
 
 def _last_pieces(root: Run) -> list[str]:
     """Return the last piece of each of the root's models that gave more than one."""
-    members = root.members if isinstance(root, Root) else ()
-    pieces = ([piece for piece in run.pieces if piece] for run in members if run.kind == "model")
+    pieces = (
+        [piece for piece in run.pieces if piece] for run in _members_of(root) if run.kind == "model"
+    )
     return [each[-1] for each in pieces if len(each) > 1]
 
 
@@ -294,7 +350,12 @@ def _answer(value: Any, level: int = 0, visited: _Visited | None = None) -> str:
     for key in _ANSWER_KEYS:
         if text := _answer(_member(value, key), level + 1, visited):
             return text
-    return ""
+    return _answer(_parsed(value), level + 1, visited)
+
+
+def _parsed(value: Any) -> Any:
+    """Return the object in what `with_structured_output(..., include_raw=True)` gives."""
+    return value.get("parsed") if isinstance(value, Mapping) and "parsing_error" in value else None
 
 
 def _written(run: Run, value: Any) -> str:
@@ -368,18 +429,19 @@ def _structured(run: Run, value: Any) -> str:
 
     An object that holds documents is none: their texts are no answer.
     """
-    for each in (value, *(_member(value, key) for key in _ANSWER_KEYS)):
+    given = [value, *(_member(value, key) for key in _ANSWER_KEYS)]
+    given += [parsed for each in given if (parsed := _parsed(each)) is not None]
+    for each in given:
         if isinstance(each, BaseModel) and not isinstance(each, Serializable):
-            if _holds_documents(each):
-                return ""
-            return json_of(each)
-    if isinstance(value, Mapping) and isinstance(run, Root):
-        replies = (message for each in run.members for message in _messages_of(each.outputs))
-        if any(
-            call["args"] == value for reply in replies for call in getattr(reply, "tool_calls", ())
-        ):
-            return json_of(value)
-    return ""
+            return "" if _holds_documents(each) else json_of(each)
+    replies = (m for each in _members_of(run) for m in _messages_of(each.outputs))
+    called = [call["args"] for reply in replies for call in getattr(reply, "tool_calls", ())]
+    mappings = (each for each in given if isinstance(each, Mapping))
+    return next((json_of(each) for each in mappings if each in called), "")
+
+
+def _members_of(run: Run) -> Sequence[Run]:
+    return run.members if isinstance(run, Root) else ()
 
 
 def _holds_documents(answer: BaseModel) -> bool:

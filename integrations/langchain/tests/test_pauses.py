@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
 from langchain_core.tools import create_retriever_tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
 from integrations.langchain.tests.matrix import (
@@ -150,6 +152,66 @@ async def test_a_breakpoint_is_a_pause(monitor: Any, go: Going) -> None:
     _check(monitor.only)
 
 
+class _Searching(ScriptedModel):
+    """Asks for its tool twice before it answers."""
+
+    def _calls_tool(self, messages: list[BaseMessage]) -> bool:
+        return sum(each.type == "tool" for each in messages) < 2
+
+    def _call(self, messages: list[BaseMessage]) -> ToolCall:
+        return ToolCall(name=self.tool, args={"query": "pump 07"}, id=str(len(messages)))
+
+
+def _searching(**compiled: Any) -> Any:
+    tool = create_retriever_tool(Notes(), "ask_notes", "Finds notes.")
+    return create_agent(
+        _Searching(tool="ask_notes"), [tool], checkpointer=InMemorySaver(), **compiled
+    )
+
+
+async def test_a_breakpoint_before_each_tool_is_a_pause(monitor: Any, go: Going) -> None:
+    """The agent's last message calls tools that have not run: so it goes on, however often."""
+    instrument(monitor)
+    agent = _searching(interrupt_before=["tools"])
+    for given in (messages(QUERY), None, None):
+        await go(agent, given)
+    assert (monitor.only.query, monitor.only.answer) == (QUERY, reply("07"))
+    assert (len(monitor.only.retrievals), len(monitor.only.generations)) == (2, 3)
+
+
+async def test_a_breakpoint_before_a_tool_that_nobody_passes_is_partial(
+    monitor: Any, go: Going
+) -> None:
+    """The user has got no answer."""
+    instrument(monitor)
+    agent = _searching(interrupt_before=["tools"])
+    for given in (messages(QUERY), None):
+        await go(agent, given)
+    monitor.known.end_paused()
+    assert (monitor.only.status, monitor.only.answer) == ("partial", "")
+
+
+async def test_a_tool_that_runs_elsewhere_is_a_pause(monitor: Any, go: Going) -> None:
+    """In the user's browser, say: the next run begins with its result, and has no question."""
+
+    def ask(given: MessagesState) -> Any:
+        if given["messages"][-1].type == "tool":
+            prompt = f"{joined(notes('07'))}\n{QUERY}"
+            return {"messages": [ScriptedModel().invoke(prompt)]}
+        Notes().invoke(QUERY)
+        call = ToolCall(name="show_map", args={}, id="1")
+        return {"messages": [AIMessage("", tool_calls=[call])]}
+
+    instrument(monitor)
+    building = StateGraph(MessagesState)
+    building.add_node("ask", ask)
+    building.add_edge(START, "ask")
+    graph = building.compile(checkpointer=InMemorySaver())
+    await go(graph, messages(QUERY))
+    await go(graph, {"messages": [ToolMessage("shown", tool_call_id="1")]})
+    _check(monitor.only)
+
+
 async def test_threads_pause_apart(monitor: Any, go: Going) -> None:
     """Each goes on with its own question."""
     instrument(monitor)
@@ -204,8 +266,30 @@ async def test_another_question_instead_of_going_on(monitor: Any, go: Going) -> 
 
 
 async def test_going_on_in_another_process(listening: Any, go: Going) -> None:
-    """What was retrieved is not known there, so it is no interaction; nothing is left open."""
+    """Question and documents are taken from the graph's state."""
     graph = _graph()
+    with listening() as before:
+        instrument(before)
+        await go(graph, state(QUERY))
+        before.known.clear()
+    with listening() as monitor:
+        instrument(monitor)
+        await go(graph, Command(resume="you may"))
+        _check(monitor.only)
+
+
+async def test_going_on_in_another_process_without_the_documents(listening: Any, go: Going) -> None:
+    """What was retrieved is not known there, so it is no interaction; nothing is left open."""
+
+    def generate(_: State) -> State:
+        return {"answer": str(ScriptedModel().invoke(f"{joined(notes('07'))}\n{QUERY}").text)}
+
+    def retrieve(given: State) -> State:
+        Notes().invoke(given["question"])
+        return {}
+
+    nodes = ("retrieve", retrieve), ("ask", _asks(1)), ("generate", generate)
+    graph = line(*nodes, checkpointer=InMemorySaver())
     with listening() as before:
         instrument(before)
         await go(graph, state(QUERY))

@@ -100,6 +100,23 @@ def test_the_object_that_a_model_calls_a_function_with_is_the_answer(monitor: An
     assert [each.answer for each in monitor.interactions] == [INTERVAL] * 2
 
 
+@pytest.mark.parametrize("include_raw", [False, True])
+@pytest.mark.parametrize("of_schema", [False, True])
+@pytest.mark.parametrize("key", ["", "answer"])
+def test_the_object_stands_under_a_name_or_beside_the_model_s_message(
+    monitor: Any, include_raw: bool, of_schema: bool, key: str
+) -> None:
+    """In a state's `answer`, and in what `include_raw=True` gives."""
+    instrument(monitor)
+    schema = {"title": "Interval", "description": "How often.", **Interval.model_json_schema()}
+    model = Caller(responses=[_calling("", "Interval", months=6)]).with_structured_output(
+        schema if of_schema else Interval, include_raw=include_raw
+    )
+    answering = lcel(model=model, parser=RunnablePassthrough())
+    (RunnableParallel({key: answering}) if key else answering).invoke(QUERY)
+    assert monitor.only.answer == INTERVAL
+
+
 class Replied(BaseModel):
     """What an application gives: its reply, and what it rests on."""
 

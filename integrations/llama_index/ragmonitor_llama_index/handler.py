@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -83,6 +84,10 @@ _MAX_LONE = 1_000
 _lone: dict[str, _Root] = {}
 """Streams of models that the application called by itself, within a block, by span id."""
 
+_unbegun: dict[str, None] = {}
+"""Ids of the model streams of workflows whose first text has not come. Only their events tell when
+it does: the application reads them within its steps."""
+
 # Names of this module: an enumeration's own are looked up at twice the price, 50 times per query.
 _OTHER, _ENGINE, _WORKFLOW, _RETRIEVER, _MODEL, _TOOL, _SYNTHESIS, _WRITER, _RERANKER, _ASKING = (
     Role
@@ -131,6 +136,7 @@ class _Root(_Place):
         "generators",
         "note",
         "recorder",
+        "result",
         "returned",
         "streams",
         "written",
@@ -150,6 +156,8 @@ class _Root(_Place):
         self.failure: BaseException | None = None
         self.block: Any = None
         """The interaction of plain code that this part belongs to."""
+        self.result: weakref.ref[Any] | None = None
+        """The stream that a workflow has returned, which is its model's or is made of it."""
         self._finished = False
 
     def take_reply(self, item: Any) -> None:
@@ -182,6 +190,7 @@ class _Root(_Place):
         self, failure: BaseException | None, *, whole: bool, outputs: Any, asked: bool
     ) -> None:
         recorder = self.recorder
+        self.result = None  # whose callback holds this object
         _places.pop(self.id, None)
         for id_ in self.generators:
             _places.pop(id_, None)
@@ -189,6 +198,7 @@ class _Root(_Place):
             # The root knows by itself whether its answer is whole; no stream of its may stay open.
             id_, _ = self.streams.popitem()
             _places.pop(id_, None)
+            _unbegun.pop(id_, None)
             recorder.ended(id_)
         if failure is None:
             recorder.ended(self.id, outputs, status="ok" if whole else "partial", asked=asked)
@@ -419,6 +429,10 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                     root.recorder.ended(id_, note_reply(result))
                 else:
                     root.streams[id_] = place
+                    if root.role is _WORKFLOW:
+                        while len(_unbegun) >= _MAX_LONE:
+                            _unbegun.pop(next(iter(_unbegun)), None)
+                        _unbegun[id_] = None
                     _listening.hear_events()
             elif role is _RETRIEVER:
                 del _places[id_]
@@ -485,7 +499,7 @@ class EventListener(BaseEventHandler):
     def handle(self, event: BaseEvent, **kwargs: Any) -> None:  # noqa: ARG002
         """Note one event."""
         kind = type(event)
-        if kind not in _READ and not (_lone and kind in _PROGRESS):
+        if kind not in _READ and not ((_lone or _unbegun) and kind in _PROGRESS):
             return
         try:
             span_id = event.span_id
@@ -499,19 +513,15 @@ class EventListener(BaseEventHandler):
             elif span_id in _lone:
                 _hear_lone(root, event)
             elif span_id in root.streams:
+                if kind in _PROGRESS:
+                    if span_id in _unbegun and event.response.delta:  # type: ignore[attr-defined]
+                        del _unbegun[span_id]
+                        root.recorder.pieces(span_id, began=True)
+                    return
                 del root.streams[span_id]
                 del _places[span_id]
-                if kind is not ExceptionEvent:
-                    root.recorder.ended(
-                        span_id,
-                        note_reply(event.response),  # type: ignore[attr-defined]
-                    )
-                elif isinstance(event.exception, GeneratorExit):  # type: ignore[attr-defined]
-                    # Whoever reads a model's stream may stop when it has enough; whether the answer
-                    # is whole, the root knows.
-                    root.recorder.ended(span_id)
-                else:
-                    root.recorder.failed(span_id, event.exception)  # type: ignore[attr-defined]
+                _unbegun.pop(span_id, None)
+                _hear_end(root, span_id, event)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
 
@@ -520,6 +530,20 @@ _READ = frozenset(
     {LLMChatEndEvent, LLMCompletionEndEvent, ExceptionEvent, StreamChatDeltaReceivedEvent}
 )
 _PROGRESS: tuple[type, ...] = (LLMChatInProgressEvent, LLMCompletionInProgressEvent)
+
+
+def _hear_end(root: _Root, span_id: str, event: Any) -> None:
+    failure = event.exception if isinstance(event, ExceptionEvent) else None
+    if failure is None:
+        root.recorder.ended(span_id, note_reply(event.response))
+    elif isinstance(failure, GeneratorExit):
+        # Whoever reads a model's stream may stop when it has enough; whether the answer is whole,
+        # the root knows.
+        root.recorder.ended(span_id)
+    else:
+        root.recorder.failed(span_id, failure)
+    if root.result is not None and not root.streams:  # a workflow's, which ends with its stream
+        root.finish(failure)
 
 
 def _hear_lone(root: _Root, event: Any) -> None:
@@ -630,6 +654,11 @@ def _returned(root: _Root, result: Any) -> None:
             root.finish(asyncio.CancelledError())
             return
         result = note_stop_event(result)
+        if root.streams and (stream := _stream_in(result)) is not None:
+            # Read after the workflow has ended: its model's end, or that nobody reads it, is the
+            # answer's.
+            root.result = weakref.ref(stream, lambda _: root.finish(whole=False))
+            return
     sources = note_sources(result)
     if sources:
         root.note.shown = note_nodes(sources)
@@ -650,6 +679,12 @@ def _returned(root: _Root, result: Any) -> None:
     else:
         answer = note_answer(result)
         root.finish(outputs=answer, asked=bool(answer))
+
+
+def _stream_in(result: Any) -> Any:
+    """Return the generator that a workflow has returned, perhaps in a dict; None: there is none."""
+    values = result.values() if type(result) is dict else (result,)
+    return next((value for value in values if type(value) in _GENERATORS), None)
 
 
 def _returned_chat(root: _Root, chat: StreamingAgentChatResponse) -> None:
@@ -698,6 +733,7 @@ class _Listening:
     def after_fork_in_child(self) -> None:
         """Forget what stayed with the parent: open spans, and blocks of its other threads."""
         _lone.clear()
+        _unbegun.clear()
         _places.clear()
         self.retiring = False
         self.blocks = min(self.blocks, _blocks_here.get())
@@ -758,6 +794,7 @@ class _Listening:
         if self.retiring:
             return
         _lone.clear()
+        _unbegun.clear()
         _places.clear()  # spans that never ended, and what a fault of ours left behind
         # New lists: LlamaIndex may be walking the old ones in another thread.
         dispatcher = get_dispatcher()

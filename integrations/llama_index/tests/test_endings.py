@@ -657,6 +657,104 @@ async def test_a_model_that_has_not_ended_does_not_cut_a_workflow_s_answer_short
     assert (interaction.status, interaction.answer) == ("ok", ANSWER)
 
 
+# --- workflows that stream -----------------------------------------------------------------------
+
+
+def _own(replies: Any) -> Any:
+    async def texts() -> Any:
+        async for each in replies:
+            yield each.delta
+
+    return texts()
+
+
+STREAMS: dict[str, Callable[[Any], Any]] = {
+    "replies": lambda replies: replies,
+    "own texts": _own,
+    "in a dict": lambda replies: {"response": replies, "sources": []},
+}
+
+
+class Streaming(Workflow):
+    """Returns its model's stream, or reads it in its step."""
+
+    def __init__(self, parts: Parts, given: Callable[[Any], Any] | None) -> None:
+        super().__init__(timeout=10)
+        self._parts, self._given = parts, given
+
+    @step
+    async def reply(self, ev: StartEvent) -> StopEvent:
+        await self._parts.retriever.aretrieve(ev.query)
+        replies = await self._parts.async_model.astream_complete(ev.query)
+        if self._given is not None:
+            return StopEvent(result=self._given(replies))
+        async for last in replies:
+            text = last.text
+        return StopEvent(result=text)
+
+
+async def _streamed(monitor: FakeMonitor, given: Callable[[Any], Any], **failing: Any) -> Any:
+    parts = Parts(monitor=monitor, failing=failing)
+    result = await Streaming(parts, given).run(query=QUESTION)
+    assert monitor.interactions == []
+    return result["response"] if isinstance(result, dict) else result
+
+
+def _stands(found: Any, status: str, text: str) -> None:
+    assert (found.query, found.status, found.answer) == (QUESTION, status, text)
+    assert (ids(found.chunks), len(found.generations)) == (ALL, 1)
+
+
+@pytest.mark.parametrize("given", STREAMS.values(), ids=STREAMS)
+async def test_a_stream_that_a_workflow_returns_is_its_answer(
+    monitor: FakeMonitor, given: Callable[[Any], Any]
+) -> None:
+    """Read by the application after the workflow has ended, of whatever the stream is made."""
+    stream = await _streamed(monitor, given)
+    assert len([piece async for piece in stream]) == len(PIECES)
+    _stands(monitor.only(), "ok", ANSWER)
+    assert 0 < monitor.only().first_token_ns <= monitor.only().ended_ns
+
+
+@pytest.mark.parametrize("given", STREAMS.values(), ids=STREAMS)
+@pytest.mark.parametrize("reads", [0, 1])
+async def test_a_stream_of_a_workflow_that_is_not_read_is_partial(
+    monitor: FakeMonitor, given: Callable[[Any], Any], reads: int
+) -> None:
+    """Dropped before its first piece, or closed after it."""
+    stream = await _streamed(monitor, given)
+    if reads:
+        await anext(stream)
+        await stream.aclose()
+    del stream
+    async with asyncio.timeout(10):
+        while monitor.open_runs:  # the workflow's own tasks hold its result until they have ended
+            gc.collect()
+            await asyncio.sleep(0)
+    _stands(monitor.only(), "partial", "")
+
+
+async def test_a_stream_of_a_workflow_that_fails_is_an_error(monitor: FakeMonitor) -> None:
+    """While the application reads it."""
+    stream = await _streamed(monitor, _own, fails_after=1, failure=FAILURE)
+    with pytest.raises(ConnectionError):
+        [piece async for piece in stream]
+    assert (monitor.only().status, monitor.only().error) == ("error", "ConnectionError: gone")
+
+
+@pytest.mark.parametrize("shape", ["workflow", "FunctionAgent with QueryEngineTool"])
+async def test_the_first_token_of_what_a_workflow_streams(monitor: FakeMonitor, shape: str) -> None:
+    """It reads its model's stream by itself, and hands the pieces on as events."""
+    parts = Parts(monitor=monitor, streaming=True)
+    if shape == "workflow":
+        await Streaming(parts, None).run(query=QUESTION)
+    else:
+        await _of_shape[shape](parts).asynchronous(QUESTION)
+    answering = monitor.only().generations[-1]
+    assert answering.started_ns <= answering.first_token_ns <= answering.ended_ns
+    assert monitor.only().first_token_ns == answering.first_token_ns
+
+
 def test_no_ending_but_a_whole_answer_is_scored(quiet_monitor: FakeMonitor) -> None:
     """A partial answer and a failure have a cause instead of a score."""
     exporter = ListExporter()

@@ -25,6 +25,7 @@ _QUESTION = ("question", "query", "input", "query_str", "user_input")
 
 
 _SYSTEM = "gen_ai.system_instructions"
+_TOOL_RESULT = "gen_ai.tool.call.result"
 
 
 class GenAi(Convention):
@@ -71,9 +72,12 @@ class GenAi(Convention):
         return next((text for v in _QUESTION if (text := variables.get(v, ""))), "")
 
     def documents(self, span: SpanRecord) -> Documents:
-        """Return the documents, their texts empty where the span has ids and scores alone."""
+        """Return the documents, their texts empty where the span has ids and scores alone.
+
+        Of a tool, those that its result lists.
+        """
         if self.role(span) == "tool":
-            return UNKNOWN_DOCUMENTS
+            return texts.tool_documents(span.parsed(_TOOL_RESULT))
         listed = span.attributes.get(names.GENAI_RETRIEVAL_DOCUMENTS)
         if isinstance(listed, str):
             listed = span.parsed(names.GENAI_RETRIEVAL_DOCUMENTS)
@@ -121,8 +125,7 @@ class GenAi(Convention):
     def answer(self, span: SpanRecord) -> str:
         """Return the last thing that the model said, or a tool's result."""
         if self.role(span) == "tool":
-            value = span.parsed("gen_ai.tool.call.result")
-            return value if isinstance(value, str) else texts.content_text(value)
+            return texts.tool_text(span.parsed(_TOOL_RESULT))
         if self.role(span) == "chain":
             said = span.parsed(names.GENAI_OUTPUT_MESSAGES)
             if isinstance(said, list) and said and texts.calls_tools(said[-1]):

@@ -25,6 +25,7 @@ _LLAMA_INDEX = ".llama_index"
 _ENGINE = lazy_pattern(r"\.(a?query|a?chat|a?stream_chat)$")
 _NO_CALL = lazy_pattern(r"\.(write_response_to_history|_\w+)$")
 """Called LLM in LlamaIndex's traces: a stream's way into the memory, preparations of a call."""
+_CONTENT = lazy_pattern(r"contents\.(\d{1,9})\.message_content\.(text|type)")
 _ROLE_PREFIX = "assistant: "
 """LlamaIndex's messages begin with it where they are written as texts."""
 
@@ -192,20 +193,37 @@ def _chunk(text: str, fields: Mapping[str, Any]) -> Chunk:
 
 
 def _messages(span: SpanRecord, side: Literal["input", "output"]) -> tuple[Message, ...]:
-    """Return `llm.{side}_messages.{n}.message.*`, those without text left out."""
+    """Return `llm.{side}_messages.{n}.message.*`, those without text left out.
+
+    A message has one `content`, or `contents.{m}.message_content.*`, in any order: of a model that
+    reasons, one part is its reasoning.
+    """
     prefix = f"llm.{side}_messages."
     roles: dict[int, str] = {}
-    pieces: dict[int, list[str]] = {}
+    parts: dict[int, dict[int, str]] = {}
+    reasoning: set[tuple[int, int]] = set()
     for key, value in span.attributes.items():
         if not key.startswith(prefix) or not isinstance(value, str) or value == REDACTED:
             continue
-        position, _, field = key[len(prefix) :].partition(".message.")
-        if not position.isdecimal():
+        number, _, field = key[len(prefix) :].partition(".message.")
+        if not number.isdecimal():
             continue
+        position = int(number)
         if field == "role":
-            roles[int(position)] = value
-        elif field == "content" or field.endswith(".message_content.text"):
-            pieces.setdefault(int(position), []).append(value)
+            roles[position] = value
+        elif field == "content":
+            parts.setdefault(position, {})[-1] = value
+        elif (part := _CONTENT.fullmatch(field)) is not None:
+            if part[2] == "text":
+                parts.setdefault(position, {})[int(part[1])] = value
+            elif value == "reasoning":
+                reasoning.add((position, int(part[1])))
+    texts_of = {
+        position: [text for m, text in sorted(of_it.items()) if (position, m) not in reasoning]
+        for position, of_it in sorted(parts.items())
+    }
     return tuple(
-        Message(role=roles.get(n, "user"), text="".join(pieces[n])) for n in sorted(pieces)
+        Message(role=roles.get(position, "user"), text="".join(pieces))
+        for position, pieces in texts_of.items()
+        if pieces
     )

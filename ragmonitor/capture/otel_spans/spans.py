@@ -66,7 +66,13 @@ class SpanRecord:
         self.memo["unread"] = True
 
     def parsed(self, name: str) -> Any:
-        """Return the value of a text attribute in JSON, the text itself if it is none."""
+        """Return the value of a text attribute in JSON, the text itself if it is none.
+
+        What a sender has written as lists and maps, and not as a text, is returned as it is.
+        """
+        value = self.attributes.get(name)
+        if isinstance(value, list | Mapping):
+            return value
         key = f"json:{name}"
         if key not in self.memo:
             text = self.text(name)

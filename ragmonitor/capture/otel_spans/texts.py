@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from ragmonitor.capture.coercion import finite, is_readable_json, score_of, text_in
@@ -231,24 +231,65 @@ def calls_tools(message: Any) -> bool:
     )
 
 
+_RESULT_LISTS = ("results", "documents", "content")
+_RESULT_TEXTS = ("page_content", "pageContent", "content", "text", "snippet")
+
+
 def tool_text(value: Any) -> str:
-    """Return the text that a tool gave: LangChain's tool message, LlamaIndex's tool output."""
+    """Return the text that a tool gave: LangChain's tool message, LlamaIndex's tool output.
+
+    Of a tool that gave search results as JSON, and no text, the text of each stands on a line.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping) and "blocks" in value:
         return content_text(value["blocks"])
-    return message_of(value)[1]
+    role, text = message_of(value)
+    if role or not isinstance(value, Mapping | Sequence) or not value:
+        return text
+    if found := [*_result_texts(value)]:
+        return "\n".join(found)
+    parts = value.get("content") if isinstance(value, Mapping) else value
+    is_media = isinstance(parts, list) and all(
+        isinstance(p, Mapping) and "type" in p for p in parts
+    )
+    return "" if is_media else json.dumps(value, ensure_ascii=False)
+
+
+def _result_texts(value: Any, depth: int = 0) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Sequence) and depth < 3:
+        for each in value:
+            yield from _result_texts(each, depth + 1)
+    elif isinstance(value, Mapping):
+        listed = next((v for k in _RESULT_LISTS if isinstance(v := value.get(k), list)), None)
+        text = next((v for k in _RESULT_TEXTS if isinstance(v := value.get(k), str)), None)
+        if listed is not None:
+            yield from _result_texts(listed, depth + 1)
+        elif text:
+            yield text
 
 
 def tool_documents(value: Any) -> Documents:
     """Return the documents that a tool gave beside its text."""
     if not isinstance(value, Mapping):
-        return UNKNOWN_DOCUMENTS
+        # Of a LangChain tool that is called by itself, what it returned.
+        is_listed = isinstance(value, list) and value and "page_content" in _kwargs_of(value[0])
+        return documents(value) if is_listed else UNKNOWN_DOCUMENTS
     inner = value.get("kwargs") if "lc" in value else value.get("data")
     if isinstance(inner, Mapping):
         return documents(inner.get("artifact"))
     raw = value.get("raw_output")
     return documents(raw.get("source_nodes") if isinstance(raw, Mapping) else raw)
+
+
+def _kwargs_of(value: Any) -> Any:
+    """Return the fields of an object that LangChain has dumped; empty: it is no object."""
+    if not isinstance(value, Mapping):
+        return {}
+    inner = value.get("kwargs") if "lc" in value else None
+    return inner if isinstance(inner, Mapping) else value
 
 
 def document(value: Any) -> Chunk | None:
@@ -257,8 +298,7 @@ def document(value: Any) -> Chunk | None:
         value = parsed(value)
     if not isinstance(value, Mapping):
         return None
-    if "lc" in value and isinstance(value.get("kwargs"), Mapping):
-        value = value["kwargs"]
+    value = _kwargs_of(value)
     node = value.get("node")
     fields = node if isinstance(node, Mapping) else value
     for key in ("page_content", "pageContent", "text", "content"):

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from ragmonitor.capture import InteractionRecorder, Record, json_of, sound
+from ragmonitor.capture import InteractionRecorder, Record, json_of, score_of, sound
 from ragmonitor.capture.coercion import CUT, CYCLE, MAX_NODES
 from ragmonitor.records import Chunk, Interaction, Message, SpanReference
 
@@ -262,3 +262,9 @@ def test_what_is_said_without_an_end_is_bounded():
     found = told(say)
     assert (len(found.retrievals), len(found.generations)) == (1_000, 1_000)
     assert found.capture_incomplete
+
+
+@pytest.mark.parametrize("score", [10**400, float("nan"), float("inf"), True, "0.5", None])
+def test_a_score_that_is_no_number_of_ours_costs_no_chunk(score):
+    """The next name that may hold one is looked at."""
+    assert score_of({"relevance_score": score, "score": 0.25}) == 0.25

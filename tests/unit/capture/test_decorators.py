@@ -57,6 +57,59 @@ def test_a_function_that_answers(monitor, told):
     assert told() == [WHOLE]
 
 
+def test_a_function_that_hands_its_question_on_is_not_counted_again(monitor, told):
+    """A decorated one answers in its place, as of a base class: there the chunks are."""
+
+    @monitor.retrieves
+    def search(query):
+        return ["Blue sky."]
+
+    @monitor.answers
+    def ask(question):
+        search(question)
+        return "It scatters."
+
+    @monitor.answers
+    def stream(question):
+        search(question)
+        yield from ("It ", "scatters.")
+
+    @monitor.answers
+    def ask_politely(question):
+        return f"{ask(question)} Anything else?"
+
+    @monitor.answers
+    def stream_politely(question):
+        yield from stream(question)
+        yield " Anything else?"
+
+    ask_politely("Why?")
+    list(stream_politely("Why?"))
+    assert told() == [WHOLE, WHOLE]
+
+
+def test_a_function_that_fails_after_one_that_it_called_is_counted(monitor, told):
+    """Its user saw an error."""
+
+    @monitor.retrieves
+    def search(query):
+        return ["Blue sky."]
+
+    @monitor.answers
+    def ask(question):
+        search(question)
+        return "It scatters."
+
+    @monitor.answers
+    def fail(question):
+        ask(question)
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        fail("Why?")
+    assert told() == [WHOLE, ("Why?", (), "", "error")]
+
+
 async def test_a_coroutine_function(monitor, exporter, told):
     """Fifty at once stay apart."""
 

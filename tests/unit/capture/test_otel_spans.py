@@ -8,6 +8,7 @@ import pytest
 from opentelemetry.trace import SpanContext, TraceFlags, format_span_id
 
 from ragmonitor.capture.otel_spans import Choice, SpanRecord, convention_of, texts, trees_of
+from ragmonitor.capture.otel_spans.genai import GenAi
 from ragmonitor.capture.otel_spans.trees import OpenSpan
 from ragmonitor.records import Usage
 
@@ -185,6 +186,29 @@ def test_what_the_reranker_left_is_shown_and_the_rest_is_not():
     found = only(oi_story(rerank=reranker, model=model))
     assert [(c.text, c.score) for c in found.chunks] == [(TEXTS[1], 0.99)]
     assert [c.text for c in found.not_shown] == [TEXTS[0]]
+
+
+def test_what_a_model_reasons_is_no_answer():
+    """OpenAI's Responses API: reasoning is a message, or a part of one, of its own type."""
+    said = messages("output", ("assistant", "")) | {
+        "llm__output_messages__0__message__contents__0__message_content__type": "reasoning",
+        "llm__output_messages__0__message__contents__0__message_content__text": "It may be blue.",
+        "llm__output_messages__1__message__role": "assistant",
+        "llm__output_messages__1__message__contents__1__message_content__text": " six months.",
+        "llm__output_messages__1__message__contents__1__message_content__type": "text",
+        "llm__output_messages__1__message__contents__0__message_content__text": "Every",
+    }
+    del said["llm__output_messages__0__message__content"]
+    thinking = dict(said)
+    del thinking["llm__output_messages__1__message__contents__1__message_content__text"]
+    del thinking["llm__output_messages__1__message__contents__0__message_content__text"]
+    spans = [
+        oi("root", input__value=QUESTION),
+        oi("search", "root", "RETRIEVER", **documents(*TEXTS)),
+        oi("think", "root", "LLM", **thinking),
+        oi("answer", "root", "LLM", **said),
+    ]
+    assert [g.output for g in only(spans).generations] == ["", ANSWER]
 
 
 def test_a_generators_repr_is_no_answer():
@@ -431,6 +455,70 @@ def test_a_retrieval_tools_text_is_a_chunk():
     assert trees_of(oi_story(found=tool)) == []
 
 
+RESULTS = [{"url": "u", "content": text} for text in TEXTS]
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        RESULTS,
+        {"query": QUESTION, "results": RESULTS},
+        [*TEXTS],
+        {"content": [{"type": "text", "text": text} for text in TEXTS], "isError": False},
+    ],
+    ids=["list", "dict", "texts", "parts"],
+)
+def test_search_results_of_a_retrieval_tool_are_one_text(output):
+    """What a tool gave as JSON, without a message around it, in either convention."""
+    written = json.dumps(output)
+    as_oi = oi(
+        "found",
+        "root",
+        "TOOL",
+        name="web_search",
+        output__value=written,
+        output__mime_type="application/json",
+    )
+    as_genai = span(
+        "found",
+        "root",
+        gen_ai__operation__name="execute_tool",
+        gen_ai__tool__name="web_search",
+        gen_ai__tool__call__result=written,
+    )
+    for tool in (as_oi, as_genai):
+        record = only(oi_story(found=tool), is_retrieval_tool=lambda name: "search" in name)
+        assert [c.text for c in record.retrievals[0].chunks] == ["\n".join(TEXTS)]
+
+
+def test_documents_that_a_tool_returns_are_what_it_retrieved():
+    """A LangChain tool that a node calls by itself, whatever it is called."""
+    found = [{"page_content": text, "metadata": {}, "type": "Document"} for text in TEXTS]
+    tool = oi(
+        "found",
+        "root",
+        "TOOL",
+        name="notes",
+        output__value=json.dumps(found),
+        output__mime_type="application/json",
+    )
+    as_genai = span(
+        "found",
+        "root",
+        gen_ai__operation__name="execute_tool",
+        gen_ai__tool__name="notes",
+        gen_ai__tool__call__result=json.dumps(found),
+    )
+    for each in (tool, as_genai):
+        assert [c.text for c in only(oi_story(found=each)).chunks] == [*TEXTS]
+
+
+def test_a_picture_that_a_tool_gave_is_no_text():
+    """Its bytes stand in the JSON."""
+    parts = [{"type": "image", "data": "aGVsbG8="}]
+    assert [texts.tool_text(each) for each in (parts, {"content": parts})] == ["", ""]
+
+
 # --- OpenLLMetry --------------------------------------------------------------------------------
 
 
@@ -652,6 +740,46 @@ def test_documents_with_texts_are_taken_as_they_are():
     """The schema allows further keys; some SDKs write `content`."""
     found = only(genai_story(documents=json.dumps([{"id": "d0", "content": TEXTS[0]}])))
     assert [(c.id, c.text) for c in found.chunks] == [("d0", TEXTS[0])]
+
+
+def test_texts_that_came_as_lists_and_maps_are_read():
+    """OTLP can carry them so, and the conventions allow it."""
+    tool = span(
+        "found",
+        "root",
+        gen_ai__operation__name="execute_tool",
+        gen_ai__tool__name="web_search",
+        gen_ai__tool__call__result={"results": [{"content": text} for text in TEXTS]},
+    )
+    asked = [{"role": "user", "parts": [{"type": "text", "content": QUESTION}]}]
+    said = [{"role": "assistant", "parts": [{"type": "text", "content": ANSWER}]}]
+    model = span(
+        "model",
+        "root",
+        gen_ai__operation__name="chat",
+        gen_ai__system_instructions=[{"type": "text", "content": "Be brief."}],
+        gen_ai__input__messages=asked,
+        gen_ai__output__messages=said,
+    )
+    root = span("root", gen_ai__operation__name="invoke_agent", gen_ai__input__messages=asked)
+    record = only([root, tool, model], is_retrieval_tool=lambda name: "search" in name)
+    assert [c.text for c in record.retrievals[0].chunks] == ["\n".join(TEXTS)]
+    assert [m.text for m in record.generations[0].input] == ["Be brief.", QUESTION]
+    assert (record.query, record.answer) == (QUESTION, ANSWER)
+
+
+def test_an_agent_that_ends_with_a_list_that_calls_tools_has_not_answered():
+    """As where the list is a text: the words beside the call are a step's."""
+    said = [
+        {"role": "assistant", "parts": [{"type": "text", "content": "One moment."}]},
+        {"role": "assistant", "parts": [{"type": "tool_call", "name": "search"}]},
+    ]
+    agent = {"gen_ai__operation__name": "invoke_agent"}
+    answers = [
+        GenAi().answer(span("root", **agent, gen_ai__output__messages=value))
+        for value in (said, json.dumps(said))
+    ]
+    assert answers == ["", ""]
 
 
 def test_an_agents_tool_tells_what_its_retriever_found():

@@ -48,6 +48,21 @@ def test_a_root_with_retrieval_and_model_is_one_interaction(recorder, handed):
     assert len(recorder) == 0
 
 
+def test_a_root_whose_outputs_cannot_be_looked_into_ends_all_the_same(recorder, handed, caplog):
+    """What they name, and whether it waits, is then not known."""
+
+    def broken(_outputs):
+        raise ZeroDivisionError
+
+    recorder.started("a", None, "chain", "qa", "Why?", thread="t")
+    recorder.started("b", "a", "model", "llm")
+    recorder.ended("b", "x")
+    recorder.ended("a", "x", waits=broken, named=broken)
+    tell(recorder)
+    assert (len(handed), len(recorder)) == (1, 0)
+    assert "ZeroDivisionError" in caplog.text
+
+
 def test_interleaved_roots_are_kept_apart(recorder, handed):
     """Runs join by parent id, not by what happened last."""
     for root in "ab":

@@ -123,6 +123,30 @@ RAGAS_ROW = {
             {"attributes": {"route": "towers", "kind": "trivia"}, "source": "langsmith"},
         ),
         (
+            {
+                "inputs": {
+                    "messages": [
+                        {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
+                        {"role": "user", "content": [{"type": "text", "text": "How tall?"}]},
+                    ]
+                },
+                "outputs": {"output": "330 m."},
+            },
+            {"history": ({"role": "user", "text": "Hi"},)},
+        ),
+        (
+            {
+                "inputs": {
+                    "messages": [
+                        {"lc": 1, "type": "constructor", "kwargs": {"type": "human", "content": t}}
+                        for t in ("Hi", "How tall?")
+                    ]
+                },
+                "outputs": {"output": "330 m."},
+            },
+            {"history": ({"role": "user", "text": "Hi"},)},
+        ),
+        (
             {"id": "i", "input": "How tall?", "expectedOutput": "330 m.", "status": "ARCHIVED"},
             {"id": "i", "status": "rejected"},
         ),
@@ -141,6 +165,14 @@ def test_other_peoples_records_are_read(record, expected):
     assert golden.id
     built = msgspec.to_builtins(golden) | {"kind": golden.kind.value}
     assert built | expected == built
+
+
+@pytest.mark.parametrize("messages", [["How tall?"], [None], [["a", "b", "c"]]])
+def test_what_is_no_message_is_said(messages):
+    """The record is left out with a reason that people understand."""
+    record = {"inputs": {"messages": messages}, "outputs": {"output": "330 m."}}
+    with pytest.raises(InputError, match="each with a role and a content"):
+        FORMATS[recognised(record)].read(record)
 
 
 def test_a_conversation_is_a_text_in_a_ragas_file():

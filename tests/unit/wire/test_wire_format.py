@@ -260,6 +260,13 @@ def test_what_has_no_bytes_of_its_own_is_written_readably(value: Any, read: Any)
     assert found == replace(TOWER, chunks=(Chunk(text="t", metadata={"odd": read, "page": 3}),))
 
 
+def test_a_text_of_a_class_of_its_own_is_whole():
+    """It does not stand for itself by the beginning of what it prints as, like an object."""
+    long = Text("It is 300 m tall. " * 1_000)
+    record = replace(TOWER, answer=long, chunks=(Chunk(text=long, metadata={"page": long}),))
+    assert decode(encode(record)) == record
+
+
 @pytest.mark.parametrize("text", ["plain", "\ud800"])
 def test_metadata_that_contains_itself_is_left_out(text: str):
     """The record goes on without metadata, and says that it was cut."""
