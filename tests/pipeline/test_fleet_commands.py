@@ -133,9 +133,9 @@ def test_explain_says_where_the_numbers_are(fleet: Fleet, of: str, what: str):
 
 
 def test_explain_says_how_a_workers_stream_is(fleet: Fleet):
-    assert (
-        "On the stream: 0 waiting, 0 in hand, 0 buried" in command("explain", fleet.worker).stdout
-    )
+    """As of its last look, which may be of before it settled the last answer."""
+    settled = "On the stream: 0 waiting, 0 in hand, 0 buried"
+    until("it says so", lambda: settled in command("explain", fleet.worker).stdout)
 
 
 def test_counts_of_an_estimator_are_those_of_its_fleet(fleet: Fleet):
