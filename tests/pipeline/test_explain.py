@@ -53,7 +53,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     process = subprocess.Popen(
         [*command, *told],
         cwd=tmp_path_factory.mktemp("demo"),
-        env={**clean, "PYTHONPATH": str(ROOT)},
+        env={**clean, "PYTHONPATH": str(ROOT), "RAGMONITOR_SAMPLE": "0.5"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
