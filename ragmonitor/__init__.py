@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         finish_reason_of,
         json_of,
         labels_of,
+        result_texts,
         score_of,
         usage_of,
     )
@@ -96,6 +97,7 @@ _HOMES = {
         "finish_reason_of",
         "json_of",
         "labels_of",
+        "result_texts",
         "score_of",
         "usage_of",
     ),
@@ -222,6 +224,7 @@ __all__ = [
     "json_of",
     "labels_of",
     "record_error",
+    "result_texts",
     "rubric",
     "score_of",
     "shielded",

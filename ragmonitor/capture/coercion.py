@@ -406,6 +406,42 @@ def json_of(value: Any) -> str:
     return json.dumps(plain, ensure_ascii=False)
 
 
+def result_texts(value: Any) -> list[str]:
+    """Return the texts of what a search tool gave, in order.
+
+    These are texts, documents with a `page_content`, mappings that name a text or a list, and lists
+    of all of them. `MAX_CHUNKS` values are looked at, and lists within three others at most.
+
+    Raises:
+        Exception: What the application's own objects raise.
+    """
+    found: list[str] = []
+    waiting: list[tuple[Any, int]] = [(value, 0)]
+    for _ in range(MAX_CHUNKS):
+        if not waiting:
+            break
+        each, depth = waiting.pop()
+        if isinstance(each, Mapping):
+            values = each
+            each = next((v for k in _RESULT_LISTS if isinstance(v := values.get(k), list)), None)
+            if each is None:
+                each = next((v for k in _RESULT_TEXTS if isinstance(v := values.get(k), str)), "")
+            depth += 1
+        elif not isinstance(each, str | list | tuple):
+            each = getattr(each, "page_content", "")
+        if isinstance(each, list | tuple):
+            if depth < _RESULT_DEPTH:
+                waiting += [(one, depth + 1) for one in reversed(each[:MAX_CHUNKS])]
+        elif isinstance(each, str) and each:
+            found.append(str.__str__(each))
+    return found
+
+
+_RESULT_LISTS = ("results", "documents", "content")
+_RESULT_TEXTS = ("page_content", "pageContent", "content", "text", "snippet")
+_RESULT_DEPTH = 3
+
+
 def without_texts(
     framework: Any, status: Any, *, started_ns: int = 0, ended_ns: int = 0, **known: Any
 ) -> Interaction:

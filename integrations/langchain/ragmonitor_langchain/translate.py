@@ -28,6 +28,7 @@ from ragmonitor import (
     finish_reason_of,
     json_of,
     labels_of,
+    result_texts,
     score_of,
     usage_of,
 )
@@ -108,10 +109,6 @@ def tool_messages(output: Any) -> Sequence[Any]:
     return messages if isinstance(messages, list) else ()
 
 
-_RESULT_LISTS = ("results", "documents")
-_RESULT_TEXTS = ("page_content", "content", "text", "snippet")
-
-
 def tool_text(output: Any) -> str | None:
     """Return the text that a search tool gave, each result on a line; None: it gave none.
 
@@ -125,24 +122,7 @@ def tool_text(output: Any) -> str | None:
         return None  # what it prints as is no text of a search
     if is_listed and not output:
         return None
-    return "\n".join(_result_texts(output)) or json_of(output)
-
-
-def _result_texts(value: Any, level: int = 0) -> Iterator[str]:
-    if isinstance(value, str):
-        yield str(value)
-    elif isinstance(value, Document):
-        yield value.page_content
-    elif isinstance(value, (list, tuple)) and level < 2:
-        for each in value[:_MAX_LOOKED_INTO]:
-            yield from _result_texts(each, level + 1)
-    elif isinstance(value, Mapping):
-        listed = next((v for k in _RESULT_LISTS if isinstance(v := value.get(k), list)), None)
-        text = next((v for k in _RESULT_TEXTS if isinstance(v := value.get(k), str)), None)
-        if listed is not None:
-            yield from _result_texts(listed, level + 1)
-        elif text:
-            yield str(text)
+    return "\n".join(result_texts(output)) or json_of(output)
 
 
 class LangChainTranslator:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -265,9 +266,9 @@ async def test_another_question_instead_of_going_on(monitor: Any, go: Going) -> 
     _check(second)
 
 
-async def test_going_on_in_another_process(listening: Any, go: Going) -> None:
-    """Question and documents are taken from the graph's state."""
-    graph = _graph()
+@asynccontextmanager
+async def _resumed_elsewhere(listening: Any, go: Going, graph: Any) -> AsyncIterator[Any]:
+    """Ask a graph that pauses, resume it as another process would, and yield the monitor there."""
     with listening() as before:
         instrument(before)
         await go(graph, state(QUERY))
@@ -275,6 +276,13 @@ async def test_going_on_in_another_process(listening: Any, go: Going) -> None:
     with listening() as monitor:
         instrument(monitor)
         await go(graph, Command(resume="you may"))
+        yield monitor
+
+
+async def test_going_on_in_another_process(listening: Any, go: Going) -> None:
+    """Question and documents are taken from the graph's state."""
+    graph = _graph()
+    async with _resumed_elsewhere(listening, go, graph) as monitor:
         _check(monitor.only)
 
 
@@ -290,13 +298,7 @@ async def test_going_on_in_another_process_without_the_documents(listening: Any,
 
     nodes = ("retrieve", retrieve), ("ask", _asks(1)), ("generate", generate)
     graph = line(*nodes, checkpointer=InMemorySaver())
-    with listening() as before:
-        instrument(before)
-        await go(graph, state(QUERY))
-        before.known.clear()
-    with listening() as monitor:
-        instrument(monitor)
-        await go(graph, Command(resume="you may"))
+    async with _resumed_elsewhere(listening, go, graph) as monitor:
         assert monitor.interactions == []
 
 
@@ -304,13 +306,7 @@ async def test_approval_in_another_process(listening: Any, go: Going) -> None:
     """Retrieved after the pause: the question is taken from the graph's state."""
     inner = [("ask", _asks(1)), ("retrieve", _retrieve), ("generate", _generate)]
     graph = line(*inner, checkpointer=InMemorySaver())
-    with listening() as before:
-        instrument(before)
-        await go(graph, state(QUERY))
-        before.known.clear()
-    with listening() as monitor:
-        instrument(monitor)
-        await go(graph, Command(resume="you may"))
+    async with _resumed_elsewhere(listening, go, graph) as monitor:
         _check(monitor.only)
 
 

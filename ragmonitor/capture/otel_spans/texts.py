@@ -9,10 +9,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from ragmonitor.capture.coercion import finite, is_readable_json, score_of, text_in
+from ragmonitor.capture.coercion import (
+    finite,
+    is_readable_json,
+    result_texts,
+    score_of,
+    text_in,
+)
 from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Chunk, Message
 
@@ -231,10 +237,6 @@ def calls_tools(message: Any) -> bool:
     )
 
 
-_RESULT_LISTS = ("results", "documents", "content")
-_RESULT_TEXTS = ("page_content", "pageContent", "content", "text", "snippet")
-
-
 def tool_text(value: Any) -> str:
     """Return the text that a tool gave: LangChain's tool message, LlamaIndex's tool output.
 
@@ -247,28 +249,13 @@ def tool_text(value: Any) -> str:
     role, text = message_of(value)
     if role or not isinstance(value, Mapping | Sequence) or not value:
         return text
-    if found := [*_result_texts(value)]:
+    if found := result_texts(value):
         return "\n".join(found)
     parts = value.get("content") if isinstance(value, Mapping) else value
     is_media = isinstance(parts, list) and all(
         isinstance(p, Mapping) and "type" in p for p in parts
     )
     return "" if is_media else json.dumps(value, ensure_ascii=False)
-
-
-def _result_texts(value: Any, depth: int = 0) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Sequence) and depth < 3:
-        for each in value:
-            yield from _result_texts(each, depth + 1)
-    elif isinstance(value, Mapping):
-        listed = next((v for k in _RESULT_LISTS if isinstance(v := value.get(k), list)), None)
-        text = next((v for k in _RESULT_TEXTS if isinstance(v := value.get(k), str)), None)
-        if listed is not None:
-            yield from _result_texts(listed, depth + 1)
-        elif text:
-            yield text
 
 
 def tool_documents(value: Any) -> Documents:

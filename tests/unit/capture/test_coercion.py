@@ -7,11 +7,12 @@ import sys
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import PurePosixPath
+from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
 
-from ragmonitor.capture import InteractionRecorder, Record, json_of, score_of, sound
+from ragmonitor.capture import InteractionRecorder, Record, json_of, result_texts, score_of, sound
 from ragmonitor.capture.coercion import CUT, CYCLE, MAX_NODES
 from ragmonitor.records import Chunk, Interaction, Message, SpanReference
 
@@ -268,3 +269,26 @@ def test_what_is_said_without_an_end_is_bounded():
 def test_a_score_that_is_no_number_of_ours_costs_no_chunk(score):
     """The next name that may hold one is looked at."""
     assert score_of({"relevance_score": score, "score": 0.25}) == 0.25
+
+
+@pytest.mark.parametrize(
+    ("given", "texts"),
+    [
+        ("Blue sky.", ["Blue sky."]),
+        (["a", {"content": "b"}, {"snippet": "c", "url": "x"}], ["a", "b", "c"]),
+        ({"results": [{"text": "a"}, {"pageContent": "b"}]}, ["a", "b"]),
+        ({"content": [{"type": "text", "text": "a"}]}, ["a"]),
+        ((SimpleNamespace(page_content="a"), None, 7), ["a"]),
+        ([[[["too deep"]]]], []),
+        ({"results": []}, []),
+    ],
+)
+def test_texts_of_search_results(given, texts):
+    """In their order, whatever holds them."""
+    assert result_texts(given) == texts
+
+
+def test_search_results_that_are_lists_of_lists_are_bounded():
+    """So many values are looked at in all, and not so many of each list."""
+    wide = [[["a"] * 200] * 200] * 200
+    assert len(result_texts(wide)) <= 10_000

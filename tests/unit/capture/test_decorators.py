@@ -57,8 +57,9 @@ def test_a_function_that_answers(monitor, told):
     assert told() == [WHOLE]
 
 
-def test_a_function_that_hands_its_question_on_is_not_counted_again(monitor, told):
-    """A decorated one answers in its place, as of a base class: there the chunks are."""
+@pytest.fixture
+def ask(monitor):
+    """Return a function that answers, and retrieves."""
 
     @monitor.retrieves
     def search(query):
@@ -68,6 +69,16 @@ def test_a_function_that_hands_its_question_on_is_not_counted_again(monitor, tol
     def ask(question):
         search(question)
         return "It scatters."
+
+    return ask
+
+
+def test_a_function_that_hands_its_question_on_is_not_counted_again(monitor, told, ask):
+    """A decorated one answers in its place, as of a base class: there the chunks are."""
+
+    @monitor.retrieves
+    def search(query):
+        return ["Blue sky."]
 
     @monitor.answers
     def stream(question):
@@ -88,17 +99,8 @@ def test_a_function_that_hands_its_question_on_is_not_counted_again(monitor, tol
     assert told() == [WHOLE, WHOLE]
 
 
-def test_a_function_that_fails_after_one_that_it_called_is_counted(monitor, told):
+def test_a_function_that_fails_after_one_that_it_called_is_counted(monitor, told, ask):
     """Its user saw an error."""
-
-    @monitor.retrieves
-    def search(query):
-        return ["Blue sky."]
-
-    @monitor.answers
-    def ask(question):
-        search(question)
-        return "It scatters."
 
     @monitor.answers
     def fail(question):
