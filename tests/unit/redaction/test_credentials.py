@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
 import string
-import time
 
 import pytest
 from hypothesis import given
@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from ragmonitor.redaction.credentials import is_secret_under, secrets_in
 from ragmonitor.redaction.detections import redacted
-from tests.support.timing import grows_at_most
+from tests.support.timing import grows_at_most, seconds
 
 HEX32 = "0123456789abcdef0123456789abcdef"
 B62 = "Ab1Cd2Ef3Gh4Ij5Kl6Mn7Op8Qr9St0Uv1Wx2Yz3Ab4Cd5Ef6Gh7Ij8Kl9"
 UPPER = "ABCD2EFGH3IJKL4MNOP5"
+WORDS = re.compile(r"\w+")
 
 
 def token(prefix: str, length: int, alphabet: str = B62) -> str:
@@ -276,16 +277,16 @@ def test_the_time_is_linear_in_the_text(part: str):
 
 
 def test_a_clean_text_costs_little():
-    """Ten kilobytes of prose well below the built-in judge's milliseconds."""
+    """Ten kilobytes of prose take a few times as long as to find its words.
+
+    Each of the patterns for itself would take far longer: their signs are looked for first.
+    """
     chosen = random.Random(7)
     words = ["retrieval", "the", "key", "answers", "token", "of", "policy", "shipping", "refund"]
     text = " ".join(chosen.choice(words) for _ in range(3_000))[:10_000]
-    times = []
-    for _ in range(20):
-        began = time.thread_time()
-        assert secrets_in(text) == []
-        times.append(time.thread_time() - began)
-    assert min(times) < 3e-3
+    assert secrets_in(text) == []
+    patterns = min(seconds(secrets_in, text) for _ in range(20))
+    assert patterns < 15 * min(seconds(WORDS.findall, text) for _ in range(20))
 
 
 def test_letters_that_grow_in_lower_case_move_nothing():
