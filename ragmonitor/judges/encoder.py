@@ -226,7 +226,7 @@ class EncoderJudge:
             for batch in _batches(inputs, self._batch_size):
                 if time.monotonic() >= deadline:
                     break
-                outputs += model.outputs(batch)
+                outputs += _outputs(model, batch)
         outcomes: list[Assessment | JudgeError] = []
         at = 0
         for each in begun:
@@ -234,8 +234,13 @@ class EncoderJudge:
                 outcomes.append(each)
                 continue
             at, before = at + len(each.inputs), at
-            if not each.inputs or at <= len(outputs):
-                outcomes.append(self._assessment(model, each, outputs[before:at]))
+            mine = outputs[before:at]
+            failed = next((output for output in mine if isinstance(output, RuntimeError)), None)
+            if failed is not None:
+                why = f"the model failed: {_in_a_line(failed)}"
+                outcomes.append(self._failure(why, Cause.JUDGE_ERROR))
+            elif len(mine) == len(each.inputs):
+                outcomes.append(self._assessment(model, each, mine))
             else:
                 outcomes.append(self._failure("not read in time", Cause.JUDGE_TIMEOUT))
         return outcomes
@@ -288,11 +293,9 @@ class EncoderJudge:
             if self._loaded is None:
                 try:
                     self._loaded = self._load_anew()
-                except (OSError, ValueError) as error:
-                    why = " ".join(scrubbed(str(error)).split())[:240]
-                    raise self._failure(
-                        f"the model cannot be loaded: {why}", Cause.JUDGE_ERROR
-                    ) from error
+                except (OSError, ValueError, RuntimeError) as error:
+                    why = f"the model cannot be loaded: {_in_a_line(error)}"
+                    raise self._failure(why, Cause.JUDGE_ERROR) from error
             return self._loaded
 
     def _load_anew(self) -> Reader:
@@ -310,6 +313,24 @@ class EncoderJudge:
 
     def _failure(self, problem: str, cause: Cause) -> JudgeError:
         return JudgeError(self._model_name, problem, cause=cause, retryable=False)
+
+
+def _in_a_line(error: Exception) -> str:
+    return " ".join(scrubbed(str(error)).split())[:240]
+
+
+def _outputs(model: Reader, batch: Sequence[Pair]) -> Sequence[Any]:
+    """Return what the model says of each input, or the error that this input alone comes to.
+
+    An accelerator may lack the memory for several at once.
+    """
+    try:
+        return model.outputs(batch)
+    except RuntimeError as error:  # `torch.OutOfMemoryError` is one
+        if len(batch) == 1:
+            return [error]
+    half = len(batch) // 2
+    return [*_outputs(model, batch[:half]), *_outputs(model, batch[half:])]
 
 
 def _batches(inputs: Sequence[Pair], size: int) -> Iterator[Sequence[Pair]]:

@@ -124,7 +124,7 @@ def _by_torch(
             if kind == "tokens"
             else transformers.AutoModelForSequenceClassification
         )
-        model = auto.from_pretrained(name, **options).to(device).eval()
+        model = _moved(auto.from_pretrained(name, **options), device).eval()
         has_scores = kind == "pairs" and callable(getattr(model, "predict", None))
         if not has_scores:
             tokenizer = transformers.AutoTokenizer.from_pretrained(name, **options)
@@ -136,12 +136,13 @@ def _by_torch(
             truncation=truncation,  # the spreading of the evidence has left room for both
             max_length=window,
             padding=True,
-            return_tensors="pt",
             return_offsets_mapping=True,
         )
-        spans = encoded.pop("offset_mapping").tolist()
+        spans = encoded.pop("offset_mapping")
+        # By torch itself: transformers makes tensors of lists value by value.
+        tensors = {name: torch.tensor(lists, device=device) for name, lists in encoded.items()}
         with torch.inference_mode():
-            rows = model(**encoded.to(device)).logits.float().cpu().tolist()
+            rows = model(**tensors).logits.float().cpu().tolist()
         return [
             Logits(rows=rows[at], spans=spans[at], texts=encoded.sequence_ids(at))
             for at in range(len(pairs))
@@ -156,6 +157,14 @@ def _by_torch(
     positions = getattr(config, "max_position_embeddings", None)
     window = _window(tokenizer.model_max_length, positions)
     return Model(kind=kind, labels=config.id2label, window=window, logits=logits)
+
+
+def _moved(model: Any, device: str) -> Any:
+    """Return the model on the device. Raises `ValueError`: torch, or the machine, lacks it."""
+    try:
+        return model.to(device)
+    except (RuntimeError, AssertionError) as error:  # an assertion: torch was built without it
+        raise ValueError(f"device {device!r}: {error}") from error
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from ragmonitor import ExportSettings, JudgeSettings, Monitor
 from ragmonitor.capabilities import as_judge
 from ragmonitor.errors import JudgeError, MissingExtraError
 from ragmonitor.judges.encoder import EncoderJudge, _labels, _TokenReader
-from ragmonitor.judges.encoder_models import Model
+from ragmonitor.judges.encoder_models import Logits, Model
 from ragmonitor.judges.sentences import split
 from ragmonitor.records import Cause, Verdict
 from ragmonitor.testing import ListExporter
@@ -179,6 +179,56 @@ async def test_tokens_are_classified_and_named(tokens):
     assert [s.verdict for s in found.sentences] == [SUPPORTED, ABSENT]
     assert [s.words for s in found.sentences] == [(), ("purple",)]
     assert found.risk > 0.5
+
+
+async def test_a_device_that_is_not_there_is_said(libraries, pairs):
+    """By the name that was given, as an error that says so, and not as torch's own."""
+    torch, _ = libraries
+    for device in ("gpu", *(() if torch.cuda.is_available() else ("cuda",))):
+        with pytest.raises(JudgeError, match=f"cannot be loaded: device '{device}'") as failure:
+            await EncoderJudge(pairs, device=device).prepare()
+        assert failure.value.cause is Cause.JUDGE_ERROR
+
+
+@pytest.mark.parametrize("kind", ["pairs", "tokens"])
+def test_an_accelerator_says_what_the_processor_says(libraries, request, kind):
+    """Verdicts and words alike, shares to float precision; where the machine has one."""
+    torch, _ = libraries
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU that torch can use")
+    folder = request.getfixturevalue(kind)
+    answers = [told(ANSWER), told("It is purple purple, and purple tall."), told("It is red.")]
+    first = EncoderJudge(folder).read_batch(answers)
+    for one, other in zip(
+        first, EncoderJudge(folder, device="cuda").read_batch(answers), strict=True
+    ):
+        assert other.risk == pytest.approx(one.risk, abs=1e-4)
+        assert [(s.verdict, s.words, s.chunks) for s in other.sentences] == [
+            (s.verdict, s.words, s.chunks) for s in one.sentences
+        ]
+
+
+def test_inputs_that_an_accelerator_lacks_memory_for_are_read_in_fewer_at_once(monkeypatch):
+    """One input that fails alone costs its own answer, and no other of the batch."""
+    asked = []
+
+    class Scarce:
+        window, kind, labels, predict = 64, "pairs", {0: "entailment", 1: "other"}, None
+
+        def logits(self, pairs, _truncation):
+            asked.append(len(pairs))
+            if len(pairs) > 2 or any("purple" in claim for _, claim in pairs):
+                raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
+            return [Logits(rows=(5.0, 0.0), spans=(), texts=()) for _ in pairs]
+
+    monkeypatch.setattr("ragmonitor.judges.encoder.load_model", lambda *_, **__: Scarce())
+    fine, bad = told("The tower is red."), told("The tower is purple.")
+    outcomes = EncoderJudge("m").read_batch([fine, bad, fine, fine])
+    assert max(asked) > 2
+    assert [outcomes[at].sentences[0].verdict for at in (0, 2, 3)] == [SUPPORTED] * 3
+    assert isinstance(outcomes[1], JudgeError)
+    assert outcomes[1].cause is Cause.JUDGE_ERROR
+    assert "CUDA out of memory" in str(outcomes[1])
 
 
 async def test_neighbouring_tokens_are_one_piece(tokens):
@@ -368,6 +418,33 @@ def test_a_monitor_has_it_read_every_answer_apart_and_so_has_a_forked_child(toke
                 os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("role", ["builtin", "sampled"])
+def test_a_monitor_uses_an_accelerator_that_the_application_uses_too(libraries, tokens, role):
+    """Every answer, or the drawn ones; where the machine has one."""
+    torch, _ = libraries
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU that torch can use")
+    assert torch.ones(8, device="cuda").sum().item() == 8
+    judge = EncoderJudge(tokens, device="cuda")
+    options = {
+        "builtin": {"judge": JudgeSettings(builtin=judge, builtin_timeout_s=120)},
+        "sampled": {"judge": judge, "sample": 1.0},
+    }
+    reports = ListExporter()
+    traces = ExportSettings(traces=False)
+    with Monitor(
+        service="test", server=False, exporters=[reports], export=traces, **options[role]
+    ) as monitor:
+        monitor.observe(told(ANSWER))
+        assert monitor.flush(120)
+    words = [
+        [s.words for s in each.assessment.sentences]
+        for each in reports.reports
+        if each.role == role
+    ]
+    assert words == [[(), ("purple",)]]
 
 
 async def test_without_torch_the_extra_is_named(monkeypatch):
