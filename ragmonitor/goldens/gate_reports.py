@@ -27,6 +27,16 @@ def headline(comparison: ReleaseComparison) -> str:
     return f"{text}; {comparison.why}" if comparison.why else text
 
 
+def not_counted(comparison: ReleaseComparison) -> list[str]:
+    """Return how many questions do not count, a line for each reason."""
+    reasons = (
+        (comparison.only_baseline, "were answered by the baseline only"),
+        (comparison.only_candidate, "were answered by the release only"),
+        (comparison.edited, "were edited since the baseline was saved"),
+    )
+    return [f"{n} questions {reason}, and do not count" for n, reason in reasons if n]
+
+
 def said(difference: Difference) -> str:
     """Return a difference with its interval for people."""
     return (
@@ -62,12 +72,7 @@ def markdown(comparison: ReleaseComparison) -> str:
         ("Fixed", comparison.of("fixed")),
     ):
         lines += _question_lines(title, changes)
-    for n, where in (
-        (comparison.only_baseline, "baseline"),
-        (comparison.only_candidate, "release"),
-    ):
-        if n:
-            lines.append(f"{n} questions were answered by the {where} only, and do not count.")
+    lines += [f"{line}." for line in not_counted(comparison)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -183,6 +188,7 @@ def as_json(run: ScoredRun, comparison: ReleaseComparison | None) -> dict[str, A
         "slices": {each.name: asdict(each.difference) for each in comparison.slices},
         "only_baseline": comparison.only_baseline,
         "only_candidate": comparison.only_candidate,
+        "edited": comparison.edited,
         "changes": [
             {
                 "id": each.golden.id,

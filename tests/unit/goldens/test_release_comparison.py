@@ -240,6 +240,22 @@ def test_a_file_that_is_no_baseline_is_refused_with_what_writes_one(tmp_path, co
         read_scored_run(path)
 
 
+def test_a_baseline_with_a_byte_order_mark_is_read(tmp_path):
+    """Editors of Windows put one there."""
+    path = tmp_path / "scored.jsonl"
+    write_scored_run(path, run((1.0,)))
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+    assert read_scored_run(path) == run((1.0,))
+
+
+def test_a_baseline_that_is_empty_says_so(tmp_path):
+    """A gate that was killed leaves one."""
+    path = tmp_path / "scored.jsonl"
+    path.write_bytes(b"")
+    with pytest.raises(GoldensError, match="it is empty"):
+        read_scored_run(path)
+
+
 def test_an_answer_of_a_framework_s_own_text_class_can_be_kept(tmp_path):
     """LangChain's messages give texts that are of a class of its own."""
 
