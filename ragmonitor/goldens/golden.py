@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,6 +29,12 @@ NO_UTF_8: Final = (
     "it is no UTF-8; save it as CSV UTF-8 in a spreadsheet, or convert it, of GBK by: "
     "iconv -f GB18030 -t UTF-8"
 )
+
+
+NO_ANSWER: Final = "`answer` is empty; give the reference answer, or kind `unanswerable`"
+REFERENCES: Final = frozenset({"reference", "ground_truth", "ground_truths", "gt_answer"})
+"""Columns of recorded interactions whose `answer` is what the application said."""
+_MAY_HAVE_ONE: Final = re.compile("|".join(f'"{name}"' for name in sorted(REFERENCES))).search
 
 
 class GoldensError(InputError):
@@ -127,6 +134,11 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.status is not ReviewStatus.REJECTED and not self.awaits_review
 
     @property
+    def lacks_answer(self) -> bool:
+        """Whether it is asked, and nobody knows the right answer."""
+        return self.is_askable and not (self.answer.strip() or self.expects_refusal)
+
+    @property
     def reference_chunks(self) -> tuple[Chunk, ...]:
         """The chunks as an interaction's records hold them."""
         return tuple(
@@ -171,14 +183,18 @@ def read_goldens(path: str | os.PathLike[str]) -> list[Golden]:
 def _read_line(line: str, where: str) -> Golden:
     try:
         golden = _DECODER.decode(line)
+        others = REFERENCES & msgspec.json.decode(line).keys() if _MAY_HAVE_ONE(line) else ()
     except msgspec.MsgspecError as error:
         raise GoldensError(f"{where}: {error}; docs/goldens.md lists the fields") from error
+    if others:
+        raise GoldensError(
+            f"{where}: the reference answer stands under `answer`, and not under "
+            f"`{', '.join(sorted(others))}`; `ragmonitor goldens convert` writes it so"
+        )
     if not golden.question.strip():
         raise GoldensError(f"{where}: `question` is empty")
-    if golden.is_askable and not (golden.answer.strip() or golden.expects_refusal):
-        raise GoldensError(
-            f"{where}: `answer` is empty; give the reference answer, or kind `unanswerable`"
-        )
+    if golden.lacks_answer:
+        raise GoldensError(f"{where}: {NO_ANSWER}")
     return golden
 
 
