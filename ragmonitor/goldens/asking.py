@@ -22,7 +22,7 @@ from ragmonitor.conventions import PROBE_BAGGAGE, PROBE_HEADER
 from ragmonitor.errors import InputError, MissingExtraError, RagMonitorError
 from ragmonitor.export.content import encodable
 from ragmonitor.goldens.golden import Golden, Turn
-from ragmonitor.guard import is_fault
+from ragmonitor.guard import ends_the_task
 from ragmonitor.records import Chunk, Interaction, Probe
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Asker:
         except TimeoutError:
             kind, detail = AskError.TIMEOUT, f"no answer within {self._timeout_s:g} s"
         except BaseException as error:
-            if not is_fault(error):
+            if ends_the_task(error):
                 raise
             kind, detail = AskError.EXCEPTION, f"{type(error).__name__}: {error}"
         else:
@@ -365,7 +365,13 @@ def _reply_in(value: Any) -> Reply:
 
 
 def chunks_of(values: Iterable[Any]) -> tuple[Chunk, ...]:
-    """Return the chunks in texts, `Chunk`s, mappings and frameworks' documents; others are left."""
+    """Return the chunks in texts, `Chunk`s, mappings and frameworks' documents; others are left.
+
+    One text, or one document, is a collection of one.
+    """
+    one = _chunk(values)
+    if one is not None:
+        return (one,)
     return tuple(chunk for value in values if (chunk := _chunk(value)) is not None)
 
 

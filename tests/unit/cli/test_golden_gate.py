@@ -121,12 +121,14 @@ def test_wrong_use_is_said_before_anything_is_asked(folder, arguments, message):
         ("textwrap:nothing", "--callable textwrap:nothing: AttributeError"),
         ("no_such_module:ask", "--callable no_such_module:ask: ModuleNotFoundError"),
         ("broken:ask", "--callable broken:ask: ZeroDivisionError"),
+        ("script:ask", "--callable script:ask: SystemExit: 0"),
         ("textwrap", "give module:function"),
     ],
 )
 def test_a_callable_that_cannot_be_had_is_said(folder, name, message):
-    """Also one whose module raises."""
+    """Also one whose module raises, or is a script that ends the process as if all were fine."""
     Path("broken.py").write_text("1 / 0")
+    Path("script.py").write_text("import sys; sys.exit(0)")
     arguments = ["gate", "goldens.jsonl", "--callable", name, "--save", "x"]
     result = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
     assert result.exit_code == 2

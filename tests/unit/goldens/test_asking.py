@@ -140,6 +140,16 @@ def test_an_empty_answer_is_none(said):
     assert put(lambda _: said).error is AskError.NO_ANSWER
 
 
+@pytest.mark.parametrize("error", [SystemExit(0), asyncio.CancelledError()], ids=["exit", "cancel"])
+def test_an_application_that_ends_the_process_gave_no_answer(error):
+    """Its `sys.exit(0)`, or a cancellation that nobody asked for, is no success of the asker's."""
+
+    async def ask(_):
+        raise error
+
+    assert put(ask).error is AskError.EXCEPTION
+
+
 def test_half_of_a_character_is_replaced():
     """No file holds one; the texts of an application may."""
     said = put(lambda _: Reply(answer="a\ud83d", chunks=(Chunk(text="b\ud83d"),))).record()
