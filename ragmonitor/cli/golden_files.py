@@ -424,10 +424,8 @@ def _tell_mined(mined: Mapping[str, Any], *, as_json: bool) -> None:
     _tell_left_out(mined["without_text"], mined["bad_lines"])
     if not mined["has_feedback"]:
         say("no answer carries people's feedback here, so none was chosen for thumbs_down")
-    say(
-        f"{mined['written']} candidates added to {mined['output']}; "
-        "ragmonitor goldens review is next"
-    )
+    review = "; ragmonitor goldens review is next" if mined["written"] else ""
+    say(f"{mined['written']} candidates added to {mined['output']}{review}")
 
 
 def _tell_left_out(without_text: int, bad_lines: int) -> None:

@@ -23,6 +23,7 @@ TABLES: Final = ("csv", "parquet")
 """Formats with our own columns."""
 TOO_DEEP: Final = "it is nested too deeply to be read"
 NESTED: Final = ("chunks", "history", "attributes")
+_WORDS: Final = frozenset({"status", "kind", "difficulty", "language"})
 MAX_CELL_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -155,7 +156,11 @@ def _parsed(text: str) -> Any:
 def _csv_rows(path: Path, columns: set[str]) -> Iterator[Mapping[str, Any] | InputError]:
     csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_BYTES))
     with path.open(encoding="utf-8-sig", newline="") as file:
-        table = csv.DictReader(file)
+        header = file.readline()
+        file.seek(0)
+        # Where commas are decimal marks, spreadsheets separate cells by semicolons.
+        marks = [mark for mark in ",;\t" if mark in header]
+        table = csv.DictReader(file, delimiter=marks[0] if marks else ",")
         columns.update(filter(None, table.fieldnames or ()))
         for row in table:
             yield _csv_row(row)
@@ -166,6 +171,8 @@ def _csv_row(row: Mapping[str, str]) -> Mapping[str, Any] | InputError:
     if "question" not in row:
         return cells
     cells.setdefault("question", "")  # emptied: a record of ours all the same
+    for name in _WORDS & cells.keys():
+        cells[name] = cells[name].strip().lower()  # as people write, and spreadsheets correct
     for name in NESTED:
         if name in cells:
             cells[name] = _parsed(cells[name])
