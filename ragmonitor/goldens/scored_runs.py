@@ -69,16 +69,21 @@ def scored_run(run: GoldenRun) -> ScoredRun:
 
 def _scored_golden(outcomes: Sequence[GoldenOutcome]) -> ScoredGolden:
     golden = outcomes[0].golden
+    own = {
+        "kind": golden.kind.value,
+        "difficulty": golden.difficulty,
+        "language": golden.language,
+    }
+    # One that is called as a field of ours is a slice beside it.
+    attributes = {
+        f"attribute {name}" if name in own else name: value
+        for name, value in golden.attributes.items()
+    }
     return ScoredGolden(
         id=golden.id,
         question=golden.question,
         answers=tuple(map(_scored_answer, outcomes)),
-        slices={
-            "kind": golden.kind.value,
-            "difficulty": golden.difficulty,
-            "language": golden.language,
-            **golden.attributes,
-        },
+        slices=own | attributes,
         asked=_asked(golden),
     )
 

@@ -133,6 +133,13 @@ class Prompted(ScriptedJudge):
         self.prompt_versions = {"question": "q", "reference": version}
 
 
+def test_an_attribute_that_is_called_as_a_field_is_a_slice_beside_it():
+    """Such as the kind of a customer; the kind of the question stays."""
+    golden = Golden(id="g", question="How heavy?", answer="40 kg.", attributes={"kind": "firm"})
+    (scored,) = scored_run(ask_and_score([golden], lambda _: "40 kg.")).goldens
+    assert (scored.slices["kind"], scored.slices["attribute kind"]) == ("single_fact", "firm")
+
+
 def scored_by(judge):
     golden = Golden(id="g", question="How heavy?", answer="40 kg.")
     said = {"answer": "40 kg.", "chunks": ["A parcel may weigh 40 kg."]}
