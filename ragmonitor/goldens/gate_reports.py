@@ -15,6 +15,8 @@ from ragmonitor.goldens.scored_runs import ScoredGolden, ScoredRun
 
 MAX_LISTED: Final = 20
 """Questions of one kind that a summary lists; a file for programs has all."""
+MAX_LINE: Final = 500
+"""Characters of a line of a summary: of a whole one GitHub takes a mebibyte, or nothing."""
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARKS: Final = {"better": "✅", "equivalent": "✅", "worse": "❌", "undecided": "⚠️"}
 
@@ -114,8 +116,10 @@ def _what(change: QuestionChange) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Return a text of the application's as one line that Markdown shows as it is."""
-    return re.sub(r"([\\`*_\[\]|#~@])", r"\\\1", escape(" ".join(text.split()), quote=False))
+    """Return a text of the application's as one line that Markdown shows as it is, cut if long."""
+    line = " ".join(text.split())
+    line = line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]} …"
+    return re.sub(r"([\\`*_\[\]|#~@])", r"\\\1", escape(line, quote=False))
 
 
 def junit(run: ScoredRun, comparison: ReleaseComparison | None) -> bytes:

@@ -227,6 +227,16 @@ def test_whatever_an_application_says_the_files_can_be_read(tmp_path_factory, qu
     assert as_json(candidate, found)["changes"][0]["change"] == "broken"
 
 
+def test_a_summary_is_no_longer_than_a_pull_request_takes():
+    """GitHub takes a mebibyte of it or nothing: a sentence without an end must not cost it all."""
+    bad = ScoredAnswer(answer="said", scores={NAME: 0.0}, shortcomings=("x" * 300_000,) * 5)
+    goldens = tuple(
+        ScoredGolden(id=f"{n}", question="q" * 300_000, answers=(bad,)) for n in range(20)
+    )
+    candidate = ScoredRun(scored_by=SCORED_BY, goldens=goldens)
+    assert len(markdown(compared(candidate, run(*[(1.0,)] * 20)))) < 2**17
+
+
 def test_a_case_for_each_question_and_the_decision():
     candidate = run(*[(0.0,)] * 40, (None,), (1.0,))
     suite = ET.fromstring(junit(candidate, compared(candidate, run(*[(1.0,)] * 42))))
