@@ -21,7 +21,7 @@ from ragmonitor.goldens.release_comparison import (
     CORRECTNESS,
     ReleaseComparison,
     compare_releases,
-    has_signal,
+    signals_of,
 )
 from ragmonitor.goldens.scored_runs import (
     ScoredRun,
@@ -46,8 +46,12 @@ def run(options: GateOptions) -> int:
             "nothing to compare with; give --baseline FILE, or --save FILE to make one"
         )
     _check_files(options)
-    if baseline is not None and not has_signal(baseline, options.signal or CORRECTNESS):
-        raise InputError(f"{options.baseline} has no score named {options.signal!r}")
+    if baseline is not None:
+        known, signal = signals_of(baseline), options.signal or CORRECTNESS
+        if known and signal not in known:  # of an application that was down nothing is known
+            raise InputError(
+                f"{options.baseline} has no score named {signal!r}, but {', '.join(known)}"
+            )
     ask = _ask(options)
     with _made_writable(options):
         return _asked_and_compared(options, goldens, ask, baseline)

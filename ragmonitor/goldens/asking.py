@@ -354,6 +354,8 @@ def reply_of(value: Any) -> Reply:
 def _reply_in(value: Any) -> Reply:
     if isinstance(value, str):
         return Reply(answer=value)
+    if inspect.isgenerator(value) or inspect.isasyncgen(value):
+        raise AskFailedError(AskError.NO_ANSWER, "a stream; return the whole answer instead")
     answer = _first(value, _ANSWERS, str)
     if answer is None:
         raise AskFailedError(

@@ -16,6 +16,7 @@ from typing import Final, Literal
 import msgspec
 
 from ragmonitor.errors import InputError
+from ragmonitor.judges import sentences as splitter
 from ragmonitor.records import Chunk, Language
 
 try:
@@ -99,7 +100,8 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     chunks: tuple[ReferenceChunk, ...] = ()
     kind: GoldenKind = GoldenKind.SINGLE_FACT
     difficulty: Difficulty = "medium"
-    language: Language = "en"
+    language: Language = ""  # type: ignore[assignment]  # set below
+    """Where none is given, the question determines it."""
     history: tuple[Turn, ...] = ()
     attributes: dict[str, str] = {}
     """Slices of the traffic that it stands for, such as its route or tenant."""
@@ -115,6 +117,8 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     comment: str = ""
 
     def __post_init__(self) -> None:
+        if not self.language:
+            msgspec.structs.force_setattr(self, "language", splitter.language(self.question))
         if not self.id:
             msgspec.structs.force_setattr(self, "id", golden_id(self.question, self.history))
 

@@ -19,7 +19,6 @@ import msgspec
 from ragmonitor.capture.otel_spans.texts import message_of
 from ragmonitor.errors import InputError
 from ragmonitor.goldens.golden import REFERENCES, Golden, GoldenKind, Turn
-from ragmonitor.judges import sentences as splitter
 from ragmonitor.patterns import lazy_pattern
 
 Record = dict[str, Any]
@@ -107,8 +106,6 @@ def _with_metadata(fields: Record, metadata: Any, tool: str) -> Golden:
     if attributes:
         merged["attributes"] = attributes | merged.get("attributes", {})
     merged.setdefault("source", tool)
-    if "language" not in merged:
-        merged["language"] = splitter.language(str(merged.get("question", "")))
     return _made(merged)
 
 

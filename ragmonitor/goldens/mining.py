@@ -23,7 +23,6 @@ from ragmonitor.feedback import joining_id
 from ragmonitor.goldens.generating import SAME_FROM
 from ragmonitor.goldens.golden import MINED, Golden, GoldenKind, ReferenceChunk
 from ragmonitor.goldens.gram_index import GramIndex
-from ragmonitor.judges import sentences as splitter
 from ragmonitor.records import Cause, is_builtin
 
 LAMBDA: Final = 0.7
@@ -394,7 +393,6 @@ def candidate(answer: TrafficAnswer, why: Mapping[MineReason, float]) -> Golden:
             for each in answer.chunks
         ),
         kind=GoldenKind.SINGLE_FACT,
-        language=splitter.language(answer.question),
         attributes={encodable(name): encodable(v) for name, v in answer.attributes.items()},
         source=f"{MINED}:{','.join(reason.value for reason in why)}",
         interaction_id=encodable(answer.id),

@@ -148,10 +148,11 @@ def compare_releases(
     )
 
 
-def has_signal(run: ScoredRun, signal: str) -> bool:
-    """Return whether a run has a score of this name, or answers that nobody scored by it yet."""
-    has_scores = any(answer.scores for golden in run.goldens for answer in golden.answers)
-    return not has_scores or any(_has(golden, signal) for golden in run.goldens)
+def signals_of(run: ScoredRun) -> tuple[str, ...]:
+    """Return the names by which a run can be compared; none where nothing was scored."""
+    answers = [answer for golden in run.goldens for answer in golden.answers]
+    names = tuple(dict.fromkeys(name for answer in answers for name in answer.scores))
+    return (CORRECTNESS, *names) if set(names) & set(_OF_CORRECTNESS) else names
 
 
 def _is_edited(before: ScoredGolden, now: ScoredGolden) -> bool:

@@ -174,6 +174,7 @@ def test_a_number_is_an_id():
         (lambda _: 1 / 0, AskError.EXCEPTION),
         (lambda _: {"text": "x"}, AskError.NO_ANSWER),
         (lambda _: None, AskError.NO_ANSWER),
+        (lambda _: (piece for piece in "abc"), AskError.NO_ANSWER),
         (lambda _: asyncio.sleep(60), AskError.TIMEOUT),
     ],
 )
