@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from ragmonitor.errors import InputError, MissingExtraError
+from ragmonitor.export.content import encodable
 from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.goldens.golden import NO_UTF_8, Golden, write_goldens
 from ragmonitor.goldens.golden_formats import FORMATS, flattened, recognised
@@ -133,7 +134,7 @@ def _records(path: Path, columns: set[str]) -> Iterator[Mapping[str, Any] | Inpu
     else:
         text = path.read_text("utf-8-sig")
         if text.lstrip().startswith("["):
-            values = json.loads(text)
+            values = _loaded(text)
         else:
             values = (_parsed(line) for line in text.split("\n") if line.strip())
         for value in values:
@@ -143,10 +144,22 @@ def _records(path: Path, columns: set[str]) -> Iterator[Mapping[str, Any] | Inpu
                 yield InputError(f"expected objects, not a {type(value).__name__}")
 
 
+def _loaded(text: str) -> Any:
+    """Return the value of a JSON text, with a mark for each half of a character: no file holds it.
+
+    Raises:
+        ValueError: It is no JSON.
+    """
+    value = json.loads(text)
+    if "\\ud" in text.lower():
+        value = json.loads(encodable(json.dumps(value, ensure_ascii=False)))
+    return value
+
+
 def _parsed(text: str) -> Any:
     """Return the value of a JSON text, or the error that stands for it."""
     try:
-        return json.loads(text)
+        return _loaded(text)
     except ValueError as error:
         return InputError(f"no JSON: {error}")
     except RecursionError:

@@ -261,6 +261,16 @@ def test_a_record_that_is_none_is_said_and_the_others_are_read(tmp_path):
     assert [error.partition(":")[0] for error in read.errors] == ["record 2", "record 3"]
 
 
+@pytest.mark.parametrize("as_list", [False, True])
+def test_half_of_a_character_costs_no_record(tmp_path, as_list):
+    """A mark stands in its place, since no file can hold it; a whole pair stays."""
+    record = '{"id": "x", "question": "a \\uD83D b \\ud83d\\ude00", "answer": "c"}'
+    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text(f"[{record}]" if as_list else record)
+    write_any(target, read_any(source).goldens, "ragmonitor")
+    assert [each.question for each in read_any(target).goldens] == ["a ? b \U0001f600"]
+
+
 @pytest.mark.parametrize("broken", ["not json", "3", "{" * 9, '{"a":' * 100_000])
 def test_a_broken_line_costs_only_itself(tmp_path, broken):
     """Also if it is the first; it is said with its number."""
