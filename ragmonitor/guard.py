@@ -7,6 +7,7 @@ import contextlib
 import logging
 import math
 import re
+import threading
 import time
 import traceback
 from collections import Counter, deque
@@ -149,6 +150,20 @@ def is_fault(error: BaseException) -> bool:
     """
     return not isinstance(
         error, KeyboardInterrupt | SystemExit | GeneratorExit | asyncio.CancelledError
+    )
+
+
+def ends_the_task(error: BaseException) -> bool:
+    """Return whether an error of anybody's code is the running task's own end, or Ctrl-C.
+
+    Its `sys.exit()` is neither: what was called has failed, and whoever called it goes on.
+    """
+    # On another thread it is no Ctrl-C, but what the code raised.
+    is_interrupt = isinstance(error, KeyboardInterrupt)
+    return (
+        is_asked_to_end(error)
+        or isinstance(error, GeneratorExit)
+        or (is_interrupt and threading.current_thread() is threading.main_thread())
     )
 
 

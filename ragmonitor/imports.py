@@ -44,7 +44,7 @@ def imported(name: str, *, option: str = "") -> Any:
         found: Any = import_module(module)
         for part in filter(None, path.split(".")):
             found = getattr(found, part)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script's `sys.exit(0)` is no success of ours
         raise InputError(f"{option} {name}: {type(error).__name__}: {error}".lstrip()) from error
     return found
 

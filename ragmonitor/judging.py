@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Real
@@ -16,7 +15,7 @@ from ragmonitor.errors import JudgeError, MissingExtraError, RagMonitorError
 from ragmonitor.evaluators import Table, diagnosis, evaluate, evaluate_asking, unscorable, unscored
 from ragmonitor.guard import (
     contained,
-    is_asked_to_end,
+    ends_the_task,
     is_fault,
     logger,
     reason,
@@ -110,7 +109,7 @@ class ReadingEngine:
                 self._entries, interaction, assessment, judge, within_s=self._asking_timeout_s
             )
         except BaseException as error:  # a judge is anybody's code
-            if _ends_the_task(error):
+            if ends_the_task(error):
                 raise
             cause, detail, usage = _failure(error, usage)
         else:
@@ -207,17 +206,6 @@ class ReadingEngine:
             diagnosis=_diagnosed(interaction, assessment),
             role=role,
         )
-
-
-def _ends_the_task(error: BaseException) -> bool:
-    """Return whether an error is the running task's own end, or the process's."""
-    is_interrupt = isinstance(error, KeyboardInterrupt)
-    return (
-        is_asked_to_end(error)
-        or isinstance(error, GeneratorExit)
-        # On another thread it is no Ctrl-C, but what the judge's code raised.
-        or (is_interrupt and threading.current_thread() is threading.main_thread())
-    )
 
 
 def _failure(

@@ -425,7 +425,7 @@ class Monitor:
         """The state of each signal's evidence, as of a few seconds ago."""
         return tuple(self._back.alarms)
 
-    def event(self, name: str, **attributes: str) -> None:
+    def event(self, name: str, /, **attributes: str) -> None:
         """Take note of something that happened to the application: `monitor.event("reindexed")`.
 
         It is marked on dashboards and on the page, and named where answers got worse about then.

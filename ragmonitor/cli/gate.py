@@ -204,10 +204,15 @@ def _checked(options: GateOptions) -> GateOptions:
     """Return the options of live versions.
 
     Raises:
-        InputError: One is missing, or is for golden questions.
+        InputError: One is missing, or is for golden questions, or both versions are one.
     """
     if not (options.service and options.candidate and options.baseline):
         raise InputError("give GOLDENS, or --service, --candidate and --baseline")
+    if options.candidate == options.baseline:
+        raise InputError(
+            f"--candidate and --baseline are both {options.candidate!r}: a version is as good as "
+            "itself"
+        )
     refuse(options, OF_GOLDENS, "is for golden questions; give their file, too")
     return replace(options, signal=options.signal or "hallucination")
 

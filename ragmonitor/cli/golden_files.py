@@ -32,10 +32,10 @@ from ragmonitor.cli.terminal import (
 from ragmonitor.durations import duration_s
 from ragmonitor.errors import InputError, SettingsError, file_errors
 from ragmonitor.export.jsonl import owners_alone
-from ragmonitor.goldens import Difficulty, GoldenKind, read_goldens
+from ragmonitor.goldens import Difficulty, Golden, GoldenKind, read_goldens
 from ragmonitor.goldens.generating import Generation, generate
-from ragmonitor.goldens.golden import add_goldens
-from ragmonitor.goldens.golden_tables import as_json, read_any, write_any
+from ragmonitor.goldens.golden import NO_ANSWER, add_goldens
+from ragmonitor.goldens.golden_tables import GoldensRead, as_json, read_any, write_any
 from ragmonitor.goldens.mining import MineReason, Traffic, mine, read_page, read_reports
 from ragmonitor.goldens.paid_replies import SUFFIX, PaidModel, ReplyFile, alone
 from ragmonitor.goldens.question_plan import DIFFICULTIES, MIX, QuestionPlan, parsed_weights
@@ -244,6 +244,8 @@ def convert_file(options: ConvertOptions) -> int:
     if options.output.exists() and not options.overwrite:
         raise InputError(f"{options.output} is there already; --overwrite replaces it")
     read = read_any(options.source)
+    if options.to == "ragmonitor":
+        _leave_out_unusable(read)
     with file_errors(options.output):
         lost = write_any(options.output, read.goldens, options.to)
     for problem in read.errors[:PROBLEMS_SHOWN]:
@@ -257,6 +259,20 @@ def convert_file(options: ConvertOptions) -> int:
         for name, count in lost.most_common():
             say(f"lost: {name} of {count}, for which {options.to} has no place")
     return SOMETHING_WRONG if read.errors else FINE
+
+
+def _leave_out_unusable(read: GoldensRead) -> None:
+    """Leave out what no command would ask: without its right answer, or there already."""
+    usable: dict[str, Golden] = {}
+    for golden in read.goldens:
+        named = f"{golden.question[:80]!r}"
+        if golden.lacks_answer:
+            read.errors.append(f"{named}: {NO_ANSWER}")
+        elif golden.id in usable:
+            read.errors.append(f"{named}: the id {golden.id!r} is there already")
+        else:
+            usable[golden.id] = golden
+    read.goldens = [*usable.values()]
 
 
 # --- review ---------------------------------------------------------------------------------------
@@ -408,10 +424,8 @@ def _tell_mined(mined: Mapping[str, Any], *, as_json: bool) -> None:
     _tell_left_out(mined["without_text"], mined["bad_lines"])
     if not mined["has_feedback"]:
         say("no answer carries people's feedback here, so none was chosen for thumbs_down")
-    say(
-        f"{mined['written']} candidates added to {mined['output']}; "
-        "ragmonitor goldens review is next"
-    )
+    review = "; ragmonitor goldens review is next" if mined["written"] else ""
+    say(f"{mined['written']} candidates added to {mined['output']}{review}")
 
 
 def _tell_left_out(without_text: int, bad_lines: int) -> None:

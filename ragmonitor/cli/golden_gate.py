@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,14 @@ from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
 from ragmonitor.errors import InputError, file_errors
 from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.goldens.asking import Ask
-from ragmonitor.goldens.gate_reports import as_json, headline, junit, markdown
+from ragmonitor.goldens.gate_reports import as_json, headline, junit, markdown, not_counted
 from ragmonitor.goldens.golden import Golden, askable, read_goldens
 from ragmonitor.goldens.golden_scores import ask_and_score
 from ragmonitor.goldens.release_comparison import (
     CORRECTNESS,
     ReleaseComparison,
     compare_releases,
+    signals_of,
 )
 from ragmonitor.goldens.scored_runs import (
     ScoredRun,
@@ -42,13 +45,21 @@ def run(options: GateOptions) -> int:
         raise InputError(
             "nothing to compare with; give --baseline FILE, or --save FILE to make one"
         )
+    _check_files(options)
+    if baseline is not None:
+        known, signal = signals_of(baseline), options.signal or CORRECTNESS
+        if known and signal not in known:  # of an application that was down nothing is known
+            raise InputError(
+                f"{options.baseline} has no score named {signal!r}, but {', '.join(known)}"
+            )
     ask = _ask(options)
-    for path in filter(None, (options.save, options.junit, options.markdown)):
-        # Before anybody is asked and paid, and so that a file that is there stays as it is. Reports
-        # are for other tools to read; a run that is kept is not.
-        opener = owners_alone if path == options.save else None
-        with file_errors(path), open(path, "ab", opener=opener):
-            pass
+    with _made_writable(options):
+        return _asked_and_compared(options, goldens, ask, baseline)
+
+
+def _asked_and_compared(
+    options: GateOptions, goldens: list[Golden], ask: Ask, baseline: ScoredRun | None
+) -> int:
     asked = ask_and_score(
         goldens,
         ask,
@@ -62,19 +73,15 @@ def run(options: GateOptions) -> int:
     scored = scored_run(asked)
     unread = asked.unread()
     is_unscored = bool(unread) and not any(each.scores for each in asked.outcomes)
-    if options.save is not None:  # first: a comparison that is refused loses no answer
+    if options.save is not None and not is_unscored:
+        # First: a comparison that is refused loses no answer.
         with file_errors(options.save):
-            if not is_unscored:
-                write_scored_run(options.save, scored)
-            else:
-                _remove_empty(options.save)
+            write_scored_run(options.save, scored)
     _say_unanswered(scored)
     if unread:
         say(f"{len(unread)} answers were not judged, such as: {unread[0]}")
     if is_unscored:
         say("nothing was scored, so nothing was compared" + " or saved" * bool(options.save))
-        if options.markdown is not None:
-            _remove_empty(options.markdown)
         _write(options, scored, None, says_saved=False)
         return SOMETHING_WRONG
     comparison = None
@@ -87,6 +94,51 @@ def run(options: GateOptions) -> int:
         )
     _write(options, scored, comparison)
     return _exit_code(options, scored, comparison)
+
+
+def _check_files(options: GateOptions) -> None:
+    """See that no output is another file of the same command.
+
+    Raises:
+        InputError: One is. A broken release that replaced its baseline would pass the next time.
+    """
+    named: dict[Path, str] = {}
+    for option in ("goldens", "baseline", "save", "junit", "markdown"):
+        path = getattr(options, option)
+        if path is None or (Path(path).exists() and not Path(path).is_file()):
+            continue
+        other = named.setdefault(Path(path).resolve(), option)
+        if other != option:
+            named_there = "GOLDENS" if other == "goldens" else f"--{other}"
+            raise InputError(
+                f"--{option} {path}: {named_there} is that file, too; name another one"
+            )
+
+
+@contextmanager
+def _made_writable(options: GateOptions) -> Iterator[None]:
+    """See that the outputs can be written, before anybody is asked and paid.
+
+    A file that is there stays as it is meanwhile. One that is still empty at the end is removed.
+
+    Raises:
+        InputError: One cannot be written.
+    """
+    paths = [each for each in (options.save, options.junit, options.markdown) if each is not None]
+    made: list[Path] = []
+    try:
+        for path in paths:
+            is_new = not path.exists()
+            # Reports are for other tools to read; a run that is kept is not.
+            opener = owners_alone if path == options.save else None
+            with file_errors(path), open(path, "ab", opener=opener):
+                made += [path] * is_new
+        yield
+    finally:
+        for path in made:
+            with file_errors(path):
+                if path.is_file() and not path.stat().st_size:
+                    path.unlink()
 
 
 def chosen(goldens: list[Golden], name: str) -> list[Golden]:
@@ -117,13 +169,6 @@ def _ask(options: GateOptions) -> Ask:
     return http_ask(options, options.url or "", timeout_s=options.answer_timeout)
 
 
-def _remove_empty(path: Path) -> None:
-    """Remove a file that was made to see that it can be written, if it holds nothing."""
-    with file_errors(path):
-        if path.is_file() and not path.stat().st_size:
-            path.unlink()
-
-
 def _write(
     options: GateOptions,
     scored: ScoredRun,
@@ -142,6 +187,8 @@ def _write(
         print_json(result)
     elif comparison is not None:
         say(headline(comparison))
+        for line in not_counted(comparison):
+            say(f"  {line}")
         for change in ("broken", "lower", "flaky", "fixed"):
             for each in comparison.of(change):
                 say(f"  {change}: {each.golden.question} ({each.before:.2f} -> {each.now:.2f})")
@@ -150,9 +197,12 @@ def _write(
 
 
 def _say_unanswered(scored: ScoredRun) -> None:
-    errors = [each.error for golden in scored.goldens for each in golden.answers if each.error]
+    by_golden = [[e.error for e in golden.answers if e.error] for golden in scored.goldens]
+    errors = [error for each in by_golden for error in each]
     if errors:
-        say(f"{len(errors)} questions got no answer, such as: {errors[0]}")
+        total = sum(len(golden.answers) for golden in scored.goldens)
+        times = f", {len(errors)} times of {total}" if total > len(scored.goldens) else ""
+        say(f"{sum(map(bool, by_golden))} questions got no answer{times}, such as: {errors[0]}")
 
 
 def _exit_code(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import get_args
 
 from ragmonitor.errors import NotScorableError, SettingsError
 from ragmonitor.evaluators.table import Table, evaluator, table
@@ -37,7 +38,8 @@ def rubric(
         into: A table.
 
     Raises:
-        SettingsError: The scale has no extent, the text is empty, or the name is taken.
+        SettingsError: The scale has no extent, the text is empty, what is to be shown is no part of
+            an interaction, or the name is taken.
 
     Example:
         ```python
@@ -56,6 +58,10 @@ def rubric(
         raise SettingsError(f"rubric {name}: say what is to be rated")
     if not shown:
         raise SettingsError(f"rubric {name}: show the judge at least a part of the interaction")
+    if isinstance(shown, str) or not set(shown) <= set(get_args(Section)):
+        raise SettingsError(
+            f"rubric {name}: shown is a list of {', '.join(get_args(Section))}, not {shown!r}"
+        )
     low, high = min(scale), max(scale)
     fields = {"rating": f"a number from {low:g} to {high:g}"}
 

@@ -15,7 +15,7 @@ from ragmonitor.apart import apart
 from ragmonitor.capabilities import as_judge
 from ragmonitor.errors import JudgeError, NotScorableError, SettingsError
 from ragmonitor.evaluators.embeddings import count_embeddings
-from ragmonitor.guard import is_fault, record_error
+from ragmonitor.guard import ends_the_task, record_error
 from ragmonitor.protocols import Asker, AskingEvaluator, Evaluator, Judge
 from ragmonitor.records import (
     Assessment,
@@ -92,8 +92,10 @@ class Table:
             raise SettingsError(
                 f"evaluator name {entry.name!r}: use lower-case letters, digits and _, at most 64"
             )
-        if entry.version < 1:
-            raise SettingsError(f"evaluator {entry.name}: versions start at 1")
+        if type(entry.version) is not int or entry.version < 1:
+            raise SettingsError(
+                f"evaluator {entry.name}: versions are whole numbers from 1, not {entry.version!r}"
+            )
         known = self._entries.get(entry.name)
         if known is not None and known.version == entry.version and known != entry:
             raise SettingsError(
@@ -205,6 +207,8 @@ def evaluator(
             return float(reply["polite"])
         ```
     """
+    if not isinstance(name, str):  # without parentheses the function would be lost in silence
+        raise SettingsError(f'evaluator: name it, as in @evaluator("brevity"), not {name!r}')
 
     def register(function: Registered) -> Registered:
         into.register(
@@ -301,7 +305,7 @@ def _one(entry: Entry, interaction: Interaction, assessment: Assessment) -> Eval
         function: Any = entry.evaluator
         return _scored(entry, assessment, assessment.judge, function(interaction, assessment))
     except BaseException as error:
-        if not is_fault(error):
+        if ends_the_task(error):
             raise
         return _failed(entry, assessment.judge, error)
 
@@ -322,7 +326,7 @@ async def _asked(
         late = NotScorableError(Cause.JUDGE_TIMEOUT, f"no score within {within_s:.3g} s")
         return _failed(entry, asker.identity, late)
     except BaseException as error:
-        if not is_fault(error):
+        if ends_the_task(error):
             raise
         return _failed(entry, asker.identity, error)
 

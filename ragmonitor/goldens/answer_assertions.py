@@ -103,6 +103,7 @@ class AnswerAssertions:
             at_least: Least share of the sentences with a claim that are supported.
         """
         __tracebackhide__ = True
+        _check_answer(answer)
         golden = question if isinstance(question, Golden) else Golden(question=question)
         report = self.report(answer, chunks_of(chunks), golden)
         score = self._score(report, "faithfulness", passed=_NOTHING_CLAIMED)
@@ -132,6 +133,7 @@ class AnswerAssertions:
             at_least: Least `answer_correctness`, 0 to 1.
         """
         __tracebackhide__ = True
+        _check_answer(answer)
         golden = expected
         if isinstance(golden, str):
             golden = Golden(question=question, answer=golden)
@@ -267,6 +269,20 @@ class AnswerAssertions:
         raise NotJudgedError(f"no {name}")
 
 
+def _check_answer(answer: str) -> None:
+    """See that there is an answer: what says nothing claims nothing, and would pass as faithful.
+
+    Raises:
+        AssertionError: It is empty.
+        TypeError: It is no text.
+    """
+    __tracebackhide__ = True
+    if not isinstance(answer, str):
+        raise TypeError(f"the answer is to be a text, not {type(answer).__name__}")
+    if not answer.strip():
+        raise AssertionError("the answer is empty")
+
+
 def _failure(claim: str, report: Report, reference: str = "") -> str:
     """Return the message of an assertion: what fell short, sentence by sentence."""
     interaction = report.interaction
@@ -310,7 +326,10 @@ class RecordedVerdicts:
         self.path = path
         self._known: dict[str, Assessment] = {}
         with file_errors(path):
-            lines = path.read_bytes().splitlines() if path.exists() else []
+            data = path.read_bytes() if path.exists() else b""
+        lines = data.splitlines()
+        self._is_open = bool(data) and not data.endswith(b"\n")
+        """Whether an editor has left out the last line's end."""
         for number, line in enumerate(lines, 1):
             if line.strip():
                 try:
@@ -329,6 +348,7 @@ class RecordedVerdicts:
         line = _Line(key=key, question=question, assessment=assessment)
         file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            os.write(file, msgspec.json.encode(line) + b"\n")
+            os.write(file, b"\n" * self._is_open + msgspec.json.encode(line) + b"\n")
+            self._is_open = False
         finally:
             os.close(file)

@@ -9,9 +9,9 @@ import math
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 from urllib.parse import quote, urljoin, urlsplit
 
 from ragmonitor.addresses import shown
@@ -20,8 +20,9 @@ from ragmonitor.capture.coercion import member_of
 from ragmonitor.capture.probe_mark import current_mark, marked
 from ragmonitor.conventions import PROBE_BAGGAGE, PROBE_HEADER
 from ragmonitor.errors import InputError, MissingExtraError, RagMonitorError
+from ragmonitor.export.content import encodable
 from ragmonitor.goldens.golden import Golden, Turn
-from ragmonitor.guard import is_fault
+from ragmonitor.guard import ends_the_task
 from ragmonitor.records import Chunk, Interaction, Probe
 
 if TYPE_CHECKING:
@@ -77,9 +78,9 @@ class Ask(Protocol):
 
     It returns the answer's text, a `Reply`, or a mapping or object with the answer under `answer`,
     `response`, `result` or `output` and, where it says them, the chunks under `chunks`, `contexts`,
-    `context`, `source_documents` or `source_nodes`. One that takes a second argument, or a keyword
-    `history`, is given the turns before the question. Whatever it raises is the outcome
-    `exception`.
+    `context`, `source_documents` or `source_nodes`. One that has a second parameter `history`, or a
+    keyword of that name, is given the turns before the question. Whatever it raises is the outcome
+    `exception`, and an empty text is `no_answer`.
     """
 
     def __call__(self, question: str, /) -> Any:
@@ -133,7 +134,7 @@ class Asker:
         """
         self._ask = ask
         self._timeout_s = timeout_s
-        self._takes_history = _takes_history(ask)
+        self._history_place = _history_place(ask)
         self._is_async = inspect.iscoroutinefunction(ask) or inspect.iscoroutinefunction(
             getattr(type(ask), "__call__", None)  # noqa: B004 - a class's own, not whether it is
         )
@@ -149,28 +150,30 @@ class Asker:
         except TimeoutError:
             kind, detail = AskError.TIMEOUT, f"no answer within {self._timeout_s:g} s"
         except BaseException as error:
-            if not is_fault(error):
+            if ends_the_task(error):
                 raise
             kind, detail = AskError.EXCEPTION, f"{type(error).__name__}: {error}"
         else:
             seconds = time.monotonic() - began
             interaction = interaction_of(golden, reply, seconds=seconds)
             return Asked(golden=golden, interaction=interaction, seconds=seconds)
-        detail = " ".join(detail.split())[:300]
+        detail = encodable(" ".join(detail.split())[:300])
         seconds = time.monotonic() - began
         return Asked(golden=golden, interaction=None, error=kind, detail=detail, seconds=seconds)
 
     async def _answered(self, golden: Golden) -> Any:
-        history = (golden.history,) if self._takes_history else ()
+        place = self._history_place
+        asked = (golden.question, golden.history) if place == "second" else (golden.question,)
+        named = {"history": golden.history} if place == "keyword" else {}
         with marked(golden.id):
             if self._is_async:
                 async with asyncio.timeout(self._timeout_s):
-                    return await self._ask(golden.question, *history)
+                    return await self._ask(*asked, **named)
             if len(self._hung) >= MAX_HUNG_CALLS:
                 raise AskFailedError(
                     AskError.TIMEOUT, f"{MAX_HUNG_CALLS} earlier calls have not returned yet"
                 )
-            call = asyncio.ensure_future(apart(self._ask, golden.question, *history))
+            call = asyncio.ensure_future(apart(self._ask, *asked, **named))
             # Counted until it returns: a callable that hangs must not collect threads.
             self._hung.add(call)
             call.add_done_callback(self._returned)
@@ -338,12 +341,21 @@ def reply_of(value: Any) -> Reply:
     """Return the answer in what a callable returned.
 
     Raises:
-        AskFailedError: There is no text in it.
+        AskFailedError: There is no text in it, or an empty one.
     """
-    if isinstance(value, Reply):
-        return value
+    reply = value if isinstance(value, Reply) else _reply_in(value)
+    if not isinstance(reply.answer, str):
+        raise AskFailedError(AskError.NO_ANSWER, f"the answer is {_kind(reply.answer)}")
+    if not reply.answer.strip():
+        raise AskFailedError(AskError.NO_ANSWER, "the answer is empty")
+    return reply
+
+
+def _reply_in(value: Any) -> Reply:
     if isinstance(value, str):
         return Reply(answer=value)
+    if inspect.isgenerator(value) or inspect.isasyncgen(value):
+        raise AskFailedError(AskError.NO_ANSWER, "a stream; return the whole answer instead")
     answer = _first(value, _ANSWERS, str)
     if answer is None:
         raise AskFailedError(
@@ -355,7 +367,13 @@ def reply_of(value: Any) -> Reply:
 
 
 def chunks_of(values: Iterable[Any]) -> tuple[Chunk, ...]:
-    """Return the chunks in texts, `Chunk`s, mappings and frameworks' documents; others are left."""
+    """Return the chunks in texts, `Chunk`s, mappings and frameworks' documents; others are left.
+
+    One text, or one document, is a collection of one.
+    """
+    one = _chunk(values)
+    if one is not None:
+        return (one,)
     return tuple(chunk for value in values if (chunk := _chunk(value)) is not None)
 
 
@@ -373,10 +391,20 @@ def _chunk(value: Any) -> Chunk | None:
     metadata = member_of(holder, "metadata")
     return Chunk(
         text=text,
-        id=_first(holder, _IDS, str) or "",
+        id=_id_of(holder),
         score=float(score) if isinstance(score, int | float) and math.isfinite(score) else None,
         metadata=metadata if isinstance(metadata, Mapping) else {},
     )
+
+
+def _id_of(holder: Any) -> str:
+    found = _first(holder, _IDS, str | int | uuid.UUID)
+    return "" if found is None or isinstance(found, bool) else str(found)
+
+
+def _encodable(chunk: Chunk) -> Chunk:
+    text = encodable(chunk.text)
+    return chunk if text is chunk.text else replace(chunk, text=text)
 
 
 def interaction_of(
@@ -400,8 +428,9 @@ def interaction_of(
     return Interaction(
         id=uuid.uuid4().hex,
         query=golden.question,
-        answer=str(reply.answer),  # LangChain's texts are of a class of their own
-        chunks=reply.chunks or (),
+        # LangChain's texts are of a class of their own, and no file holds half of a character.
+        answer=encodable(str(reply.answer)),
+        chunks=tuple(map(_encodable, reply.chunks or ())),
         reference="" if golden.expects_refusal else golden.answer,
         reference_chunks=golden.reference_chunks,
         framework="python",
@@ -421,14 +450,18 @@ def interaction_of(
     )
 
 
-def _takes_history(ask: Any) -> bool:
+def _history_place(ask: Any) -> Literal["second", "keyword"] | None:
+    """Return how an application takes the turns before the question; None: it does not."""
     try:
         parameters = inspect.signature(ask).parameters.values()
     except (TypeError, ValueError):
-        return False
+        return None
+    others = [*parameters][1:]
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    second = [each for each in parameters if each.kind in positional][1:2]
-    return bool(second) and second[0].name == "history"
+    if others and others[0].name == "history" and others[0].kind in positional:
+        return "second"
+    named = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return "keyword" if any(e.name == "history" and e.kind in named for e in others) else None
 
 
 def _searched(path: str, value: Any) -> Any:

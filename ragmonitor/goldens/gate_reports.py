@@ -15,6 +15,8 @@ from ragmonitor.goldens.scored_runs import ScoredGolden, ScoredRun
 
 MAX_LISTED: Final = 20
 """Questions of one kind that a summary lists; a file for programs has all."""
+MAX_LINE: Final = 500
+"""Characters of a line of a summary: of a whole one GitHub takes a mebibyte, or nothing."""
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARKS: Final = {"better": "✅", "equivalent": "✅", "worse": "❌", "undecided": "⚠️"}
 
@@ -25,6 +27,16 @@ def headline(comparison: ReleaseComparison) -> str:
     if comparison.difference is not None:
         text += f" {said(comparison.difference)} over {comparison.difference.pairs} questions"
     return f"{text}; {comparison.why}" if comparison.why else text
+
+
+def not_counted(comparison: ReleaseComparison) -> list[str]:
+    """Return how many questions do not count, a line for each reason."""
+    reasons = (
+        (comparison.only_baseline, "were answered by the baseline only"),
+        (comparison.only_candidate, "were answered by the release only"),
+        (comparison.edited, "were edited since the baseline was saved"),
+    )
+    return [f"{n} questions {reason}, and do not count" for n, reason in reasons if n]
 
 
 def said(difference: Difference) -> str:
@@ -62,12 +74,7 @@ def markdown(comparison: ReleaseComparison) -> str:
         ("Fixed", comparison.of("fixed")),
     ):
         lines += _question_lines(title, changes)
-    for n, where in (
-        (comparison.only_baseline, "baseline"),
-        (comparison.only_candidate, "release"),
-    ):
-        if n:
-            lines.append(f"{n} questions were answered by the {where} only, and do not count.")
+    lines += [f"{line}." for line in not_counted(comparison)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -109,8 +116,10 @@ def _what(change: QuestionChange) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Return a text of the application's as one line that Markdown shows as it is."""
-    return re.sub(r"([\\`*_\[\]|#~@])", r"\\\1", escape(" ".join(text.split()), quote=False))
+    """Return a text of the application's as one line that Markdown shows as it is, cut if long."""
+    line = " ".join(text.split())
+    line = line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]} …"
+    return re.sub(r"([\\`*_\[\]|#~@])", r"\\\1", escape(line, quote=False))
 
 
 def junit(run: ScoredRun, comparison: ReleaseComparison | None) -> bytes:
@@ -183,6 +192,7 @@ def as_json(run: ScoredRun, comparison: ReleaseComparison | None) -> dict[str, A
         "slices": {each.name: asdict(each.difference) for each in comparison.slices},
         "only_baseline": comparison.only_baseline,
         "only_candidate": comparison.only_candidate,
+        "edited": comparison.edited,
         "changes": [
             {
                 "id": each.golden.id,

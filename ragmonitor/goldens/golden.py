@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,6 +16,7 @@ from typing import Final, Literal
 import msgspec
 
 from ragmonitor.errors import InputError
+from ragmonitor.judges import sentences as splitter
 from ragmonitor.records import Chunk, Language
 
 try:
@@ -28,6 +30,12 @@ NO_UTF_8: Final = (
     "it is no UTF-8; save it as CSV UTF-8 in a spreadsheet, or convert it, of GBK by: "
     "iconv -f GB18030 -t UTF-8"
 )
+
+
+NO_ANSWER: Final = "`answer` is empty; give the reference answer, or kind `unanswerable`"
+REFERENCES: Final = frozenset({"reference", "ground_truth", "ground_truths", "gt_answer"})
+"""Columns of recorded interactions whose `answer` is what the application said."""
+_MAY_HAVE_ONE: Final = re.compile("|".join(f'"{name}"' for name in sorted(REFERENCES))).search
 
 
 class GoldensError(InputError):
@@ -92,7 +100,8 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     chunks: tuple[ReferenceChunk, ...] = ()
     kind: GoldenKind = GoldenKind.SINGLE_FACT
     difficulty: Difficulty = "medium"
-    language: Language = "en"
+    language: Language = ""  # type: ignore[assignment]  # set below
+    """Where none is given, the question determines it."""
     history: tuple[Turn, ...] = ()
     attributes: dict[str, str] = {}
     """Slices of the traffic that it stands for, such as its route or tenant."""
@@ -108,6 +117,8 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     comment: str = ""
 
     def __post_init__(self) -> None:
+        if not self.language:
+            msgspec.structs.force_setattr(self, "language", splitter.language(self.question))
         if not self.id:
             msgspec.structs.force_setattr(self, "id", golden_id(self.question, self.history))
 
@@ -125,6 +136,11 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def is_askable(self) -> bool:
         """Whether an application may be measured by it: not rejected, and no mined candidate."""
         return self.status is not ReviewStatus.REJECTED and not self.awaits_review
+
+    @property
+    def lacks_answer(self) -> bool:
+        """Whether it is asked, and nobody knows the right answer."""
+        return self.is_askable and not (self.answer.strip() or self.expects_refusal)
 
     @property
     def reference_chunks(self) -> tuple[Chunk, ...]:
@@ -171,14 +187,18 @@ def read_goldens(path: str | os.PathLike[str]) -> list[Golden]:
 def _read_line(line: str, where: str) -> Golden:
     try:
         golden = _DECODER.decode(line)
+        others = REFERENCES & msgspec.json.decode(line).keys() if _MAY_HAVE_ONE(line) else ()
     except msgspec.MsgspecError as error:
         raise GoldensError(f"{where}: {error}; docs/goldens.md lists the fields") from error
+    if others:
+        raise GoldensError(
+            f"{where}: the reference answer stands under `answer`, and not under "
+            f"`{', '.join(sorted(others))}`; `ragmonitor goldens convert` writes it so"
+        )
     if not golden.question.strip():
         raise GoldensError(f"{where}: `question` is empty")
-    if golden.is_askable and not (golden.answer.strip() or golden.expects_refusal):
-        raise GoldensError(
-            f"{where}: `answer` is empty; give the reference answer, or kind `unanswerable`"
-        )
+    if golden.lacks_answer:
+        raise GoldensError(f"{where}: {NO_ANSWER}")
     return golden
 
 

@@ -18,8 +18,7 @@ import msgspec
 
 from ragmonitor.capture.otel_spans.texts import message_of
 from ragmonitor.errors import InputError
-from ragmonitor.goldens.golden import Golden, GoldenKind, Turn
-from ragmonitor.judges import sentences as splitter
+from ragmonitor.goldens.golden import REFERENCES, Golden, GoldenKind, Turn
 from ragmonitor.patterns import lazy_pattern
 
 Record = dict[str, Any]
@@ -107,10 +106,6 @@ def _with_metadata(fields: Record, metadata: Any, tool: str) -> Golden:
     if attributes:
         merged["attributes"] = attributes | merged.get("attributes", {})
     merged.setdefault("source", tool)
-    if "language" not in merged:
-        merged["language"] = splitter.language(str(merged.get("question", "")))
-    if "kind" not in merged and not merged.get("answer"):
-        merged["kind"] = GoldenKind.UNANSWERABLE
     return _made(merged)
 
 
@@ -225,6 +220,30 @@ def _one(value: object, names: Sequence[str]) -> str:
     if not isinstance(value, str):
         raise InputError(f"expected a text, not a {type(value).__name__}")
     return value
+
+
+# --- our own --------------------------------------------------------------------------------------
+
+
+def _of_ours(record: Mapping[str, Any]) -> Golden:
+    """Return a golden question, also of a recorded interaction that has a reference answer.
+
+    The `answer` of such a record, which `ragmonitor score` reads, is what the application said.
+
+    Raises:
+        InputError: It is none.
+    """
+    if "evaluations" in record:
+        raise InputError(
+            "a report of a monitor, whose answer is the application's own; `ragmonitor goldens "
+            "mine` takes it"
+        )
+    reference = next((name for name in record if name in REFERENCES), None)
+    if reference is None:
+        return _made(record)
+    fields = dict(record) | {"answer": next(iter(_list(record[reference])), "")}
+    texts = _list(record.get("reference_contexts"))
+    return _made({"chunks": [{"text": text} for text in texts]} | fields)
 
 
 # --- the tools ------------------------------------------------------------------------------------
@@ -414,6 +433,6 @@ FORMATS: Final[dict[str, GoldenFormat]] = {
         write=_to_phoenix,
         read=_of_phoenix,
     ),
-    "ragmonitor": GoldenFormat(fits=_has("question"), write=_plain, read=_made),
+    "ragmonitor": GoldenFormat(fits=_has("question"), write=_plain, read=_of_ours),
 }
 """The formats by name, in the order in which a record's columns are looked at."""

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from ragmonitor.errors import InputError, MissingExtraError
+from ragmonitor.export.content import encodable
 from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.goldens.golden import NO_UTF_8, Golden, write_goldens
 from ragmonitor.goldens.golden_formats import FORMATS, flattened, recognised
@@ -23,6 +24,7 @@ TABLES: Final = ("csv", "parquet")
 """Formats with our own columns."""
 TOO_DEEP: Final = "it is nested too deeply to be read"
 NESTED: Final = ("chunks", "history", "attributes")
+_WORDS: Final = frozenset({"status", "kind", "difficulty", "language"})
 MAX_CELL_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -132,7 +134,7 @@ def _records(path: Path, columns: set[str]) -> Iterator[Mapping[str, Any] | Inpu
     else:
         text = path.read_text("utf-8-sig")
         if text.lstrip().startswith("["):
-            values = json.loads(text)
+            values = _loaded(text)
         else:
             values = (_parsed(line) for line in text.split("\n") if line.strip())
         for value in values:
@@ -142,10 +144,22 @@ def _records(path: Path, columns: set[str]) -> Iterator[Mapping[str, Any] | Inpu
                 yield InputError(f"expected objects, not a {type(value).__name__}")
 
 
+def _loaded(text: str) -> Any:
+    """Return the value of a JSON text, with a mark for each half of a character: no file holds it.
+
+    Raises:
+        ValueError: It is no JSON.
+    """
+    value = json.loads(text)
+    if "\\ud" in text.lower():
+        value = json.loads(encodable(json.dumps(value, ensure_ascii=False)))
+    return value
+
+
 def _parsed(text: str) -> Any:
     """Return the value of a JSON text, or the error that stands for it."""
     try:
-        return json.loads(text)
+        return _loaded(text)
     except ValueError as error:
         return InputError(f"no JSON: {error}")
     except RecursionError:
@@ -155,7 +169,11 @@ def _parsed(text: str) -> Any:
 def _csv_rows(path: Path, columns: set[str]) -> Iterator[Mapping[str, Any] | InputError]:
     csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_BYTES))
     with path.open(encoding="utf-8-sig", newline="") as file:
-        table = csv.DictReader(file)
+        header = file.readline()
+        file.seek(0)
+        # Where commas are decimal marks, spreadsheets separate cells by semicolons.
+        marks = [mark for mark in ",;\t" if mark in header]
+        table = csv.DictReader(file, delimiter=marks[0] if marks else ",")
         columns.update(filter(None, table.fieldnames or ()))
         for row in table:
             yield _csv_row(row)
@@ -166,6 +184,8 @@ def _csv_row(row: Mapping[str, str]) -> Mapping[str, Any] | InputError:
     if "question" not in row:
         return cells
     cells.setdefault("question", "")  # emptied: a record of ours all the same
+    for name in _WORDS & cells.keys():
+        cells[name] = cells[name].strip().lower()  # as people write, and spreadsheets correct
     for name in NESTED:
         if name in cells:
             cells[name] = _parsed(cells[name])

@@ -18,12 +18,12 @@ from enum import StrEnum
 from typing import Any, Final
 
 from ragmonitor.errors import InputError, SettingsError
+from ragmonitor.export.content import encodable
 from ragmonitor.feedback import joining_id
 from ragmonitor.goldens.generating import SAME_FROM
 from ragmonitor.goldens.golden import MINED, Golden, GoldenKind, ReferenceChunk
 from ragmonitor.goldens.gram_index import GramIndex
-from ragmonitor.judges import sentences as splitter
-from ragmonitor.records import is_builtin
+from ragmonitor.records import Cause, is_builtin
 
 LAMBDA: Final = 0.7
 """Weight of the reason against that of being unlike what is chosen already."""
@@ -32,6 +32,9 @@ NOVEL_FROM: Final = 0.6
 """Distance (1 - cosine) to the nearest other question from which on a question is novel."""
 MAX_SLICES: Final = 30
 """Values of attributes that are slices of their own; the most frequent ones."""
+
+
+_UNANSWERED: Final = frozenset({Cause.REFUSAL.value, Cause.NO_ANSWER.value})
 
 
 class MineReason(StrEnum):
@@ -44,7 +47,7 @@ class MineReason(StrEnum):
     NOVEL = "novel"
     """No other question, and no known golden one, is written like it."""
     UNANSWERED = "unanswered"
-    """The application declined, or failed."""
+    """The application declined, failed, or said nothing."""
     THUMBS_DOWN = "thumbs_down"
     """A person found it bad."""
 
@@ -183,7 +186,7 @@ def _take_report(answer: TrafficAnswer, line: Mapping[str, Any]) -> None:
     bad = _badness(scores, line.get("risk"))
     if bad is not None:
         answer.verdicts[judge] = bad
-    refused = line.get("diagnosis") in ("refusal", "wrong_refusal") or "refusal" in causes
+    refused = line.get("diagnosis") in ("refusal", "wrong_refusal") or bool(_UNANSWERED & causes)
     answer.is_unanswered |= refused or line.get("status") == "error"
     attributes = line.get("attributes")
     if isinstance(attributes, dict):
@@ -234,7 +237,7 @@ def read_page(state: Mapping[str, Any], *, redact: Callable[[str], str]) -> Traf
                 if each["evaluator"] == "hallucination" and "score" in each:
                     answer.verdicts.setdefault(str(state["builtin"]), float(each["score"]))
             causes = {each.get("cause") for each in entry["evaluations"]}
-            answer.is_unanswered = entry["status"] == "error" or "refusal" in causes
+            answer.is_unanswered = entry["status"] == "error" or bool(_UNANSWERED & causes)
             answer.is_unanswered |= entry["diagnosis"] in ("refusal", "wrong_refusal")
             answer.attributes = dict(entry["attributes"])
             if "question" not in entry:
@@ -379,14 +382,19 @@ def _slices(answers: Sequence[TrafficAnswer], by: Sequence[str]) -> dict[str, se
 def candidate(answer: TrafficAnswer, why: Mapping[MineReason, float]) -> Golden:
     """Return a candidate; its answer is the application's own, for a person to put right."""
     reasons = ", ".join(f"{reason.value} {weight:.2f}" for reason, weight in why.items())
+    # A report may hold half of a character, which no other file can.
     return Golden(
-        question=answer.question,
-        answer=answer.answer,
-        chunks=answer.chunks,
+        question=encodable(answer.question),
+        answer=encodable(answer.answer),
+        chunks=tuple(
+            ReferenceChunk(
+                text=encodable(each.text), id=encodable(each.id), source=encodable(each.source)
+            )
+            for each in answer.chunks
+        ),
         kind=GoldenKind.SINGLE_FACT,
-        language=splitter.language(answer.question),
-        attributes=answer.attributes,
+        attributes={encodable(name): encodable(v) for name, v in answer.attributes.items()},
         source=f"{MINED}:{','.join(reason.value for reason in why)}",
-        interaction_id=answer.id,
+        interaction_id=encodable(answer.id),
         comment=reasons,
     )

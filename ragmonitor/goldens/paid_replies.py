@@ -19,6 +19,7 @@ import msgspec
 
 from ragmonitor.capabilities import CapableJudge
 from ragmonitor.errors import InputError, RagMonitorError, SettingsError, file_errors
+from ragmonitor.export.content import encodable
 from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.goldens.golden_prompts import Task, prompts_version
 from ragmonitor.protocols import Asker
@@ -197,7 +198,9 @@ class PaidModel:
         reply: Mapping[str, object] | None = None
         self.paid_calls += 1
         try:
-            reply = await asker.ask(task.instructions, fields=task.fields, shown=task.shown)
+            said = await asker.ask(task.instructions, fields=task.fields, shown=task.shown)
+            # No file holds half of a character, and what was paid for is to be kept.
+            reply = json.loads(encodable(json.dumps(said, ensure_ascii=False)))
             return reply
         finally:
             usage = asker.usage

@@ -77,6 +77,9 @@ class ReleaseComparison:
     only_baseline: int
     """Questions that only the baseline has answers to."""
     only_candidate: int
+    edited: int
+    """Questions that were edited since the baseline answered them: asked was another question, or
+    right another answer."""
     others: Mapping[str, Difference]
     """The differences of the other scores, by evaluator."""
 
@@ -120,10 +123,12 @@ def compare_releases(
             "judge must not look like a changed application; save it anew with this one"
         )
     before = {each.id: each for each in baseline.goldens}
-    pairs = [(before[each.id], each) for each in candidate.goldens if each.id in before]
+    both = [(before[each.id], each) for each in candidate.goldens if each.id in before]
+    pairs = [pair for pair in both if not _is_edited(*pair)]
     applying = [pair for pair in pairs if any(_has(each, signal) for each in pair)]
     if not applying:
-        raise GoldensError(f"no question that both answered has a score named {signal!r}")
+        edited = f"; {len(both) - len(pairs)} were edited since" if len(pairs) < len(both) else ""
+        raise GoldensError(f"no question that both answered has a score named {signal!r}{edited}")
     questions = [q for pair in applying if (q := _question(*pair, signal)) is not None]
     difference = paired_difference([(each.before, each.now) for each in questions])
     coverage = len(questions) / len(applying)
@@ -136,10 +141,22 @@ def compare_releases(
         difference=difference,
         slices=_slices(questions),
         questions=questions,
-        only_baseline=len(before) - len(pairs),
-        only_candidate=len(candidate.goldens) - len(pairs),
+        only_baseline=len(before) - len(both),
+        only_candidate=len(candidate.goldens) - len(both),
+        edited=len(both) - len(pairs),
         others=_others(pairs, signal),
     )
+
+
+def signals_of(run: ScoredRun) -> tuple[str, ...]:
+    """Return the names by which a run can be compared; none where nothing was scored."""
+    answers = [answer for golden in run.goldens for answer in golden.answers]
+    names = tuple(dict.fromkeys(name for answer in answers for name in answer.scores))
+    return (CORRECTNESS, *names) if set(names) & set(_OF_CORRECTNESS) else names
+
+
+def _is_edited(before: ScoredGolden, now: ScoredGolden) -> bool:
+    return bool(before.asked and now.asked) and before.asked != now.asked
 
 
 def _names(signal: str) -> tuple[str, ...]:

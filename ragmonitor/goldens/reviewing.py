@@ -26,7 +26,6 @@ from ragmonitor.export.view.access import Access
 from ragmonitor.export.view.page import SAFE_HEADERS
 from ragmonitor.goldens.golden import (
     Golden,
-    GoldenKind,
     ReviewStatus,
     changing,
     read_goldens,
@@ -114,8 +113,7 @@ class Review:
             raise InputError(str(error)) from error
         if not decided.question.strip():
             raise InputError("the question is empty")
-        has_answer = decided.answer.strip() or decided.kind is GoldenKind.UNANSWERABLE
-        if not has_answer and decided.is_askable:
+        if decided.lacks_answer:
             raise InputError("the answer is empty; write it, or choose the kind unanswerable")
         return decided
 

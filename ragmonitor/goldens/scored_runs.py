@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import codecs
+import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
+from ragmonitor.export.content import encodable
 from ragmonitor.export.jsonl import owners_alone
-from ragmonitor.goldens.golden import GoldensError
+from ragmonitor.goldens.golden import Golden, GoldensError, golden_id
 from ragmonitor.goldens.golden_scores import GoldenOutcome, GoldenRun
 from ragmonitor.records import Report
 
@@ -34,6 +37,9 @@ class ScoredGolden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     answers: tuple[ScoredAnswer, ...]
     slices: dict[str, str] = {}
     """Its kind, difficulty, language and attributes."""
+    asked: str = ""
+    """The hash of what was asked and of what is right, which a review may change; empty: an older
+    file does not say."""
 
 
 class ScoredRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,17 +69,30 @@ def scored_run(run: GoldenRun) -> ScoredRun:
 
 def _scored_golden(outcomes: Sequence[GoldenOutcome]) -> ScoredGolden:
     golden = outcomes[0].golden
+    own = {
+        "kind": golden.kind.value,
+        "difficulty": golden.difficulty,
+        "language": golden.language,
+    }
+    # One that is called as a field of ours is a slice beside it.
+    attributes = {
+        f"attribute {name}" if name in own else name: value
+        for name, value in golden.attributes.items()
+    }
     return ScoredGolden(
         id=golden.id,
         question=golden.question,
         answers=tuple(map(_scored_answer, outcomes)),
-        slices={
-            "kind": golden.kind.value,
-            "difficulty": golden.difficulty,
-            "language": golden.language,
-            **golden.attributes,
-        },
+        slices=own | attributes,
+        asked=_asked(golden),
     )
+
+
+def _asked(golden: Golden) -> str:
+    # Without the chunks: with another cut of the documents, the answers are compared all the same.
+    right = [] if golden.expects_refusal else [golden.answer]
+    texts = [golden_id(golden.question, golden.history), *right]
+    return hashlib.sha256(msgspec.json.encode(texts)).hexdigest()[:16]
 
 
 def _scored_answer(outcome: GoldenOutcome) -> ScoredAnswer:
@@ -82,7 +101,8 @@ def _scored_answer(outcome: GoldenOutcome) -> ScoredAnswer:
         answer="" if asked.interaction is None else asked.interaction.answer,
         scores=dict(outcome.scores),
         error="" if asked.error is None else f"{asked.error}: {asked.detail}",
-        shortcomings=() if report is None else tuple(shortcomings(report)),
+        # Names of chunks stand in them, and no file holds half of a character.
+        shortcomings=() if report is None else tuple(map(encodable, shortcomings(report))),
     )
 
 
@@ -125,7 +145,10 @@ def read_scored_run(path: str | os.PathLike[str]) -> ScoredRun:
     """
     name = os.fspath(path)
     try:
-        head, *lines = Path(path).read_bytes().splitlines()
+        data = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8)
+        if not data.strip():
+            raise ValueError("it is empty, as a gate that was killed leaves it")
+        head, *lines = data.splitlines()
         scored_by = msgspec.json.decode(head, type=dict[str, tuple[str, ...]])["scored_by"]
         goldens = tuple(msgspec.json.decode(line, type=ScoredGolden) for line in lines if line)
     except OSError as error:

@@ -177,6 +177,12 @@ def test_a_monitor_takes_events_and_never_raises(worker):
     assert value == pytest.approx(1.8e9, rel=0.2)
 
 
+def test_an_attribute_of_an_event_may_have_any_name():
+    """Such as the name of an index; an event never raises."""
+    with Monitor("support", server=False, worker="thread") as monitor:
+        monitor.event("reindexed", name="v7", self="a")
+
+
 @pytest.mark.parametrize("worker", ["thread", "process"])
 def test_what_an_application_tells_of_an_event_is_redacted(worker, tmp_path):
     """Its name and its attributes, before they are kept anywhere."""

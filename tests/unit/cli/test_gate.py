@@ -130,6 +130,14 @@ def test_what_is_accepted_ends_with_0() -> None:
         assert decided(*urls, accept="undecided")[0] == 4
 
 
+def test_a_version_is_not_compared_with_itself() -> None:
+    """A pipeline whose two variables hold the same would pass whatever is rolled out."""
+    words = ["--service", "a", "--candidate", "1.5", "--baseline", "1.5", "--timeout", "0s"]
+    result = CliRunner().invoke(app, ["gate", *words])
+    assert result.exit_code == 2
+    assert "are both '1.5'" in result.output
+
+
 def test_the_same_sums_from_two_addresses_count_once() -> None:
     """Thirty answers named twice are no sixty."""
     with serving(*canary(3, 15)) as urls:

@@ -206,6 +206,21 @@ def test_what_is_converted_is_for_its_user_alone(folder, name, to):
     assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
 
 
+def test_what_is_converted_to_golden_questions_can_be_asked(folder):
+    """Another tool's question without a right answer is left out, and so is one that comes twice.
+
+    A refusal is right only where somebody said so.
+    """
+    rows = [{"user_input": f"Open? {n}", "reference": "Until six."} for n in (1, 2, 1)]
+    rows += [{"user_input": "And on Sundays?", "response": "No."}]
+    (folder / "ragas.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    result = run("convert", "ragas.jsonl", "g.jsonl", "--to", "ragmonitor")
+    assert result.exit_code == 1
+    assert "'And on Sundays?': `answer` is empty" in result.output
+    assert "'Open? 1': the id" in result.output
+    assert [each.question for each in read_goldens(folder / "g.jsonl")] == ["Open? 1", "Open? 2"]
+
+
 # --- review ---------------------------------------------------------------------------------------
 
 

@@ -121,12 +121,14 @@ def test_wrong_use_is_said_before_anything_is_asked(folder, arguments, message):
         ("textwrap:nothing", "--callable textwrap:nothing: AttributeError"),
         ("no_such_module:ask", "--callable no_such_module:ask: ModuleNotFoundError"),
         ("broken:ask", "--callable broken:ask: ZeroDivisionError"),
+        ("script:ask", "--callable script:ask: SystemExit: 0"),
         ("textwrap", "give module:function"),
     ],
 )
 def test_a_callable_that_cannot_be_had_is_said(folder, name, message):
-    """Also one whose module raises."""
+    """Also one whose module raises, or is a script that ends the process as if all were fine."""
     Path("broken.py").write_text("1 / 0")
+    Path("script.py").write_text("import sys; sys.exit(0)")
     arguments = ["gate", "goldens.jsonl", "--callable", name, "--save", "x"]
     result = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
     assert result.exit_code == 2
@@ -254,9 +256,85 @@ def test_a_judge_that_answers_nothing_decides_nothing(baseline, monkeypatch):
     """The comparison is not undecided: there is none."""
     monkeypatch.setattr(wired_judges, "LlmJudge", RefusedJudge)
     before = Path("base.jsonl").read_bytes()
-    words = ["--judge", "openai/x", "--budget-tokens", "1000000", "--save", "base.jsonl"]
+    words = ["--judge", "openai/x", "--budget-tokens", "1000000", "--save", "new.jsonl"]
     result = gate(baseline, "--baseline", "base.jsonl", "--json", *words)
     assert result.exit_code == 1
     assert "the key is refused" in result.stderr
     assert json.loads(result.stdout)["questions"] == 33
     assert Path("base.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("option", "file"),
+    [
+        ("--save", "base.jsonl"),
+        ("--save", "goldens.jsonl"),
+        ("--junit", "./base.jsonl"),
+        ("--markdown", "goldens.jsonl"),
+    ],
+)
+def test_no_output_takes_the_place_of_an_input(baseline, monkeypatch, option, file):
+    """A broken release that had become its own baseline would pass the second time."""
+    monkeypatch.setenv("BROKEN", "1")
+    before = Path(file).read_bytes()
+    result = gate(baseline, "--baseline", "base.jsonl", option, file)
+    assert result.exit_code == 2
+    assert f"{option} {Path(file)}" in result.output
+    assert Path(file).read_bytes() == before
+
+
+def test_a_comparison_that_is_refused_leaves_no_empty_file(baseline):
+    """A build server reads an empty JUnit file as a failure of its own."""
+    other = Path("base.jsonl").read_text("utf-8").replace("builtin@", "builtin@9")
+    Path("base.jsonl").write_text(other, "utf-8")
+    reports = ["--junit", "gate.xml", "--markdown", "gate.md"]
+    result = gate(baseline, "--baseline", "base.jsonl", *reports)
+    assert (result.exit_code, "other rules" in result.output) == (2, True)
+    assert not Path("gate.xml").exists()
+    assert not Path("gate.md").exists()
+
+
+def test_a_score_that_the_baseline_lacks_is_said_before_anything_is_asked(baseline, monkeypatch):
+    """Nobody is paid for a comparison that cannot be."""
+    monkeypatch.setenv("DOWN", "1")
+    result = gate(baseline, "--baseline", "base.jsonl", "--signal", "correctnes")
+    assert result.exit_code == 2
+    assert "base.jsonl has no score named 'correctnes'" in result.output
+    assert "got no answer" not in result.output
+
+
+def test_a_question_that_was_asked_several_times_counts_once_among_the_unanswered(
+    baseline, monkeypatch
+):
+    """33 questions remain 33 questions, however often each is asked."""
+    monkeypatch.setenv("DOWN", "1")
+    result = gate(baseline, "--baseline", "base.jsonl", "--repeat", "3")
+    assert "33 questions got no answer, 99 times of 99, such as" in result.output
+
+
+def test_half_of_a_character_in_an_answer_loses_no_run(baseline):
+    """A stream that is cut within an emoji leaves one, which no file can hold."""
+    source = Path(f"{baseline}.py")
+    source.write_text(source.read_text().replace('40 kg."', '40 kg. \\ud83d"'))
+    sys.modules.pop(baseline, None)
+    outputs = ["--save", "new.jsonl", "--junit", "gate.xml", "--markdown", "gate.md"]
+    result = gate(baseline, "--baseline", "base.jsonl", *outputs)
+    assert isinstance(result.exception, SystemExit)
+    assert "40 kg. ?" in Path("new.jsonl").read_text("utf-8")
+
+
+def test_a_question_that_was_edited_since_does_not_count(baseline):
+    """Another reference answer under the same id must not look like another application."""
+    goldens = [json.loads(line) for line in Path("goldens.jsonl").read_text().splitlines()]
+    saved = [json.loads(line) for line in Path("base.jsonl").read_text().splitlines()[1:]]
+    assert [each["question"] for each in saved[3:5]] == [e["question"] for e in goldens[3:5]]
+    goldens[3] |= {"id": saved[3]["id"], "answer": "A parcel may weigh 90 kg."}
+    goldens[4] |= {"id": saved[4]["id"], "question": "Tell me of the parcel (edited)"}
+    Path("goldens.jsonl").write_text("\n".join(map(json.dumps, goldens)))
+    result = gate(baseline, "--baseline", "base.jsonl", "--json")
+    found = json.loads(result.stdout)
+    assert (found["edited"], found["difference"]["pairs"], found["changes"]) == (2, 31, [])
+    result = gate(baseline, "--baseline", "base.jsonl", "--markdown", "gate.md")
+    said = "2 questions were edited since the baseline was saved, and do not count"
+    assert said in result.output
+    assert said in Path("gate.md").read_text("utf-8")

@@ -112,6 +112,8 @@ async def test_a_failed_call_is_the_cause():
         ({"scale": (2, 2)}, "two different ends"),
         ({"scale": (0, float("inf"))}, "two different ends"),
         ({"shown": ()}, "at least a part"),
+        ({"shown": "answer"}, "shown is a list of"),
+        ({"shown": ("answr",)}, "shown is a list of"),
         ({"text": " "}, "what is to be rated"),
         ({"name": "Tone"}, "lower-case"),
     ],

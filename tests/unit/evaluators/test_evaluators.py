@@ -122,11 +122,12 @@ def test_what_is_no_score_is_an_evaluator_error(result):
     assert evaluation.cause is Cause.EVALUATOR_ERROR
 
 
-def test_a_raising_evaluator_spoils_no_other():
-    """The others keep their scores."""
+@pytest.mark.parametrize("error", [RuntimeError("mine"), SystemExit(2)], ids=["error", "exit"])
+def test_a_raising_evaluator_spoils_no_other(error):
+    """The others keep their scores, also where it means to end the process."""
 
     def broken(_told, _found):
-        raise RuntimeError("mine")
+        raise error
 
     def declines(_told, _found):
         raise NotScorableError(Cause.NO_CLAIMS, "nothing said")
@@ -144,6 +145,22 @@ def test_a_raising_evaluator_spoils_no_other():
         Cause.NO_CLAIMS,
         1.0,
     )
+
+
+def test_an_evaluator_without_a_name_is_refused():
+    """Without parentheses the decorator would lose the function in silence."""
+    with pytest.raises(SettingsError, match=r'@evaluator\("brevity"\)'):
+
+        @evaluator
+        def brevity(_told, _found):
+            return 1.0
+
+
+@pytest.mark.parametrize("version", ["2", None, 1.5, True, 0])
+def test_a_version_is_a_whole_number(version):
+    """It stands in names, and a change of it begins anew what was learned."""
+    with pytest.raises(SettingsError, match="whole numbers from 1"):
+        evaluator("odd", version=version, into=Table())(lambda *_: 1.0)
 
 
 def test_unknown_names_are_refused_with_the_known_ones():

@@ -57,6 +57,25 @@ def test_who_should_decline_and_does_not_fails(check):
         check.assert_correct("Charles is king.", UNANSWERABLE)
 
 
+def test_an_empty_answer_fails(check):
+    """It claims nothing, and serves nobody."""
+    for claim in (check.assert_faithful, check.assert_correct):
+        with pytest.raises(AssertionError, match="the answer is empty"):
+            claim(" ", [CHUNK] if claim == check.assert_faithful else CHUNK)
+
+
+def test_what_is_no_text_is_no_answer(check):
+    """Nothing passes because its name claims nothing: None, or a message in place of its text."""
+    with pytest.raises(TypeError, match="not NoneType"):
+        check.assert_faithful(None, [CHUNK])
+
+
+def test_one_text_or_document_is_one_chunk(check):
+    """And no collection of letters, or of a document's fields."""
+    for chunk in (CHUNK, Document(CHUNK), {"text": CHUNK}):
+        check.assert_faithful(CHUNK, chunk)
+
+
 def test_a_refusal_claims_nothing_and_is_faithful(check):
     check.assert_faithful("I do not know.", [CHUNK], GOLDEN)
 
@@ -85,6 +104,17 @@ def test_a_recorded_reply_needs_no_judge(tmp_path):
     assert len(judge.asked) == 1
     AnswerAssertions(other, replies=path).assert_faithful(CHUNK, [CHUNK], GOLDEN)
     assert not other.asked
+
+
+def test_a_reply_is_recorded_on_a_line_of_its_own(tmp_path):
+    """Also behind a last line whose end an editor has removed."""
+    judge = ScriptedJudge(lambda _: assessment(Verdict.SUPPORTED))
+    path = tmp_path / "replies.jsonl"
+    for answer in (CHUNK, "Or 20 kg abroad."):
+        recording = AnswerAssertions(judge, replies=path, records=True, budget_usd=1)
+        recording.assert_faithful(answer, [answer])
+        path.write_bytes(path.read_bytes().rstrip(b"\n"))
+    AnswerAssertions(judge, replies=path).assert_faithful(CHUNK, [CHUNK])
 
 
 def test_what_is_not_recorded_fails_and_says_what_to_do(tmp_path):

@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 import threading
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -25,6 +26,7 @@ from ragmonitor.goldens.asking import (
     AskError,
     AskFailedError,
     HttpAsk,
+    Reply,
     ask_all,
     chunks_of,
 )
@@ -115,14 +117,55 @@ def test_documents_of_frameworks_are_chunks():
 
 
 def test_turns_before_the_question_are_given_to_whoever_takes_them():
-    """By the name of the second parameter."""
+    """By the name of the second parameter, or of any other that can be named."""
     golden = Golden(id="g", question="And it?", answer="x", history=(Turn(role="user", text="A?"),))
-    with_history = put(lambda question, history: f"{question} {history[0].text}", golden)
-    without = put(lambda question, k=3: f"{question} {k}", golden)
-    assert with_history.interaction is not None
-    assert without.interaction is not None
-    assert with_history.interaction.answer == "And it? A?"
-    assert without.interaction.answer == "And it? 3"
+
+    def second(question, history, /):
+        return f"{question} {history[0].text}"
+
+    def keyword(question, *, k=3, history=()):
+        return f"{question} {k} {history[0].text}"
+
+    async def third(question, k=3, history=()):
+        return f"{question} {k} {history[0].text}"
+
+    applications = (second, keyword, third, lambda question, k=3: f"{question} {k}")
+    answers = [put(each, golden).record().answer for each in applications]
+    assert answers == ["And it? A?", "And it? 3 A?", "And it? 3 A?", "And it? 3"]
+
+
+@pytest.mark.parametrize("said", ["", " \n", {"answer": ""}, Reply(answer=""), Reply(answer=None)])
+def test_an_empty_answer_is_none(said):
+    """Nobody was served by it; what the judge could not score is another thing."""
+    assert put(lambda _: said).error is AskError.NO_ANSWER
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), asyncio.CancelledError()], ids=["exit", "cancel"])
+def test_an_application_that_ends_the_process_gave_no_answer(error):
+    """Its `sys.exit(0)`, or a cancellation that nobody asked for, is no success of the asker's."""
+
+    async def ask(_):
+        raise error
+
+    assert put(ask).error is AskError.EXCEPTION
+
+
+def test_half_of_a_character_is_replaced():
+    """No file holds one; the texts of an application may."""
+    said = put(lambda _: Reply(answer="a\ud83d", chunks=(Chunk(text="b\ud83d"),))).record()
+    assert (said.answer, said.chunks[0].text) == ("a?", "b?")
+
+    def fail(_):
+        raise ValueError("\ud83d")
+
+    assert put(fail).detail == "ValueError: ?"
+
+
+def test_a_number_is_an_id():
+    """Databases number their rows, and golden questions name ids as texts."""
+    row = uuid.UUID(int=7)
+    found = chunks_of([{"text": "a", "id": 7}, {"text": "b", "id": row}, {"text": "c", "id": True}])
+    assert [each.id for each in found] == ["7", str(row), ""]
 
 
 @pytest.mark.parametrize(
@@ -131,6 +174,7 @@ def test_turns_before_the_question_are_given_to_whoever_takes_them():
         (lambda _: 1 / 0, AskError.EXCEPTION),
         (lambda _: {"text": "x"}, AskError.NO_ANSWER),
         (lambda _: None, AskError.NO_ANSWER),
+        (lambda _: (piece for piece in "abc"), AskError.NO_ANSWER),
         (lambda _: asyncio.sleep(60), AskError.TIMEOUT),
     ],
 )

@@ -316,6 +316,15 @@ async def test_a_call_that_is_cancelled_is_paid(workshop):
     assert paid.usage.cost_usd > 0
 
 
+async def test_half_of_a_character_in_a_reply_loses_nothing_that_was_paid(workshop):
+    """No file holds one; the reply is kept with a mark in its place."""
+    workshop.replies("write", question="How many are made \ud83d?", answer="1900 are made there.")
+    result, paid = await workshop.run(1)
+    assert paid.usage.cost_usd > 0
+    assert ReplyFile(workshop.path).usage == paid.usage
+    assert any("made ?" in each.question for each in (*result.goldens, *result.dropped))
+
+
 async def test_what_is_under_way_when_the_run_is_to_end_is_kept(workshop):
     """It is waited for, and nothing further is asked; another run does not pay for it again."""
     workshop.completer.released = asyncio.Event()

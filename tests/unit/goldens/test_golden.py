@@ -152,3 +152,26 @@ def test_processes_that_add_at_once_lose_nothing(tmp_path):
     adding = [subprocess.Popen([sys.executable, "-c", program, str(path), name]) for name in "abc"]
     assert [each.wait(60) for each in adding] == [0, 0, 0]
     assert len(read_goldens(path)) == 60
+
+
+def test_a_recorded_interaction_is_no_golden_question(tmp_path):
+    """What it has under `answer` is the application's, and its reference answer would be lost."""
+    path = tmp_path / "records.jsonl"
+    path.write_text('{"question": "q", "answer": "wrong", "ground_truth": "right"}')
+    with pytest.raises(GoldensError, match=r"not under `ground_truth`.*goldens convert"):
+        read_goldens(path)
+
+
+def test_the_question_says_its_language(tmp_path):
+    """Where the file does not; a Chinese question is compared with the Chinese ones."""
+    path = tmp_path / "goldens.jsonl"
+    path.write_text(
+        '{"question": "怎么退货？", "answer": "三十天内。"}\n'
+        '{"question": "How?", "answer": "Well."}\n'
+        '{"question": "怎么？", "answer": "How.", "language": "en"}\n',
+        encoding="utf-8",
+    )
+    goldens = read_goldens(path)
+    assert [each.language for each in goldens] == ["zh", "en", "en"]
+    write_goldens(path, goldens)
+    assert read_goldens(path) == goldens

@@ -152,10 +152,18 @@ RAGAS_ROW = {
         ),
         (
             {"input": "How tall?", "expected_output": None, "context": "a|b"},
-            {"kind": "unanswerable"},
+            {"kind": "single_fact"},
         ),
         ({"id": "n", "input.query": "How tall?", "output.answer": "330 m."}, {"id": "n"}),
         ({"question": "How tall?", "answer": "330 m."}, {"kind": "single_fact"}),
+        (
+            {"question": "How tall?", "answer": "300 m.", "contexts": ["x"], "reference": "330 m."},
+            {"answer": "330 m."},
+        ),
+        (
+            {"question": "How tall?", "answer": "300 m.", "ground_truths": "['330 m.']"},
+            {"answer": "330 m."},
+        ),
     ],
 )
 def test_other_peoples_records_are_read(record, expected):
@@ -165,6 +173,12 @@ def test_other_peoples_records_are_read(record, expected):
     assert golden.id
     built = msgspec.to_builtins(golden) | {"kind": golden.kind.value}
     assert built | expected == built
+
+
+def test_a_report_of_a_monitor_is_no_golden_question():
+    """Its answer is the application's own; mining has a person look at it."""
+    with pytest.raises(InputError, match="goldens mine"):
+        FORMATS["ragmonitor"].read({"question": "q", "answer": "a", "evaluations": {}})
 
 
 @pytest.mark.parametrize("messages", [["How tall?"], [None], [["a", "b", "c"]]])
@@ -245,7 +259,16 @@ def test_a_record_that_is_none_is_said_and_the_others_are_read(tmp_path):
     read = read_any(path)
     assert [golden.question for golden in read.goldens] == ["q"]
     assert [error.partition(":")[0] for error in read.errors] == ["record 2", "record 3"]
-    assert read.goldens[0].kind is GoldenKind.UNANSWERABLE
+
+
+@pytest.mark.parametrize("as_list", [False, True])
+def test_half_of_a_character_costs_no_record(tmp_path, as_list):
+    """A mark stands in its place, since no file can hold it; a whole pair stays."""
+    record = '{"id": "x", "question": "a \\uD83D b \\ud83d\\ude00", "answer": "c"}'
+    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text(f"[{record}]" if as_list else record)
+    write_any(target, read_any(source).goldens, "ragmonitor")
+    assert [each.question for each in read_any(target).goldens] == ["a ? b \U0001f600"]
 
 
 @pytest.mark.parametrize("broken", ["not json", "3", "{" * 9, '{"a":' * 100_000])

@@ -14,6 +14,7 @@ from ragmonitor.estimation import summarise
 from ragmonitor.export import View
 from ragmonitor.feedback import JoinedFeedback, feedback_of
 from ragmonitor.goldens import Golden, ReviewStatus
+from ragmonitor.goldens.golden import read_goldens, write_goldens
 from ragmonitor.goldens.mining import (
     MineReason,
     Traffic,
@@ -87,6 +88,21 @@ def test_every_text_is_redacted():
     )
     (golden,) = mine(traffic, 1).goldens
     assert {golden.question, golden.answer, golden.chunks[0].text} == {"[out]"}
+
+
+def test_an_empty_answer_is_none():
+    """Whoever asked got nothing."""
+    silent = line("a", "How tall?", evaluations={"faithfulness": {"unscored": "no_answer"}})
+    assert MineReason.UNANSWERED in reasons_of(read(silent), "a")
+
+
+def test_half_of_a_character_in_one_answer_costs_no_other(tmp_path):
+    """No file of golden questions holds one, and reports do."""
+    traffic = read(line("a", "How tall \ud83d?", bad=1.0, attributes={"route": "\udc00"}))
+    path = tmp_path / "goldens.jsonl"
+    write_goldens(path, mine(traffic, 1).goldens)
+    (golden,) = read_goldens(path)
+    assert (golden.question, golden.attributes) == ("How tall ??", {"route": "?"})
 
 
 def test_a_candidate_says_why_and_is_not_asked():

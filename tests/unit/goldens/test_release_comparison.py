@@ -133,6 +133,13 @@ class Prompted(ScriptedJudge):
         self.prompt_versions = {"question": "q", "reference": version}
 
 
+def test_an_attribute_that_is_called_as_a_field_is_a_slice_beside_it():
+    """Such as the kind of a customer; the kind of the question stays."""
+    golden = Golden(id="g", question="How heavy?", answer="40 kg.", attributes={"kind": "firm"})
+    (scored,) = scored_run(ask_and_score([golden], lambda _: "40 kg.")).goldens
+    assert (scored.slices["kind"], scored.slices["attribute kind"]) == ("single_fact", "firm")
+
+
 def scored_by(judge):
     golden = Golden(id="g", question="How heavy?", answer="40 kg.")
     said = {"answer": "40 kg.", "chunks": ["A parcel may weigh 40 kg."]}
@@ -220,6 +227,16 @@ def test_whatever_an_application_says_the_files_can_be_read(tmp_path_factory, qu
     assert as_json(candidate, found)["changes"][0]["change"] == "broken"
 
 
+def test_a_summary_is_no_longer_than_a_pull_request_takes():
+    """GitHub takes a mebibyte of it or nothing: a sentence without an end must not cost it all."""
+    bad = ScoredAnswer(answer="said", scores={NAME: 0.0}, shortcomings=("x" * 300_000,) * 5)
+    goldens = tuple(
+        ScoredGolden(id=f"{n}", question="q" * 300_000, answers=(bad,)) for n in range(20)
+    )
+    candidate = ScoredRun(scored_by=SCORED_BY, goldens=goldens)
+    assert len(markdown(compared(candidate, run(*[(1.0,)] * 20)))) < 2**17
+
+
 def test_a_case_for_each_question_and_the_decision():
     candidate = run(*[(0.0,)] * 40, (None,), (1.0,))
     suite = ET.fromstring(junit(candidate, compared(candidate, run(*[(1.0,)] * 42))))
@@ -237,6 +254,22 @@ def test_a_file_that_is_no_baseline_is_refused_with_what_writes_one(tmp_path, co
     path = tmp_path / "scored.jsonl"
     path.write_bytes(content)
     with pytest.raises(GoldensError, match="--save"):
+        read_scored_run(path)
+
+
+def test_a_baseline_with_a_byte_order_mark_is_read(tmp_path):
+    """Editors of Windows put one there."""
+    path = tmp_path / "scored.jsonl"
+    write_scored_run(path, run((1.0,)))
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+    assert read_scored_run(path) == run((1.0,))
+
+
+def test_a_baseline_that_is_empty_says_so(tmp_path):
+    """A gate that was killed leaves one."""
+    path = tmp_path / "scored.jsonl"
+    path.write_bytes(b"")
+    with pytest.raises(GoldensError, match="it is empty"):
         read_scored_run(path)
 
 

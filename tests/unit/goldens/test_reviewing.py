@@ -115,10 +115,18 @@ def test_a_csv_takes_the_same_decisions(path, review, tmp_path):
         ("id,question,status\na,When?,rejected\n", ("At nine.", "rejected")),
         ("id,question,answer\na,When?,At ten.\n", ("At ten.", "accepted")),
         ("id,question,answer,status\na,When?,,rejected\n", ("", "rejected")),
+        ("id,question,status\na,When?,Rejected \n", ("At nine.", "rejected")),
+        (
+            "\ufeffid;question;answer;status\r\na;When?;At 9,5.;rejected\r\n",
+            ("At 9,5.", "rejected"),
+        ),
     ],
 )
 def test_a_field_without_a_column_stays(path, review, text, kept):
-    """An emptied cell of a column that is there empties the field."""
+    """An emptied cell of a column that is there empties the field.
+
+    Spreadsheets write words with a capital letter, and semicolons where commas are decimal marks.
+    """
     told = Golden(
         id="a",
         question="When?",
