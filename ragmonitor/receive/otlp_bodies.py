@@ -212,14 +212,35 @@ def _from_json(body: bytes) -> ExportTraceServiceRequest:
         value = json.loads(body)
         for holder in _holders_of_ids(value):
             for name in _HEX_IDS:
-                if name in holder:
-                    # OTLP's JSON has ids in hex, and protobuf's has bytes in base64.
-                    holder[name] = base64.b64encode(bytes.fromhex(holder[name])).decode()
-        request = ExportTraceServiceRequest()
-        json_format.ParseDict(value, request, ignore_unknown_fields=True)
+                if (found := holder.get(name)) is not None:
+                    holder[name] = _in_base64(found)
+        try:
+            return _from_value(value)
+        except json_format.ParseError:  # of whatever kind; the library does not tell them apart
+            return _from_value(json.loads(_without_surrogates(value)))
     except (ValueError, TypeError, AttributeError, RecursionError, json_format.ParseError):
         raise UnreadableBodyError(400, "the body is no ExportTraceServiceRequest in JSON") from None
+
+
+def _from_value(value: Any) -> ExportTraceServiceRequest:
+    request = ExportTraceServiceRequest()
+    json_format.ParseDict(value, request, ignore_unknown_fields=True)
     return request
+
+
+def _in_base64(written: str) -> str:
+    """Return an id, which OTLP's JSON has in hex, as protobuf's JSON has bytes: in base64."""
+    try:
+        return base64.b64encode(bytes.fromhex(written)).decode()
+    except ValueError:
+        why = "ids of traces and spans are hexadecimal in OTLP's JSON, and not base64"
+        raise UnreadableBodyError(400, why) from None
+
+
+def _without_surrogates(value: Any) -> str:
+    """Return JSON in which halves of a character, where JavaScript cut a text, are U+FFFD."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _holders_of_ids(value: Any) -> Iterator[dict[str, Any]]:
