@@ -170,6 +170,31 @@ def test_a_name_without_a_secret_gives_nothing_away(text: str):
     assert secrets_in(text) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Day pass: 149.99 EUR per adult.",
+        "Visitor pass: 08:00-18:00",
+        "Monthly pass: 120EUR/month",
+        "Khyber Pass: 1070m",
+        "Compass: N45E120",
+        "Bypass: A40-junction9",
+    ],
+)
+def test_a_pass_that_is_no_password_keeps_its_number(text: str):
+    """Else an answer that names the price is held against a chunk in which it is gone."""
+    assert secrets_in(text) == []
+    assert [each.kind for each in secrets_in("WiFi pass: guest2024")] == ["password"]
+
+
+def test_a_password_behind_a_colon_goes_whole():
+    """An ampersand ends it in an address only."""
+    for text in ("password: Tr0ub4dor&3", "password: ab&cdefg12"):
+        assert redacted(text, secrets_in(text)) == "password: [redacted:password]"
+    text = "https://shop.example/?password=abc123&page=2"
+    assert redacted(text, secrets_in(text)).endswith("=[redacted:password]&page=2")
+
+
 def test_headers_are_cleaned():
     """Bearer and basic authorization go; the words in prose stay."""
     text = f"Authorization: Bearer {B62[:32]}\nauthorization: Basic dXNlcjpwYXNzd29yZA==\n"
