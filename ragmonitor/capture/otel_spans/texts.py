@@ -181,6 +181,13 @@ def message_of(value: Any) -> tuple[str, str]:
     return "", ""
 
 
+def parts_in(text: str) -> Any:
+    """Return the parts of a message whose content is their JSON; the text itself if it is none."""
+    value = parsed(text) if text.startswith("[") else text
+    is_parts = isinstance(value, list) and value and all(isinstance(p, Mapping) for p in value)
+    return value if is_parts else text
+
+
 def content_text(value: Any) -> str:
     """Return the text of a message's content: a text, or parts of which some are text."""
     if isinstance(value, str):
