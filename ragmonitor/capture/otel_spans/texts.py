@@ -301,9 +301,10 @@ def document(value: Any) -> Chunk | None:
             metadata = fields.get("metadata")
             metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
             score = finite(value.get("score"))
+            identity = fields.get("id")  # which may be 0
             return Chunk(
                 text=text,
-                id=text_in(fields.get("id") or fields.get("id_")) or "",
+                id=text_in(fields.get("id_") if identity is None else identity) or "",
                 score=score_of(metadata) if score is None else score,
                 metadata=metadata,
             )

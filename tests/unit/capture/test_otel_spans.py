@@ -907,8 +907,9 @@ def test_genai_without_content_is_incomplete():
 
 def test_documents_with_texts_are_taken_as_they_are():
     """The schema allows further keys; some SDKs write `content`."""
-    found = only(genai_story(documents=json.dumps([{"id": "d0", "content": TEXTS[0]}])))
-    assert [(c.id, c.text) for c in found.chunks] == [("d0", TEXTS[0])]
+    listed = [{"id": "d0", "content": TEXTS[0]}, {"id": 0, "content": TEXTS[1]}]
+    found = only(genai_story(documents=json.dumps(listed)))
+    assert [(c.id, c.text) for c in found.chunks] == [("d0", TEXTS[0]), ("0", TEXTS[1])]
 
 
 def test_texts_that_came_as_lists_and_maps_are_read():
