@@ -6,6 +6,7 @@ https://opentelemetry.io/docs/specs/otlp/#otlphttp
 from __future__ import annotations
 
 import base64
+import codecs
 import json
 import re
 import zlib
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from google.protobuf import json_format
-from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -98,10 +99,70 @@ def _from_protobuf(body: bytes) -> ExportTraceServiceRequest:
         _check_count(messages_in(body, MAX_MESSAGES))
     request = ExportTraceServiceRequest()
     try:
-        request.ParseFromString(body)
-    except (DecodeError, RecursionError):
+        try:
+            request.ParseFromString(body)
+        except DecodeError:
+            request.ParseFromString(_with_texts_repaired(body))
+    except (DecodeError, RecursionError, IndexError):
         raise UnreadableBodyError(400, "the body is no ExportTraceServiceRequest") from None
     return request
+
+
+def _with_texts_repaired(body: bytes) -> bytes:
+    """Return a request in which each byte of a text that is no UTF-8 is a question mark.
+
+    A Collector passes on what it got, of all its senders together, and protobuf refuses the whole.
+
+    Raises:
+        IndexError: It is no protobuf.
+        RecursionError: It is nested too deeply.
+    """
+    repaired = bytearray(body)
+    for start, end in _texts_in(body, ExportTraceServiceRequest.DESCRIPTOR, 0, len(body)):
+        text = body[start:end]
+        # As many bytes as before: the lengths that stand around it hold.
+        repaired[start:end] = text.decode("utf-8", _QUESTION_MARKS).encode()
+    return bytes(repaired)
+
+
+def _texts_in(
+    body: bytes, descriptor: Descriptor, at: int, end: int, depth: int = 0
+) -> Iterator[tuple[int, int]]:
+    if depth > _DEEPEST:
+        raise RecursionError
+    while at < end:
+        tag, at = _varint(body, at)
+        kind = tag & 7
+        if kind == _DELIMITED:
+            size, at = _varint(body, at)
+            if at + size > end:
+                raise IndexError
+            field = descriptor.fields_by_number.get(tag >> 3)
+            if field is not None and field.type == FieldDescriptor.TYPE_STRING:
+                yield at, at + size
+            elif field is not None and field.message_type is not None:
+                yield from _texts_in(body, field.message_type, at, at + size, depth + 1)
+            at += size
+        elif kind == _VARINT:
+            _, at = _varint(body, at)
+        elif kind in _FIXED_BYTES:
+            at += _FIXED_BYTES[kind]
+        else:
+            raise IndexError
+
+
+_DEEPEST: Final = 100
+"""Messages in each other; protobuf parses no more."""
+_QUESTION_MARKS: Final = "ragmonitor.question_marks"
+
+
+def _question_marks(error: UnicodeError) -> tuple[str, int]:
+    """Return a mark for each byte that is no UTF-8, and where to go on."""
+    assert isinstance(error, UnicodeDecodeError)  # noqa: S101 - for the type
+    return "?" * (error.end - error.start), error.end
+
+
+codecs.register_error(_QUESTION_MARKS, _question_marks)
 
 
 _Nested = dict[int, "_Nested"]
@@ -121,6 +182,7 @@ def _nested_in(descriptor: Descriptor, known: dict[str, _Nested]) -> _Nested:
 
 _VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
 """https://protobuf.dev/programming-guides/encoding/#structure"""
+_FIXED_BYTES: Final = {_FIXED64: 8, _FIXED32: 4}
 _IN_REQUEST: Final = _nested_in(ExportTraceServiceRequest.DESCRIPTOR, {})
 
 
