@@ -136,7 +136,7 @@ class GenAi(Convention):
 
     def answer(self, span: SpanRecord) -> str:
         """Return the last thing that the model said, or a tool's result."""
-        if self.role(span) == "tool":
+        if self.role(span) == "tool" and _TOOL_RESULT in span.attributes:
             return texts.tool_text(span.parsed(_TOOL_RESULT))
         if self.role(span) == "chain":
             said = span.parsed(names.GENAI_OUTPUT_MESSAGES)

@@ -773,6 +773,17 @@ def test_messages_in_a_spans_events_are_read(events):
     assert with_contents(own, events)["gen_ai.output.messages"] == own["gen_ai.output.messages"]
 
 
+def test_what_a_tool_gave_may_stand_in_its_spans_events():
+    """As Strands writes it: the tool's input as its message, and its text as a choice."""
+    events = [
+        ("gen_ai.tool.message", {"content": json.dumps({"query": QUESTION}), "id": "c1"}),
+        ("gen_ai.choice", {"message": json.dumps([{"text": TEXTS[0]}]), "id": "c1"}),
+    ]
+    tool = span("tool", gen_ai__operation__name="execute_tool", gen_ai__tool__name="retrieve")
+    told = replace(tool, attributes=with_contents(dict(tool.attributes), events))
+    assert GenAi().answer(told) == TEXTS[0]
+
+
 def test_no_content_is_incomplete():
     """TRACELOOP_TRACE_CONTENT=false leaves inputs and outputs out."""
     mark = {"traceloop__span__kind": "task", "traceloop__entity__name": "x"}
