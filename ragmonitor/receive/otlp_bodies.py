@@ -267,6 +267,9 @@ _JSON_TOKENS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]', re.DOTALL)
 """A text, or the beginning of an object or a list."""
 
 
+_BROKEN_JSON: Final = (ValueError, TypeError, AttributeError, OverflowError, RecursionError)
+
+
 def _from_json(body: bytes) -> ExportTraceServiceRequest:
     if body.count(b"{") + body.count(b"[") > MAX_MESSAGES:  # texts may hold some, too
         _check_count(sum(match[0] in b"{[" for match in _JSON_TOKENS.finditer(body)))
@@ -279,8 +282,9 @@ def _from_json(body: bytes) -> ExportTraceServiceRequest:
         try:
             return _from_value(value)
         except json_format.ParseError:  # of whatever kind; the library does not tell them apart
-            return _from_value(json.loads(_without_surrogates(value)))
-    except (ValueError, TypeError, AttributeError, RecursionError, json_format.ParseError):
+            written = _without_surrogates(value)
+            return _from_value(json.loads(written, object_hook=_within_64_bits))
+    except (*_BROKEN_JSON, json_format.ParseError):
         raise UnreadableBodyError(400, "the body is no ExportTraceServiceRequest in JSON") from None
 
 
@@ -297,6 +301,14 @@ def _in_base64(written: str) -> str:
     except ValueError:
         why = "ids of traces and spans are hexadecimal in OTLP's JSON, and not base64"
         raise UnreadableBodyError(400, why) from None
+
+
+def _within_64_bits(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a value; JavaScript writes what is no fraction as an integer, of any size."""
+    number = value.get("intValue")
+    if isinstance(number, int | float) and not -(2**63) <= number < 2**63:
+        return {"doubleValue": float(number)}
+    return value
 
 
 def _without_surrogates(value: Any) -> str:
