@@ -57,10 +57,9 @@ class GenAi(Convention):
 
     def role(self, span: SpanRecord) -> Role:
         """Return the operation in our words; a vector store's client names none."""
-        operation = span.text(names.GENAI_OPERATION_NAME)
-        if not operation and names.GENAI_RETRIEVAL_DOCUMENTS in span.attributes:
+        if self.is_store(span):
             return "retriever"
-        return self.ROLES.get(operation, "other")
+        return self.ROLES.get(span.text(names.GENAI_OPERATION_NAME), "other")
 
     def name(self, span: SpanRecord) -> str:
         """Return the workflow's, the agent's or the tool's name, else the span's."""
@@ -161,6 +160,13 @@ class GenAi(Convention):
             self.role(span) == "model"
             and span.status != "error"
             and not any(each in span.attributes or _numbered(span, each) for each in _NUMBERED)
+        )
+
+    def is_store(self, span: SpanRecord) -> bool:
+        """Return whether documents were found and no operation is named."""
+        return (
+            names.GENAI_RETRIEVAL_DOCUMENTS in span.attributes
+            and names.GENAI_OPERATION_NAME not in span.attributes
         )
 
     def is_engine(self, span: SpanRecord) -> bool:

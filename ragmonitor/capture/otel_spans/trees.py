@@ -103,7 +103,8 @@ class _Trace:
                 continue
             # Most that stand alone are a model's: a look at the roles tells as much as a tree.
             if self._retrieves(top) and (finished := self._finished(top, taken)).is_interaction():
-                roots.setdefault(top.parent_id, []).append(top)
+                if top.scope in FRAMEWORKS:
+                    roots.setdefault(top.parent_id, []).append(top)
                 yield finished
             else:
                 alone.append(top)
@@ -235,11 +236,12 @@ class _Trace:
         outer: dict[tuple[str, Role], list[SpanRecord]] = {}
         inner: list[tuple[SpanRecord, Role]] = []
         for span in spans:
-            role = self._conventions[span.span_id].role(span)
+            convention = self._conventions[span.span_id]
+            role = convention.role(span)
             if role in ("model", "retriever"):
                 if span.scope in FRAMEWORKS:
                     outer.setdefault((parents[span.span_id], role), []).append(span)
-                else:
+                elif role == "model" or convention.is_store(span):
                     inner.append((span, role))
         calls = {place: _Calls(of_it) for place, of_it in outer.items()}
         for span, role in inner:

@@ -698,6 +698,22 @@ def test_a_clients_span_beside_the_retrievers_is_the_same_search():
     assert [c.text for c in found.chunks] == list(TEXTS)
 
 
+def test_a_search_of_the_applications_beside_the_retriever_is_one_of_its_own():
+    """Two searches at once, under spans of a convention: both were retrieved."""
+    root = oi("root", input__value=QUESTION, output__value=ANSWER)
+    framework = oi("found", "root", "RETRIEVER", **documents(TEXTS[0]))
+    own = oi("own", "root", "RETRIEVER", scope="shop", **documents(TEXTS[1]))
+    found = only(
+        [
+            replace(root, started_ns=0),
+            replace(framework, started_ns=2_000, ended_ns=2_900),
+            replace(own, started_ns=2_100, ended_ns=2_800),
+            oi("model", "root", "LLM"),
+        ]
+    )
+    assert len(found.retrievals) == 2
+
+
 def test_clients_spans_beside_an_answer_are_none_of_their_own():
     """OpenInference's spans of LangChain are not current: those of its clients lie beside them."""
     attributes = with_contents({}, [db_result(0, TEXTS[0])])
