@@ -195,6 +195,23 @@ def test_a_password_behind_a_colon_goes_whole():
     assert redacted(text, secrets_in(text)).endswith("=[redacted:password]&page=2")
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("密码是abc123请勿外传", "abc123"),
+        ("初始密码为88669900请尽快修改", "88669900"),
+        ("API密钥：sk1234567890abcdef请保密", "sk1234567890abcdef"),
+        ("令牌：A1b2C3d4E5f6有效", "A1b2C3d4E5f6"),
+        ("password: hunter22请修改", "hunter22"),
+    ],
+)
+def test_chinese_that_goes_on_behind_a_secret_does_not_hide_it(text: str, value: str):
+    """It has no spaces, and often no sign there; a number of digits or days is no secret."""
+    (found,) = secrets_in(text)
+    assert text[found.start : found.end] == value
+    assert secrets_in("密码为100000次尝试，密码：8-20位，密码是2024-01-01年") == []
+
+
 def test_headers_are_cleaned():
     """Bearer and basic authorization go; the words in prose stay."""
     text = f"Authorization: Bearer {B62[:32]}\nauthorization: Basic dXNlcjpwYXNzd29yZA==\n"
