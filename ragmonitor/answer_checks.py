@@ -140,8 +140,13 @@ async def _pieces(stream: AsyncIterable[str] | Iterable[str]) -> AsyncGenerator[
             async for piece in iterator:
                 yield piece
         finally:
-            if isinstance(iterator, AsyncGenerator):
-                await iterator.aclose()
+            if (aclose := getattr(iterator, "aclose", None)) is not None:
+                await aclose()
         return
-    for piece in stream:
-        yield piece
+    pieces = iter(stream)
+    try:
+        for piece in pieces:
+            yield piece
+    finally:
+        if (close := getattr(pieces, "close", None)) is not None:
+            close()

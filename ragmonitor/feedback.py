@@ -27,11 +27,19 @@ _KIND: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _LABEL: Final = re.compile(r"[\w .:/+-]{1,40}")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _GOOD: Final = frozenset(
-    ("up", "good", "positive", "like", "helpful", "correct", "yes", "赞", "好")
+    (
+        *("up", "thumbs up", "thumbs_up", "\N{THUMBS UP SIGN}", "+1", "赞", "好"),
+        *("good", "positive", "like", "helpful", "correct", "yes", "true"),
+    )
 )
 _BAD: Final = frozenset(
-    ("down", "bad", "negative", "dislike", "unhelpful", "incorrect", "wrong", "no", "踩", "差")
+    (
+        *("down", "thumbs down", "thumbs_down", "\N{THUMBS DOWN SIGN}", "-1", "踩", "差"),
+        *("bad", "negative", "dislike", "unhelpful", "incorrect", "wrong", "no", "false"),
+    )
 )
+_MODIFIERS: Final = dict.fromkeys((0xFE0F, *range(0x1F3FB, 0x1F400)))
+"""What may follow an emoji: that a picture is to be shown, and the colour of a skin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,10 +174,10 @@ def feedback_of(
 
 def _score_of(value: object) -> tuple[float | None, str]:
     if isinstance(value, str):
-        label = value.strip()
-        if not _LABEL.fullmatch(label):
-            raise FeedbackError("a label is 1 to 40 letters, digits or spaces; put more in comment")
+        label = value.strip().translate(_MODIFIERS)
         word = label.casefold()
+        if word not in _GOOD | _BAD and not _LABEL.fullmatch(label):
+            raise FeedbackError("a label is 1 to 40 letters, digits or spaces; put more in comment")
         return (1.0 if word in _GOOD else 0.0 if word in _BAD else None), label
     if not isinstance(value, int | float):
         raise FeedbackError("value is true or false, a number from 0 to 1, or a label")

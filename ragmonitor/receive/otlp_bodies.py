@@ -6,6 +6,7 @@ https://opentelemetry.io/docs/specs/otlp/#otlphttp
 from __future__ import annotations
 
 import base64
+import codecs
 import json
 import re
 import zlib
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from google.protobuf import json_format
-from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -98,10 +99,70 @@ def _from_protobuf(body: bytes) -> ExportTraceServiceRequest:
         _check_count(messages_in(body, MAX_MESSAGES))
     request = ExportTraceServiceRequest()
     try:
-        request.ParseFromString(body)
-    except (DecodeError, RecursionError):
+        try:
+            request.ParseFromString(body)
+        except DecodeError:
+            request.ParseFromString(_with_texts_repaired(body))
+    except (DecodeError, RecursionError, IndexError):
         raise UnreadableBodyError(400, "the body is no ExportTraceServiceRequest") from None
     return request
+
+
+def _with_texts_repaired(body: bytes) -> bytes:
+    """Return a request in which each byte of a text that is no UTF-8 is a question mark.
+
+    A Collector passes on what it got, of all its senders together, and protobuf refuses the whole.
+
+    Raises:
+        IndexError: It is no protobuf.
+        RecursionError: It is nested too deeply.
+    """
+    repaired = bytearray(body)
+    for start, end in _texts_in(body, ExportTraceServiceRequest.DESCRIPTOR, 0, len(body)):
+        text = body[start:end]
+        # As many bytes as before: the lengths that stand around it hold.
+        repaired[start:end] = text.decode("utf-8", _QUESTION_MARKS).encode()
+    return bytes(repaired)
+
+
+def _texts_in(
+    body: bytes, descriptor: Descriptor, at: int, end: int, depth: int = 0
+) -> Iterator[tuple[int, int]]:
+    if depth > _DEEPEST:
+        raise RecursionError
+    while at < end:
+        tag, at = _varint(body, at)
+        kind = tag & 7
+        if kind == _DELIMITED:
+            size, at = _varint(body, at)
+            if at + size > end:
+                raise IndexError
+            field = descriptor.fields_by_number.get(tag >> 3)
+            if field is not None and field.type == FieldDescriptor.TYPE_STRING:
+                yield at, at + size
+            elif field is not None and field.message_type is not None:
+                yield from _texts_in(body, field.message_type, at, at + size, depth + 1)
+            at += size
+        elif kind == _VARINT:
+            _, at = _varint(body, at)
+        elif kind in _FIXED_BYTES:
+            at += _FIXED_BYTES[kind]
+        else:
+            raise IndexError
+
+
+_DEEPEST: Final = 100
+"""Messages in each other; protobuf parses no more."""
+_QUESTION_MARKS: Final = "ragmonitor.question_marks"
+
+
+def _question_marks(error: UnicodeError) -> tuple[str, int]:
+    """Return a mark for each byte that is no UTF-8, and where to go on."""
+    assert isinstance(error, UnicodeDecodeError)  # noqa: S101 - for the type
+    return "?" * (error.end - error.start), error.end
+
+
+codecs.register_error(_QUESTION_MARKS, _question_marks)
 
 
 _Nested = dict[int, "_Nested"]
@@ -121,6 +182,7 @@ def _nested_in(descriptor: Descriptor, known: dict[str, _Nested]) -> _Nested:
 
 _VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
 """https://protobuf.dev/programming-guides/encoding/#structure"""
+_FIXED_BYTES: Final = {_FIXED64: 8, _FIXED32: 4}
 _IN_REQUEST: Final = _nested_in(ExportTraceServiceRequest.DESCRIPTOR, {})
 
 
@@ -205,6 +267,9 @@ _JSON_TOKENS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]', re.DOTALL)
 """A text, or the beginning of an object or a list."""
 
 
+_BROKEN_JSON: Final = (ValueError, TypeError, AttributeError, OverflowError, RecursionError)
+
+
 def _from_json(body: bytes) -> ExportTraceServiceRequest:
     if body.count(b"{") + body.count(b"[") > MAX_MESSAGES:  # texts may hold some, too
         _check_count(sum(match[0] in b"{[" for match in _JSON_TOKENS.finditer(body)))
@@ -212,14 +277,44 @@ def _from_json(body: bytes) -> ExportTraceServiceRequest:
         value = json.loads(body)
         for holder in _holders_of_ids(value):
             for name in _HEX_IDS:
-                if name in holder:
-                    # OTLP's JSON has ids in hex, and protobuf's has bytes in base64.
-                    holder[name] = base64.b64encode(bytes.fromhex(holder[name])).decode()
-        request = ExportTraceServiceRequest()
-        json_format.ParseDict(value, request, ignore_unknown_fields=True)
-    except (ValueError, TypeError, AttributeError, RecursionError, json_format.ParseError):
+                if (found := holder.get(name)) is not None:
+                    holder[name] = _in_base64(found)
+        try:
+            return _from_value(value)
+        except json_format.ParseError:  # of whatever kind; the library does not tell them apart
+            written = _without_surrogates(value)
+            return _from_value(json.loads(written, object_hook=_within_64_bits))
+    except (*_BROKEN_JSON, json_format.ParseError):
         raise UnreadableBodyError(400, "the body is no ExportTraceServiceRequest in JSON") from None
+
+
+def _from_value(value: Any) -> ExportTraceServiceRequest:
+    request = ExportTraceServiceRequest()
+    json_format.ParseDict(value, request, ignore_unknown_fields=True)
     return request
+
+
+def _in_base64(written: str) -> str:
+    """Return an id, which OTLP's JSON has in hex, as protobuf's JSON has bytes: in base64."""
+    try:
+        return base64.b64encode(bytes.fromhex(written)).decode()
+    except ValueError:
+        why = "ids of traces and spans are hexadecimal in OTLP's JSON, and not base64"
+        raise UnreadableBodyError(400, why) from None
+
+
+def _within_64_bits(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a value; JavaScript writes what is no fraction as an integer, of any size."""
+    number = value.get("intValue")
+    if isinstance(number, int | float) and not -(2**63) <= number < 2**63:
+        return {"doubleValue": float(number)}
+    return value
+
+
+def _without_surrogates(value: Any) -> str:
+    """Return JSON in which halves of a character, where JavaScript cut a text, are U+FFFD."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _holders_of_ids(value: Any) -> Iterator[dict[str, Any]]:

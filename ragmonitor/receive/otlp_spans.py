@@ -17,7 +17,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from opentelemetry.trace import SpanContext, TraceFlags, TraceState
 
 from ragmonitor.capture.coercion import MAX_ERROR_CHARACTERS, text_in
-from ragmonitor.capture.otel_spans import SpanRecord
+from ragmonitor.capture.otel_spans import EVENTS, SpanRecord, with_contents
 
 OVERHEAD_BYTES: Final = 500
 """The memory that a held span takes beside its contents, estimated."""
@@ -147,7 +147,10 @@ def span_record(held: HeldSpan) -> SpanRecord:
         parent=parent,
         name=span.name,
         scope=held.scope,
-        attributes=_plain_of(span.attributes),
+        attributes=with_contents(
+            _plain_of(span.attributes),
+            ((e.name, _plain_of(e.attributes)) for e in span.events if e.name in EVENTS),
+        ),
         started_ns=span.start_time_unix_nano,
         ended_ns=span.end_time_unix_nano,
         status=_STATUS.get(span.status.code, "unset"),

@@ -59,7 +59,7 @@ class SpanIntake:
             retry_after_s: When a sender that was refused is to try again.
         """
         self._traces = traces
-        self._token = None if token is None else f"Bearer {token}".encode()
+        self._token = None if token is None else token.encode()
         self._retry_after_s = max(1, math.ceil(retry_after_s))
         self._taking = threading.Lock()
         """Held from the look for room to the end of taking it."""
@@ -73,8 +73,9 @@ class SpanIntake:
         """Return whether the header, or metadata, `Authorization` shows the token."""
         if self._token is None:
             return True
-        shown = authorization.encode("utf-8", "surrogateescape")
-        return hmac.compare_digest(shown, self._token)
+        scheme, _, shown = authorization.partition(" ")  # which may be written in any case
+        is_same = hmac.compare_digest(shown.strip().encode("utf-8", "surrogateescape"), self._token)
+        return is_same and scheme.lower() == "bearer"
 
     @property
     def needs_token(self) -> bool:

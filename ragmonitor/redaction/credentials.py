@@ -46,7 +46,24 @@ _ASSIGNED = lazy_pattern(
     re.IGNORECASE,
 )
 _QUOTED = lazy_pattern(r"[^'\"`\r\n]{6,512}+(?=['\"`])")
-_BARE = lazy_pattern(r"[^\s'\"`,;<>()\[\]{}|&，。；、！？（）【】「」《》“”‘’]{6,512}+")
+_BARE = lazy_pattern(
+    r"[^\s'\"`,;<>()\[\]{}|&，。；、！？（）【】「」《》“”‘’\u3400-\u9fff]{6,512}+"
+)
+"""Chinese that goes on right behind a value is not a part of it."""
+_SPOKEN = lazy_pattern(
+    r"[^\s'\"`,;<>()\[\]{}|，。；、！？（）【】「」《》“”‘’\u3400-\u9fff]{6,512}+"
+)
+"""As `_BARE`, but for what follows a colon, where no `&` begins the next field of an address."""
+_NO_PASSWORD = lazy_pattern(r"(?:by|com|over|sur|tres|under)\Z")
+"""Before `pass`, which is the end of another word then."""
+_QUANTITY = lazy_pattern(
+    r"\d{1,4}(?:[.:/-]\d{1,4}){0,8}(?:-?(?:eur|usd|gbp|chf|cny|rmb|[ap]m|h|hrs?|hours?|mins?|minutes?"
+    r"|days?|weeks?|months?|years?|k?m|ft)(?:[/-].*)?)?\Z",
+    re.IGNORECASE,
+)
+"""What a pass costs, how long and when it holds, how high it lies: `Day pass: 149.99 EUR`."""
+_COUNTED_ZH = ("位", "个", "年", "月", "日", "天", "次", "字", "至", "到", "小时", "分钟", "秒")
+"""Behind a number: what a password is said to have, or how long it holds."""
 _PASSWORDS = ("pass", "pwd", "密码", "口令", "授权码")
 _OPTION = lazy_pattern(r"--[a-z0-9-]{0,24}\Z|\blogin\s{1,3}\S{1,64}\s{1,3}\Z")
 """Before a name that has its value behind a space: an option of a command, a line of `.netrc`."""
@@ -168,10 +185,15 @@ def _assigned(text: str, lower: str, place: int) -> Iterator[Detection]:
     if match["option"] and not _OPTION.search(lower, max(0, place - 90), place):
         return
     quoted = bool(match["quote"])
-    value = (_QUOTED if quoted else _BARE).match(text, match.end())
+    is_spoken = ":" in (match["assigned"] or "") and "=" not in match["assigned"]
+    value = (_QUOTED if quoted else _SPOKEN if is_spoken else _BARE).match(text, match.end())
     if value is None or (match["element"] and not text.startswith("</", value.end())):
         return
     words = value[0] if quoted else value[0].rstrip(".:!?")
+    if is_spoken and not quoted and match["name"].lower() == "pass" and _QUANTITY.match(words):
+        return
+    if text.startswith(_COUNTED_ZH, value.end()) and not any(map(str.isalpha, words)):
+        return
     kind = _kind(match["name"])
     # In prose a name is followed by all sorts of things: what stands there must look the part.
     assigned = match["assigned"] or match["element"] or ""
@@ -190,7 +212,10 @@ def _is_set(text: str, place: int, match: re.Match[str], assigned: str) -> bool:
 
 def _gives_away(match: re.Match[str], lower: str, place: int) -> bool:
     """Return whether a name is one of secrets: `key` alone is none, `api_key` is one."""
-    if match["name"].lower() != "key":
+    name = match["name"].lower()
+    if name == "pass":
+        return _NO_PASSWORD.search(lower, max(0, place - 5), place) is None
+    if name != "key":
         return True
     return _QUALIFIES_KEY.search(lower, max(0, place - 14), place) is not None
 

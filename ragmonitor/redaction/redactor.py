@@ -33,8 +33,10 @@ BUILT_IN = ("secrets", "personal")
 
 MAX_DEPTH = 10
 """The depth of metadata; what is nested deeper is rewritten as the text that it prints as."""
-MIN_KNOWN = 8
+MIN_KNOWN = 6
 """Characters from which on a secret is recognised again where nothing gives it away."""
+MIN_KNOWN_WORD = 8
+"""The same of one without a digit, which may be a word of everyday language."""
 MAX_KNOWN = 200
 MAX_CLEAN = 256
 """Texts without a secret that are remembered as such: none that holds one is."""
@@ -195,7 +197,7 @@ def _without_secrets(interaction: Interaction) -> dict[tuple[str, str], str]:
         return text  # nothing changes, so no record is made
 
     _rewritten(interaction, clean, clean)
-    again = {value: kind for value, kind in known.items() if len(value) >= MIN_KNOWN}
+    again = {value: kind for value, kind in known.items() if _is_recognised(value)}
     if again:
         values = sorted(list(again)[:MAX_KNOWN], key=len, reverse=True)
         anywhere = re.compile(
@@ -204,6 +206,11 @@ def _without_secrets(interaction: Interaction) -> dict[tuple[str, str], str]:
         for key, text in cleaned.items():
             cleaned[key] = anywhere.sub(lambda match: MARK.format(kind=again[match[0]]), text)
     return cleaned
+
+
+def _is_recognised(value: str) -> bool:
+    has_digit = any(map(str.isdigit, value))
+    return len(value) >= (MIN_KNOWN if has_digit else MIN_KNOWN_WORD)
 
 
 def _rewritten(

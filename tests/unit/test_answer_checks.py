@@ -1,7 +1,7 @@
 """What is decided of an answer, and of a stream, before it is seen."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import pytest
@@ -144,6 +144,38 @@ def test_to_stop_reading_closes_the_stream():
 
     assert asyncio.run(first()).findings
     assert is_closed == [True]
+
+
+def test_to_stop_reading_closes_a_stream_of_any_kind():
+    """A generator that is not asynchronous, and an iterator that is none but can be closed."""
+    is_closed = []
+
+    def endless() -> Iterator[str]:
+        try:
+            while True:
+                yield f"{BAD} "
+        finally:
+            is_closed.append("generator")
+
+    class Client:
+        def __aiter__(self) -> AsyncIterator[str]:
+            return self
+
+        async def __anext__(self) -> str:
+            return f"{BAD} "
+
+        async def aclose(self) -> None:
+            is_closed.append("client")
+
+    async def stop(stream: Iterator[str] | AsyncIterable[str]) -> None:
+        pieces = checks().guarded(stream, CHUNKS, "")
+        await anext(pieces)
+        await pieces.aclose()
+
+    held = endless()  # else it would be closed as garbage
+    asyncio.run(stop(held))
+    asyncio.run(stop(Client()))
+    assert is_closed == ["generator", "client"]
 
 
 def test_what_the_stream_raises_comes_through():

@@ -26,6 +26,10 @@ def told(value=True, identity="a", **changes):
         (0.5, 0.5, None),
         ("Up", 1.0, True),
         ("踩", 0.0, False),
+        ("\N{THUMBS UP SIGN}\N{EMOJI MODIFIER FITZPATRICK TYPE-4}", 1.0, True),
+        ("\N{THUMBS DOWN SIGN}\N{VARIATION SELECTOR-16}", 0.0, False),
+        ("thumbs_down", 0.0, False),
+        ("true", 1.0, True),
         ("too long", None, None),
     ],
 )

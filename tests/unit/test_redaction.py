@@ -136,6 +136,15 @@ def test_a_secret_that_one_text_gives_away_is_gone_from_all():
     assert found.answer == f"Log in with [redacted:password], not with {PASSWORD}9."
 
 
+def test_a_short_secret_is_gone_from_all_texts_too():
+    """Six characters with a digit are a password; a short word is one of everyday language."""
+    told = interaction(
+        texts=("WiFi password: abc123", 'the "password": "summer"'),
+        answer="In summer the code is abc123.",
+    )
+    assert Redactor()(told).answer == "In summer the code is [redacted:password]."
+
+
 def test_a_secret_is_known_by_its_key_in_metadata():
     """`{"password": ...}` in a chunk's metadata hides it there and in the texts."""
     chunk = Chunk(text=f"The door opens with {PASSWORD}.", metadata={"password": PASSWORD})

@@ -245,9 +245,10 @@ def chunk_of(document: Any) -> Chunk:
         )
         if text is not None:
             score, metadata = document.get("score"), document.get("metadata")
+            identity = document.get("id")
             return Chunk(
                 text=text,
-                id=str(document.get("id") or ""),
+                id="" if identity is None else str(identity),
                 score=float(score) if isinstance(score, int | float) else None,
                 metadata=metadata if isinstance(metadata, Mapping) else {},
             )

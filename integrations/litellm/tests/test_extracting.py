@@ -225,6 +225,13 @@ def test_the_first_that_recognises_wins():
     assert read(extract, user("q")) is None
 
 
+def test_an_id_may_be_a_number_from_zero_on():
+    """As a vector store's that counts its points."""
+    chunks = [{"text": "Blue.", "id": 0}, {"text": "Red.", "id": 1}, {"text": "Green."}]
+    found = from_metadata({"chunks": chunks}, [])
+    assert [each.id for each in found.chunks] == ["0", "1", ""]
+
+
 def test_metadata_may_be_json_and_name_no_query():
     """OpenAI's clients send texts only."""
     found = from_metadata('{"chunks": ["a", {"page_content": "b"}]}', [user("What?")])

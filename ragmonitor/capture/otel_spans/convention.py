@@ -84,6 +84,10 @@ class Convention:
         """Return whether the instrumentation was told not to write texts into this span."""
         return False
 
+    def is_store(self, span: SpanRecord) -> bool:
+        """Return whether this is of a vector store's client, whose caller may say the same."""
+        return False
+
     def is_engine(self, span: SpanRecord) -> bool:
         """Return whether this root answers questions, even where no span shows a model."""
         return False

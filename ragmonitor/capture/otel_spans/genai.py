@@ -24,6 +24,12 @@ _CONTEXT = ("context", "context_str", "documents", "docs", "chunks", "passages",
 _QUESTION = ("question", "query", "input", "query_str", "user_input")
 
 
+_NUMBERED = {
+    names.GENAI_INPUT_MESSAGES: "gen_ai.prompt",
+    names.GENAI_OUTPUT_MESSAGES: "gen_ai.completion",
+}
+"""The same as attributes `{prefix}.{n}.role` and `.content`, as OpenLLMetry wrote them before its
+version 0.50, and its SDK for JavaScript still does (`withLLMCall`)."""
 _SYSTEM = "gen_ai.system_instructions"
 _TOOL_RESULT = "gen_ai.tool.call.result"
 
@@ -32,7 +38,7 @@ class GenAi(Convention):
     """OpenTelemetry's GenAI conventions."""
 
     framework = "genai"
-    MARKS = frozenset({names.GENAI_OPERATION_NAME})
+    MARKS = frozenset({names.GENAI_OPERATION_NAME, names.GENAI_RETRIEVAL_DOCUMENTS})
     ROLES: Mapping[str, Role] = {
         "chat": "model",
         "text_completion": "model",
@@ -50,7 +56,9 @@ class GenAi(Convention):
     TOKENS = (names.GENAI_USAGE_INPUT_TOKENS, names.GENAI_USAGE_OUTPUT_TOKENS)
 
     def role(self, span: SpanRecord) -> Role:
-        """Return the operation in our words."""
+        """Return the operation in our words; a vector store's client names none."""
+        if self.is_store(span):
+            return "retriever"
         return self.ROLES.get(span.text(names.GENAI_OPERATION_NAME), "other")
 
     def name(self, span: SpanRecord) -> str:
@@ -86,7 +94,7 @@ class GenAi(Convention):
         chunks, complete = [], True
         for item in listed:
             chunk = texts.document(item)
-            if chunk is None:
+            if chunk is None or span.is_cut(chunk.text):
                 complete = False
                 fields = item if isinstance(item, Mapping) else {}
                 chunk = Chunk(
@@ -100,6 +108,9 @@ class GenAi(Convention):
     def prompt(self, span: SpanRecord) -> tuple[Message, ...]:
         """Return the system's instructions and the messages; empty where some have been cut."""
         if any(span.is_cut(span.text(a)) for a in (names.GENAI_INPUT_MESSAGES, _SYSTEM)):
+            return ()
+        numbered = _numbered(span, names.GENAI_INPUT_MESSAGES)
+        if numbered and (span.attributes_lost or any(span.is_cut(m.text) for m in numbered)):
             return ()
         system = texts.content_text(span.parsed(_SYSTEM))
         before = (Message(role="system", text=system),) if system else ()
@@ -124,7 +135,7 @@ class GenAi(Convention):
 
     def answer(self, span: SpanRecord) -> str:
         """Return the last thing that the model said, or a tool's result."""
-        if self.role(span) == "tool":
+        if self.role(span) == "tool" and _TOOL_RESULT in span.attributes:
             return texts.tool_text(span.parsed(_TOOL_RESULT))
         if self.role(span) == "chain":
             said = span.parsed(names.GENAI_OUTPUT_MESSAGES)
@@ -148,8 +159,14 @@ class GenAi(Convention):
         return (
             self.role(span) == "model"
             and span.status != "error"
-            and names.GENAI_INPUT_MESSAGES not in span.attributes
-            and names.GENAI_OUTPUT_MESSAGES not in span.attributes
+            and not any(each in span.attributes or _numbered(span, each) for each in _NUMBERED)
+        )
+
+    def is_store(self, span: SpanRecord) -> bool:
+        """Return whether documents were found and no operation is named."""
+        return (
+            names.GENAI_RETRIEVAL_DOCUMENTS in span.attributes
+            and names.GENAI_OPERATION_NAME not in span.attributes
         )
 
     def is_engine(self, span: SpanRecord) -> bool:
@@ -167,11 +184,36 @@ def _asked(span: SpanRecord) -> str:
 
 
 def messages(span: SpanRecord, attribute: str) -> tuple[Message, ...]:
-    """Return the messages of an attribute: a JSON text, or an SDK's own list."""
+    """Return the messages of an attribute: a JSON text, an SDK's own list, or numbered ones."""
     value = span.attributes.get(attribute)
+    if value is None:
+        return _numbered(span, attribute)
     if isinstance(value, tuple):
         value = [*value]
     return texts.messages(span.parsed(attribute) if isinstance(value, str) else value)
+
+
+def _numbered(span: SpanRecord, attribute: str) -> tuple[Message, ...]:
+    """Return what stands in the place of an attribute with messages, those without text left out.
+
+    A content of several parts is their JSON.
+    """
+    prefix = f"{_NUMBERED[attribute]}."
+    if prefix not in span.memo:
+        fields: dict[int, dict[str, str]] = {}
+        for key, value in span.attributes.items():
+            number, _, field = key[len(prefix) :].partition(".")
+            if key.startswith(prefix) and number.isdecimal() and isinstance(value, str):
+                fields.setdefault(int(number), {})[field] = value
+        span.memo[prefix] = texts.messages(
+            [
+                {"role": of_it.get("role", "user"), "content": texts.parts_in(of_it["content"])}
+                for _, of_it in sorted(fields.items())
+                if "content" in of_it
+            ]
+        )
+    found: tuple[Message, ...] = span.memo[prefix]
+    return found
 
 
 def _variables(span: SpanRecord) -> dict[str, str]:

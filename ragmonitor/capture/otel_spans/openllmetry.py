@@ -20,6 +20,7 @@ from ragmonitor.capture.otel_spans.texts import UNKNOWN_DOCUMENTS, Documents
 from ragmonitor.records import Message, Usage
 
 _KIND = "traceloop.span.kind"
+_REQUEST = "llm.request.type"
 _NAME = "traceloop.entity.name"
 _INPUT = "traceloop.entity.input"
 _OUTPUT = "traceloop.entity.output"
@@ -27,14 +28,22 @@ _PROPERTY = "traceloop.association.properties."
 _LANGCHAIN = "opentelemetry.instrumentation.langchain"
 _LLAMA_INDEX = "opentelemetry.instrumentation.llamaindex"
 _UNKNOWN = "unknown"
+_EARLIER_TOKENS = ("gen_ai.usage.prompt_tokens", "gen_ai.usage.completion_tokens")
 
 
 class OpenLLMetry(GenAi):
     """OpenLLMetry's attributes, with those of GenAI on models."""
 
     framework = "openllmetry"
-    MARKS = frozenset({_KIND, "traceloop.workflow.name", _NAME})
+    MARKS = frozenset({_KIND, "traceloop.workflow.name", _NAME, _REQUEST})
     SCOPES = frozenset({_LANGCHAIN, _LLAMA_INDEX})
+    REQUESTS: Mapping[str, Role] = {
+        "chat": "model",
+        "completion": "model",
+        "rerank": "reranker",
+        "embedding": "other",
+    }
+    """The roles of a provider's spans that do not name GenAI's operation."""
 
     def role(self, span: SpanRecord) -> Role:
         """Return the span's role; of a LlamaIndex task, by the shape of its input and output.
@@ -46,6 +55,8 @@ class OpenLLMetry(GenAi):
         operation = super().role(span)
         if operation != "other" or names.GENAI_OPERATION_NAME in span.attributes:
             return operation
+        if (requested := self.REQUESTS.get(span.text(_REQUEST))) is not None:
+            return requested
         if span.scope != _LLAMA_INDEX:
             return "chain"
         inputs, outputs = _dumped(span, _INPUT), _dumped(span, _OUTPUT)
@@ -95,6 +106,8 @@ class OpenLLMetry(GenAi):
         outputs = _dumped(span, _OUTPUT)
         if self.role(span) == "tool":
             return texts.tool_documents(_of_tool(outputs))
+        if outputs is None:
+            return super().documents(span)
         return texts.documents(outputs)
 
     def reranked(self, span: SpanRecord) -> Documents:
@@ -145,9 +158,13 @@ class OpenLLMetry(GenAi):
 
     def usage(self, span: SpanRecord) -> Usage:
         """Return the token counts; of a LlamaIndex task, those in the provider's own reply."""
-        counted = super().usage(span)
-        if counted != Usage():
-            return counted
+        input_tokens, output_tokens = map(span.count, _EARLIER_TOKENS)
+        for counted in (
+            super().usage(span),
+            Usage(input_tokens=input_tokens, output_tokens=output_tokens),
+        ):
+            if counted != Usage():
+                return counted
         outputs = _dumped(span, _OUTPUT)
         raw = outputs.get("raw") if isinstance(outputs, Mapping) else None
         place = raw.get("usage", raw) if isinstance(raw, Mapping) else None

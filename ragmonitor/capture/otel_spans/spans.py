@@ -14,6 +14,7 @@ from opentelemetry.trace import (
 )
 
 from ragmonitor.capture.coercion import MAX_ERROR_CHARACTERS, text_in
+from ragmonitor.capture.otel_spans.span_events import EVENTS, with_contents
 from ragmonitor.capture.otel_spans.texts import UNREADABLE, parsed
 
 if TYPE_CHECKING:
@@ -123,7 +124,10 @@ def span_record(span: ReadableSpan) -> SpanRecord | None:
         parent=parent,
         name=span.name,
         scope="" if scope is None else scope.name,
-        attributes=dict(span.attributes or {}),
+        attributes=with_contents(
+            dict(span.attributes or {}),
+            ((e.name, e.attributes) for e in span.events if e.name in EVENTS and e.attributes),
+        ),
         started_ns=span.start_time or 0,
         ended_ns=span.end_time or 0,
         status=_STATUS[span.status.status_code],

@@ -181,6 +181,13 @@ def message_of(value: Any) -> tuple[str, str]:
     return "", ""
 
 
+def parts_in(text: str) -> Any:
+    """Return the parts of a message whose content is their JSON; the text itself if it is none."""
+    value = parsed(text) if text.startswith("[") else text
+    is_parts = isinstance(value, list) and value and all(isinstance(p, Mapping) for p in value)
+    return value if is_parts else text
+
+
 def content_text(value: Any) -> str:
     """Return the text of a message's content: a text, or parts of which some are text."""
     if isinstance(value, str):
@@ -294,9 +301,10 @@ def document(value: Any) -> Chunk | None:
             metadata = fields.get("metadata")
             metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
             score = finite(value.get("score"))
+            identity = fields.get("id")  # which may be 0
             return Chunk(
                 text=text,
-                id=text_in(fields.get("id") or fields.get("id_")) or "",
+                id=text_in(fields.get("id_") if identity is None else identity) or "",
                 score=score_of(metadata) if score is None else score,
                 metadata=metadata,
             )

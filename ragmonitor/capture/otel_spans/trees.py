@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from ragmonitor.capture.otel_spans.ancestry import Ancestry
-from ragmonitor.capture.otel_spans.convention import Convention
+from ragmonitor.capture.otel_spans.convention import Convention, Role
 from ragmonitor.capture.otel_spans.known_conventions import FRAMEWORKS, convention_of
 from ragmonitor.capture.otel_spans.reading import FinishedTree, Tree
 from ragmonitor.capture.otel_spans.spans import SpanRecord
@@ -97,15 +97,28 @@ class _Trace:
         if self._choice.innermost:
             yield from self._innermost(taken)
         alone: list[SpanRecord] = []
+        roots: dict[str, list[SpanRecord]] = {}
         for top in self._tops():
             if top.span_id in taken:
                 continue
             # Most that stand alone are a model's: a look at the roles tells as much as a tree.
             if self._retrieves(top) and (finished := self._finished(top, taken)).is_interaction():
+                if top.scope in FRAMEWORKS:
+                    roots.setdefault(top.parent_id, []).append(top)
                 yield finished
             else:
                 alone.append(top)
-        yield from self._anchored(alone, taken)
+        # OpenInference does not make its spans of LangChain the current ones: what their clients'
+        # instrumentations say of the same search and model call lies beside them.
+        calls = {parent: _Calls(of_it) for parent, of_it in roots.items()}
+        yield from self._anchored(
+            [
+                top
+                for top in alone
+                if (beside := calls.get(top.parent_id)) is None or not beside.at(top.started_ns)
+            ],
+            taken,
+        )
 
     def _retrieves(self, root: SpanRecord) -> bool:
         """Return whether a span below this one, or itself, may have retrieved something."""
@@ -216,21 +229,23 @@ class _Trace:
         return FinishedTree(tree, is_retrieval_tool=self._is_retrieval_tool)
 
     def _fold(self, spans: Iterable[SpanRecord], parents: dict[str, str]) -> None:
-        """Put a provider's span of a model call below the framework's span of the same call.
+        """Put a client's span of a model call or search below the framework's span of the same.
 
         OpenLLMetry does not make a model's span the current one, so the two are siblings.
         """
-        outer: dict[str, list[SpanRecord]] = {}
-        inner: list[SpanRecord] = []
+        outer: dict[tuple[str, Role], list[SpanRecord]] = {}
+        inner: list[tuple[SpanRecord, Role]] = []
         for span in spans:
-            if self._conventions[span.span_id].role(span) == "model":
+            convention = self._conventions[span.span_id]
+            role = convention.role(span)
+            if role in ("model", "retriever"):
                 if span.scope in FRAMEWORKS:
-                    outer.setdefault(parents[span.span_id], []).append(span)
-                else:
-                    inner.append(span)
-        calls = {parent: _Calls(of_it) for parent, of_it in outer.items()}
-        for span in inner:
-            beside = calls.get(parents[span.span_id])
+                    outer.setdefault((parents[span.span_id], role), []).append(span)
+                elif role == "model" or convention.is_store(span):
+                    inner.append((span, role))
+        calls = {place: _Calls(of_it) for place, of_it in outer.items()}
+        for span, role in inner:
+            beside = calls.get((parents[span.span_id], role))
             call = None if beside is None else beside.at(span.started_ns)
             if call is not None:
                 parents[span.span_id] = call.span_id

@@ -1,13 +1,21 @@
 """Reading the spans of three dialects; the shapes are those that the instrumentations wrote."""
 
 import json
+from dataclasses import replace
 from itertools import count
 from zlib import crc32
 
 import pytest
 from opentelemetry.trace import SpanContext, TraceFlags, format_span_id
 
-from ragmonitor.capture.otel_spans import Choice, SpanRecord, convention_of, texts, trees_of
+from ragmonitor.capture.otel_spans import (
+    Choice,
+    SpanRecord,
+    convention_of,
+    texts,
+    trees_of,
+    with_contents,
+)
 from ragmonitor.capture.otel_spans.genai import GenAi
 from ragmonitor.capture.otel_spans.trees import OpenSpan
 from ragmonitor.records import Usage
@@ -604,6 +612,194 @@ def test_a_graphs_own_span_gives_way_to_the_workflow_in_it():
     assert (found.query, found.target.span_id) == (QUESTION, id_of("graph"))
 
 
+def numbered(**changes):
+    """Return a provider's span as OpenLLMetry writes it before its version 0.50."""
+    fields = {
+        "llm.request.type": "chat",
+        "gen_ai.request.model": "m-1",
+        "gen_ai.prompt.10.role": "user",
+        "gen_ai.prompt.10.content": json.dumps([{"type": "text", "text": QUESTION}]),
+        "gen_ai.prompt.9.role": "system",
+        "gen_ai.prompt.9.content": "\n".join(TEXTS),
+        "gen_ai.completion.0.role": "assistant",
+        "gen_ai.completion.0.content": ANSWER,
+        "gen_ai.completion.0.finish_reason": "stop",
+        "gen_ai.usage.prompt_tokens": 30,
+        "gen_ai.usage.completion_tokens": 4,
+    } | changes
+    return span("model", "root", **{key.replace(".", "__"): v for key, v in fields.items()})
+
+
+def test_numbered_messages_of_openllmetry_are_read():
+    """In the order of their numbers, a content in parts as its text; earlier names of tokens."""
+    root = ol_root({"inputs": QUESTION}, None, traceloop__entity__output="")
+    found = only([root, ol_retriever("root"), numbered()])
+    assert found.answer == ANSWER
+    assert [(m.role, m.text) for m in found.generations[0].input] == [
+        ("system", "\n".join(TEXTS)),
+        ("user", QUESTION),
+    ]
+    assert found.usage == Usage(input_tokens=30, output_tokens=4)
+    assert not found.capture_incomplete
+
+
+def test_numbered_messages_without_room_do_not_tell_what_was_shown():
+    """The oldest attributes go first, and so the oldest messages."""
+    root = ol_root({"inputs": QUESTION}, {"outputs": ANSWER})
+    found = only([root, ol_retriever("root"), replace(numbered(), attributes_lost=3)])
+    assert found.generations[0].input == ()
+    assert [c.text for c in found.chunks] == list(TEXTS)
+
+
+def db_result(number, text, **fields):
+    """Return an event of OpenLLMetry's with a document that a vector store found."""
+    return "db.query.result", {
+        "db.query.result.id": f"d{number}",
+        "db.query.result.score": 0.5,
+        "db.query.result.document": text,
+    } | fields
+
+
+def test_what_a_vector_store_found_stands_in_events():
+    """As OpenLLMetry's SDK and its instrumentations of clients write it; it names no operation."""
+    found = with_contents({}, [db_result(n, text) for n, text in enumerate(TEXTS)])
+    searched = replace(span("search", "root"), attributes=found)
+    root = ol_root({"args": [QUESTION], "kwargs": {}}, ANSWER)
+    record = only([root, searched, numbered()])
+    assert (record.query, record.answer) == (QUESTION, ANSWER)
+    assert [(c.id, c.text, c.score) for c in record.chunks] == [
+        ("d0", TEXTS[0], 0.5),
+        ("d1", TEXTS[1], 0.5),
+    ]
+
+
+def test_a_stores_texts_may_stand_in_its_metadata():
+    """Pinecone has no documents of its own."""
+    metadata = json.dumps({"text": TEXTS[0], "page": 3})
+    event = {"db.query.result.id": "d0", "db.query.result.metadata": metadata}
+    attributes = with_contents({}, [("db.query.result", event)])
+    searched = replace(span("search"), attributes=attributes)
+    (chunk,) = GenAi().documents(searched).chunks
+    assert (chunk.id, chunk.text, chunk.metadata["page"]) == ("d0", TEXTS[0], 3)
+    cut = replace(searched, max_text=len(TEXTS[0]))
+    assert not GenAi().documents(cut).complete
+
+
+def test_a_clients_span_beside_the_retrievers_is_the_same_search():
+    """OpenLLMetry does not make LangChain's spans the current ones; it is no second retrieval."""
+    attributes = with_contents({}, [db_result(n, text) for n, text in enumerate(TEXTS)])
+    root = ol_root({"inputs": QUESTION}, {"outputs": ANSWER})
+    framework = replace(ol_retriever("root"), started_ns=2_000, ended_ns=2_900)
+    client = replace(
+        span("client", "root"), attributes=attributes, started_ns=2_100, ended_ns=2_800
+    )
+    found = only([replace(root, started_ns=0), framework, client, ol_model("root")])
+    assert len(found.retrievals) == 1
+    assert [c.text for c in found.chunks] == list(TEXTS)
+
+
+def test_a_search_of_the_applications_beside_the_retriever_is_one_of_its_own():
+    """Two searches at once, under spans of a convention: both were retrieved."""
+    root = oi("root", input__value=QUESTION, output__value=ANSWER)
+    framework = oi("found", "root", "RETRIEVER", **documents(TEXTS[0]))
+    own = oi("own", "root", "RETRIEVER", scope="shop", **documents(TEXTS[1]))
+    found = only(
+        [
+            replace(root, started_ns=0),
+            replace(framework, started_ns=2_000, ended_ns=2_900),
+            replace(own, started_ns=2_100, ended_ns=2_800),
+            oi("model", "root", "LLM"),
+        ]
+    )
+    assert len(found.retrievals) == 2
+
+
+def test_clients_spans_beside_an_answer_are_none_of_their_own():
+    """OpenInference's spans of LangChain are not current: those of its clients lie beside them."""
+    attributes = with_contents({}, [db_result(0, TEXTS[0])])
+    server = span("server", at=0)
+    tree = [
+        replace(each, **times)
+        for each, times in zip(
+            [
+                oi("root", "server", input__value=QUESTION, output__value=ANSWER),
+                oi("found", "root", "RETRIEVER", **documents(*TEXTS)),
+                oi("model", "root", "LLM"),
+            ],
+            [
+                {"started_ns": 1_000, "ended_ns": 9_000},
+                {"started_ns": 2_000, "ended_ns": 3_000},
+                {"started_ns": 4_000, "ended_ns": 8_000},
+            ],
+            strict=True,
+        )
+    ]
+    client = replace(
+        span("client", "server"), attributes=attributes, started_ns=2_100, ended_ns=2_900
+    )
+    provider = replace(numbered(), parent_id="server", span_id="provider")
+    provider = replace(provider, started_ns=4_100, ended_ns=7_900)
+    found = only([replace(server, ended_ns=10_000), *tree, client, provider])
+    assert found.framework == "openinference"
+
+
+ASKED = [{"role": "user", "content": QUESTION}]
+SAID = [{"role": "assistant", "content": ANSWER}]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [
+            (
+                "gen_ai.client.inference.operation.details",
+                {
+                    "gen_ai.input.messages": json.dumps(ASKED),
+                    "gen_ai.output.messages": json.dumps(SAID),
+                },
+            )
+        ],
+        [
+            ("gen_ai.content.prompt", {"gen_ai.prompt": json.dumps(ASKED)}),
+            ("gen_ai.content.completion", {"gen_ai.completion": json.dumps(SAID)}),
+        ],
+        [
+            ("gen_ai.user.message", {"content": QUESTION}),
+            ("gen_ai.choice", {"index": 0, "message": json.dumps(SAID[0])}),
+        ],
+        [
+            ("gen_ai.user.message", {"content": json.dumps([{"text": QUESTION}])}),
+            ("gen_ai.choice", {"message": json.dumps([{"text": ANSWER}])}),
+        ],
+        [
+            ("gen_ai.user.message", {"gen_ai.event.content": json.dumps(ASKED[0])}),
+            ("gen_ai.choice", {"gen_ai.event.content": json.dumps({"message": SAID[0]})}),
+        ],
+    ],
+    ids=["details", "contents", "messages", "parts", "bodies"],
+)
+def test_messages_in_a_spans_events_are_read(events):
+    """Of each generation of the conventions; what the span says itself goes before them."""
+    model = span("model", gen_ai__operation__name="chat")
+    told = replace(model, attributes=with_contents(dict(model.attributes), events))
+    assert [(m.role, m.text) for m in GenAi().prompt(told)] == [("user", QUESTION)]
+    assert GenAi().answer(told) == ANSWER
+    assert not GenAi().withholds(told)
+    own = {"gen_ai.output.messages": json.dumps([{"role": "assistant", "content": "Own."}])}
+    assert with_contents(own, events)["gen_ai.output.messages"] == own["gen_ai.output.messages"]
+
+
+def test_what_a_tool_gave_may_stand_in_its_spans_events():
+    """As Strands writes it: the tool's input as its message, and its text as a choice."""
+    events = [
+        ("gen_ai.tool.message", {"content": json.dumps({"query": QUESTION}), "id": "c1"}),
+        ("gen_ai.choice", {"message": json.dumps([{"text": TEXTS[0]}]), "id": "c1"}),
+    ]
+    tool = span("tool", gen_ai__operation__name="execute_tool", gen_ai__tool__name="retrieve")
+    told = replace(tool, attributes=with_contents(dict(tool.attributes), events))
+    assert GenAi().answer(told) == TEXTS[0]
+
+
 def test_no_content_is_incomplete():
     """TRACELOOP_TRACE_CONTENT=false leaves inputs and outputs out."""
     mark = {"traceloop__span__kind": "task", "traceloop__entity__name": "x"}
@@ -738,8 +934,9 @@ def test_genai_without_content_is_incomplete():
 
 def test_documents_with_texts_are_taken_as_they_are():
     """The schema allows further keys; some SDKs write `content`."""
-    found = only(genai_story(documents=json.dumps([{"id": "d0", "content": TEXTS[0]}])))
-    assert [(c.id, c.text) for c in found.chunks] == [("d0", TEXTS[0])]
+    listed = [{"id": "d0", "content": TEXTS[0]}, {"id": 0, "content": TEXTS[1]}]
+    found = only(genai_story(documents=json.dumps(listed)))
+    assert [(c.id, c.text) for c in found.chunks] == [("d0", TEXTS[0]), ("0", TEXTS[1])]
 
 
 def test_texts_that_came_as_lists_and_maps_are_read():

@@ -10,21 +10,27 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from google.protobuf import json_format
 from google.rpc.status_pb2 import Status
 
 from ragmonitor import SettingsError
 from ragmonitor.export import server
 from tests.support.certificates import make_certificates
 from tests.support.receiving import (
+    ANSWER,
     PROTOBUF,
     Receiving,
     answer,
     json_of,
+    model,
     receiving,
     request_of,
+    retrieval,
+    span,
 )
 
 TOKEN = "correct-horse-battery"
+JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture
@@ -238,10 +244,69 @@ def sent_by(here: Receiving, context: ssl.SSLContext) -> int:
 def test_json_has_ids_in_hex(here: Receiving) -> None:
     """In either case, as the protocol wants them; and fields of later versions are passed over."""
     written = json_of(request_of(*answer(trace=0xABCDEF)))
-    assert here.post(written, {"Content-Type": "application/json"})[0] == 200
+    assert here.post(written, JSON)[0] == 200
     (found,) = here.after(7)
     assert found.target is not None
     assert found.target.trace_id.endswith("abcdef")
     upper = json_of(request_of(*answer(trace=0xFEDCBA))).replace(b"fedcba", b"FEDCBA")
-    assert here.post(upper, {"Content-Type": "application/json"})[0] == 200
+    assert here.post(upper, JSON)[0] == 200
     assert len(here.after(7)) == 2
+
+
+def test_a_parent_that_is_null_is_none(here: Receiving) -> None:
+    """As protobuf's JSON has it of every field; a sender writes it of a root."""
+    written = json_of(request_of(*answer())).replace(b'"parentSpanId": ""', b'"parentSpanId": null')
+    assert b"null" in written
+    assert here.post(written, JSON)[0] == 200
+    assert len(here.after(7)) == 1
+
+
+def test_half_a_character_costs_no_batch(here: Receiving) -> None:
+    """JavaScript cuts texts between the halves of an emoji, and writes the first one alone."""
+    whole = span(
+        1,
+        times=(1, 9),
+        attributes={"input.value": "How? \N{THINKING FACE}", "output.value": ANSWER},
+    )
+    written = json_of(request_of(retrieval(), model(), whole))
+    cut = written.replace(rb"\ud83e\udd14", rb"\ud83e")
+    assert cut != written
+    assert here.post(cut, JSON)[0] == 200
+    (found,) = here.after(7)
+    assert found.query == "How? \N{REPLACEMENT CHARACTER}"
+
+
+@pytest.mark.parametrize("number", [b"1e+21", b"9223372036854775808", b"-1.7976931348623157e308"])
+def test_a_large_number_costs_no_batch(here: Receiving, number: bytes) -> None:
+    """JavaScript writes each number without a fraction as an integer."""
+    noted = span(1, times=(1, 9), attributes={"input.value": "How?", "max": "note"})
+    written = json_of(request_of(retrieval(), model(), noted))
+    large = written.replace(b'{"stringValue": "note"}', b'{"intValue": %s}' % number)
+    assert large != written
+    assert here.post(large, JSON)[0] == 200
+    (found,) = here.after(7)
+    assert found.query == "How?"
+
+
+def test_a_number_beyond_all_is_refused(here: Receiving) -> None:
+    """With the request it is in, and without an error of ours."""
+    written = json_of(request_of(*answer()))
+    large = written.replace(b'{"stringValue": "CHAIN"}', b'{"intValue": 1%s}' % (b"0" * 400))
+    assert large != written
+    assert here.post(large, JSON)[0] == 400
+
+
+def test_ids_in_base64_are_told_from_a_broken_body(here: Receiving) -> None:
+    """As protobuf's own JSON writes them, which OTLP's does not."""
+    request = request_of(*answer())
+    status, said, _ = here.post(json_format.MessageToJson(request).encode(), JSON)
+    assert status == 400
+    assert "hexadecimal" in json.loads(said)["message"]
+
+
+def test_a_scheme_is_written_in_any_case() -> None:
+    """RFC 9110, section 11.1; and more than one space may follow."""
+    with receiving(receive={"token": TOKEN}) as here:
+        for shown in (f"bearer {TOKEN}", f"BEARER  {TOKEN}"):
+            assert here.post(body(), {**PROTOBUF, "Authorization": shown})[0] == 200
+        assert here.post(body(), {**PROTOBUF, "Authorization": f"Basic {TOKEN}"})[0] == 401

@@ -90,3 +90,17 @@ def test_a_number_without_an_end_is_refused(start: bytes) -> None:
             max_bytes=MAX_BYTES,
         )
     assert failure.value.status == 400
+
+
+@pytest.mark.parametrize("text", [b"caf\xe9 \xc3\xa9", b"\xff", b"\xe4\xb8", b"\xed\xa0\xbd."])
+def test_a_text_that_is_no_utf8_costs_no_batch(text: bytes) -> None:
+    """A Collector passes on what one of its senders wrote, in one request with all the others'."""
+    named = request_of(span(1), span(2, attributes={"input.value": "How?"}))
+    broken = of_span(field(5, text) + field(9, field(1, b"note") + field(2, field(1, text))))
+    body = named.SerializeToString() + broken
+    read = request_in(body, content_type=PROTOBUF, encoding="", max_bytes=MAX_BYTES)
+    assert read.resource_spans[0] == named.resource_spans[0]
+    (found,) = read.resource_spans[1].scope_spans[0].spans
+    assert found.name == found.attributes[0].value.string_value
+    assert found.name.replace("?", "") == text.decode("utf-8", "ignore")
+    assert len(found.name.encode()) == len(text)

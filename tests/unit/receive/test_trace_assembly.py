@@ -82,6 +82,13 @@ def test_a_trace_whose_root_never_comes_is_read_all_the_same(here: Receiving) ->
     assert found.target.span_id == (1).to_bytes(8, "big").hex()
 
 
+def test_an_answers_id_is_known_to_its_sender(here: Receiving) -> None:
+    """The ids of its trace and of its root, by which it can be given feedback."""
+    here.take(*answer(trace=0xABC))
+    (found,) = here.after(7)
+    assert found.id == f"{0xABC:032x}{1:016x}"
+
+
 def test_a_missing_span_in_the_middle_tears_nothing_apart(here: Receiving) -> None:
     """The root has come, the step that encloses retrieval and model has not."""
     here.take(retrieval(3, 2), model(4, 2), root(1))

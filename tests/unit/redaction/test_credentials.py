@@ -170,6 +170,48 @@ def test_a_name_without_a_secret_gives_nothing_away(text: str):
     assert secrets_in(text) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Day pass: 149.99 EUR per adult.",
+        "Visitor pass: 08:00-18:00",
+        "Monthly pass: 120EUR/month",
+        "Khyber Pass: 1070m",
+        "Compass: N45E120",
+        "Bypass: A40-junction9",
+    ],
+)
+def test_a_pass_that_is_no_password_keeps_its_number(text: str):
+    """Else an answer that names the price is held against a chunk in which it is gone."""
+    assert secrets_in(text) == []
+    assert [each.kind for each in secrets_in("WiFi pass: guest2024")] == ["password"]
+
+
+def test_a_password_behind_a_colon_goes_whole():
+    """An ampersand ends it in an address only."""
+    for text in ("password: Tr0ub4dor&3", "password: ab&cdefg12"):
+        assert redacted(text, secrets_in(text)) == "password: [redacted:password]"
+    text = "https://shop.example/?password=abc123&page=2"
+    assert redacted(text, secrets_in(text)).endswith("=[redacted:password]&page=2")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("密码是abc123请勿外传", "abc123"),
+        ("初始密码为88669900请尽快修改", "88669900"),
+        ("API密钥：sk1234567890abcdef请保密", "sk1234567890abcdef"),
+        ("令牌：A1b2C3d4E5f6有效", "A1b2C3d4E5f6"),
+        ("password: hunter22请修改", "hunter22"),
+    ],
+)
+def test_chinese_that_goes_on_behind_a_secret_does_not_hide_it(text: str, value: str):
+    """It has no spaces, and often no sign there; a number of digits or days is no secret."""
+    (found,) = secrets_in(text)
+    assert text[found.start : found.end] == value
+    assert secrets_in("密码为100000次尝试，密码：8-20位，密码是2024-01-01年") == []
+
+
 def test_headers_are_cleaned():
     """Bearer and basic authorization go; the words in prose stay."""
     text = f"Authorization: Bearer {B62[:32]}\nauthorization: Basic dXNlcjpwYXNzd29yZA==\n"
