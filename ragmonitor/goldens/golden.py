@@ -27,8 +27,8 @@ except ImportError:  # Windows
 MINED: Final = "mined"
 """The beginning of `source` where a question was taken from live traffic."""
 NO_UTF_8: Final = (
-    "it is no UTF-8; save it as CSV UTF-8 in a spreadsheet, or convert it, of GBK by: "
-    "iconv -f GB18030 -t UTF-8"
+    "it is no UTF-8; save it as CSV UTF-8 in a spreadsheet, or convert it, of GBK by "
+    "`iconv -f GB18030 -t UTF-8`, of PowerShell's UTF-16 by `iconv -f UTF-16 -t UTF-8`"
 )
 
 
