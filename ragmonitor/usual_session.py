@@ -69,7 +69,7 @@ class UsualSession:
 
     def _look(self) -> None:
         # At least: what came before it was the candidate is not counted.
-        share = self._hits / self._answers
+        share = self._hits / max(1, self._answers)  # another thread may just have begun anew
         found = self._candidate if share > MOST_OF_TRAFFIC else ""
         if found and found != self.constant:
             logger.warning(
