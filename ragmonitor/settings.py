@@ -736,7 +736,8 @@ class EstimationSettings(Group):
     embedding: Callable[[Sequence[str]], Sequence[Sequence[float]]] | None = option(
         None,
         "In Python a function from questions to vectors, one each, by which new kinds of questions "
-        "are told; it may wait for a network. None: by the words of the questions.",
+        "are told; it may wait for a network, so that questions then have no topic, as a slice or "
+        "in group_by. None: by the words of the questions.",
         change="When your questions differ in meaning rather than in words.",
     )
     learn_from_verdicts: bool = option(

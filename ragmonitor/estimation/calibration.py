@@ -68,6 +68,9 @@ class Calibration:
         self._sums = {name: [0.0] * (BINS + 1) for name in _SUMS}
         self._counts = [0.0, 0.0, 0.0]
         """Verdicts; those that apply; sum of their values. Each for one."""
+        self._so_far = 0.0
+        """All verdicts so far, of which none counts less for its age: what is new to this process
+        follows from it, as from the fading number it does not."""
         self.forget_news()
         self._since_fit = 0.0
         self.intercept = 0.0
@@ -154,9 +157,9 @@ class Calibration:
             ValueError: `told` has another shape. Nothing has changed then.
         """
         if told is not None:
-            sums, counts = _read(told)
-            self._since_fit += max(0.0, counts[0] - self._counts[0])
-            self._sums, self._counts = sums, counts
+            sums, counts, so_far = _read(told)
+            self._since_fit += max(0.0, so_far - self._so_far)
+            self._sums, self._counts, self._so_far = sums, counts, so_far
         new = self._fresh_counts[0]
         if new:
             share = (1.0 - 1.0 / KEPT) ** new
@@ -170,6 +173,7 @@ class Calibration:
             ]
             self.forget_news()
             self._since_fit += new
+            self._so_far += new
         if self._since_fit >= min(REFIT_EACH, max(1.0, 0.1 * self._counts[0])):
             self.fit()
 
@@ -178,6 +182,7 @@ class Calibration:
         return {
             **{name: [float(f"{x:.6g}") for x in kept] for name, kept in self._sums.items()},
             "counts": [float(f"{x:.9g}") for x in self._counts],
+            "so_far": self._so_far,
         }
 
     def fit(self) -> None:
@@ -367,14 +372,16 @@ def _logistic(
     return a - b * centre / spread, b / spread + slope
 
 
-def _read(told: Mapping[str, Any]) -> tuple[dict[str, list[float]], list[float]]:
+def _read(told: Mapping[str, Any]) -> tuple[dict[str, list[float]], list[float], float]:
     try:
         sums = {name: [float(x) for x in told[name]] for name in _SUMS}
         counts = [float(x) for x in told["counts"]]
+        so_far = float(told.get("so_far", sum(counts[:1])))  # an older file did not say
     except (KeyError, TypeError) as error:
         raise ValueError(f"a calibration without {error}") from error
     if any(len(kept) != BINS + 1 for kept in sums.values()) or len(counts) != 3:
         raise ValueError("a calibration of another shape")
-    if not all(math.isfinite(x) and x >= 0 for kept in (*sums.values(), counts) for x in kept):
+    numbers = (x for kept in (*sums.values(), counts, [so_far]) for x in kept)
+    if not all(math.isfinite(x) and x >= 0 for x in numbers):
         raise ValueError("a calibration that is not of sums")
-    return sums, counts
+    return sums, counts, so_far

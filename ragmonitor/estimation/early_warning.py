@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from ragmonitor import metrics
+from ragmonitor.estimation.alarms.service_alarms import LATE_MOST_S
 from ragmonitor.estimation.detector import DAY_S, STEP_MOST_S, Detector
 from ragmonitor.estimation.parts import Answer, Means, Observation, Part
 from ragmonitor.records import GaugeValue
@@ -88,6 +89,8 @@ class EarlyWarning(Part):
         self._weight += 1.0
         if self._answers <= BEGINS_AFTER:
             return
+        # The detector follows a clock that was set back. One answer of another clock is none.
+        at_s = max(at_s, self._now() - LATE_MOST_S)
         # Against the mean as of the last tick: what this answer says must not move its own bar.
         self._detector.pass_time(at_s)
         self._detector.update(risk)

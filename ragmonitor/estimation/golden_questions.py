@@ -51,6 +51,9 @@ MANY_FLIPS: Final = 0.001
 """Probability of so many flips at once, below which the judge is named."""
 MAX_QUESTIONS: Final = 5_000
 """Questions with a history; the one asked longest ago gives way."""
+GONE_AFTER_ROUNDS: Final = 5
+"""A question that was not asked in so many rounds of all that have a history is asked no more, and
+is forgotten: who took it out of the set wants it neither in the mean nor among those at fault."""
 MAX_ASKS: Final = 20_000
 """Askings of the last day of which outcome and time are kept."""
 MAX_SHOWN: Final = 30
@@ -75,6 +78,8 @@ class _Question(
     outcome: str = ""
     """What came of its last asking; empty: it was not asked since the process began."""
     at_s: float = 0.0
+    asked: int = 0
+    """The number of its last asking, of the askings of all questions."""
     first_reference: bool | None = None
     """Whether the judge bore the reference answer out when it first read it; None: not read."""
     reference: bool | None = None
@@ -150,6 +155,8 @@ class GoldenQuestions(Part):
         self._questions: OrderedDict[str, _Question] = OrderedDict()
         self._asks: deque[tuple[float, bool, float]] = deque(maxlen=MAX_ASKS)
         self._outcomes: Counter[str] = Counter()
+        self._asked = 0
+        """The number of the last asking."""
         self._kept_s, self._is_new = -math.inf, False
         self._load()
 
@@ -180,10 +187,21 @@ class GoldenQuestions(Part):
         if known is None or known.version != version:
             known = _Question(version=version)
         known.text = interaction.query
+        self._asked += 1
+        known.asked = self._asked
         self._questions[golden] = known
-        while len(self._questions) > MAX_QUESTIONS:
-            self._questions.popitem(last=False)
+        self._forget_gone()
         return known
+
+    def _forget_gone(self) -> None:
+        """Forget the questions that are asked no more, and those beyond `MAX_QUESTIONS`."""
+        while True:
+            oldest = next(iter(self._questions))
+            askings = self._asked - self._questions[oldest].asked
+            count = len(self._questions)
+            if count <= MAX_QUESTIONS and askings <= GONE_AFTER_ROUNDS * count:
+                return
+            del self._questions[oldest]
 
     def _take_reference(self, question: _Question, report: Report, at_s: float) -> None:
         is_borne_out, fault = _borne_out(report)
@@ -365,7 +383,8 @@ class GoldenQuestions(Part):
         try:
             told = self._file.read() or {"questions": {}}
             known = msgspec.convert(told.get("questions"), dict[str, _Question])
-            self._questions.update(known)
+            self._questions.update(sorted(known.items(), key=lambda each: each[1].asked))
+            self._asked = max((each.asked for each in known.values()), default=0)
         except OSError as error:
             record_unkept("histories of golden questions", self._file.place, error)
         except (ValueError, msgspec.MsgspecError) as error:  # one and the same from 0.21 on

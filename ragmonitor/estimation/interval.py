@@ -37,7 +37,8 @@ def summarise(moments: Moments, *, least_coverage: float = LEAST_COVERAGE) -> Es
     The sampling error is Clopper and Pearson's at an effective sample size: the number of judged
     answers, divided by the design effect. Few bad answers say little of the variance, so the
     design effect is drawn towards the one that the predictions alone imply, as if five bad answers
-    more had shown that.
+    more had shown that. Those that were seen count by their weights: of answers that were read for
+    certain many may be bad, which says nothing of the spread among those that few were drawn of.
 
     Args:
         moments: Of the window.
@@ -116,6 +117,10 @@ def _case(moments: Moments, missing: float | None) -> _Mean:
     predicted = _predicted(moments, count) * _clustering(moments)
     predicted *= _dispersion(n, hits / n, (moments.judged_value_squared + as_value * count) / n)
     rarer = max(0.0, min(hits, n - hits))
+    if seen < predicted:
+        # Bad answers that were all but certain to be drawn say nothing of how widely those vary
+        # that stand for many: each counts by its weight, relative to the usual one.
+        rarer = min(rarer, min(mean, 1 - mean) * n / _weighting(moments))
     effect = (rarer * seen + MODEL_TRUST * predicted) / (rarer + MODEL_TRUST)
     effect = max(LEAST_DESIGN_EFFECT, effect)
     return _Mean(
@@ -158,22 +163,28 @@ def _variance(moments: Moments, missing: float | None, mean: float) -> tuple[flo
     return alone + between, max(1, used - 1) * ratio * ratio
 
 
+def _weighting(moments: Moments) -> float:
+    """Return Kish's effect of unequal weights; 1 where they are equal."""
+    return moments.drawn_squared * moments.drawn_count / moments.drawn**2
+
+
 def _predicted(moments: Moments, missing_count: float) -> float:
     """Return the design effect that the predictions alone imply.
 
-    Without predictions, and of missing verdicts, which nothing predicts: Kish's effect of unequal
-    weights, 1 where they are equal.
+    Of answers without a prediction, and of missing verdicts, which nothing predicts: Kish's effect
+    of unequal weights, 1 where they are equal.
     """
-    kish = moments.drawn_squared * moments.drawn_count / moments.drawn**2
+    kish = _weighting(moments)
     if moments.expected_scored <= 0:
         return kish
     expected = min(max(moments.expected / moments.expected_scored, 1e-6), 1 - 1e-6)
-    # Of each answer that was predicted, over all answers: the first ones were not, and the few
-    # that came after say how wide it is for all.
+    # Of each answer that was predicted, as if all had been: the first ones were not, and may have
+    # been drawn at quite other probabilities, so that theirs is Kish's.
     variance = moments.expected_variance / moments.expected_scored / moments.scored
     predicted = variance * moments.judged / (expected * (1 - expected))
-    share = missing_count / (moments.judged + missing_count)
-    return (1 - share) * predicted + share * kish
+    missing_share = missing_count / (moments.judged + missing_count)
+    share = (1 - missing_share) * min(1.0, moments.expected_scored / moments.scored)
+    return share * predicted + (1 - share) * kish
 
 
 def _clustering(moments: Moments) -> float:

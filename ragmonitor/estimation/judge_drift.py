@@ -223,7 +223,9 @@ class JudgeDrift(Part):
         if state.signal != ANCHORS or state.active:
             return state
         change, cause, found_s = self._anchors.last_change, self.cause(), None
-        if change is not None and change.drifted and self._now() - change.at_s < CHANGE_SHOWN_S:
+        # A change in the future was found while the clock was ahead.
+        is_new = change is not None and abs(self._now() - change.at_s) < CHANGE_SHOWN_S
+        if change is not None and change.drifted and is_new:
             found_s = change.at_s
         elif cause is not None and cause.cause == "judge":
             found_s = cause.since_s

@@ -122,7 +122,9 @@ class LearnedScore:
         self._losses = [0.0] * _LOSSES
         """Importance weights; of bad verdicts; squared errors of the untrained and of the mixed
         score, each weighted."""
-        self._verdicts = 0.0
+        self._verdicts = self._so_far = 0.0
+        """The number that is remembered, and of all so far, of which none counts less for its age.
+        """
         self._trust = _Trust()
         self._weights = [0.0] * _SIZE
         self._labels: tuple[list[float], list[float]] | None = None
@@ -203,10 +205,10 @@ class LearnedScore:
             ValueError: `told` has another shape, or is of other features. Nothing has changed then.
         """
         if told is not None:
-            information, right, losses, verdicts, trust = _read(told)
-            self._since_fit += max(0.0, verdicts - self._verdicts)
+            information, right, losses, verdicts, so_far, trust = _read(told)
+            self._since_fit += max(0.0, so_far - self._so_far)
             self._information, self._right, self._losses = information, right, losses
-            self._verdicts, self._trust = verdicts, trust
+            self._verdicts, self._so_far, self._trust = verdicts, so_far, trust
         new = len(self._fresh)
         if new:
             share = (1.0 - 1.0 / KEPT) ** new
@@ -221,6 +223,7 @@ class LearnedScore:
             ]
             self._verdicts = self._verdicts * share + new
             self._since_fit += new
+            self._so_far += new
             self.forget_news()
         if self._since_fit >= min(REFIT_EACH, max(1.0, 0.1 * self._verdicts)):
             self.fit()
@@ -242,6 +245,7 @@ class LearnedScore:
             "right": [float(f"{x:.6g}") for x in self._right],
             "losses": [float(f"{x:.9g}") for x in self._losses],
             "verdicts": float(f"{self._verdicts:.9g}"),
+            "so_far": self._so_far,
             "odds": self._trust.odds,
             "is_trusted": self._trust.is_trusted,
             "behind": [float(f"{x:.6g}") for x in self._trust.behind],
@@ -365,7 +369,7 @@ def _logit(chance: float) -> float:
 
 def _read(
     told: Mapping[str, Any],
-) -> tuple[list[float], list[float], list[float], float, _Trust]:
+) -> tuple[list[float], list[float], list[float], float, float, _Trust]:
     try:
         if list(told["features"]) != list(NAMES):
             raise ValueError("a model of other features")
@@ -374,13 +378,14 @@ def _read(
         losses = [float(x) for x in told["losses"]]
         behind = [float(x) for x in told["behind"]]
         verdicts, odds = float(told["verdicts"]), float(told["odds"])
+        so_far = float(told.get("so_far", verdicts))  # an older file did not say
         trust = _Trust.of(odds, behind, is_trusted=bool(told["is_trusted"]))
     except (KeyError, TypeError) as error:
         raise ValueError(f"a model without {error}") from error
     sizes = (len(information), len(right), len(losses), len(behind))
     if sizes != (_TRIANGLE, _SIZE, _LOSSES, len(SHARES)):
         raise ValueError("a model of another shape")
-    numbers = (*information, *right, *losses, *behind)
+    numbers = (*information, *right, *losses, *behind, so_far)
     if not all(map(math.isfinite, numbers)) or not verdicts >= 0 or not 0 < odds <= MAX_ODDS:
         raise ValueError("a model that is not of sums")
-    return information, right, losses, verdicts, trust
+    return information, right, losses, verdicts, so_far, trust

@@ -14,6 +14,7 @@ from ragmonitor.sampling.arrivals import Arrivals
 from ragmonitor.sampling.budget import SPENT, Budget
 from ragmonitor.sampling.consistent_draws import is_drawn
 from ragmonitor.sampling.floors import Floors
+from ragmonitor.usual_session import UsualSession
 
 ARRIVALS_HALF_LIFE_S: Final = 120.0
 UNIFORM_SHARE: Final = 0.5
@@ -70,7 +71,9 @@ class AdaptiveSampler:
             budget: What readings may cost together; None: there is no limit.
             expected_cost: Of one reading, at most, in the budget's unit; 0 or more. What it
                 raises, `draw` and `reserve` raise; ValueError where it is no such number.
-            by_session: Sessions are drawn; answers without one are drawn each for itself.
+            by_session: Sessions are drawn; answers without one are drawn each for itself, and so
+                are those of a session that has most of the traffic: a constant as session id
+                would have all of them judged or none, for ever.
             always: Tags, or names of attributes, of answers that are read for certain.
             floors: Least numbers of readings; None: none.
         """
@@ -80,7 +83,7 @@ class AdaptiveSampler:
         self._clock = clock
         self._budget = budget
         self._expected_cost = expected_cost
-        self._by_session = by_session
+        self._usual = UsualSession("answers", "drawn each for itself") if by_session else None
         self._always = frozenset(always)
         self._floors = floors
         self._boost = 1.0
@@ -97,6 +100,8 @@ class AdaptiveSampler:
     def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> SamplingDecision:
         """Return whether this answer is drawn, and how likely that was; reserve its cost if so."""
         now = self._clock()
+        if self._usual is not None:
+            self._usual.see(interaction.session_id, now)
         if self._budget is None:
             self._arrivals.note(now)
             return self._decide(interaction, uncertainty, now, cost=0.0, bearable_per_s=math.inf)
@@ -140,7 +145,7 @@ class AdaptiveSampler:
             return _uncovered(rate)
         cause: Cause | None = Cause.NOT_SAMPLED
         reserved = 0.0
-        drawn = is_drawn(interaction, probability, by_session=self._by_session)
+        drawn = is_drawn(interaction, probability, by_session=self._is_of_session(interaction))
         if drawn:
             # Its probability stays what it was, also where the cost cannot be reserved any more.
             has_it = self._reserves(cost)
@@ -162,7 +167,7 @@ class AdaptiveSampler:
         return min(1.0, self._boost * min(self._rate, bearable))
 
     def _by_uncertainty(self, interaction: Interaction, rate: float, uncertainty: float) -> float:
-        if self._by_session and interaction.session_id:
+        if self._is_of_session(interaction):
             # One draw for all answers of a session: with probabilities of their own, the uncertain
             # ones alone would be judged of most sessions, and alarms take a session as one.
             return rate
@@ -170,6 +175,11 @@ class AdaptiveSampler:
             uncertainty = 1.0
         uniform = max(UNIFORM_SHARE, rate)
         return min(1.0, rate * (uniform + (1 - uniform) * uncertainty))
+
+    def _is_of_session(self, interaction: Interaction) -> bool:
+        """Return whether the session is drawn, and not the answer."""
+        session, usual = interaction.session_id, self._usual
+        return usual is not None and bool(session) and session != usual.constant
 
     def _note_floors(
         self, interaction: Interaction, now: float, bearable_per_s: float

@@ -50,6 +50,7 @@ from ragmonitor.estimation.predictions import state_name
 from ragmonitor.estimation.signals import FROM_ASSESSMENT, HALLUCINATION
 from ragmonitor.evaluators import table
 from ragmonitor.export.content import PROCESS_KEY, ContentPolicy
+from ragmonitor.guard import logger
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.judges.builtin import Limits
 from ragmonitor.judging import JudgeConfig
@@ -160,6 +161,12 @@ def _alarms(settings: Settings, builtin: str, judge: str | None) -> Alarms:
 
 def _input_drift(settings: Settings) -> InputDrift:
     embedding = settings.estimation.embedding
+    if embedding is not None and "topic" in settings.estimation.group_by:
+        logger.warning(
+            "ragmonitor: estimation.group_by=topic gives no rates: by an embedding of your own "
+            "(estimation.embedding) the topic of a question is not known yet when its answer is "
+            "counted; leave one of the two out"
+        )
     return InputDrift(
         size=settings.estimation.drift_reference_size,
         embed=embedding,

@@ -42,7 +42,7 @@ from pydantic import TypeAdapter
 
 from ragmonitor.estimation.alarms.signal_monitor import Number
 from ragmonitor.estimation.detector import SPENT, Block
-from ragmonitor.guard import logger
+from ragmonitor.usual_session import UsualSession
 
 SESSION_S: Final = 3_600.0
 """A session is over after so long without a verdict."""
@@ -51,10 +51,6 @@ SESSION_MOST_S: Final = 14_400.0
 MAX_SESSIONS: Final = 10_000
 MAX_SHARED: Final = 512
 """Blocks, newest first, which processes that share a file tell each other of."""
-
-MOST_OF_TRAFFIC: Final = 0.5
-LOOK_EACH: Final = 100
-"""Answers, in an hour or more, after which it is asked whether one session has most of them."""
 
 
 @cache
@@ -73,7 +69,7 @@ class Sessions:
         self._latest: tuple[str, float, dict[int, Block]] = ("", 0.0, {})
         """The session that was asked for last, when, and its blocks: an answer updates many
         streams."""
-        self.usual = Usual()
+        self.usual = UsualSession("judged answers", "taken for answers without a session")
 
     def block(self, session: str, place: int, at_s: float) -> Block | None:
         """Return what a session has come to; None: it is taken for no session."""
@@ -131,61 +127,3 @@ class Sessions:
             sums = [[place, block.total_weight, block.weighted] for place, block in blocks.items()]
             newest.append((digest, [first_s, last_s, *sums]))
         return dict(reversed(newest))
-
-
-class Usual:
-    """Whether one session id is on most answers: a constant, or a test that never ends.
-
-    An application that gives every answer the same id would have one update an hour, and nobody
-    would know. Such an id is said once, and its answers are taken for answers without a session,
-    each for one, until it is on less than half of them.
-
-    Source:
-        Boyer & Moore (1991), "MJRTY: a fast majority vote algorithm": one counter finds the only
-        id that can have more than half.
-    """
-
-    __slots__ = ("_answers", "_began_s", "_candidate", "_hits", "_last", "_lead", "constant")
-
-    def __init__(self) -> None:
-        self.constant = ""
-        """The id; empty: there is none."""
-        self._last = ("", 0.0)
-        self._begin(0.0)
-
-    def _begin(self, at_s: float) -> None:
-        self._answers = self._hits = self._lead = 0
-        self._candidate = ""
-        self._began_s = at_s
-
-    def see(self, session: str, at_s: float) -> None:
-        """Take in one verdict's session; several on one answer count once."""
-        if (session, at_s) == self._last:
-            return
-        self._last = session, at_s
-        if not self._answers:
-            self._began_s = at_s
-        self._answers += 1
-        if self._lead == 0:
-            self._candidate, self._hits = session, 0
-        if session == self._candidate:
-            self._lead += 1
-            self._hits += 1
-        else:
-            self._lead -= 1
-        if self._answers >= LOOK_EACH and abs(at_s - self._began_s) >= SESSION_S:
-            self._look()
-            self._begin(at_s)
-
-    def _look(self) -> None:
-        # At least: what came before it was the candidate is not counted.
-        share = self._hits / self._answers
-        found = self._candidate if share > MOST_OF_TRAFFIC else ""
-        if found and found != self.constant:
-            logger.warning(
-                "ragmonitor: one session id is on %.0f %% of the judged answers; they are taken "
-                "for answers without a session. Is it a constant? Give session_id only where it "
-                "tells conversations apart",
-                100 * share,
-            )
-        self.constant = found

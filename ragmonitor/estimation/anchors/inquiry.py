@@ -186,8 +186,9 @@ def reserve_place(anchors: AnchorSet, at_s: float) -> str | None:
         return None
     if has_room(anchors):
         return ""
-    reserve = anchors.reserve
-    if at_s - max(each.joined_s for each in reserve) < RENEWED_S / MAX_RESERVE:
+    reserve, between_s = anchors.reserve, RENEWED_S / MAX_RESERVE
+    # One of the future came while a clock was ahead: it must not keep others out until then.
+    if any(abs(at_s - each.joined_s) < between_s for each in reserve):
         return None
     return min(reserve, key=lambda anchor: anchor.joined_s).id
 

@@ -6,6 +6,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
@@ -94,7 +95,8 @@ class HumanLabels(Part):
         """Have the built-in judge read a few labelled answers, and predictions learn from them."""
         if self._read is None or self._learn is None:
             return ()
-        labels = {label.interaction_id: label for label in self._recent()[-MAX_LEARNED:]}
+        newest = sorted(self._recent(), key=attrgetter("at_s"))[-MAX_LEARNED:]
+        labels = {label.interaction_id: label for label in newest}
         answers: dict[str, LabelledAnswer | None] = {}
         for identity, label in labels.items():
             if identity in self._answers:

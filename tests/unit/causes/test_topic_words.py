@@ -80,3 +80,10 @@ def test_without_texts_a_topic_stays_a_number(content, expected):
     settings = Settings(service="shop", content={"policy": content})
     parts = estimates_of(settings, BuiltinJudge(), None).parts
     assert sum(isinstance(each, TopicWords) for each in parts) == expected
+
+
+def test_that_an_embedding_of_ones_own_leaves_no_rates_by_topic_is_said(caplog):
+    """By it a topic is known only after the answer was counted."""
+    estimation = {"group_by": ["topic"], "embedding": lambda texts: [[1.0]] * len(texts)}
+    estimates_of(Settings(service="shop", estimation=estimation), BuiltinJudge(), None).close()
+    assert "group_by=topic gives no rates" in caplog.text

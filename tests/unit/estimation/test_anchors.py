@@ -12,10 +12,13 @@ import pytest
 
 from ragmonitor import metrics
 from ragmonitor.errors import InputError
+from ragmonitor.estimation.alarm_streams import ANCHORS
+from ragmonitor.estimation.alarms import Alarms, Stream
 from ragmonitor.estimation.anchors import VERSION, Anchors
 from ragmonitor.estimation.anchors.anchor_set import CLAIM_S, DAY_S
 from ragmonitor.estimation.anchors.judge_change import MAX_TRIES, REREADING_S, chance_of_flips
 from ragmonitor.estimation.anchors.membership import COLLECT_S, MAX_ANCHORS, MAX_CHARACTERS
+from ragmonitor.estimation.judge_drift import JudgeDrift
 from ragmonitor.estimation.self_disagreement import SelfDisagreement
 from ragmonitor.guard import errors
 from ragmonitor.records import Chunk, JudgeIdentity, Report, SamplingDecision
@@ -399,6 +402,29 @@ def test_a_judge_that_drifted_is_told_with_its_directions():
     assert "judge drifted" in str(change)
     assert judging.anchors.last_change == change
     assert judging.anchors.changes() == ()
+
+
+@pytest.mark.parametrize(
+    ("since_change_s", "is_active"), [(3_600.0, True), (-60.0, True), (-30 * 86_400.0, False)]
+)
+def test_a_change_that_was_found_while_the_clock_was_ahead_is_no_alarm_until_then(
+    since_change_s, is_active
+):
+    """A judge that drifted is an active alarm for a day; a month ahead of now that is over."""
+    judging = settled()
+    [change] = changed(judging, *[f"a{n}" for n in range(0, 24, 2)])
+    drift = JudgeDrift(
+        judging.anchors,
+        judge="model",
+        threshold_s=1.0,
+        now=lambda: change.at_s + since_change_s,
+    )
+    alarms = Alarms(
+        [Stream(signal=ANCHORS, judge="model", kind="judge", share=1.0)],
+        false_alarm_every_days=30,
+    )
+    [state] = alarms.states()
+    assert drift.shown(state).active is is_active
 
 
 def test_a_new_version_that_judges_alike_has_not_moved():

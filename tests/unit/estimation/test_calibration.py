@@ -165,6 +165,21 @@ def test_two_processes_learn_together():
     assert left.verdicts == pytest.approx(right.verdicts) == pytest.approx(400, rel=0.1)
 
 
+def test_one_that_gets_no_verdicts_follows_those_of_another_however_many_there_were():
+    """As a worker of a fleet does; after 6,000 good answers it still learns that all are bad now.
+
+    No more than 2,000 verdicts are remembered, so that their number says nothing of new ones.
+    """
+    teller, listener = Calibration(), Calibration()
+    for n in range(9_000):
+        teller.add(0.5, scored=True, value=float(n >= 6_000), weight=1.0)
+        if n % 10 == 9:
+            teller.merge()
+            listener.merge(json.loads(json.dumps(teller.state())))
+    assert teller.expected(0.5)[1] > 0.7
+    assert listener.expected(0.5)[1] == pytest.approx(teller.expected(0.5)[1], abs=0.02)
+
+
 @pytest.mark.parametrize(
     "state",
     [

@@ -145,6 +145,20 @@ def test_while_the_score_is_usual_it_warns_at_most_once_in_three_days():
     assert Process().answers(days, per_minute=2) <= allowed + 3 * math.sqrt(allowed)
 
 
+def test_answers_of_a_host_whose_clock_is_behind_make_no_time_pass():
+    """Every third is two hours old; evidence of a usual score is what it is without."""
+    late, right = Process(), Process()
+    for n in range(20_000):
+        score = risk(right.rng, 0.04)
+        for process, behind_s in ((late, 7_200.0 * (n % 3 == 0)), (right, 0.0)):
+            process.clock.advance(5)
+            process.warning.add_risk(score, process.clock() - behind_s)
+            if n % 12 == 0:
+                process.warning.tick()
+    assert late.warning.boost == 1.0
+    assert late.warning.evidence_days == pytest.approx(right.warning.evidence_days, rel=0.01)
+
+
 def test_clearing_forgets_everything():
     """A forked child begins on its own."""
     process = spiked()

@@ -283,6 +283,25 @@ def test_questions_that_are_kept_are_bounded():
     assert asking.part.views()["goldens"]["questions"] == MAX_QUESTIONS
 
 
+def test_a_question_that_is_asked_no_more_is_forgotten(tmp_path: Path):
+    """Taken out after it was found at fault, it is soon at fault no more, and in no mean.
+
+    The others have been asked five times as often then as there are questions, over a restart.
+    """
+    asking = Asking(tmp_path)
+    asking.round({"old": 0.0}, reference=False)
+    asking.round({"old, wrong": 0.0})
+    asking.round(usual(10))
+    assert asking.gauge(metrics.GOLDEN_FAULTS) == 1
+    asking.part.close()
+    asking.begin()
+    for _ in range(6):
+        asking.round(usual(10))
+    assert asking.gauge(metrics.GOLDEN_FAULTS) == 0
+    mean = sum(usual(10).values()) / 10
+    assert asking.part.level("answer_correctness", 0.0).mean == pytest.approx(mean)
+
+
 def test_nothing_is_shown_before_the_first_question():
     """A monitor that asks none has no series of them, and no alarm."""
     part = Asking().part

@@ -72,6 +72,17 @@ def test_the_reserve_is_bounded_and_renewed_within_a_week():
     assert 5 <= len(newcomers) <= 12
 
 
+def test_one_answer_of_a_clock_that_was_ahead_does_not_stop_the_renewal():
+    """It came a year early; the next half an hour apart are kept in reserve all the same."""
+    anchors = filled(MAX_RESERVE + 100)
+    began_s = BEGAN_S + MAX_RESERVE + 100 + RENEWED_S / MAX_RESERVE
+    anchors.offer([(answer(5_000, at_s=began_s + 365 * 86_400), False, JUDGE)])
+    for number in range(3):
+        anchors.offer([(answer(5_001 + number, at_s=began_s + 1_800 * number), False, JUDGE)])
+    kept = {each.id for each in reserve(anchors)}
+    assert {f"a{number}" for number in range(5_000, 5_004)} <= kept
+
+
 def test_a_long_answer_is_not_kept_in_reserve():
     """Five hundred of them would be felt in memory."""
     anchors = filled(100)

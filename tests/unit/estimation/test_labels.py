@@ -17,6 +17,7 @@ from ragmonitor.estimation.labels import (
     Share,
     corrected,
     hallucinated_share,
+    label_file,
     labels_to_halve,
     read_labels,
     read_rows,
@@ -392,3 +393,30 @@ def test_predictions_learn_from_what_people_say(tmp_path):
     labels.tick()
     assert [each.bad for each in learned[-1]] == [False, *[True] * 6]
     assert len(read) == 8
+
+
+def test_predictions_learn_from_the_newest_labels_wherever_they_stand_in_the_file(
+    tmp_path, monkeypatch
+):
+    """`ragmonitor labels sample` writes answers in random order."""
+    monkeypatch.setattr(label_file, "MAX_LEARNED", 2)
+    path, learned = tmp_path / "labels.csv", []
+    texts = ["When?", "It opens at nine.", "[1] The hotel opens at nine."]
+    days = {"a": 1, "b": 20, "c": 2, "d": 10}
+    labelled(
+        path,
+        [
+            [identity, *texts, "yes" if ago < 5 else "no", "yes", 1, NOW - 86_400 * ago]
+            for identity, ago in days.items()
+        ],
+    )
+
+    def builtin(interaction):
+        judge = BuiltinJudge()
+        assessment = judge.read(interaction)
+        return Report(
+            interaction=interaction, judge=judge.identity, evaluations=(), assessment=assessment
+        )
+
+    HumanLabels(path, read=builtin, learn=learned.append, now=lambda: NOW).tick()
+    assert [each.bad for each in learned[-1]] == [True, True]

@@ -296,6 +296,20 @@ def test_whatever_it_is_told_it_says_a_chance(found, asked, untrained):
     assert 0 <= model.trust < 1
 
 
+def test_one_that_gets_no_verdicts_follows_those_of_another_however_many_there_were():
+    """As a worker of a fleet does; after 4,000 verdicts it still learns what the next 2,000 say."""
+    teller, listener = LearnedScore(), LearnedScore()
+    for n in range(120):
+        told(
+            teller, [(((20, side),), 0.3, 0.3, (side > 0) is (n < 80)) for side in (-1.0, 1.0)] * 25
+        )
+        teller.merge()
+        listener.merge(json.loads(json.dumps(teller.state())))
+    for side in (-1.0, 1.0):
+        expected = teller.predict(((20, side),), 0.3).shift
+        assert listener.predict(((20, side),), 0.3).shift == pytest.approx(expected, abs=0.01)
+
+
 def test_its_state_is_small_and_says_the_same_again():
     """After 3,000 verdicts, through JSON."""
     model = LearnedScore()

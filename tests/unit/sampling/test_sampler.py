@@ -144,6 +144,23 @@ def test_a_session_is_drawn_as_a_whole(clock):
         assert decisions[0].inclusion_probability == 0.3
 
 
+@pytest.mark.parametrize("constant", ["anonymous", "default", "none", "0"])
+def test_answers_with_a_constant_for_a_session_are_drawn_each_for_itself_after_an_hour(
+    clock, constant, caplog
+):
+    """One draw would have all of them judged or none, for ever; the log says so."""
+    sampler = AdaptiveSampler(0.3, clock=clock, by_session=True)
+    drawn = []
+    for n in range(2_000):
+        clock.advance(10)
+        drawn.append(sampler.draw(interaction(id=f"a{n}", session_id=constant)).drawn)
+    assert len(set(drawn[:360])) == 1
+    assert 0.25 < sum(drawn[1_000:]) / 1_000 < 0.35
+    assert "one session id is on 100 % of the answers; they are drawn each for itself" in (
+        caplog.text
+    )
+
+
 def test_answers_without_a_session_are_drawn_by_their_own_uncertainty(clock):
     """In the same mode."""
     sampler = AdaptiveSampler(0.3, clock=clock, by_session=True)
