@@ -101,12 +101,11 @@ def test_standard_output_takes_every_text_and_json_stays_json():
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a POSIX shell closes the stream")
-@pytest.mark.parametrize("closed", ["2>&-", "<&-"])
-def test_a_closed_stream_is_an_empty_one(tmp_path, closed):
-    """Services are started without them."""
+def test_a_closed_standard_error_is_an_empty_one(tmp_path):
+    """Services are started without one."""
     record = {"question": "How tall?", "contexts": ["It is 330 metres tall."], "answer": "330 m."}
     (tmp_path / "in.jsonl").write_text(json.dumps(record))
-    line = f'exec "$0" -m ragmonitor.cli.app score in.jsonl {closed}'
+    line = 'exec "$0" -m ragmonitor.cli.app score in.jsonl 2>&-'
     done = subprocess.run(
         ["/bin/sh", "-c", line, sys.executable],
         cwd=tmp_path,

@@ -405,7 +405,7 @@ def test_a_web_page_is_no_receipt(server: Takes, posting: Posting) -> None:
 
 def test_a_pause_that_is_no_date_costs_nothing(server: Takes, posting: Posting) -> None:
     """It is tried again in our own time."""
-    server.fail(Fault(503, {"Retry-After": "Mon, 99 Xyz 99999 99:99:99 GMT"}))
+    server.fail(Fault(503, {"Retry-After": "Mon, 01 Jan 99999 10:00:00 GMT"}))
     posting.put(1)
     assert posting.poster.flush(5)
     assert not posting.lost
