@@ -138,7 +138,7 @@ class Monitor:
             settings = Settings.load(**options)
         elif any(value is not None for value in options.values()):
             raise SettingsError("give either settings or options, not both")
-        self.settings = settings
+        self.settings = settings = settings.with_whole_paths()
         restrict_logs(settings)
         self._redactor = redactor_of(settings)
         self._recorders: dict[str, Recorder] = {}

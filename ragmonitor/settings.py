@@ -88,7 +88,21 @@ def _place(value: Any) -> Any:
         return SecretStr(value)
     if "://" in value:
         raise ValueError("is a folder, or the address of a server, 'redis://host:6379/0'")
-    return Path(value)
+    return _at_home(value)
+
+
+def _at_home(value: Any) -> Any:
+    """Return a path whose leading `~` is the home folder: no shell has replaced it in a file."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return Path(value).expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{value}: there is no such home folder") from error
+
+
+FilePath = Annotated[Path | None, BeforeValidator(_at_home)]
+"""A file; `~` is the home folder."""
 
 
 StatePlace = Annotated[Path | SecretStr | None, BeforeValidator(_place)]
@@ -104,6 +118,7 @@ class Group(BaseModel):
         frozen=True,
         extra="forbid",
         arbitrary_types_allowed=True,
+        allow_inf_nan=False,
         hide_input_in_errors=True,
         defer_build=True,  # for a monitor, not for an import
     )
@@ -262,7 +277,7 @@ class JudgeSettings(Group):
         ge=0,
         le=1,
     )
-    reference_answers: Path | None = option(
+    reference_answers: FilePath = option(
         None,
         "Reference answers of your own: a JSON Lines file of question, contexts, answer and "
         "hallucinated (docs/statistics.md).",
@@ -746,7 +761,7 @@ class EstimationSettings(Group):
         "earlier verdicts teach it; else from its risk alone.",
         change="To compare, or where not even hashed words of answers may be kept in `state`.",
     )
-    human_labels: Path | None = option(
+    human_labels: FilePath = option(
         None,
         "A CSV of people's verdicts (docs/statistics.md), which correct the judged rate.",
         change="When people have labelled answers with `ragmonitor labels`.",
@@ -820,15 +835,15 @@ class ReceiveSettings(Group):
         change="When it listens on another address than loopback.",
         min_length=16,
     )
-    tls_certificate: Path | None = option(
+    tls_certificate: FilePath = option(
         None,
         "A PEM file of the certificate with which connections are encrypted. None: they are not.",
         change="When spans come over a network.",
     )
-    tls_key: Path | None = option(
+    tls_key: FilePath = option(
         None, "A PEM file of its key.", change="Together with the certificate."
     )
-    tls_client_ca: Path | None = option(
+    tls_client_ca: FilePath = option(
         None,
         "A PEM file of those whose certificates a sender must have one of. None: it needs none.",
         change="When senders are to be known by certificates.",
@@ -1036,8 +1051,11 @@ class ExportSettings(Group):
 
 def _by_signal(value: Any) -> Any:
     if isinstance(value, str):
-        pairs = (part.rpartition("=") for part in value.split(",") if part.strip())
-        return {name.strip() or "hallucination": level for name, _, level in pairs}
+        pairs = [part.rpartition("=") for part in value.split(",") if part.strip()]
+        named = {name.strip() or "hallucination": level for name, _, level in pairs}
+        if len(named) < len(pairs):
+            raise ValueError("one signal has two; write 'hallucination=0.05,faithfulness=0.9'")
+        return named
     return {"hallucination": value} if isinstance(value, int | float) else value
 
 
@@ -1135,6 +1153,39 @@ class Settings(Group):
             _merge(values, {"budget": own})
         return cls(**values)
 
+    def with_whole_paths(self) -> Settings:
+        """Return the same settings, with every path as seen from the current folder.
+
+        The application may go to another folder later, and a helper process begin there.
+        """
+        changed: dict[str, Any] = {"exporters": tuple(map(_whole_file, self.exporters))}
+        if isinstance(self.state, Path):
+            changed["state"] = _whole(self.state)
+        if (answers := self.judge.reference_answers) is not None:
+            update = {"reference_answers": _whole(answers)}
+            changed["judge"] = self.judge.model_copy(update=update)
+        if (labels := self.estimation.human_labels) is not None:
+            update = {"human_labels": _whole(labels)}
+            changed["estimation"] = self.estimation.model_copy(update=update)
+        return self.model_copy(update=changed)
+
+
+def _whole(path: Path) -> Path:
+    try:
+        return path.expanduser().absolute()
+    except (OSError, RuntimeError):  # the current folder has been removed; no such home
+        return path
+
+
+def _whole_file(exporter: Any) -> Any:
+    """Return the text of an exporter that writes a file, with the whole path; others as they are.
+
+    `jsonl:` alone is refused later.
+    """
+    name, _, rest = exporter.partition(":") if isinstance(exporter, str) else ("", "", "")
+    is_file = name.strip() == "jsonl" and rest.strip()
+    return f"jsonl:{_whole(Path(rest.strip()))}" if is_file else exporter
+
 
 # --- every option, by where it stands ------------------------------------------------------------
 
@@ -1227,8 +1278,8 @@ def _from_file() -> dict[str, Any]:
         SettingsError: It cannot be read, or holds what is no option.
     """
     try:
-        with Path(FILE).open("rb") as file:
-            tables = tomllib.load(file)
+        # Editors of Windows put a mark of the encoding first, which is no TOML.
+        tables = tomllib.loads(Path(FILE).read_text("utf-8-sig"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
@@ -1237,6 +1288,8 @@ def _from_file() -> dict[str, Any]:
     if outside:
         raise SettingsError(f"{FILE}: {outside[0]} stands outside of [{TABLE}]")
     values = tables.get(TABLE, {})
+    if not isinstance(values, dict):
+        raise SettingsError(f"{FILE}: {TABLE} is no table; write [{TABLE}] in a line of its own")
     _refuse_unknown(values, _key)
     return _grouped(values)
 
@@ -1249,7 +1302,8 @@ def _from_variables() -> dict[str, Any]:
     """
     values: dict[str, Any] = {}
     # By name: the short form of a group comes before its options, which win.
-    for variable, value in sorted(os.environ.items()):
+    for variable, written in sorted(os.environ.items()):
+        value = written.strip()  # files of variables end lines with a blank, or as Windows does
         if not variable.startswith(PREFIX) or not value or _is_of_kubernetes(variable, value):
             continue
         path = tuple(variable.removeprefix(PREFIX).lower().split("__"))

@@ -55,7 +55,7 @@ from ragmonitor.cli.service_options import (
     StreamReplayOptions,
     WorkerOptions,
 )
-from ragmonitor.cli.terminal import EXIT_CODES, SOMETHING_WRONG, USAGE, say
+from ragmonitor.cli.terminal import EXIT_CODES, SOMETHING_WRONG, USAGE, prepare_streams, say
 
 
 class Guarded(TyperGroup):
@@ -72,11 +72,19 @@ class Guarded(TyperGroup):
 
             say(f"error: {Masker().text(str(error))}")
             raise typer.Exit(USAGE) from None
-        except BrokenPipeError:
-            # Whoever read us has seen enough; what is still buffered has nowhere to go.
-            sink = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(sink, sys.stdout.fileno())
+        except BrokenPipeError:  # whoever read us has seen enough
+            _drop_buffered()
             raise typer.Exit(SOMETHING_WRONG) from None
+        except OSError as error:  # a full disk behind `>`, a working directory that is gone
+            place = f"{error.filename}: " if error.filename else ""
+            say(f"error: {place}{error.strerror or error}")
+            _drop_buffered()
+            raise typer.Exit(SOMETHING_WRONG) from None
+
+
+def _drop_buffered() -> None:
+    """Leave what standard output still holds: it has nowhere to go, nor at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 app = typer.Typer(
@@ -184,6 +192,7 @@ _register()
 
 def main() -> None:
     """Run the command line."""
+    prepare_streams()
     app()
 
 

@@ -224,7 +224,8 @@ def _scored(file: str) -> Side | None:
         InputError: It cannot be read, or several judges scored it.
     """
     path = Path(file)
-    form = None if file == "-" or path.is_dir() else written_form(path)
+    # Of a pipe nothing is looked at beforehand: what has been read there is gone.
+    form = written_form(path) if path.is_file() else None
     if form is None:
         return None
     side: Side | None = None

@@ -24,6 +24,17 @@ class Destination:
     host: str
     port: int
 
+    @property
+    def doubt(self) -> str:
+        """Why nothing arrives there though somebody listens; empty: nothing speaks against it."""
+        if self.protocol == "grpc":
+            return ""
+        if not self.address.startswith(("http://", "https://")):
+            return "an address begins with http:// or https://, else nothing is sent"
+        if self.port == _OTLP_GRPC_PORT:
+            return f"port {_OTLP_GRPC_PORT} is a collector's for grpc; {self.protocol} has 4318"
+        return ""
+
     def reachable(self) -> str:
         """Return an empty text if a TCP connection can be made, else why not."""
         try:

@@ -65,6 +65,8 @@ SHOWN = (
     "prometheus-client",
 )
 
+_CORRECT_TRACES = "correct OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_PROTOCOL"
+
 State = Literal["ok", "note", "failed"]
 
 
@@ -245,8 +247,10 @@ def _traces(settings: Settings) -> Check:
             "traces",
             "failed",
             f"{address}: nobody listens at {sink.host}:{sink.port} ({problem})",
-            "start the collector there, or correct OTEL_EXPORTER_OTLP_ENDPOINT",
+            f"start the collector there, or {_CORRECT_TRACES}",
         )
+    if sink.doubt:
+        return Check("traces", "failed", f"{address}: {sink.doubt}", _CORRECT_TRACES)
     return Check("traces", "ok", f"{address}: reachable")
 
 
@@ -583,7 +587,7 @@ def _print_all(settings: Iterable[dict[str, Any]], checks: list[Check]) -> None:
     console = new_console()
     table = Table(box=box.SIMPLE, pad_edge=False, title="settings in force", title_justify="left")
     for title in ("setting", "value", "source"):
-        table.add_column(title)
+        table.add_column(title, overflow="fold")
     for row in settings:
         value = "-" if row["value"] is None else str(row["value"])
         source = FILE if row["source"] == "file" else row["source"]

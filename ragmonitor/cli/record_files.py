@@ -52,13 +52,16 @@ class Records:
         """
         self.name = "standard input" if path == "-" else path
         self.size_bytes: int | None = None
+        """None: it is a pipe, which is read once, and may keep its reader waiting."""
         self.read_bytes = 0
         """The part of the file that was read for the records so far."""
         self._path = None if path == "-" else Path(path)
         self._reader = Reader(form, name=self.name)
         if self._path is not None:
             with file_errors(self.name):
-                self.size_bytes = table_files.size_bytes(self._path)
+                size_bytes = table_files.size_bytes(self._path)
+                if self._path.is_file() or self._path.is_dir():
+                    self.size_bytes = size_bytes
 
     def __iter__(self) -> Iterator[Line]:
         """Yield every line that is not blank, and no feedback of people.
@@ -90,6 +93,11 @@ class Records:
     def _of_text(self, file: BinaryIO) -> Iterator[tuple[int, object]]:
         started = False
         for number, line in enumerate(file, 1):
+            if number == 1 and line.startswith(_NO_TEXT):
+                raise InputError(
+                    f"{self.name} is no UTF-8 but compressed, or UTF-16; give it as UTF-8, such as "
+                    "by `gzip -dc FILE | ragmonitor score -`"
+                )
             self.read_bytes += len(line)
             raw = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
             if not raw.strip():
@@ -141,6 +149,8 @@ def _parsed(raw: bytes) -> object:
         return InputError("no JSON that can be read: a number or a nesting is too large")
 
 
+_NO_TEXT = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"BZh", b"\xff\xfe", b"\xfe\xff")
+"""The beginnings of files of gzip, zstd, zip and bzip2, and of UTF-16."""
 _DOCUMENT = re.compile(rb'\s*(?:\[|\{\s*\Z|\{\s*"(?:results|input_data)"\s*:)')
 
 

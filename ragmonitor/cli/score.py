@@ -75,11 +75,11 @@ def run(options: ScoreOptions) -> int:
         RagMonitorError: Nothing was scored: a file, a setting or a budget is missing or wrong.
     """
     load_plugins_and_embedding(options)
-    if options.resume and (options.file_out is None or options.file == "-"):
+    records = Records(options.file, options.form)
+    if options.resume and (options.file_out is None or records.size_bytes is None):
         raise SettingsError("--resume reads the input twice and the output once; it needs files")
     scorer = scorer_for(options)
     check_fits(options.written_form, scorer.entries)
-    records = Records(options.file, options.form)
     lines = iter(records)
     # Before an output is touched: a file of no known format, a judge that cannot read.
     head = [*islice(lines, 1)]
@@ -247,9 +247,10 @@ class Scoring:
 
     def _refuse_to_lose(self, path: Path) -> None:
         refuse_input(path, self.options.file)
-        if not path.exists():
-            return
-        if self.options.resume or self.options.overwrite or path.is_dir():
+        if self.options.resume and path.exists() and not path.is_file():
+            raise InputError(f"{path} is no file that --resume could go on with")
+        # A pipe or a device holds nothing to lose, and who reads it may wait for ever.
+        if self.options.resume or self.options.overwrite or not path.is_file():
             return
         judge = judged_by(path)
         if judge and judge.rpartition("@")[0] != BUILTIN:

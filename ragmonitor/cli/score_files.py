@@ -446,7 +446,7 @@ def rewrite(
 ) -> tuple[BinaryIO, ScoreFile]:
     """Replace the output by the records that stay, and return it open at its end.
 
-    A process that dies meanwhile leaves the old file whole.
+    A process that dies meanwhile leaves the old file whole. A link stays a link.
 
     Args:
         path: Of the output.
@@ -455,6 +455,7 @@ def rewrite(
         begin: Builds the writer on the open file.
         on_kept: Called with each record that stays.
     """
+    path = path.resolve()
     draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     left = Counter(kept.finished)
     file = opened(draft)

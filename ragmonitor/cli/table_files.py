@@ -153,6 +153,9 @@ def _csv(path: Path) -> Iterator[Row]:
                 continue
             if header is None:
                 header = [name.strip() for name in cells]
+                twice = [name for name in _KNOWN if header.count(name) > 1]
+                if twice:  # which of the two was meant nobody knows
+                    raise InputError(f"{path} has the column {min(twice)} twice; rename one")
                 continue
             yield _of_cells(header, cells, min(1.0, file.tell() / size))
 

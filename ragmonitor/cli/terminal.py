@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
+import os
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -23,6 +27,30 @@ EXIT_CODES = (
     "Exit codes: 0 all fine; 1 finished, but something in the data was wrong or a check failed; "
     "2 not begun: wrong use, a missing file, bad settings."
 )
+
+
+def prepare_streams() -> None:
+    """Have the standard streams take every text.
+
+    One that is closed becomes the null device, before a file that is opened takes its number. What
+    standard output's encoding lacks is written as JSON's escape, so that JSON stays JSON.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # It stays open as long as the process.
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+    codecs.register_error(_ESCAPE, _escaped)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors=_ESCAPE)
+
+
+_ESCAPE = "ragmonitor.escape"
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 def printable(text: str, *, has_lines: bool = False) -> str:

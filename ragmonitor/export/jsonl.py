@@ -163,7 +163,15 @@ class JsonLines(Exporter):
     """
 
     def __init__(self, path: Path | str) -> None:
-        """Open nothing yet."""
+        """Open nothing yet.
+
+        Args:
+            path: A leading `~` is the home folder; what is relative is so to the current folder,
+                wherever the application goes later.
+        """
+        path = os.path.expanduser(path)  # noqa: PTH111 - a user's who is unknown stays
+        with contextlib.suppress(OSError):  # the current folder has been removed
+            path = os.path.abspath(path)  # noqa: PTH100 - as above
         self.path = Path(path)
         self._context = ExportContext()
         self._file: int | None = None

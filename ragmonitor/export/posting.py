@@ -41,6 +41,7 @@ REPLY_SHOWN = 200
 _TRY_AGAIN = frozenset({408, 425, 429})
 _IN_VAIN = frozenset({"failed", "refused"})
 _KEY_REFUSED = frozenset({401, 403})
+_TOO_LARGE = 413
 
 Lost = Callable[[str, int], None]
 """Takes why records were lost (`phoenix_full`) and how many."""
@@ -110,11 +111,18 @@ class DeliveryError(RagMonitorError):
     quotes_no_text = True
 
     def __init__(
-        self, problem: str, *, retryable: bool, retry_after_s: float | None = None
+        self,
+        problem: str,
+        *,
+        retryable: bool,
+        retry_after_s: float | None = None,
+        is_too_large: bool = False,
     ) -> None:
         super().__init__(problem)
         self.retryable = retryable
         self.retry_after_s = retry_after_s
+        self.is_too_large = is_too_large
+        """A smaller batch may be taken."""
 
 
 class Poster:
@@ -154,6 +162,8 @@ class Poster:
         """The batch that is being sent, and that nobody has counted as lost."""
         self._missed = self._told = 0
         """Records that were sent in vain, and of how many the last flush knew."""
+        self._max_batch_bytes = self._limits.max_batch_bytes
+        """Less than the limit once a server, or a proxy before it, has found a batch too large."""
         self._flushes = 0
         """The number of flushes that wait; batches then go out without lingering."""
         self._thread: threading.Thread | None = None
@@ -301,7 +311,7 @@ class Poster:
         with self._changed:
             while self._buffer and len(batch) < self._limits.max_batch_records:
                 size += len(self._buffer[0].body)
-                if batch and size > self._limits.max_batch_bytes:
+                if batch and size > self._max_batch_bytes:
                     break
                 batch.append(self._buffer.popleft())
                 self._buffered_bytes -= len(batch[-1].body)
@@ -340,6 +350,9 @@ class Poster:
                 self._post(waiting, deadline)
                 return
             except DeliveryError as error:
+                if error.is_too_large and len(waiting) > 1:
+                    self._deliver_halves(waiting, deadline)
+                    return
                 pause_s = error.retry_after_s
                 if pause_s is None:
                     pause_s = backoff_s * random.uniform(0.5, 1.0)
@@ -351,6 +364,26 @@ class Poster:
                 if self._changed.wait_for(lambda: self._closed, pause_s):
                     problem = f"{self.recipient.name}: closed before it took everything"
                     raise DeliveryError(problem, retryable=True)
+
+    def _deliver_halves(self, waiting: list[Record], deadline: float) -> None:
+        """Post what was too large at once in two parts; what one of them lacks is not the other's.
+
+        Raises:
+            DeliveryError: The server will not take the rest, or not soon enough.
+        """
+        size = sum(len(record.body) for record in waiting)
+        self._max_batch_bytes = min(self._max_batch_bytes, size // 2)
+        middle = len(waiting) // 2
+        halves = waiting[:middle], waiting[middle:]
+        failure: DeliveryError | None = None
+        for half in halves:
+            try:
+                self._deliver(half, deadline)
+            except DeliveryError as error:
+                failure = error
+            waiting[:] = [record for each in halves for record in each]
+        if failure is not None:
+            raise failure
 
     def _post(self, waiting: list[Record], deadline: float) -> None:
         reply = self._replied(waiting, deadline)
@@ -410,9 +443,13 @@ class Poster:
 
 def _check(reply: Response, recipient: Recipient) -> None:
     status = reply.status_code
-    if 200 <= status < 300:
-        return
     answer = f"{recipient.name} at {shown(reply.url)} answers {status}"
+    if 200 <= status < 300:
+        if reply.headers.get("Content-Type", "").lower().startswith("text/html"):
+            # Of another program, or of whoever asks people to log in: nothing was taken.
+            problem = f"{answer} with a web page; is it {recipient.name}'s own address?"
+            raise DeliveryError(problem, retryable=False)
+        return
     if _may_be_taken_later(status):
         raise DeliveryError(answer, retryable=True, retry_after_s=_retry_after_s(reply))
     if status in _KEY_REFUSED:
@@ -423,7 +460,8 @@ def _check(reply: Response, recipient: Recipient) -> None:
     text = reply.text
     for part in recipient.authorization.split():
         text = text.replace(part, HIDDEN)
-    raise DeliveryError(f"{answer}: {text[:REPLY_SHOWN]}", retryable=False)
+    problem = f"{answer}: {text[:REPLY_SHOWN]}"
+    raise DeliveryError(problem, retryable=False, is_too_large=status == _TOO_LARGE)
 
 
 @contextmanager
@@ -508,7 +546,7 @@ def _retry_after_s(reply: Response) -> float | None:
         return None
     try:
         return min(Retry().parse_retry_after(value), MAX_RETRY_AFTER_S)
-    except InvalidHeader:
+    except (InvalidHeader, ValueError, OverflowError):  # also a date that is none
         return None
 
 

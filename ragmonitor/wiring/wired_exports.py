@@ -195,7 +195,7 @@ def exporter_named(text: str) -> Exporter:
     Raises:
         SettingsError: There is none of that name, or its address, file or key is wrong.
     """
-    name, _, rest = text.partition(":")
+    name, _, rest = (part.strip() for part in text.partition(":"))
     make = EXPORTERS.get(name)
     if make is None:
         hint = did_you_mean(name, EXPORTERS, spelt="{}:...")

@@ -275,6 +275,7 @@ def test_a_misspelt_keyword_of_a_group_is_an_error():
         ),
         ("sample = 1", r"ragmonitor.toml: sample stands outside of \[ragmonitor\]"),
         ("service = ", r"ragmonitor\.toml: "),
+        ("ragmonitor = 5", r"write \[ragmonitor\] in a line"),
     ],
 )
 def test_a_wrong_file_is_an_error(written, text, message):
@@ -444,8 +445,50 @@ def test_objectives_are_a_table_of_the_file(written):
     assert Settings.load(objectives=0.1).objectives == {"hallucination": 0.1}
 
 
-@pytest.mark.parametrize("given", ["2", "hallucination=", "hallucination=often", 0, {"refusal": 1}])
+@pytest.mark.parametrize(
+    "given", ["2", "hallucination=", "hallucination=often", "0.05,0.9", 0, {"refusal": 1}]
+)
 def test_what_cannot_be_an_objective_is_refused(given):
     """A share lies between 0 and 1."""
     with pytest.raises(SettingsError, match="objectives"):
         Settings.load(objectives=given)
+
+
+def test_a_blank_around_a_variable_is_not_its_own(monkeypatch):
+    """Files of variables end lines with one, or with a carriage return as Windows does."""
+    monkeypatch.setenv("RAGMONITOR_WORKER", "thread\r")
+    monkeypatch.setenv("RAGMONITOR_SERVICE", "  ")
+    settings = Settings.load()
+    assert (settings.worker, settings.service) == ("thread", "rag")
+
+
+def test_a_tilde_is_the_home_folder(monkeypatch, tmp_path):
+    """No shell replaces it in a file of settings, nor in Python."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    settings = Settings.load(
+        state="~/state",
+        exporters="jsonl:~/scores.jsonl",
+        judge=JudgeSettings(reference_answers="~/answers.jsonl"),
+    )
+    (exporter,) = exporters_of(settings, lambda reason, n: None)
+    assert settings.state == tmp_path / "state"
+    assert settings.judge.reference_answers == tmp_path / "answers.jsonl"
+    assert exporter.path == tmp_path / "scores.jsonl"
+
+
+def test_a_blank_before_an_exporter_s_file_is_not_of_its_name():
+    """`jsonl: scores.jsonl`."""
+    (exporter,) = exporters_of(Settings.load(exporters="jsonl: a.jsonl"), lambda reason, n: None)
+    assert exporter.path.name == "a.jsonl"
+
+
+def test_a_file_may_begin_with_a_mark_of_its_encoding(written):
+    """Editors of Windows write one."""
+    written('\ufeff[ragmonitor]\nservice = "bot"')
+    assert Settings.load().service == "bot"
+
+
+def test_a_number_is_finite():
+    """A budget without an end is none, and JSON has no word for it."""
+    with pytest.raises(SettingsError, match=r"budget\.usd_per_day"):
+        Budget(usd_per_day=float("inf"))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -15,6 +17,8 @@ from ragmonitor import __version__
 from ragmonitor.cli.app import COMMANDS, app
 
 runner = CliRunner()
+FULL = Path("/dev/full")
+"""A disk that is always full, on Linux."""
 
 
 @pytest.mark.parametrize("command", [[], ["score"], ["replay"], ["demo"], ["doctor"]])
@@ -68,3 +72,47 @@ def test_the_start_imports_nothing_heavy():
         [sys.executable, "-c", code], env=environment, capture_output=True, check=False, timeout=60
     )
     assert done.stderr.strip() == b""
+
+
+def command(*arguments, **options):
+    """Return a run of the command line in a process of its own, whose streams are real."""
+    return subprocess.run(
+        [sys.executable, "-m", "ragmonitor.cli.app", *arguments],
+        check=False,
+        timeout=60,
+        env={**os.environ, **options.pop("environment", {})},
+        **options,
+    )
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no such device")
+def test_a_full_disk_behind_standard_output_is_one_line():
+    """And no traceback, nor a second word at the interpreter's end."""
+    with FULL.open("w") as full:
+        done = command("rules", stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, "error: No space left on device\n")
+
+
+def test_standard_output_takes_every_text_and_json_stays_json():
+    """What its encoding lacks is written as JSON's escape."""
+    environment = {"PYTHONIOENCODING": "latin-1", "RAGMONITOR_SERVICE": "é塔😀"}
+    done = command("doctor", "--json", environment=environment, stdout=subprocess.PIPE)
+    assert json.loads(done.stdout.decode("latin-1"))["settings"][0]["value"] == "é塔😀"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX shell closes the stream")
+def test_a_closed_standard_error_is_an_empty_one(tmp_path):
+    """Services are started without one."""
+    record = {"question": "How tall?", "contexts": ["It is 330 metres tall."], "answer": "330 m."}
+    (tmp_path / "in.jsonl").write_text(json.dumps(record))
+    line = 'exec "$0" -m ragmonitor.cli.app score in.jsonl 2>&-'
+    done = subprocess.run(
+        ["/bin/sh", "-c", line, sys.executable],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stdout=subprocess.PIPE,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0
+    assert "evaluations" in json.loads(done.stdout)

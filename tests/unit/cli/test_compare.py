@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -224,3 +226,16 @@ def test_equal_questions_are_paired_in_their_order():
     asked = answers(("1", "a"), ("2", "a"))
     again = answers(("x", "a"), ("y", " A "))
     assert [(f.id, s.id) for f, s in pair(asked, again).pairs] == [("1", "x"), ("2", "y")]
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="this system names no pipe")
+def test_a_pipe_is_read_from_its_beginning(tmp_path):
+    """`--compare <(...) file`: all pairs are compared, those of the first lines too."""
+    lines = records([RIGHT] * 80)
+    reading, writing = os.pipe()
+    os.write(writing, "\n".join(map(json.dumps, lines)).encode())
+    os.close(writing)
+    files = f"/dev/fd/{reading}", write(tmp_path / "b.jsonl", lines)
+    told = json.loads(run("--compare", *files, "--json").stdout)
+    os.close(reading)
+    assert (told["pairs"], told["bad_lines"]) == (80, 0)

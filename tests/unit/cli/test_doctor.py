@@ -543,3 +543,23 @@ def test_a_model_that_does_not_answer_is_found():
     assert check.state == "failed"
     assert "no such model" in check.finding
     assert "key" in check.remedy
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "said"), [("127.0.0.1:{}", "http://"), ("http://127.0.0.1:4317", "4318")]
+)
+def test_an_endpoint_at_which_nothing_arrives_is_not_fine(monkeypatch, endpoint, said):
+    """Somebody listens there; the address lacks its scheme, or is that of the other protocol."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = endpoint.format(server.getsockname()[1])
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
+        monkeypatch.setattr("ragmonitor.cli.destinations.Destination.reachable", lambda _: "")
+        found = checks(run("--json"))["traces"]
+    assert found["state"] == "failed"
+    assert said in found["finding"]
+
+
+def test_the_names_of_settings_are_whole(monkeypatch):
+    """At 80 columns the longest goes on in the next line."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "…" not in run().stdout

@@ -361,3 +361,28 @@ def test_a_resumption_keeps_the_mode_of_its_output(tmp_path, llm):
     output.chmod(0o640)
     run(file, *MODEL, "-o", output, "--resume")
     assert output.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes by name")
+def test_neither_input_nor_output_is_a_pipe(tmp_path):
+    """The input is read twice, and a device in the output's place would be replaced by a file."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "in.jsonl").write_text(json.dumps(GOOD))
+    for file, output in (("pipe", "out.jsonl"), ("in.jsonl", "pipe")):
+        arguments = ["score", str(tmp_path / file), "-o", str(tmp_path / output), "--resume"]
+        result = runner.invoke(app, arguments)
+        assert result.exit_code == 2
+        assert "--resume" in result.stderr
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_an_output_behind_a_link_is_gone_on_with_there(tmp_path):
+    """The link stays, and who reads the file sees the whole of it."""
+    kept, link = tmp_path / "kept.jsonl", tmp_path / "out.jsonl"
+    link.symlink_to(kept)
+    (tmp_path / "in.jsonl").write_text(json.dumps(GOOD))
+    for _ in range(2):
+        arguments = ["score", str(tmp_path / "in.jsonl"), "-o", str(link), "--resume"]
+        assert runner.invoke(app, arguments).exit_code == 0
+    assert link.is_symlink()
+    assert len(kept.read_text().splitlines()) == 1

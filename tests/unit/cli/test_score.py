@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import json
 import os
 import subprocess
@@ -526,3 +527,24 @@ def test_what_people_said_is_no_line_to_score(tmp_path):
     record = {"question": "How tall?", "contexts": ["It is 3 m tall."], "answer": "It is 3 m tall."}
     path.write_text("\n".join(map(json.dumps, (said, record, said))))
     assert CliRunner().invoke(app, ["score", str(path)]).exit_code == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes by name")
+def test_an_output_may_be_a_pipe(tmp_path):
+    """Nothing is looked for in it: who reads there waits for ever."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE) as reader:
+        code = run(write(tmp_path, GOOD), "-o", str(pipe), "-q").exit_code
+        written, _ = reader.communicate(timeout=30)
+    assert code == 0
+    assert [each["id"] for each in objects(written.decode())] == ["good"]
+
+
+def test_a_compressed_file_is_not_a_bad_line(tmp_path):
+    """Nothing is scored, and how to read it is said."""
+    path = tmp_path / "in.jsonl.gz"
+    path.write_bytes(gzip.compress(json.dumps(GOOD).encode()))
+    result = run(str(path))
+    assert result.exit_code == 2
+    assert "gzip -dc" in result.stderr

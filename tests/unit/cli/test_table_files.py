@@ -248,3 +248,11 @@ def test_no_cell_raises_anything_but_an_input_error(text):
     """A cell may hold anything."""
     with contextlib.suppress(InputError):
         assert isinstance(read_list(text), list)
+
+
+def test_a_column_twice_is_refused(tmp_path):
+    """Which of the two answers was meant nobody knows."""
+    path = tmp_path / "in.csv"
+    path.write_text("question,contexts,answer,answer\nq,[],right,wrong\n")
+    with pytest.raises(InputError, match="answer twice"):
+        list(Records(str(path)))

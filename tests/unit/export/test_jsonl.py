@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ragmonitor import Monitor
 from ragmonitor.export import JsonLines
 from ragmonitor.export.content import Content
 from ragmonitor.export.jsonl import report_line
@@ -320,3 +321,23 @@ def test_a_line_that_another_process_is_writing_is_waited_for(
     monkeypatch.setattr("ragmonitor.export.jsonl.time.sleep", written)
     JsonLines(path).export(report())
     assert [each["id"] for each in lines(path)] == ["other", "i-1"]
+
+
+def test_a_file_stays_where_it_was_when_the_application_goes_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative path is seen from the folder in which the monitor was made; so is the state's."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    monkeypatch.chdir(first)
+    monitor = Monitor(
+        server=False, worker="thread", exporters=["jsonl:a.jsonl", JsonLines("b.jsonl")], state="s"
+    )
+    monkeypatch.chdir(second)
+    with monitor.interaction(query="How tall is it?") as asked:
+        asked.retrieved(["It is 330 metres tall."])
+        asked.answered("It is 330 metres tall.")
+    monitor.close()
+    assert {each.name for each in first.iterdir()} == {"a.jsonl", "b.jsonl", "s"}
+    assert not [*second.iterdir()]

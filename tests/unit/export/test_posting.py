@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragmonitor.export.posting import Limits, Poster, Recipient, Record
+from ragmonitor.export.posting import DeliveryError, Limits, Poster, Recipient, Record
 from tests.support.prometheus_server import free_port
 from tests.support.scoring_server import Fault, Received, ScoringServer
 from tests.support.waiting import until
@@ -367,3 +367,45 @@ def test_what_has_left_the_buffer_and_is_not_sent_yet_is_counted_at_the_end(
     closed.set()
     thread.join(60)
     assert posting.lost == {"takes_closed": 2}
+
+
+class Small(Takes):
+    """A proxy before it lets ten bytes of records through."""
+
+    def reply(self, request: Received) -> tuple[int, object]:
+        return (413, {}) if len(request.body) - len(b'{"records":[]}') > 10 else (200, {})
+
+
+def test_a_batch_that_is_too_large_is_posted_in_parts() -> None:
+    """Nothing of it is lost but the record that is too large alone; later ones fit at once."""
+    with Small() as server:
+        posting = Posting(server.url)
+        posting.put(1, 2, 3, 4, 123456789012, 5, 6)
+        assert not posting.poster.flush(5)
+        n_requests = len(server.requests)
+        posting.put(7, 8, 9)
+        assert posting.poster.flush(5)
+        later = server.numbers()[n_requests:]
+        posting.poster.close()
+    taken = {n for request in server.numbers() for n in request if len(str(request)) < 15}
+    assert taken >= {1, 2, 3, 4, 5, 6}
+    assert sorted(n for numbers in later for n in numbers) == [7, 8, 9]
+    assert posting.lost == {"takes_refused": 1}
+
+
+def test_a_web_page_is_no_receipt(server: Takes, posting: Posting) -> None:
+    """A login, or another program, answers so: nothing has arrived, and the check says it, too."""
+    server.always(Fault(200, {"Content-Type": "text/html; charset=utf-8"}))
+    posting.put(1)
+    assert not posting.poster.flush(5)
+    with pytest.raises(DeliveryError, match="web page"):
+        posting.poster.check(1)
+    assert posting.lost == {"takes_refused": 1}
+
+
+def test_a_pause_that_is_no_date_costs_nothing(server: Takes, posting: Posting) -> None:
+    """It is tried again in our own time."""
+    server.fail(Fault(503, {"Retry-After": "Mon, 01 Jan 99999 10:00:00 GMT"}))
+    posting.put(1)
+    assert posting.poster.flush(5)
+    assert not posting.lost
