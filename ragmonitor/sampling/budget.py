@@ -331,6 +331,8 @@ class Budget:
             saved = self._file.read()
             if saved is not None:
                 self._take_over(saved)
+        except StateUnavailableError:  # somebody else may have it, whole: nothing replaces it
+            raise
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             logger.warning(
                 "ragmonitor: the budget's state in %s cannot be read (%s: %s); taken as spent",

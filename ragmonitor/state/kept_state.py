@@ -26,6 +26,14 @@ class StateLockedError(StateUnavailableError):
     """Another process keeps a state to itself."""
 
 
+class LaterStateError(StateUnavailableError):
+    """A later release keeps a state in a shape that this one does not know.
+
+    It is left as it is: in a rolling update both would else begin anew in turn, with a budget that
+    nobody has spent of.
+    """
+
+
 class State(ABC):
     """One thing of a service, shared by the processes that name the same place.
 
@@ -34,7 +42,7 @@ class State(ABC):
     """
 
     version: int
-    """The version of the state's shape; a state of another version cannot be understood."""
+    """The version of the state's shape; a state of an earlier one cannot be understood."""
 
     @property
     @abstractmethod
@@ -62,7 +70,8 @@ class State(ABC):
         What cannot be understood is put aside, to be looked at, so that the next one begins anew.
 
         Raises:
-            ValueError: It cannot be read: broken, too large, or of another version.
+            ValueError: It cannot be read: broken, too large, or of an earlier version.
+            LaterStateError: It is of a later version.
             OSError: The place cannot be reached.
         """
 
@@ -127,7 +136,12 @@ class State(ABC):
         return content
 
     def _understood(self, content: bytes) -> dict[str, Any]:
-        """Return what is kept. Raises `ValueError`: it is no state of this version."""
+        """Return what is kept.
+
+        Raises:
+            ValueError: It is no state of this version, nor of a later one.
+            LaterStateError: It is of a later one.
+        """
         if len(content) > MAX_SIZE_BYTES:
             raise ValueError(f"it is larger than {MAX_SIZE_BYTES} bytes")
         try:
@@ -136,7 +150,14 @@ class State(ABC):
             )
         except (RecursionError, MemoryError):
             raise ValueError("it is nested too deeply") from None
-        if not isinstance(state, dict) or state.get("version") != self.version:
+        if not isinstance(state, dict):
+            raise ValueError("it is no object of JSON")  # noqa: TRY004 - as the others
+        version = state.get("version")
+        if type(version) is int and version > self.version:
+            raise LaterStateError(
+                errno.EPROTO, "a later release of ragmonitor keeps its own there", self.name
+            )
+        if version != self.version:
             raise ValueError(f"it is not of version {self.version}")
         return state
 

@@ -12,7 +12,7 @@ from ragmonitor import guard
 from ragmonitor.sampling import Budget
 from ragmonitor.settings import Settings
 from ragmonitor.state import StateUnavailableError, redis_state, rows_of_service, state_of_service
-from ragmonitor.state.kept_state import StateLockedError
+from ragmonitor.state.kept_state import LaterStateError, StateLockedError
 from ragmonitor.state.redis_state import RedisServer, RedisState, server_at
 from tests.support.prometheus_server import free_port
 from tests.support.redis_server import running_redis
@@ -48,6 +48,19 @@ def state(place, service):
 def kept(state, **values):
     with state.alone():
         state.write(values)
+
+
+def test_what_a_later_release_keeps_stays_and_its_own_begins_anew_once(place, service, state):
+    """The two do not put each other's aside in turn, while a rolling update goes on."""
+    kept(state, value=1)
+    later = state_of_service(place, "thing", service, version=4)
+    with pytest.raises(ValueError, match="not of version 4"):
+        later.read()
+    kept(later, value=2)
+    with pytest.raises(LaterStateError, match="a later release of ragmonitor"):
+        state.read()
+    assert not state.update(lambda told: {**told, "value": 3}, stage="test", what="the thing")
+    assert later.read() == {"version": 4, "value": 2}
 
 
 def test_what_was_written_is_read_until_it_is_removed(state):

@@ -1110,7 +1110,19 @@ def test_a_forked_child_goes_on_from_the_file(tmp_path):
     assert service.alarms.states() == before
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 99}', "\x00\xff"])
+def test_a_later_release_keeps_its_file_while_alarms_go_on(tmp_path, errors):
+    """In memory, as where a file cannot be written; it is logged once."""
+    content = '{"version": 99}'
+    (tmp_path / "alarms.json").write_text(content)
+    service = Service(file=state_file(tmp_path))
+    service.settle()
+    service.verdicts([1.0] * 200)
+    assert [event.raised for event in service.events] == [True]
+    assert (tmp_path / "alarms.json").read_text() == content
+    assert [record.levelname for record in errors.records].count("WARNING") == 1
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 0}', "\x00\xff"])
 def test_a_broken_file_begins_anew_without_an_alarm(tmp_path, errors, content):
     """It is logged once, replaced at once, and nothing is raised by it."""
     (tmp_path / "alarms.json").write_bytes(content.encode("latin-1"))

@@ -150,7 +150,7 @@ def test_an_old_release_leaves_the_file_to_the_new_one(tmp_path):
     "content",
     [
         "not json",
-        '{"version": 99}',
+        '{"version": 0}',
         '{"version": 2, "made_of": "grams@1 200", "reference": {"kind": "hashed"}}',
         '{"version": 2, "made_of": "grams@1 200", "collected": {"count": 3}}',
         '{"version": 2, "made_of": "grams@1 200", "collected": [], "claim": 7}',

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ragmonitor.sampling import Budget, budget_state
 from ragmonitor.sampling.budget import VERSION
-from ragmonitor.state import StateFile
+from ragmonitor.state import StateFile, StateUnavailableError
 from ragmonitor.testing import ManualClock
 
 DAY_S, HOUR_S = 86_400, 3_600
@@ -166,7 +166,6 @@ def test_a_lower_limit_counts_at_once(file, clock):
         b"null",
         b"[]",
         b'{"version": 1}',
-        b'{"version": 2, "at": 0, "buckets": {}, "held": {}}',
         b'{"version": 1, "at": "x", "buckets": {}, "held": {}}',
         b'{"version": 1, "at": 0, "buckets": {"day": {"level": NaN}}, "held": {}}',
         b'{"version": 1, "at": 0, "buckets": {"day": {"level": 1}}, "held": {"p": 5}}',
@@ -184,6 +183,19 @@ def test_a_file_that_cannot_be_read_is_an_empty_bucket(file, clock, caplog, cont
     clock.advance(HOUR_S)
     assert kept(file, clock).level() == pytest.approx(22 / 24)
     assert caplog.records == []
+
+
+def test_nothing_is_spent_of_what_a_later_release_keeps(file, clock):
+    """Its file stays as it is, so that a rolling update spends a budget once."""
+    file.parent.mkdir()
+    content = b'{"version": 2, "at": 0, "buckets": {}, "held": {}}'
+    file.write_bytes(content)
+    budget = kept(file, clock)
+    assert budget.level() == 0
+    clock.advance(HOUR_S)
+    with pytest.raises(StateUnavailableError, match="a later release"):
+        budget.level()
+    assert file.read_bytes() == content
 
 
 HOSTILE = {
