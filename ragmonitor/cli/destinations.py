@@ -25,15 +25,18 @@ class Destination:
     port: int
 
     @property
-    def doubt(self) -> str:
-        """Why nothing arrives there though somebody listens; empty: nothing speaks against it."""
-        if self.protocol == "grpc":
+    def fault(self) -> str:
+        """Why nothing is sent there, though somebody listens; empty: it is."""
+        if self.protocol == "grpc" or self.address.startswith(("http://", "https://")):
             return ""
-        if not self.address.startswith(("http://", "https://")):
-            return "an address begins with http:// or https://, else nothing is sent"
-        if self.port == _OTLP_GRPC_PORT:
-            return f"port {_OTLP_GRPC_PORT} is a collector's for grpc; {self.protocol} has 4318"
-        return ""
+        return "an address begins with http:// or https://, else nothing is sent"
+
+    @property
+    def doubt(self) -> str:
+        """Why what is sent there may not be understood; empty: nothing speaks against it."""
+        if self.protocol == "grpc" or self.port != _OTLP_GRPC_PORT:
+            return ""
+        return f"port {_OTLP_GRPC_PORT} is most collectors' for grpc, and 4318 for {self.protocol}"
 
     def reachable(self) -> str:
         """Return an empty text if a TCP connection can be made, else why not."""

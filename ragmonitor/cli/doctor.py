@@ -249,8 +249,10 @@ def _traces(settings: Settings) -> Check:
             f"{address}: nobody listens at {sink.host}:{sink.port} ({problem})",
             f"start the collector there, or {_CORRECT_TRACES}",
         )
+    if sink.fault:
+        return Check("traces", "failed", f"{address}: {sink.fault}", _CORRECT_TRACES)
     if sink.doubt:
-        return Check("traces", "failed", f"{address}: {sink.doubt}", _CORRECT_TRACES)
+        return Check("traces", "note", f"{address}: reachable, but {sink.doubt}; {_CORRECT_TRACES}")
     return Check("traces", "ok", f"{address}: reachable")
 
 
