@@ -914,6 +914,8 @@ class Totals:
     judged: float = 0.0
     missing: float = 0.0
     drawn: float = 0.0
+    drawn_count: float = 0.0
+    drawn_squared: float = 0.0
     awaited: float = 0.0
     uncovered: float = 0.0
 

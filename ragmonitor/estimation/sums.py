@@ -267,6 +267,8 @@ class Sums:
             judged=self.certain + self.judged,
             missing=self.missing,
             drawn=exact + self.drawn,
+            drawn_count=exact + self.drawn_count,
+            drawn_squared=exact + self.drawn_squared,
             awaited=exact + self.awaited,
             uncovered=self.uncovered,
         )

@@ -73,6 +73,8 @@ _TOTALS = {
     "missing": metrics.MISSING_ANSWERS,
     "awaited": metrics.DRAWN_ANSWERS,
     "drawn": metrics.RETURNED_ANSWERS,
+    "drawn_count": metrics.RETURNED_COUNT,
+    "drawn_squared": metrics.RETURNED_SQUARES,
     "uncovered": metrics.UNCOVERED_ANSWERS,
 }
 """The counter of each field of `Totals`."""

@@ -7,8 +7,10 @@ signal of each judge and service, over a window:
   since counters must not fall;
 - the mean R = Y / D;
 - its variance V = (YY - 2 R YD + R^2 DD) / D^2, where YD = (YY + DD - Q) / 2;
-- J: judged answers; the design effect d = V J / (R (1 - R)), drawn towards 1 as if five more bad
-  answers had shown that: otherwise a window without a bad answer, whose V is 0, would be certain;
+- J: judged answers; the design effect d = V J / (R (1 - R)), drawn towards Kish's W of unequal
+  weights (1 where they are equal) as if five more bad answers had shown that: otherwise a window
+  without a bad answer, whose V is 0, would be certain. Where d is less than W, bad answers count
+  1 / W each, since those that were all but certain to be drawn say nothing of the others' spread;
 - Wilson's interval [l, u] at J / d answers, of the answers that were observed;
 - C, the share of the answers that were observed: had a chance, and their verdict is there. Below a
   half nothing is recorded;
@@ -20,7 +22,8 @@ signal of each judge and service, over a window:
 Source:
     Manski (2003), "Partial Identification of Probability Distributions", chapter 1; Wilson (1927),
     JASA 22(158); Korn & Graubard (1998), Survey Methodology 24(2), for an interval
-    at an effective sample size; Saerndal, Swensson & Wretman (1992), section 5.6, for the ratio.
+    at an effective sample size; Kish (1965), "Survey Sampling", section 8.2, for unequal weights;
+    Saerndal, Swensson & Wretman (1992), section 5.6, for the ratio.
 """
 
 from __future__ import annotations
@@ -60,7 +63,7 @@ IS_MODEL: Final = f'judge!~"{BUILTIN}(:.*)?|{NO_JUDGE}"'
 
 Z: Final = 1.96
 TRUST: Final = 5
-"""Bad answers' worth of trust in a design effect of 1."""
+"""Bad answers' worth of trust in a design effect of unequal weights alone."""
 MIN_DESIGN_EFFECT: Final = 0.2
 MIN_COVERAGE: Final = 0.5
 """Share of a window's answers that must have been observed: as the gauges have it."""
@@ -99,6 +102,8 @@ def estimates(scope: Scope, window: str) -> tuple[Recording, ...]:
     observed = own(ESTIMATE, "min_observed")
     mean = own(ESTIMATE, "mean")
     variance = own(ESTIMATE, "variance")
+    weighting, seen = own(ESTIMATE, "weighting"), own(ESTIMATE, "seen_effect")
+    rarer = f"{j}\n    * (0.5 - abs({mean} - 0.5))"
     effect = own(ESTIMATE, "design_effect")
     n = own(ESTIMATE, "effective_n")
     centre = f"{mean}\n    + {Z**2 / 2:.4f} / {n}"
@@ -165,25 +170,31 @@ def estimates(scope: Scope, window: str) -> tuple[Recording, ...]:
             ")\n"
             f"/ {d} ^ 2"
         ),
-        # R (1 - R) of a mean that is no nearer to 0 or 1 than half an answer; `min(R, 1 - R) J` is
-        # how many answers are of the rarer kind.
+        f"{ESTIMATE}:weighting": (
+            f"clamp_min(\n  {increase(names.RETURNED_COUNT)}\n"
+            f"  * {increase(names.RETURNED_SQUARES)}\n  / ({returned} > 0) ^ 2,\n  1\n)"
+        ),
+        # R (1 - R) of a mean that is no nearer to 0 or 1 than half an answer.
+        f"{ESTIMATE}:seen_effect": (
+            f"{variance}\n"
+            f"* {j}\n"
+            "/ (\n"
+            f"  {mean} * (1 - {mean})\n"
+            f"  > {half_an_answer}\n"
+            "  or\n"
+            f"  {half_an_answer}\n"
+            ")"
+        ),
+        # `min(R, 1 - R) J` is how many answers are of the rarer kind.
         f"{ESTIMATE}:design_effect": (
             "clamp_min(\n"
-            "  (\n"
-            f"    {j}\n"
-            f"    * (0.5 - abs({mean} - 0.5))\n"
-            f"    * {variance}\n"
-            f"    * {j}\n"
-            "    / (\n"
-            f"      {mean} * (1 - {mean})\n"
-            f"      > {half_an_answer}\n"
-            "      or\n"
-            f"      {half_an_answer}\n"
-            "    )\n"
-            f"    + {TRUST}\n"
-            "  )\n"
-            f"  / ({j}\n"
-            f"     * (0.5 - abs({mean} - 0.5)) + {TRUST}),\n"
+            f"  {weighting}\n"
+            f"  + clamp_min({seen} - {weighting}, 0)\n"
+            f"    * {rarer}\n"
+            f"    / ({rarer} + {TRUST})\n"
+            f"  - clamp_min({weighting} - {seen}, 0)\n"
+            f"    * {rarer}\n"
+            f"    / ({rarer} + {TRUST} * {weighting}),\n"
             f"  {MIN_DESIGN_EFFECT}\n"
             ")"
         ),

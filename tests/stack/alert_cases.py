@@ -153,6 +153,8 @@ def counters(
             "estimate_difference_squares": n - value,
             "drawn_answers": n,
             "returned_answers": n,
+            "returned_count": n,
+            "returned_squares": n,
             "missing_answers": 0,
             "uncovered_answers": 0,
         }

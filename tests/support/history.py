@@ -375,6 +375,8 @@ class Past:
             ("missing_answers", sample.failed * weights),
             ("drawn_answers", sample.read * weights),
             ("returned_answers", sample.read * weights),
+            ("returned_count", sample.read),
+            ("returned_squares", sample.read * weights**2),
             ("uncovered_answers", 0),
         ):
             self.recorder.count(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +21,8 @@ class Sums:
     difference_squares: float
     drawn: float = 1.0
     returned: float = 1.0
+    returned_count: float = 1.0
+    returned_squares: float = 1.0
     missing: float = 0.0
     uncovered: float = 0.0
 
@@ -38,6 +40,8 @@ class Sums:
             "estimate_difference_squares": self.difference_squares,
             "drawn_answers": self.drawn,
             "returned_answers": self.returned,
+            "returned_count": self.returned_count,
+            "returned_squares": self.returned_squares,
             "missing_answers": self.missing,
             "uncovered_answers": self.uncovered,
         }
@@ -71,7 +75,11 @@ def recorded(sums: Sums) -> Recorded | None:
     near = max(mean, 0.5 / max(1.0, sums.judged))
     near = min(near, 1 - 0.5 / max(1.0, sums.judged))
     rarer = sums.judged * min(mean, 1 - mean)
-    effect = (rarer * variance * sums.judged / (near * (1 - near)) + 5) / (rarer + 5)
+    seen = variance * sums.judged / (near * (1 - near))
+    weighting = max(1.0, sums.returned_count * sums.returned_squares / sums.returned**2)
+    if seen < weighting:
+        rarer /= weighting
+    effect = (rarer * seen + 5 * weighting) / (rarer + 5)
     n = sums.judged / max(0.2, effect)
     z = 1.96
     centre = (mean + z**2 / (2 * n)) / (1 + z**2 / n)
@@ -127,6 +135,14 @@ def sampled(
         ),
         drawn=drawn,
         returned=drawn,
+        returned_count=judged + missing,
+        returned_squares=(judged + missing) / chance**2,
         missing=missing / chance,
         uncovered=uncovered,
     )
+
+
+def together(*parts: Sums) -> Sums:
+    """Return the sums of a window that has these parts, each `sampled` at a chance of its own."""
+    names = (each.name for each in fields(Sums))
+    return Sums(**{name: sum(getattr(part, name) for part in parts) for name in names})
