@@ -328,7 +328,7 @@ def _outputs(model: Reader, batch: Sequence[Pair]) -> Sequence[Any]:
         return model.outputs(batch)
     except RuntimeError as error:  # `torch.OutOfMemoryError` is one
         if len(batch) == 1:
-            return [error]
+            return [RuntimeError(str(error))]  # another: the frames of this one hold its tensors
     half = len(batch) // 2
     return [*_outputs(model, batch[:half]), *_outputs(model, batch[half:])]
 

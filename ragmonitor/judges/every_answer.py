@@ -135,6 +135,9 @@ class EveryAnswerReader:
         self._batch_s = time.monotonic() - began
         if outcomes is None:
             return self._missed(interactions, Cause.JUDGE_ERROR, "it failed; see the log")
+        for each in outcomes:
+            if isinstance(each, JudgeError) and each.cause is Cause.JUDGE_ERROR:
+                record_error("judge", each)
         return [self._named(each) for each in outcomes]
 
     async def assess(self, interaction: Interaction) -> Assessment:

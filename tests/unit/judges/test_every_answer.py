@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragmonitor import Assessment, Interaction, JudgeIdentity
+from ragmonitor import Assessment, Interaction, JudgeIdentity, guard
 from ragmonitor.errors import JudgeError, MissingExtraError
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.judges.every_answer import MAX_STARTS, EveryAnswerReader
@@ -33,6 +33,10 @@ class Scripted:
                 raise ValueError("cannot read this")
             if "late" in each.answer:
                 found.append(JudgeError("tiny", "late", cause=Cause.JUDGE_TIMEOUT, retryable=False))
+                continue
+            if "fail" in each.answer:
+                why = "the model failed: CUDA out of memory"
+                found.append(JudgeError("tiny", why, cause=Cause.JUDGE_ERROR, retryable=False))
                 continue
             found.append(replace(BuiltinJudge().read(each), judge=self.identity, risk=0.5))
         return found
@@ -153,6 +157,14 @@ async def test_an_answer_that_it_fails_on_costs_its_batch_alone(reader):
     pid = helper_pid(made)
     assert await causes(made, "It is tall.") == [None]
     assert helper_pid(made) == pid
+
+
+async def test_why_the_model_failed_on_one_answer_is_in_the_log(reader, caplog):
+    """Its answer alone has no verdict, and the log says what the counter cannot."""
+    guard.errors.clear()
+    assert await causes(reader(), "fail", "It is tall.") == [Cause.JUDGE_ERROR, None]
+    assert "CUDA out of memory" in caplog.text
+    assert guard.errors["judge"] == 1
 
 
 async def test_answers_that_would_wait_too_long_are_counted_by_how_long_a_batch_takes(reader):
