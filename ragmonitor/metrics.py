@@ -323,12 +323,14 @@ RETURNED_ANSWERS: Final = _sums(
     unit="answers",
 )
 RETURNED_COUNT: Final = _sums(
-    "ragmonitor_returned_count", "The same answers, each for one.", unit="answers"
+    "ragmonitor_returned_count",
+    "Drawn answers that came back, with a verdict or without, each for one.",
+    unit="answers",
 )
 RETURNED_SQUARES: Final = _sums(
     "ragmonitor_returned_squares",
-    "Squares of their weights: with the count, how much less than as many of equal weights they "
-    "tell.",
+    "Squares of the weights of drawn answers that came back: with their count and sum they say how "
+    "unequal the weights are.",
 )
 UNCOVERED_ANSWERS: Final = _sums(
     "ragmonitor_uncovered_answers", "Answers that had no chance to be judged.", unit="answers"
