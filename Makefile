@@ -13,7 +13,7 @@ INTEGRATIONS := $(wildcard integrations/*)
 PACKAGES := . $(INTEGRATIONS)
 SOURCES := ragmonitor $(wildcard integrations/*/ragmonitor_*)
 
-.PHONY: help setup phoenix proxy demo demo-stack demo-fleet test test-all check bench bench-numbers bench-judge soak chaos chaos-fleet fuzz build docs sbom audit batch-recipes dataset-tools clean
+.PHONY: help setup phoenix proxy demo demo-stack demo-fleet test test-all check size bench bench-numbers bench-judge soak chaos chaos-fleet fuzz build docs sbom audit batch-recipes dataset-tools clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
@@ -86,12 +86,16 @@ test: $(STAMP)  ## Run what a change needs, in parallel (five minutes on two cor
 test-all: $(STAMP)  ## Run the rest: matrices, simulations, real servers, browsers (some 20 minutes on two cores)
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -m slow $(ARGS)
 
-check: $(STAMP)  ## Format, lint, strict types, import contracts
+size: $(STAMP)  ## Print how large the house is beside its ceilings; fail above one
+	$(BIN)/python tools/size.py
+
+check: $(STAMP)  ## Format, lint, strict types, import contracts, size
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy $(SOURCES) tools tests/bench
 	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin $(SOURCES)
 	$(BIN)/lint-imports
+	$(BIN)/python tools/size.py
 
 bench: $(STAMP)  ## Measure: request path, memory, event loop, load, built-in judge, records as bytes, learning, causes (ARGS=data folder)
 	$(BIN)/python tests/bench/request_path.py
