@@ -13,7 +13,7 @@ INTEGRATIONS := $(wildcard integrations/*)
 PACKAGES := . $(INTEGRATIONS)
 SOURCES := ragmonitor $(wildcard integrations/*/ragmonitor_*)
 
-.PHONY: help setup phoenix proxy demo demo-stack demo-fleet test test-all check size bench bench-numbers bench-judge soak chaos chaos-fleet fuzz build docs sbom audit batch-recipes dataset-tools clean
+.PHONY: help setup phoenix proxy demo demo-stack demo-fleet test test-all nightly check size bench bench-numbers bench-judge soak chaos chaos-fleet fuzz build docs sbom audit batch-recipes dataset-tools clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
@@ -88,6 +88,9 @@ test-all: $(STAMP)  ## Run the rest: matrices, simulations, real servers, browse
 
 size: $(STAMP)  ## Print how large the house is beside its ceilings; fail above one
 	$(BIN)/python tools/size.py
+
+nightly:  ## What is slow and rarely tells anything, in stages (ARGS="slow audit"; an hour on two cores)
+	.ci/nightly $(ARGS)
 
 check: $(STAMP)  ## Format, lint, strict types, import contracts, size
 	$(BIN)/ruff format --check .

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+# ruff: noqa: INP001  # a script that make runs
 """Print how large the house is beside its ceilings; exit 1 where it is above one.
 
     python tools/size.py            the table
