@@ -50,7 +50,7 @@ IDLE, CAPTURED, BESIDE = "a handler that does nothing", "capture alone", "alone,
 CAUSES = (ALONE, BESIDE, IDLE, CAPTURED, PROCESS, "OpenLLMetry")
 DRAIN_S = 120.0
 WORK_S = 0.004
-"""What a helper takes for an answer that it finds asleep (`by_thread.py`)."""
+"""What a helper takes for an answer that it finds asleep."""
 
 Ask = Callable[[], AsyncIterator[object]]
 

@@ -934,20 +934,3 @@ def test_the_demo_of_a_fleet():
     assert summary["spike_announced_once"], summary
     assert summary["takeover_s"] < 10
     assert summary["counted"] == summary["asked"] > 0
-
-
-@pytest.mark.slow
-def test_chaos_leaves_the_sums_of_one_process():
-    """Every fault once while all answers are judged, and once while the budget is scarce."""
-    require_binary("redis-server")
-    chaos = ["tests.reliability.chaos_fleet", "--rounds", "32", "--fault", "each in turn"]
-    done = subprocess.run(
-        [sys.executable, "-m", *chaos],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=1_500,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr[-2_000:]
-    assert json.loads(done.stdout.splitlines()[-1])["rounds"] == 32

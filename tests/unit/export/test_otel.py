@@ -34,7 +34,6 @@ from ragmonitor.records import (
     SpanReference,
     Unscored,
 )
-from tests.reliability.faulty_endpoints import spans_of
 from tests.support.otlp_receiver import otlp_receiver
 from tests.unit.export.examples import (
     ANSWER,
@@ -836,7 +835,11 @@ def test_what_another_process_emits_again_has_the_same_ids(
                 exporter.export(late_report(target=target))
             exporter.close()
     ids = Counter(
-        (span.trace_id, span.span_id) for each in receiver.trace_requests for span in spans_of(each)
+        (span.trace_id, span.span_id)
+        for request in receiver.trace_requests
+        for resource in request.resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
     )
     assert set(ids.values()) == ({2} if is_repeated else {1})
     assert sum(ids.values()) == 2 * 2 * 4
