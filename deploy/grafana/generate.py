@@ -12,13 +12,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from boards.contents import BOARDS
 from boards.drawing import drawn, uid
-from boards.investigate import INVESTIGATE
-from boards.overview import OVERVIEW
 from boards.panels import LANGUAGES
-from boards.pipeline import PIPELINE
-
-BOARDS = (OVERVIEW, INVESTIGATE, PIPELINE)
 
 
 def main() -> None:

@@ -450,36 +450,43 @@ class GateOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulesOptions:
-    """Print recording and alerting rules for Prometheus, for one's own objectives.
+    """Print recording and alerting rules for Prometheus.
 
-    Means with intervals over 5 minutes to 3 days, and alerts that page, file a ticket or inform,
-    each with a runbook. An error budget gets those burn rates that it can reach at all.
+    Means over 5 minutes, an hour and a day, and alerts that go by the monitor's own alarms, each
+    with its place on the runbook.
     """
 
     service: Annotated[
         list[str] | None,
         typer.Option(help="Only of this service; repeatable. By default of each that is scraped."),
     ] = None
-    false_alarm_every: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Evidence that pages: as good a time is paged at most once in so long (30d, 2w). "
-            "At most the monitor's own false_alarm_every_days: what it raises always pages.",
-        ),
+    fleet: Annotated[
+        bool, typer.Option("--fleet", help="Add the alert on workers that score from a stream.")
+    ] = False
+    receive: Annotated[
+        bool, typer.Option("--receive", help="Add the alert on `ragmonitor receive`.")
+    ] = False
+    without: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Leave this alert out; repeatable."),
     ] = None
-    objective: Annotated[
+    severity: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="SIGNAL=LEVEL",
-            help="An objective, with its error budget: hallucination=0.05, faithfulness=0.95, "
-            "'toxicity<=0.02'. Repeatable. Without any: hallucination=0.05 "
-            "and faithfulness=0.95, held only against what a model judged.",
+            metavar="OURS=YOURS",
+            help="Rename a severity (critical, warning, info): critical=page. Repeatable.",
         ),
     ] = None
+    label: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Add a label to every alert; repeatable."),
+    ] = None
+    language: Annotated[
+        Literal["en", "zh"], typer.Option(help="Language of the alerts' texts.")
+    ] = "en"
     runbook_url: Annotated[
         str | None,
-        typer.Option(help="Where docs/runbooks is published; by default that path itself."),
+        typer.Option(help="Where docs/runbook.md is published; by default that path itself."),
     ] = None
     dashboard_url: Annotated[
         str | None,

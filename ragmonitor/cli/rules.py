@@ -1,27 +1,21 @@
-"""`ragmonitor rules`: the rules of one's own objectives, as a rule file or a manifest."""
+"""`ragmonitor rules`: recording and alerting rules, as a rule file or a manifest."""
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections import Counter
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import typer
 
-from ragmonitor.causes.signal_names import SIGNALS
 from ragmonitor.cli.options import RulesOptions
 from ragmonitor.cli.terminal import FINE, say
-from ragmonitor.errors import SettingsError, file_errors, nearest
-from ragmonitor.evaluators import table
-from ragmonitor.rules import (
-    RuleOptions,
-    as_yaml,
-    manifest,
-    parse_days,
-    parse_objective,
-    rule_file,
-)
+from ragmonitor.errors import SettingsError, file_errors
+from ragmonitor.rules import RuleOptions, as_yaml, manifest, rule_file
+
+SEVERITIES: Final = ("critical", "warning", "info")
+_LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 def run(options: RulesOptions) -> int:
@@ -31,8 +25,6 @@ def run(options: RulesOptions) -> int:
         RagMonitorError: An option cannot be read, or the file cannot be written.
     """
     text = written(options)
-    for hint in _hints(options):
-        say(hint)
     if options.output is None or str(options.output) == "-":
         typer.echo(text, nl=False)
         return FINE
@@ -55,49 +47,57 @@ def written(options: RulesOptions) -> str:
     )
 
 
-def _hints(options: RulesOptions) -> Iterator[str]:
-    """Yield what is perhaps misspelt: an evaluator of one's own may have any name."""
-    known = [*SIGNALS, *(each.name for each in table)]
-    for text in options.objective or ():
-        signal = parse_objective(text).signal
-        near = nearest(signal, known, cutoff=0.8)
-        if near and signal not in known:
-            yield f"--objective {text}: ragmonitor has no {signal}; did you mean {near}?"
-
-
 def command(options: RulesOptions) -> str:
     """Return the command line that gives the same rules."""
-    values = {
-        "service": options.service,
-        "false-alarm-every": options.false_alarm_every,
-        "objective": options.objective,
-        "runbook-url": options.runbook_url,
-        "dashboard-url": options.dashboard_url,
-        "format": None if options.form == "prometheus" else options.form,
-    }
+    defaults = RulesOptions()
     words = ["ragmonitor", "rules"]
-    for name, value in values.items():
-        for word in value if isinstance(value, list) else [value] if value is not None else []:
-            words += [f"--{name}", word]
+    for name, value in vars_of(options).items():
+        if value in (None, vars_of(defaults)[name]) or name == "output":
+            continue
+        flag = "--format" if name == "form" else f"--{name.replace('_', '-')}"
+        if value is True:
+            words.append(flag)
+        else:
+            for word in value if isinstance(value, list) else [value]:
+                words += [flag, str(word)]
     return shlex.join(words)
+
+
+def vars_of(options: RulesOptions) -> dict[str, Any]:
+    """Return the options by name."""
+    return {name: getattr(options, name) for name in RulesOptions.__dataclass_fields__}
 
 
 def rule_options(options: RulesOptions) -> RuleOptions:
     """Return what the options ask for.
 
     Raises:
-        SettingsError: An option cannot be read, or two say different things.
+        SettingsError: An option cannot be read.
     """
-    objectives = tuple(parse_objective(text) for text in options.objective or ())
-    for signal, n in Counter(objective.signal for objective in objectives).items():
-        if n > 1:
-            raise SettingsError(f"two objectives for {signal}")
-    every = options.false_alarm_every
+    severities = _pairs("--severity", options.severity)
+    if unknown := set(severities) - set(SEVERITIES):
+        raise SettingsError(f"--severity {unknown.pop()}: there are {', '.join(SEVERITIES)}")
+    labels = _pairs("--label", options.label)
+    if wrong := next((name for name in labels if not _LABEL.fullmatch(name)), None):
+        raise SettingsError(f"--label {wrong}: a name has letters, digits and underscores")
     wanted: dict[str, Any] = {
-        "services": tuple(options.service or ()),
-        "threshold_days": None if every is None else parse_days(every),
-        "objectives": objectives or None,
         "runbook_url": options.runbook_url,
         "dashboard_url": options.dashboard_url,
     }
-    return RuleOptions(**{name: value for name, value in wanted.items() if value is not None})
+    return RuleOptions(
+        services=tuple(options.service or ()),
+        has_fleet=options.fleet,
+        has_receiver=options.receive,
+        without=frozenset(options.without or ()),
+        severities=severities,
+        labels=labels,
+        language=options.language,
+        **{name: value for name, value in wanted.items() if value is not None},
+    )
+
+
+def _pairs(option: str, texts: Sequence[str] | None) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts or ()]
+    if wrong := next((name for name, _, value in pairs if not name or not value), None):
+        raise SettingsError(f"{option} {wrong}: write it as NAME=VALUE")
+    return {name: value for name, _, value in pairs}

@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ragmonitor.metrics import PAGE_INFO
+from ragmonitor import metrics as names
+
+PREFIX: Final = "RagMonitor"
+INCIDENT_URL: Final = (
+    f'{{{{ with printf "{names.PAGE_INFO}{{service=%q}}" $labels.service | query }}}}'
+    '{{ . | first | label "url" }}incidents/latest{{ end }}'
+)
+"""The newest incident on the page of the service; empty where `server.ui_url` is not set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,10 +24,6 @@ class Recording:
     record: str
     """`level:metric:operation`, after the labels that it has left."""
     expr: str
-
-    def content(self) -> dict[str, object]:
-        """Return the rule as Prometheus reads it."""
-        return {"record": self.record, "expr": self.expr}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,51 +35,37 @@ class Alert:
     summary: str
     """Without numbers or names, so that it is the same text every time."""
     description: str
-    lasts: str = "0m"
+    """At most 300 characters once its numbers stand in it."""
+    lasts: str = "5m"
     """For how long it must hold before it fires; `0m`: at once."""
-    severity: str = "ticket"
-    """`page`: wakes somebody. `ticket`: this week. `info`: when one looks."""
+    severity: str = "warning"
+    """`critical`: wakes somebody. `warning`: this week. `info`: when one looks."""
     dashboard: str = "pipeline"
     labels: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     """The variables of the dashboard: name to the label that holds its value."""
-    has_service: bool = True
-    """The alert has the label `service`."""
     has_incident: bool = False
     """The monitor opens an incident for it, which the annotation `incident_url` leads to."""
 
     @property
-    def runbook(self) -> str:
-        """The name of its file in docs/runbooks."""
-        return f"{kebab(self.name)}.md"
+    def anchor(self) -> str:
+        """Its place on the runbook: `hallucination-spike` for RagMonitorHallucinationSpike."""
+        return re.sub(r"(?<!^)(?=[A-Z])", "-", self.name.removeprefix(PREFIX)).lower()
 
-    def content(self, *, runbook_url: str, dashboard_url: str) -> dict[str, object]:
-        """Return the rule as Prometheus reads it.
-
-        Args:
-            runbook_url: Of the folder that holds the runbooks.
-            dashboard_url: Grafana's address.
-        """
-        query = "var-service={{ $labels.service | urlquery }}" if self.has_service else ""
+    def annotations(self, runbook_url: str, dashboard_url: str) -> dict[str, str]:
+        """Return the texts and links of the alert."""
         # Without the label it would choose a judge of no name, and every panel would be empty.
-        query += "".join(
-            f"{{{{ with $labels.{label} }}}}&var-{name}={{{{ . | urlquery }}}}{{{{ end }}}}"
-            for name, label in self.variables.items()
+        query = "".join(
+            f"{{{{ with $labels.{label} }}}}var-{name}={{{{ . | urlquery }}}}&{{{{ end }}}}"
+            for name, label in {"service": "service", **self.variables}.items()
         )
-        address = f"{dashboard_url.rstrip('/')}/d/ragmonitor-{self.dashboard}"
+        board = f"{dashboard_url.rstrip('/')}/d/ragmonitor-{self.dashboard}"
         return {
-            "alert": self.name,
-            "expr": self.expr,
-            "for": self.lasts,
-            "labels": {"severity": self.severity, **self.labels},
-            "annotations": {
-                "summary": self.summary,
-                "description": self.description,
-                "dashboard_url": f"{address}?{query}&from=now-6h&to=now" if query else address,
-                "runbook_url": f"{runbook_url.rstrip('/')}/{self.runbook}",
-            }
-            | ({"incident_url": INCIDENT_URL} if self.has_incident else {}),
-        }
+            "summary": self.summary,
+            "description": self.description,
+            "dashboard_url": f"{board}?{query}from=now-6h&to=now",
+            "runbook_url": f"{runbook_url}#{self.anchor}",
+        } | ({"incident_url": INCIDENT_URL} if self.has_incident else {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,19 +77,6 @@ class Group:
     rules: tuple[Recording | Alert, ...]
 
 
-PREFIX: Final = "RagMonitor"
-INCIDENT_URL: Final = (
-    f'{{{{ with printf "{PAGE_INFO}{{service=%q}}" $labels.service | query }}}}'
-    '{{ . | first | label "url" }}incidents/latest{{ end }}'
-)
-"""The newest incident on the page of the service; empty where `server.ui_url` is not set."""
-
-
-def kebab(name: str) -> str:
-    """Return `hallucination-spike` for `RagMonitorHallucinationSpike`."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "-", name.removeprefix(PREFIX)).lower()
-
-
 @dataclass(frozen=True, slots=True)
 class Scope:
     """The services that rules are for; none: all."""
@@ -109,15 +85,13 @@ class Scope:
 
     def pick(self, series: str, *matchers: str) -> str:
         """Return a selector of these services' series."""
-        inside = ",".join((*self._matchers(), *matchers))
-        return f"{series}{{{inside}}}" if inside else series
-
-    def _matchers(self) -> tuple[str, ...]:
-        if not self.services:
-            return ()
+        own: tuple[str, ...] = ()
         if len(self.services) == 1:
-            return (f"service={quoted(self.services[0])}",)
-        return (f"service=~{quoted('|'.join(re.escape(name) for name in self.services))}",)
+            own = (f"service={quoted(self.services[0])}",)
+        elif self.services:
+            own = (f"service=~{quoted('|'.join(re.escape(name) for name in self.services))}",)
+        inside = ",".join((*own, *matchers))
+        return f"{series}{{{inside}}}" if inside else series
 
 
 def gained(scope: Scope, counter: str, window: str, *matchers: str) -> str:
@@ -128,7 +102,7 @@ def gained(scope: Scope, counter: str, window: str, *matchers: str) -> str:
     before it: at one moment it may be missing only because nothing was scraped. What remains: after
     more than an hour without scrapes a lifetime's count is taken as new, once.
     """
-    series = scope.pick(counter, *matchers)
+    series = scope.pick(f"{counter}_total", *matchers)
     known = f"present_over_time({series}[1h] offset {window})"
     return f"(({series} unless {known}) or increase({series}[{window}]))"
 

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ragmonitor.errors import MissingExtraError
-from ragmonitor.rules.alerts import alert_groups
-from ragmonitor.rules.error_budgets import Objective
-from ragmonitor.rules.model import Alert, Group, Scope
-from ragmonitor.rules.recording import context_group, estimate_groups
+from ragmonitor.errors import MissingExtraError, SettingsError
+from ragmonitor.rules import alerts
+from ragmonitor.rules.model import Alert, Group, Recording, Scope
+from ragmonitor.rules.recording import recording_groups
+from ragmonitor.rules.texts import Language
 
-DEFAULT_THRESHOLD_DAYS: Final = 30.0
-DEFAULT_OBJECTIVES: Final = (
-    Objective(signal="hallucination", level=0.05, is_floor=False, models_only=True),
-    Objective(signal="faithfulness", level=0.95, is_floor=True, models_only=True),
-)
-DEFAULT_RUNBOOK_URL: Final = "docs/runbooks"
-"""A path in this project, until somebody says where it is published."""
+DEFAULT_RUNBOOK_URL: Final = {"en": "docs/runbook.md", "zh": "docs/zh/runbook.md"}
+"""Paths in this project, until somebody says where the page is published."""
 DEFAULT_DASHBOARD_URL: Final = "http://127.0.0.1:3000"
 """Grafana of deploy/compose, on this machine."""
 NAME: Final = "ragmonitor"
@@ -34,9 +29,19 @@ class RuleOptions:
 
     services: tuple[str, ...] = ()
     """None: every service, each on its own."""
-    threshold_days: float = DEFAULT_THRESHOLD_DAYS
-    objectives: tuple[Objective, ...] = DEFAULT_OBJECTIVES
-    runbook_url: str = DEFAULT_RUNBOOK_URL
+    has_fleet: bool = False
+    """Workers score what applications put on a stream."""
+    has_receiver: bool = False
+    """`ragmonitor receive` takes spans."""
+    without: frozenset[str] = frozenset()
+    """Names of alerts that are left out."""
+    severities: Mapping[str, str] = field(default_factory=dict)
+    """`critical`, `warning` or `info` to one's own name of it."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Of every alert, beside its own."""
+    language: Language = "en"
+    runbook_url: str | None = None
+    """Where the runbook's page is published. None: its path in this project."""
     dashboard_url: str = DEFAULT_DASHBOARD_URL
 
     @property
@@ -54,21 +59,50 @@ class RuleOptions:
 
 
 def groups(options: RuleOptions) -> tuple[Group, ...]:
-    """Return every rule, in groups."""
-    scope = Scope(options.services)
-    prefix = options.name
+    """Return every rule, in groups.
+
+    Raises:
+        SettingsError: An alert is to be left out that there is not.
+    """
+    scope, prefix, language = Scope(options.services), options.name, options.language
+    alerting = {
+        "quality": alerts.quality(scope, language),
+        "judging": alerts.judging(scope, language),
+        "operation": alerts.operation(scope, language),
+        "fleet": alerts.fleet(scope, language) if options.has_fleet else (),
+        "receive": alerts.receive(scope, language) if options.has_receiver else (),
+    }
+    known = {alert.name for each in alerting.values() for alert in each}
+    if unknown := options.without - known:
+        raise SettingsError(
+            f"no alert is called {', '.join(sorted(unknown))}; there are {', '.join(sorted(known))}"
+        )
+    kept = {
+        name: tuple(alert for alert in each if alert.name not in options.without)
+        for name, each in alerting.items()
+    }
     return (
-        *estimate_groups(scope, prefix),
-        context_group(scope, prefix),
-        *alert_groups(
-            scope, prefix, threshold_days=options.threshold_days, objectives=options.objectives
+        *recording_groups(scope, prefix),
+        *(
+            Group(name=f"{prefix}-{name}", interval="30s", rules=each)
+            for name, each in kept.items()
+            if each
         ),
     )
 
 
 def rule_file(options: RuleOptions) -> dict[str, Any]:
     """Return what a rule file of Prometheus holds."""
-    return {"groups": _content(groups(options), options)}
+    return {
+        "groups": [
+            {
+                "name": group.name,
+                "interval": group.interval,
+                "rules": [_content(rule, options) for rule in group.rules],
+            }
+            for group in groups(options)
+        ]
+    }
 
 
 def manifest(options: RuleOptions) -> dict[str, Any]:
@@ -112,17 +146,16 @@ def as_yaml(content: dict[str, Any]) -> str:
     return yaml.dump(content, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
-def _content(every_group: Sequence[Group], options: RuleOptions) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": group.name,
-            "interval": group.interval,
-            "rules": [
-                rule.content(runbook_url=options.runbook_url, dashboard_url=options.dashboard_url)
-                if isinstance(rule, Alert)
-                else rule.content()
-                for rule in group.rules
-            ],
-        }
-        for group in every_group
-    ]
+def _content(rule: Recording | Alert, options: RuleOptions) -> dict[str, Any]:
+    """Return a rule as Prometheus reads it."""
+    if isinstance(rule, Recording):
+        return {"record": rule.record, "expr": rule.expr}
+    severity = options.severities.get(rule.severity, rule.severity)
+    runbook_url = options.runbook_url or DEFAULT_RUNBOOK_URL[options.language]
+    return {
+        "alert": rule.name,
+        "expr": rule.expr,
+        "for": rule.lasts,
+        "labels": {"severity": severity, **rule.labels, **options.labels},
+        "annotations": rule.annotations(runbook_url, options.dashboard_url),
+    }

@@ -6,14 +6,12 @@ import re
 import subprocess
 import threading
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
 import pytest
 
 from ragmonitor import ExportSettings, Monitor, ServerSettings
-from tests.stack.alert_cases import MODEL
 from tests.support.prometheus_server import (
     alertmanager_server,
     hurried_alertmanager,
@@ -30,6 +28,7 @@ pytestmark = pytest.mark.stack
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "rules" / "ragmonitor.yml"
 ROUTES = ROOT / "deploy" / "alertmanager" / "alertmanager.yml"
+MODEL = "openai/gpt-4o-mini"
 SPIKE = "RagMonitorHallucinationSpike"
 INVENTED = "Napoleon paid 12 million dollars for the cathedral in 1804."
 
@@ -106,16 +105,13 @@ def test_a_spike_pages_and_its_end_is_told(tmp_path: Path, monkeypatch: pytest.M
 
     print(f"paged after {fired_s:.1f} s, resolved after {resolved_s:.1f} s")  # pytest -s shows it
     (alert,) = page.alerts(SPIKE, "firing")
-    assert page.receiver == "page"
+    assert page.receiver == "critical"
     assert page.content["groupLabels"] == {"service": "客服"}
     assert alert["labels"]["judge"] == "builtin"
     told = alert["annotations"]
-    assert re.search(r": since \d{4}-.* a mean of \d+\.\d %", told["description"])
-    assert "than the limit permits (5.0 %)" in told["description"]
-    assert f"raised: {datetime.now(UTC):%Y}-" in told["description"]
-    assert "unknown" not in told["description"]
+    assert re.search(r"is hallucinated since \d\d:\d\d UTC; limit 0\.05", told["description"])
     assert "var-service=%E5%AE%A2%E6%9C%8D" in told["dashboard_url"]
-    assert told["runbook_url"].endswith("/hallucination-spike.md")
+    assert told["runbook_url"].endswith("#hallucination-spike")
     assert unhealthy == []
 
 
@@ -131,7 +127,7 @@ def test_the_configuration_is_valid():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("severity", ["page", "ticket", "info"])
+@pytest.mark.parametrize("severity", ["critical", "warning", "info"])
 def test_each_severity_has_its_receiver(severity: str):
     """And what has none goes where it is seen at least."""
     amtool = require_binary("amtool")
@@ -146,7 +142,7 @@ def test_each_severity_has_its_receiver(severity: str):
     assert found.returncode == 0, found.stdout + found.stderr
 
 
-def labels(alert: str, severity: str = "ticket", **more: str) -> dict[str, str]:
+def labels(alert: str, severity: str = "warning", **more: str) -> dict[str, str]:
     """Return the labels of an alert of the service `bot`."""
     return {
         "alertname": f"RagMonitor{alert}",
@@ -157,8 +153,8 @@ def labels(alert: str, severity: str = "ticket", **more: str) -> dict[str, str]:
     }
 
 
-SPIKES = labels("HallucinationSpike", "page", kind="quality", signal="hallucination")
-DRIFTS = labels("FaithfulnessDrift", kind="quality", signal="faithfulness")
+SPIKES = labels("HallucinationSpike", "critical", kind="quality", signal="hallucination")
+DRIFTS = labels("QualityDrift", kind="quality", signal="faithfulness")
 ANCHORS = labels("JudgeDrift", kind="judge", signal="anchors")
 
 
@@ -167,62 +163,17 @@ ANCHORS = labels("JudgeDrift", kind="judge", signal="anchors")
     [
         pytest.param(ANCHORS, SPIKES, True, id="judge-drift-holds-pages"),
         pytest.param(ANCHORS, DRIFTS, True, id="judge-drift-holds-tickets"),
-        pytest.param(
-            {**ANCHORS, "signal": "calibration_high"}, SPIKES, False, id="calibration-holds-no-page"
-        ),
-        pytest.param(
-            SPIKES, {**ANCHORS, "signal": "calibration_high"}, True, id="a-page-holds-calibration"
-        ),
         pytest.param(SPIKES, ANCHORS, False, id="a-page-holds-no-judge-drift"),
         pytest.param({**ANCHORS, "judge": "other"}, SPIKES, False, id="of-its-own-judge-only"),
         pytest.param({**ANCHORS, "service": "other"}, SPIKES, False, id="of-its-own-service-only"),
-        pytest.param(labels("JudgeDown"), labels("TooFewJudged", "info"), True, id="judge-few"),
-        pytest.param(labels("JudgeDown"), labels("JudgingStopped"), True, id="judge-stopped"),
-        pytest.param(labels("JudgeDown"), labels("AnswersUncovered"), True, id="judge-uncovered"),
         pytest.param(labels("JudgeDown"), SPIKES, False, id="judge-down-holds-no-page"),
         pytest.param(
-            labels("BudgetExhausted", unit="usd"), labels("JudgingStopped"), True, id="budget"
+            labels("FleetFailing"), labels("AnswersDropped", reason="x"), True, id="fleet-drops"
         ),
-        pytest.param(
-            labels("BudgetExhausted", unit="usd"),
-            {**labels("JudgingStopped"), "judge": "builtin"},
-            False,
-            id="the-built-in judge-needs-no-money",
-        ),
-        pytest.param(
-            labels("JudgingStopped"), labels("TooFewJudged", "info"), True, id="stopped-few"
-        ),
-        pytest.param(labels("StreamDown"), labels("EstimatorGone"), True, id="stream-estimator"),
-        pytest.param(labels("EstimatorGone"), labels("StreamLag"), True, id="estimator-lag"),
-        pytest.param(
-            labels("StreamDown"),
-            labels("QueueDropping", reason="stream_down"),
-            True,
-            id="stream-drops",
-        ),
-        pytest.param(
-            labels("DeliveryFailing", reason="otlp_failed"),
-            labels("InternalErrors", stage="export"),
-            True,
-            id="delivery-export",
-        ),
-        pytest.param(
-            labels("DeliveryFailing", reason="otlp_failed"),
-            labels("InternalErrors", stage="judge"),
-            False,
-            id="delivery-holds-no-other-stage",
-        ),
-        pytest.param(labels("StreamLag"), labels("StreamDown"), False, id="lag-holds-nothing"),
         pytest.param(SPIKES, DRIFTS, True, id="a-page-holds-its-tickets"),
         pytest.param(DRIFTS, SPIKES, False, id="a-ticket-holds-no-page"),
-        pytest.param(labels("Absent"), labels("TargetDown"), True, id="absent-holds-tickets"),
+        pytest.param(labels("Absent"), labels("JudgeDown"), True, id="absent-holds-warnings"),
         pytest.param(labels("Absent"), SPIKES, False, id="absent-holds-no-page"),
-        pytest.param(
-            {"alertname": "RagMonitorNothingScraped", "severity": "ticket"},
-            labels("Absent"),
-            True,
-            id="nothing-at-all-holds-each",
-        ),
     ],
 )
 def test_one_cause_one_message(

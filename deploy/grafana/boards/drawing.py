@@ -285,8 +285,6 @@ def _lines(panel: Panel, language: Language) -> timeseries.Panel:
         builder = builder.scale_distribution(
             common.ScaleDistributionConfig().type(shapes.ScaleDistribution.LOG).log(10)
         )
-    if panel.at_least_to is not None:
-        builder = builder.axis_soft_max(panel.at_least_to)
     if panel.lines_at_thresholds:
         builder = builder.thresholds_style(
             common.GraphThresholdsStyleConfig().mode(shapes.GraphThresholdsStyleMode.DASHED)
@@ -463,14 +461,4 @@ def _differences(look: Look, language: Language) -> list[models.DynamicConfigVal
     if not look.in_legend:
         hidden = {"legend": True, "tooltip": False, "viz": False}
         found.append(("custom.hideFrom", hidden))
-    if look.unit:
-        found.append(("unit", look.unit))
-    if look.decimals is not None:
-        found.append(("decimals", look.decimals))
-    if look.ends is not None:
-        found += [("min", look.ends[0]), ("max", look.ends[1])]
-    if look.right_axis:
-        found.append(("custom.axisPlacement", "right"))
-        # Else the thresholds of the left axis are drawn on the right one, too.
-        found.append(("custom.thresholdsStyle", {"mode": "off"}))
     return [models.DynamicConfigValue(id_val=name, value=value) for name, value in found]

@@ -15,7 +15,6 @@ WINDOWED = 'service=~"$service", judge="$judge", window="$window"'
 
 RED = "semi-dark-red"
 ORANGE = "semi-dark-orange"
-YELLOW = "semi-dark-yellow"
 GREEN = "semi-dark-green"
 BLUE = "semi-dark-blue"
 PURPLE = "semi-dark-purple"
@@ -53,11 +52,6 @@ class Look:
     fill_below_to: Text = ""
     """The legend of the series down to which the area is filled."""
     in_legend: bool = True
-    unit: str = ""
-    decimals: int | None = None
-    right_axis: bool = False
-    ends: tuple[float, float] | None = None
-    """Of its own axis, where that differs from the panel's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +106,6 @@ class Panel:
     low: float | None = None
     high: float | None = None
     """Ends of the axis; None: as the data are."""
-    at_least_to: float | None = None
-    """The axis goes up to here, and further where the data do."""
     decimals: int | None = None
     thresholds: tuple[tuple[float | None, str], ...] = ()
     """From which value on, which colour; the first has None. Empty: no value is good or bad."""
@@ -261,10 +253,18 @@ DATASOURCE = Variable(
 SERVICES = Variable(
     name="service",
     label=Words("Service", "服务"),
-    description=Words("Which applications to show.", "要查看的应用。"),
+    description=Words(
+        "Which applications to show; those with an alarm come first.",
+        "要查看的应用；有告警的在前。",
+    ),
     kind="query",
-    query="label_values(ragmonitor_interactions_total, service)",
+    query=(
+        "query_result(sort_desc(max by (service) (2 * ragmonitor_alarm_active)"
+        " or max by (service) (0 * ragmonitor_build_info)))"
+    ),
+    regex='/service="([^"]+)"/',
     many=True,
+    in_order_found=True,
 )
 JUDGE = Variable(
     name="judge",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -21,7 +22,7 @@ def printed(*options: str) -> str:
     return result.stdout
 
 
-def alerts(text: str) -> list[dict[str, object]]:
+def alerts(text: str) -> list[dict[str, Any]]:
     """Return the alerts of a rule file."""
     groups = yaml.safe_load(text)["groups"]
     return [rule for group in groups for rule in group["rules"] if "alert" in rule]
@@ -34,40 +35,38 @@ def test_help_has_exit_codes():
 
 def test_the_command_stands_on_top():
     """So that whoever finds the file can make it anew."""
-    text = printed("--service", "my bot", "--false-alarm-every", "2w", "--objective", "refusal=0.1")
-    first = text.partition("\n")[0]
+    options = ["--service", "my bot", "--fleet", "--severity", "critical=page", "--language", "zh"]
+    first = printed(*options).partition("\n")[0]
     assert first == (
-        "# Written by: ragmonitor rules --service 'my bot' --false-alarm-every 2w "
-        "--objective refusal=0.1"
+        "# Written by: ragmonitor rules --service 'my bot' --fleet --severity critical=page "
+        "--language zh"
     )
 
 
-def test_objectives_make_budgets():
-    """One alert for each burn rate that can be reached, and none of the defaults."""
-    found = alerts(printed("--objective", "hallucination=0.1", "--objective", "faithfulness=0.5"))
-    objectives = [str(rule["labels"]["objective"]) for rule in found if "burn" in rule["labels"]]
-    assert objectives == ["hallucination<=0.1"] * 3 + ["faithfulness>=0.5"]
+def test_alerts_are_left_out_renamed_and_labelled():
+    """As a team's own Alertmanager needs them."""
+    found = alerts(
+        printed("--without", "RagMonitorNotArmed", "--severity", "critical=page", "--label", "t=a")
+    )
+    assert "RagMonitorNotArmed" not in {rule["alert"] for rule in found}
+    assert {rule["labels"]["severity"] for rule in found} == {"page", "warning"}
+    assert {rule["labels"]["t"] for rule in found} == {"a"}
 
 
-DAY_S = 86_400
-
-
-def test_the_page_line_is_that_of_false_alarm_every():
-    """And tickets are filed at a tenth of it."""
-    found = {str(rule["alert"]): str(rule["expr"]) for rule in alerts(
-        printed("--false-alarm-every", "20d")
-    )}  # fmt: skip
-    assert f">= {20 * DAY_S}\n" in found["RagMonitorHallucinationSpike"]
-    assert f">= {2 * DAY_S}\n" in found["RagMonitorFaithfulnessDrift"]
+def test_alerts_of_fleets_and_receivers_are_asked_for():
+    """Nobody without a fleet reads of one."""
+    names = {rule["alert"] for rule in alerts(printed())}
+    more = {rule["alert"] for rule in alerts(printed("--fleet", "--receive"))}
+    assert more - names == {"RagMonitorFleetFailing", "RagMonitorSpansRefused"}
 
 
 def test_links_lead_where_they_are_told_to():
-    """With or without a slash at the end."""
+    """To the alert's own place on the runbook."""
     found = alerts(
-        printed("--runbook-url", "https://docs.example/r/", "--dashboard-url", "https://g.example")
+        printed("--runbook-url", "https://docs.example/r", "--dashboard-url", "https://g.example")
     )
     links = found[0]["annotations"]
-    assert links["runbook_url"] == "https://docs.example/r/hallucination-spike.md"
+    assert links["runbook_url"] == "https://docs.example/r#hallucination-spike"
     assert str(links["dashboard_url"]).startswith("https://g.example/d/ragmonitor-overview?")
 
 
@@ -85,21 +84,13 @@ def test_a_file_is_written(tmp_path: Path):
     assert path.read_text(encoding="utf-8") == printed()
 
 
-def test_a_misspelt_signal_is_asked_about():
-    """Its alerts would never fire; an evaluator of one's own has a name that is near none."""
-    result = runner.invoke(app, ["rules", "--objective", "halucination=0.05"])
-    assert "did you mean hallucination?" in result.stderr
-    for fine in ("hallucination=0.05", "tone_of_voice=0.9"):
-        assert not runner.invoke(app, ["rules", "--objective", fine]).stderr
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--objective", "hallucination=1"], "between 0 and 1"),
-        (["--objective", "faithfulness"], "faithfulness=0.95"),
-        (["--objective", "refusal=.1", "--objective", "refusal=.2"], "two objectives for refusal"),
-        (["--false-alarm-every", "30"], "write a duration as 90s"),
+        (["--without", "RagMonitorNobody"], "no alert is called RagMonitorNobody"),
+        (["--severity", "page=critical"], "there are critical, warning, info"),
+        (["--severity", "critical"], "write it as NAME=VALUE"),
+        (["--label", "a-b=c"], "letters, digits and underscores"),
         (["-o", "/nowhere/at/all.yml"], "No such file"),
     ],
 )

@@ -70,12 +70,12 @@ def test_a_notice_is_a_line_of_the_file(served):
     """With its receiver, and for its owner alone; what is no notice is refused."""
     address, file = served
     for _ in range(2):
-        assert urlopen(Request(f"{address}/page", json.dumps(NOTICE).encode())).status == 200
+        assert urlopen(Request(f"{address}/critical", json.dumps(NOTICE).encode())).status == 200
     for body in (b"{}", b"no json", b"[]", b'{"status": "firing", "alerts": [1]}'):
         with pytest.raises(HTTPError, match="400"):
-            urlopen(Request(f"{address}/page", body))
+            urlopen(Request(f"{address}/critical", body))
     first, second = map(json.loads, file.read_text(encoding="utf-8").splitlines())
-    assert (first["receiver"], first["status"]) == ("page", "firing")
+    assert (first["receiver"], first["status"]) == ("critical", "firing")
     assert first["alerts"] == second["alerts"]
     assert first["alerts"][0]["labels"] == NOTICE["alerts"][0]["labels"]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -85,12 +85,12 @@ def test_a_notice_is_a_line_of_the_file(served):
 def test_a_real_alertmanager_s_notice_arrives(served, tmp_path):
     """By the routes of the configuration, only that they wait for nothing."""
     address, file = served
-    labels = {"alertname": "RagMonitorHallucinationSpike", "service": "bot", "severity": "page"}
+    labels = {"alertname": "RagMonitorHallucinationSpike", "service": "bot", "severity": "critical"}
     routes = hurried_alertmanager(FOLDER / "alertmanager.yml", tmp_path, address)
     with alertmanager_server(routes, tmp_path) as alertmanager:
         alertmanager.post(labels)
         until("it is in the file", lambda: file.exists() and file.read_text())
     [line] = file.read_text(encoding="utf-8").splitlines()[:1]
     told = json.loads(line)
-    assert (told["receiver"], told["status"]) == ("page", "firing")
+    assert (told["receiver"], told["status"]) == ("critical", "firing")
     assert told["alerts"][0]["labels"] == labels
