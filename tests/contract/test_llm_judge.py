@@ -145,7 +145,7 @@ LONG = CASE | {
 def by_evidence(body: dict[str, Any]) -> str:
     """Reply by what this call is shown: the first sentence stands in one chunk of all."""
     prompt = prompt_of(body)
-    shown = re.findall(r"^\[C\d+ \d+\]\n(.*)$", prompt, re.MULTILINE)
+    shown = re.findall(r"^\[C\d+[^\]]*\]\n(.*)$", prompt, re.MULTILINE)
     holding = [n for n, text in enumerate(shown, 1) if text.startswith("The tower was built")]
     scripted = {
         "verdicts": [holding or "N", "N"],
@@ -191,7 +191,7 @@ def test_the_instructions_are_the_same_for_all_data(server: ModelServer) -> None
 
 
 def test_a_reading_that_the_budget_does_not_bear_is_refused(server: ModelServer) -> None:
-    """Readings are reserved in order; the first that does not fit, and all after it, are not sent."""
+    """The first reading that does not fit, and all after it, are not sent."""
     server.respond = replies(REPLIES)
     server.asked.clear()
     result = ragmonitor.evaluate(
