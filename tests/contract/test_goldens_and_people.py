@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import subprocess
 import sys
@@ -25,15 +26,27 @@ from ragmonitor import (
     Verdict,
 )
 from ragmonitor.testing import ScriptedJudge
+from tests.contract.kit_judges import ModelServer, prompt_of
 
 PARCEL = "A parcel to zone {n} may weigh {n}0 kg."
 
 
-def run(*arguments: Path | str, folder: Path, module: str = "ragmonitor.cli.app") -> Any:
+def run(
+    *arguments: Path | str,
+    folder: Path,
+    module: str = "ragmonitor.cli.app",
+    environment: dict[str, str] | None = None,
+) -> Any:
     """Return what a command did in a folder."""
     command = [sys.executable, "-m", module, *map(str, arguments)]
     return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, timeout=120
+        command,
+        cwd=folder,
+        env=os.environ | (environment or {}),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
 
 
@@ -71,6 +84,53 @@ def mute(question):
         encoding="utf-8",
     )
     return folder
+
+
+def golden_model(body: dict[str, Any]) -> str:
+    """Write and read questions about weights: gold is ambiguous, lead is read differently."""
+    prompt = prompt_of(body)
+    things = re.findall(r"The bar of (\w+) weighs (\d+) kg", prompt)
+    thing, weight = things[0] if things else ("", "0")
+    asked = re.search(r"weight of the bar of (\w+)\?", prompt)
+    if "\nsays: " in prompt:
+        held = dict(things).get(asked[1] if asked else "")
+        reply = {"says": "answered", "reply": f"{held} kg", "used": [1]} if held else {}
+        return json.dumps(reply or {"says": "absent", "reply": "", "used": []})
+    if "\nclear: " in prompt:
+        is_clear = asked is not None and asked[1] != "gold"
+        return json.dumps({"clear": is_clear, "known": False, "guess": ""})
+    if "\nsame: " in prompt:
+        return json.dumps({"same": asked is not None and asked[1] != "lead"})
+    question = f"What is the weight of the bar of {thing}?"
+    return json.dumps({"question": question, "answer": f"It weighs {weight} kg."})
+
+
+def test_a_model_makes_questions_of_documents_and_reads_them_again(tmp_path: Path) -> None:
+    """What is unclear, or is answered differently the second time, is dropped with its reason."""
+    pytest.importorskip("litellm")
+    documents = tmp_path / "docs"
+    documents.mkdir()
+    shelf = "It lies on the upper shelf of the vault, behind a door that three people guard."
+    for place, thing in enumerate(("gold", "lead", "zinc"), 3):
+        text = f"# {thing}\n\nThe bar of {thing} weighs {place} kg. {shelf}\n"
+        (documents / f"{thing}.md").write_text(text, encoding="utf-8")
+    options = ("-n", "3", "--mix", "single_fact=1", "--budget-tokens", "1000000", "-o", "g.jsonl")
+    with ModelServer(golden_model) as server:
+        model = ("--judge", "openai/judge", "--api-base", server.api_base)
+        made = run(
+            *("goldens", "generate", documents, *options, *model, "--dropped", "dropped.jsonl"),
+            folder=tmp_path,
+            environment={"OPENAI_API_KEY": "none"},
+        )
+    assert made.returncode == 1, made.stdout + made.stderr
+    (golden,) = lines_of(tmp_path / "g.jsonl")
+    assert golden["question"] == "What is the weight of the bar of zinc?"
+    assert golden["answer"] == "It weighs 5 kg."
+    assert "weighs 5 kg" in golden["chunks"][0]["text"]
+    assert "zinc.md" in golden["chunks"][0]["source"]
+    dropped = (tmp_path / "dropped.jsonl").read_text(encoding="utf-8")
+    assert "ambiguous" in dropped
+    assert "different_answer" in dropped
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +208,7 @@ def judged(interaction: Interaction) -> Assessment:
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write what a monitor says of two hundred answers, fifty of them bad, and of one person's thumb."""
+    """Write what a monitor says of 200 answers, of which 50 are bad, and of a person's thumb."""
     path = tmp_path_factory.mktemp("live") / "reports.jsonl"
     with Monitor(
         service="contract-people",
