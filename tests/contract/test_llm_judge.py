@@ -137,33 +137,42 @@ LONG = CASE | {
     "chunks": [
         *(f"Chapter {n} tells of the harbour at great length. " * 60 for n in range(6)),
         "The tower was built in 1887.",
+        *(f"Chapter {n} tells of the market at great length. " * 60 for n in range(6)),
+        "The tower is 330 metres tall.",
     ],
-    "answer": "The tower was built in 1887. It was sold to a circus.",
+    "answer": "Sure! The tower was built in 1887. It is 500 metres tall. It was sold to a circus.",
 }
 
 
 def by_evidence(body: dict[str, Any]) -> str:
-    """Reply by what this call is shown: the first sentence stands in one chunk of all."""
+    """Reply by what this call is shown: of the tower one chunk says the year, one the height."""
     prompt = prompt_of(body)
     shown = re.findall(r"^\[C\d+[^\]]*\]\n(.*)$", prompt, re.MULTILINE)
-    holding = [n for n, text in enumerate(shown, 1) if text.startswith("The tower was built")]
+    year, height = (
+        [n for n, text in enumerate(shown, 1) if text.startswith(start)]
+        for start in ("The tower was built", "The tower is 330")
+    )
     scripted = {
-        "verdicts": [holding or "N", "N"],
-        "bad": [] if holding else [[1, "1887", 2]],
-        "chunk_ratings": [2 if n in holding else 0 for n in range(1, len(shown) + 1)],
+        "verdicts": ["-", year or "N", ["X", *height] if height else "N", "N"],
+        "bad": [[3, "500", 2], [4, "circus", 2]] + ([] if year else [[2, "1887", 2]]),
+        "chunk_ratings": [2 if n in year + height else 0 for n in range(1, len(shown) + 1)],
     }
-    scripted["bad"] += [[2, "circus", 2]]
     return reply_to(prompt, REPLIES | scripted)
 
 
 def test_long_evidence_is_spread_over_calls(server: ModelServer) -> None:
-    """A sentence is supported if one call supports it, and absent if none does."""
+    """One call that supports a sentence suffices; contradicted it is if none does and one does."""
     found, line, asked = read(server, by_evidence, LONG, tokens_per_call=2_500, max_calls=20)
     assert 2 <= asked <= 20
-    assert [str(each.verdict) for each in found.sentences] == ["supported", "absent"]
-    assert found.sentences[0].chunks == (6,)
-    assert [share > 0 for share in found.chunk_relevance] == [False] * 6 + [True]
-    assert outcome(line["evaluations"]["faithfulness"]) == 0.5
+    assert [(str(each.verdict), [*each.chunks]) for each in found.sentences] == [
+        ("no_claim", []),
+        ("supported", [6]),
+        ("contradicted", [13]),
+        ("absent", []),
+    ]
+    relevant = [place for place, share in enumerate(found.chunk_relevance) if share]
+    assert relevant == [6, 13]
+    assert outcome(line["evaluations"]["faithfulness"]) == pytest.approx(1 / 3)
 
 
 def test_evidence_beyond_all_calls_is_not_sent(server: ModelServer) -> None:
