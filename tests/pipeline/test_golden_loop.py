@@ -35,7 +35,7 @@ pytestmark = [
 ]
 DOCUMENTS = {
     "en": ("alerting", "capture", "causes", "statistics", "privacy", "offline", "gate"),
-    "zh": ("zh/overview", "zh/quickstart", "zh/runbooks", "zh/statistics", "zh/tutorial"),
+    "zh": ("zh/overview", "zh/quickstart", "zh/runbook", "zh/statistics", "zh/tutorial"),
 }
 WRONG = {
     "en": ("How long may an invoice stay unpaid?", "It may stay unpaid for 90 days."),

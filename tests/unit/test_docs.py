@@ -39,7 +39,8 @@ def _anchors(path: Path) -> set[str]:
     plain = (
         re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", each).lower() for each in _HEADING.findall(text)
     )
-    return {re.sub(r"[^\w\- ]", "", each).strip().replace(" ", "-") for each in plain}
+    headings = {re.sub(r"[^\w\- ]", "", each).strip().replace(" ", "-") for each in plain}
+    return headings | set(re.findall(r'<a id="([\w-]+)"></a>', text))
 
 
 def _name(path: Path) -> str:
@@ -89,30 +90,6 @@ def test_the_cast_shows_what_the_readme_says():
     times = [at_s for at_s, _, _ in events]
     assert times == sorted(times)
     assert times[-1] < 300  # what the README promises
-
-
-def test_the_chinese_reference_names_what_the_english_one_does():
-    """Each object, with the same options: only the words around them differ."""
-    directive = re.compile(r"^:::.*(?:\n +.*)*", re.MULTILINE)
-    pages = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("api.md", "zh/api.md")]
-    english, chinese = map(directive.findall, pages)
-    assert english
-    assert chinese == english
-
-
-def test_the_chinese_settings_have_the_defaults_of_the_english_ones():
-    """Of the options that the short Chinese table picks."""
-    row = re.compile(r"^\| `([\w.]+)` \|(.*)$", re.MULTILINE)
-    english = {
-        name: rest.split(" | ")[2].strip()
-        for name, rest in row.findall((ROOT / "docs/settings.md").read_text(encoding="utf-8"))
-    }
-    chinese = {
-        name: rest.split(" | ")[0].strip().replace("无", "none")
-        for name, rest in row.findall((ROOT / "docs/zh/settings.md").read_text(encoding="utf-8"))
-    }
-    assert len(chinese) > 10
-    assert chinese == {name: english[name] for name in chinese}
 
 
 def test_variables_of_the_pages_exist():
