@@ -219,6 +219,7 @@ def python(code: str, folder: Path, **variables: str) -> Ended:
     return run([sys.executable, script], folder, **variables)
 
 
-def command(arguments: Sequence[str], folder: Path, **variables: str) -> Ended:
+def command(arguments: Sequence[str], folder: Path, *, stdin: str = "", **variables: str) -> Ended:
     """Run `ragmonitor` with arguments."""
-    return run([sys.executable, "-m", "ragmonitor.cli.app", *arguments], folder, **variables)
+    program = [sys.executable, "-m", "ragmonitor.cli.app"]
+    return run([*program, *arguments], folder, stdin=stdin, **variables)
