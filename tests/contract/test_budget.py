@@ -101,10 +101,10 @@ def test_what_was_spent_is_counted() -> None:
 
 
 def test_restarts_and_processes_that_share_a_state_share_the_budget(tmp_path: Path) -> None:
-    """Twelve monitors, three at a time, each of which alone would spend an eighth of the limit."""
+    """Twelve monitors, six at a time, of which each alone would spend an eighth of the limit."""
 
     def spend(_: int) -> int:
-        ended = run([sys.executable, HERE / "programs" / "spending.py", "4"], tmp_path)
+        ended = run([sys.executable, HERE / "programs" / "spending.py", "2"], tmp_path)
         assert (ended.status, ended.err) == (0, "")
         return int(ended.out)
 

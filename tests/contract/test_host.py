@@ -316,6 +316,78 @@ def test_the_application_sees_its_own_error(capfd: pytest.CaptureFixture[str]) -
     assert counts == {"application_error": len(found)}
 
 
+class Unreadable:
+    """An object of an application of which nothing can be had."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "__class__":
+            return object.__getattribute__(self, name)
+        raise RuntimeError(f"{name} is out of order")
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text either")
+
+    def __iter__(self) -> Iterator[Any]:
+        raise RuntimeError("no parts either")
+
+    __repr__ = __str__
+
+
+def _odd_block(monitor: Monitor, odd: Any) -> Any:
+    with monitor.interaction(
+        query=odd, name=odd, session_id=odd, user_id=odd, tags=odd, attributes=odd
+    ) as i:
+        i.retrieved(odd)
+        i.retrieved([odd])
+        i.tag(odd, route=odd)
+        i.answered(odd)
+    return odd
+
+
+def _odd_functions(monitor: Monitor, odd: Any) -> Any:
+    @monitor.retrieves(chunks=lambda found: found.chunks)
+    def search(_question: Any) -> Any:
+        return odd
+
+    @monitor.answers(answer=lambda found: found.answer)
+    def ask(question: Any) -> Any:
+        return search(question)
+
+    return ask(odd)
+
+
+def _odd_stream(monitor: Monitor, odd: Any) -> Any:
+    @monitor.answers
+    def stream(_question: Any) -> Iterator[Any]:
+        yield odd
+
+    return next(stream(odd))
+
+
+ODD: dict[str, Callable[[Monitor, Any], Any]] = {
+    "observe": lambda monitor, odd: monitor.observe(odd) or odd,
+    "event": lambda monitor, odd: monitor.event(odd, version=odd) or odd,
+    "block": _odd_block,
+    "functions": _odd_functions,
+    "stream": _odd_stream,
+}
+
+
+@pytest.mark.parametrize("call", ODD)
+def test_what_cannot_be_read_does_no_harm(call: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Whatever an application hands over, it gets back unchanged; the next answer is scored."""
+    odd = Unreadable()
+    with Monitor(**settings()) as monitor:
+        assert ODD[call](monitor, odd) is odd
+        assert plain(Application(), monitor)["block"]() == ANSWER
+        assert monitor.flush(10)
+    assert capfd.readouterr() == ("", "")
+    found = samples(monitor.registry)
+    counts = outcomes(found, evaluator="faithfulness")
+    assert counts.get("scored") == 1
+    assert sum(counts.values()) == total(found, "ragmonitor_interactions_total")
+
+
 def test_a_system_without_threads_costs_the_application_nothing(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
