@@ -101,16 +101,16 @@ def test_what_was_spent_is_counted() -> None:
 
 
 def test_restarts_and_processes_that_share_a_state_share_the_budget(tmp_path: Path) -> None:
-    """Twelve monitors, six at a time, of which each alone would spend an eighth of the limit."""
+    """32 monitors, sixteen at a time, of which each alone would spend an eighth of the limit."""
 
     def spend(_: int) -> int:
-        ended = run([sys.executable, HERE / "programs" / "spending.py", "2"], tmp_path)
+        ended = run([sys.executable, HERE / "programs" / "spending.py", "8"], tmp_path)
         assert (ended.status, ended.err) == (0, "")
         return int(ended.out)
 
-    with ThreadPoolExecutor(3) as pool:
-        spent = sum(pool.map(spend, range(3)))
-    assert 0 < spent <= 10 < 12 * 40 / 8
+    with ThreadPoolExecutor(2) as pool:
+        spent = sum(pool.map(spend, range(4)))
+    assert 0 < spent <= 10 < 32 * 40 / 8
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Starts two monitors at once, several times, asks both, and prints how many were judged."""
+"""Starts some monitors, asks all of them at once, and prints how many answers were judged."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -18,11 +18,10 @@ def ask(monitor: Monitor) -> None:
             i.answered("It was built in 1889.")
 
 
-for _ in range(int(sys.argv[1])):
-    monitors = [Monitor(**options), Monitor(**options)]
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(ask, monitors))
-    for monitor in monitors:
-        assert monitor.flush(20)
-        monitor.close(5)
+monitors = [Monitor(**options) for _ in range(int(sys.argv[1]))]
+with ThreadPoolExecutor(len(monitors)) as pool:
+    list(pool.map(ask, monitors))
+for monitor in monitors:
+    assert monitor.flush(20)
+    monitor.close(5)
 print(len(judge.asked))
