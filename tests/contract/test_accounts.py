@@ -266,6 +266,27 @@ def test_answers_that_wait_when_the_monitor_closes_are_counted() -> None:
     assert outcomes(found, judge="contract", evaluator="faithfulness") == {"shutdown": ANSWERS + 1}
 
 
+def test_an_answer_that_is_stuck_when_the_monitor_closes_is_counted() -> None:
+    """One is in the hands of a redaction that hangs, two wait behind it; none is counted twice."""
+    entered, let_go = threading.Event(), threading.Event()
+
+    def slow(text: str) -> str:
+        entered.set()
+        let_go.wait(30)
+        return text
+
+    monitor = Monitor(**settings(**_redaction(slow)))
+    for number in range(ANSWERS):
+        answered(monitor, number)
+    assert entered.wait(10)
+    assert monitor.close(0.5) is False
+    until("all is counted", lambda: set(accounts(monitor).values()) == {ANSWERS})
+    found = outcomes(samples(monitor.registry), evaluator="faithfulness")
+    assert found == {"shutdown": ANSWERS}
+    let_go.set()
+    check_the_law(monitor, ANSWERS, "builtin")
+
+
 def test_a_judge_that_hangs_is_given_up() -> None:
     """After its time the answer is `judge_timeout`, and the next one is read."""
     judge = HangingJudge()
