@@ -51,7 +51,7 @@ def parametrize(name: str) -> Any:
     return pytest.mark.parametrize("case", cases(name), ids=lambda case: case["case"])
 
 
-def until(what: str, look: Callable[[], Found | None], *, within_s: float = 30.0) -> Found:
+def until(what: str, look: Callable[[], Found | None], *, within_s: float = 60.0) -> Found:
     """Return the first true answer of `look`, which may raise until then."""
     deadline = time.monotonic() + within_s
     while True:
@@ -196,7 +196,7 @@ def environment(**variables: str) -> dict[str, str]:
 def run(
     arguments: Sequence[str | Path], folder: Path, *, stdin: str = "", **variables: str
 ) -> Ended:
-    """Run a program in a folder to its end, at most two minutes."""
+    """Run a program in a folder to its end, at most five minutes."""
     began = time.monotonic()
     done = subprocess.run(
         [*map(str, arguments)],
@@ -206,7 +206,7 @@ def run(
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=120,
+        timeout=300,
         check=False,
     )
     return Ended(done.returncode, done.stdout, done.stderr, time.monotonic() - began)
