@@ -51,6 +51,8 @@ PROGRAMS = HERE / "programs"
 CHUNK = "Goods may be returned within 30 days of delivery, free of charge."
 GOOD = "Goods may be returned within 30 days of delivery."
 BAD = "Goods may be returned within 90 days by paying a fee of 12 euros in Helsinki."
+SECRET = "sk-proj-" + "Zq7" * 16
+"""A key that no text may take anywhere."""
 
 Found = TypeVar("Found")
 
