@@ -51,6 +51,8 @@ PROGRAMS = HERE / "programs"
 CHUNK = "Goods may be returned within 30 days of delivery, free of charge."
 GOOD = "Goods may be returned within 30 days of delivery."
 BAD = "Goods may be returned within 90 days by paying a fee of 12 euros in Helsinki."
+REFUSED = "hallucination"
+"""Scores of this evaluator are refused at `/partial/`, one by one; at `/refusing/` everything is."""
 SECRET = "sk-proj-" + "Zq7" * 16
 """A key that no text may take anywhere."""
 
@@ -293,11 +295,17 @@ class Recorder:
             return 401, "application/json", b"{}"
         if path.startswith("/otlp/"):
             return 200, "application/x-protobuf", b""
-        if path.startswith("/langfuse/"):
-            taken = [{"id": each["id"], "status": 201} for each in json.loads(body)["batch"]]
-            reply = json.dumps({"successes": taken, "errors": []}).encode()
-            return 207, "application/json", reply
+        if path.startswith(("/langfuse/", "/partial/")):
+            return 207, "application/json", json.dumps(self._taken(path, body)).encode()
         return 200, "application/json", b'{"data": []}'
+
+    def _taken(self, path: str, body: bytes) -> dict[str, list[dict[str, Any]]]:
+        reply: dict[str, list[dict[str, Any]]] = {"successes": [], "errors": []}
+        for event in json.loads(body)["batch"]:
+            is_refused = path.startswith("/partial/") and REFUSED in event["body"]["name"]
+            status, place = (400, "errors") if is_refused else (201, "successes")
+            reply[place].append({"id": event["id"], "status": status})
+        return reply
 
 
 def attributes(pairs: Any) -> dict[str, Any]:
@@ -336,7 +344,7 @@ def live() -> Live:
         scrape, err = program(
             "live_application.py",
             str(DATA / "answers.yaml"),
-            *(recorder.url(who) for who in ("phoenix", "langfuse", "refusing")),
+            *(recorder.url(who) for who in ("phoenix", "langfuse", "refusing", "partial")),
             "reports.jsonl",
             folder=folder,
             OTEL_EXPORTER_OTLP_ENDPOINT=recorder.url("otlp"),

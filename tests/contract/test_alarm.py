@@ -63,6 +63,13 @@ def shown(monitor: Monitor, name: str) -> float | None:
     return value(found, f"ragmonitor_alarm{name}", **TABLE["series"])
 
 
+def judged(monitor: Monitor) -> float | None:
+    """Return how many answers the alarm may know of."""
+    found = samples(openmetrics(str(monitor.metrics_url)))
+    labels = {name: TABLE["series"][name] for name in ("signal", "judge")}
+    return value(found, "ragmonitor_judged_answers_total", **labels)
+
+
 def notices(recorder: Recorder) -> list[str]:
     """Return what the webhook was told."""
     return [json.loads(request.body)["message"] for request in recorder.requests]
@@ -87,6 +94,7 @@ def test_an_alarm_is_raised_told_and_cleared(recorder: Recorder) -> None:
     """Series, incident and notices say the same of it, and it is one incident."""
     with watching(recorder, TABLE["objective"]) as monitor:
         answer(monitor, *[GOOD] * 20)
+        until("the answers are counted", lambda: judged(monitor) == 20)
         assert shown(monitor, "_active") == 0
         answered_until(monitor, BAD, 1)
         threshold = value(
@@ -124,6 +132,7 @@ def test_while_the_objective_is_met_nobody_is_woken(recorder: Recorder, case: di
     with watching(recorder, case["objective"]) as monitor:
         bad = round(60 * case["bad"])
         answer(monitor, *([BAD] * (bad // 4) + [GOOD] * ((60 - bad) // 4)) * 4)
+        until("the answers are counted", lambda: judged(monitor) == 60)
         assert shown(monitor, "_active") == 0
         assert shown(monitor, "s_raised_total") == 0
         with pytest.raises(OSError, match="404"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.kit_outputs import attributes, live, samples, table, value
+from tests.contract.kit_outputs import REFUSED, attributes, live, samples, table, value
 
 TABLE = table("exports.yaml")
 SECOND = TABLE["line"]["id"]
@@ -157,6 +157,15 @@ def test_what_is_refused_is_counted_and_not_tried_for_ever() -> None:
     assert lost == len(annotations()), "each was tried once"
     counted = value(samples(live().scrape), "ragmonitor_dropped_total", reason="phoenix_refused")
     assert counted == lost
+
+
+def test_one_refused_score_costs_itself_alone() -> None:
+    """Of a batch that Langfuse takes in part, the rest is not sent again."""
+    events = [e for request in live().recorder.of("partial") for e in request.json["batch"]]
+    assert len({event["id"] for event in events}) == len(events), "each was sent once"
+    lost = [event for event in events if REFUSED in event["body"]["name"]]
+    counted = value(samples(live().scrape), "ragmonitor_dropped_total", reason="langfuse_refused")
+    assert counted == len(lost) == 6, "three scores of hallucination by each of two judges"
 
 
 # --- traces by OTLP

@@ -1,6 +1,6 @@
 """Answers the questions of a file, watched by a monitor with every exporter; prints its scrape.
 
-Usage: live_application.py ANSWERS PHOENIX LANGFUSE REFUSING JSONL
+Usage: live_application.py ANSWERS PHOENIX LANGFUSE REFUSING PARTIAL JSONL
 """
 
 import logging
@@ -25,7 +25,7 @@ from ragmonitor import (
     ServerSettings,
     Usage,
 )
-from tests.contract.kit_outputs import CHUNK, GOOD, Judge, openmetrics
+from tests.contract.kit_outputs import CHUNK, GOOD, Judge, openmetrics, samples, until, value
 
 MS = 1_000_000
 
@@ -83,7 +83,7 @@ def interaction(row, chunk):
 
 def main() -> None:
     """Answer everything, take what a person says of it, and wait until all of it has left."""
-    answers, phoenix, langfuse, refusing, lines = sys.argv[1:]
+    answers, phoenix, langfuse, refusing, partial, lines = sys.argv[1:]
     logging.getLogger("ragmonitor").setLevel(logging.CRITICAL)
     monitor = Monitor(
         "shop",
@@ -98,6 +98,7 @@ def main() -> None:
             Phoenix(phoenix, api_key="phoenix-key"),
             Langfuse(langfuse, public_key="pk-lf-1", secret_key="sk-lf-1"),
             Phoenix(refusing),
+            Langfuse(partial, public_key="pk-lf-2", secret_key="sk-lf-2"),
             Broken(),
         ],
         server=ServerSettings(port=0),
@@ -111,7 +112,15 @@ def main() -> None:
         monitor.check(GOOD, [CHUNK])
         monitor.feedback(rows[0]["id"], True, comment="just right")
         monitor.flush(20)
-        print(openmetrics(monitor.metrics_url), end="")
+
+        def summed_up():
+            """Return the scrape that has every answer; means come with the next evaluation."""
+            scrape = openmetrics(monitor.metrics_url)
+            name = "ragmonitor_refusal_rate"
+            rate = value(samples(scrape), name, judge="contract", window="1h")
+            return scrape if rate == 1 / 4 else None
+
+        print(until("means of all answers", summed_up), end="")
 
 
 main()
