@@ -52,7 +52,7 @@ CHUNK = "Goods may be returned within 30 days of delivery, free of charge."
 GOOD = "Goods may be returned within 30 days of delivery."
 BAD = "Goods may be returned within 90 days by paying a fee of 12 euros in Helsinki."
 REFUSED = "hallucination"
-"""Scores of this evaluator are refused at `/partial/`, one by one; at `/refusing/` everything is."""
+"""Scores of this evaluator are refused at `/partial/`, one by one; at `/refusing/` all are."""
 SECRET = "sk-proj-" + "Zq7" * 16
 """A key that no text may take anywhere."""
 
@@ -332,6 +332,8 @@ class Live:
     """As OpenMetrics."""
     lines: list[dict[str, Any]]
     """Of the file of JSON lines."""
+    mode: int
+    """Of that file: who may read it."""
     err: str
     """What it wrote to standard error."""
 
@@ -350,5 +352,7 @@ def live() -> Live:
             OTEL_EXPORTER_OTLP_ENDPOINT=recorder.url("otlp"),
             OTEL_EXPORTER_OTLP_HEADERS="x-team=search",
         )
-        lines = (folder / "reports.jsonl").read_text("utf-8").splitlines()
-    return Live(recorder, scrape, [json.loads(line) for line in lines], err)
+        path = folder / "reports.jsonl"
+        lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        mode = path.stat().st_mode & 0o777
+    return Live(recorder, scrape, lines, mode, err)

@@ -90,6 +90,11 @@ def test_a_line_names_the_trace_that_was_sent() -> None:
             assert (line["trace_id"], line["span_id"]) == (root.trace_id.hex(), root.span_id.hex())
 
 
+def test_the_file_is_its_owners_alone() -> None:
+    """It holds the texts of answers."""
+    assert live().mode == 0o600
+
+
 # --- Phoenix and Langfuse
 
 
