@@ -107,7 +107,7 @@ def tell(monitor: Monitor, question: str, answer: str, **options: Any) -> None:
 
 
 class Judge:
-    """A judge that contradicts the bad answer and supports others, for a tenth of a cent each.
+    """A judge that contradicts the bad answer and supports others, in two calls for a tenth of a cent.
 
     What begins with "I'm sorry" is a refusal.
     """
@@ -132,7 +132,7 @@ class Judge:
             answer_relevancy=1.0,
             evasive=text.startswith("I'm sorry"),
             chunk_relevance=(1.0,) * len(answer.chunks),
-            usage=JudgeUsage(calls=1, input_tokens=400, output_tokens=20, cost_usd=0.001),
+            usage=JudgeUsage(calls=2, input_tokens=400, output_tokens=20, cost_usd=0.001),
         )
 
 
