@@ -107,7 +107,7 @@ def tell(monitor: Monitor, question: str, answer: str, **options: Any) -> None:
 
 
 class Judge:
-    """A judge that contradicts the bad answer and supports others, in two calls for a tenth of a cent.
+    """A judge that contradicts the bad answer and supports others, in two calls for 0.1 cents.
 
     What begins with "I'm sorry" is a refusal.
     """
