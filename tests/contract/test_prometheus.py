@@ -150,6 +150,43 @@ def test_promtool_finds_no_fault_in_the_rules(tmp_path: Path, options: tuple[str
     assert "SUCCESS" in done.stdout
 
 
+def test_the_page_fires_while_an_alarm_is_on_and_not_else(tmp_path: Path) -> None:
+    """One replica's alarm is enough; that of a judge that is outranked, or of others, is not."""
+    pages = table("pages.yaml")
+    written = rules(tmp_path, "--service", "shop", "--objective", "hallucination=0.05")
+    groups = yaml.safe_load(written.read_text("utf-8"))["groups"]
+    firing = f'group by (service) (ALERTS{{alertname="{pages["alert"]}",alertstate="firing"}})'
+    content = {
+        "rule_files": [str(written)],
+        "group_eval_order": [group["name"] for group in groups],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "name": world["world"],
+                "interval": "1m",
+                "input_series": [
+                    {"series": name, "values": f"{value}x10"}
+                    for name, value in world["series"].items()
+                ],
+                "promql_expr_test": [
+                    {
+                        "expr": firing,
+                        "eval_time": "10m",
+                        "exp_samples": [{"labels": '{service="shop"}', "value": 1}]
+                        * world["fires"],
+                    }
+                ],
+            }
+            for world in pages["worlds"]
+        ],
+    }
+    worlds = tmp_path / "worlds.yml"
+    worlds.write_text(yaml.safe_dump(content), "utf-8")
+    command = [binary("promtool"), "test", "rules", worlds]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_rules_of_three_replicas_are_those_of_all_answers_together(tmp_path: Path) -> None:
     """Counters and means add up over processes, and one replica's alarm pages."""
     binary("prometheus")
