@@ -137,7 +137,7 @@ def prometheus(targets: list[str], rule_file: Path, folder: Path) -> Iterator[Pr
 
 @pytest.mark.parametrize(
     "options",
-    [(), ("--service", "shop", "--objective", "hallucination=0.05", "--false-alarm-every", "30d")],
+    [(), ("--service", "shop", "--fleet", "--receive", "--language", "zh")],
     ids=["every service", "one service"],
 )
 def test_promtool_finds_no_fault_in_the_rules(tmp_path: Path, options: tuple[str, ...]) -> None:
@@ -153,7 +153,7 @@ def test_promtool_finds_no_fault_in_the_rules(tmp_path: Path, options: tuple[str
 def test_the_page_fires_while_an_alarm_is_on_and_not_else(tmp_path: Path) -> None:
     """One replica's alarm is enough; that of a judge that is outranked, or of others, is not."""
     pages = table("pages.yaml")
-    written = rules(tmp_path, "--service", "shop", "--objective", "hallucination=0.05")
+    written = rules(tmp_path, "--service", "shop")
     groups = yaml.safe_load(written.read_text("utf-8"))["groups"]
     firing = f'group by (service) (ALERTS{{alertname="{pages["alert"]}",alertstate="firing"}})'
     content = {
@@ -190,7 +190,7 @@ def test_the_page_fires_while_an_alarm_is_on_and_not_else(tmp_path: Path) -> Non
 def test_rules_of_three_replicas_are_those_of_all_answers_together(tmp_path: Path) -> None:
     """Counters and means add up over processes, and one replica's alarm pages."""
     binary("prometheus")
-    rule_file = rules(tmp_path, "--service", "shop", "--objective", "hallucination=0.05")
+    rule_file = rules(tmp_path, "--service", "shop")
     with replicas(len(TABLE["then"])) as running:
         for replica in running:
             replica.answers(TABLE["warm"])
