@@ -8,6 +8,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator
+from contextvars import copy_context
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -117,7 +118,9 @@ def completion(loop: asyncio.Runner, call: dict[str, Any]) -> str:
 
 def acompletion(loop: asyncio.Runner, call: dict[str, Any]) -> str:
     """Ask in a task."""
-    return str(loop.run(litellm.acompletion(**call)).choices[0].message.content)
+    return str(
+        loop.run(litellm.acompletion(**call), context=copy_context()).choices[0].message.content
+    )
 
 
 def stream(loop: asyncio.Runner, call: dict[str, Any]) -> str:
@@ -132,7 +135,7 @@ def astream(loop: asyncio.Runner, call: dict[str, Any]) -> str:
         pieces = await litellm.acompletion(**call, **_STREAMED)
         return "".join([_piece(piece) async for piece in pieces])
 
-    return str(loop.run(read()))
+    return str(loop.run(read(), context=copy_context()))
 
 
 _STREAMED: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
@@ -222,5 +225,5 @@ def test_a_completion_without_chunks_is_no_interaction(watched: Watched, url: st
     for call in (hello, left_out):
         litellm.completion(**call_of(url, {"call": call}))
     litellm.completion(**call_of(url, case))
-    until("the last call is told", lambda: watched.told())
+    until("the last call is told", watched.told)
     check(watched.told(), case, framework="litellm")
