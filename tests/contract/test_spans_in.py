@@ -6,6 +6,8 @@ instrumentation, and the record that is made of them.
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import os
 import re
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf import json_format
 from opentelemetry import context, trace
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.resources import Resource
@@ -27,10 +30,16 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+import ragmonitor_langchain
 from tests.contract.kit_capture import DATA, check, until, watching
 
 FILES = sorted((DATA / "spans_in").glob("*.json"))
-OVER_HTTP = ("openinference-langchain-invoke", "openllmetry-node-js", "genai-node-js")
+OVER_HTTP = {
+    "openinference-langchain-js": "protobuf, gzip",
+    "openllmetry-node-js": "protobuf",
+    "genai-node-js": "json",
+}
+"""Applications of Node.js, and how their exporters send."""
 STATUS_OF_ERROR = trace.StatusCode.ERROR
 
 
@@ -90,6 +99,21 @@ def test_spans_of_no_convention_are_no_interaction() -> None:
         provider.shutdown()
 
 
+def test_spans_of_a_framework_that_our_integration_records_are_left_to_it() -> None:
+    """Both on one monitor: an answer of LangChain's is counted once, one of LlamaIndex's too."""
+    stories = {file.stem: json.loads(file.read_text("utf-8")) for file in FILES}
+    with watching() as watched:
+        provider = TracerProvider()
+        provider.add_span_processor(watched.monitor.span_processor())
+        ragmonitor_langchain.instrument(watched.monitor)
+        emit(provider, stories["openinference-langchain-invoke"]["spans"])
+        emit(provider, stories["openinference-llama-index-query"]["spans"])
+        ragmonitor_langchain.uninstrument()
+        provider.force_flush()
+        check(watched.told(), stories["openinference-llama-index-query"]["record"])
+        provider.shutdown()
+
+
 # --- over the network ----------------------------------------------------------------------------
 
 
@@ -141,15 +165,32 @@ def spans_of(story: dict[str, Any]) -> tuple[ReadableSpan, ...]:
     return exporter.get_finished_spans()
 
 
+def request_of(url: str, story: dict[str, Any], encoding: str) -> urllib.request.Request:
+    """Return a story's spans as a request of OTLP over HTTP."""
+    message = encode_spans(spans_of(story))
+    headers = {"Content-Type": "application/x-protobuf"}
+    body = message.SerializeToString()
+    if encoding == "json":
+        headers = {"Content-Type": "application/json"}
+        in_base64 = json_format.MessageToJson(message)
+        body = re.sub(
+            r'("(?:trace|span|parentSpan)Id": )"([^"]+)"',
+            lambda m: f'{m[1]}"{base64.b64decode(m[2]).hex()}"',
+            in_base64,
+        ).encode()
+    if encoding.endswith("gzip"):
+        headers["Content-Encoding"] = "gzip"
+        body = gzip.compress(body)
+    return urllib.request.Request(f"{url}/v1/traces", body, headers)
+
+
 def test_spans_over_the_network_are_records(tmp_path: Path) -> None:
     """OTLP over HTTP into `ragmonitor receive`, of an application in any language."""
     files = {file.stem: json.loads(file.read_text("utf-8")) for file in FILES}
     stories = [files[name] for name in OVER_HTTP]
     with receiver(tmp_path) as (url, path):
-        for story in stories:
-            body = encode_spans(spans_of(story)).SerializeToString()
-            headers = {"Content-Type": "application/x-protobuf"}
-            request = urllib.request.Request(f"{url}/v1/traces", body, headers)
+        for story, encoding in zip(stories, OVER_HTTP.values(), strict=True):
+            request = request_of(url, story, encoding)
             with urllib.request.urlopen(request, timeout=10) as reply:
                 assert reply.status == 200
         # It is told to end, and reads what it has: a trace is else read 6 s after its last span.
