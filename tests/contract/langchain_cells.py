@@ -204,9 +204,12 @@ STUFFED = ChatPromptTemplate.from_messages([("system", "{context}"), ("human", "
 STATES = {"streams": {"stream_mode": "values"}}
 
 
-def lcel(retriever: Any = None, model: Any = None, shows: int | None = None) -> Runnable[Any, str]:
+ALL = slice(None)
+
+
+def lcel(retriever: Any = None, model: Any = None, shows: slice = ALL) -> Runnable[Any, str]:
     """Return the chain of LangChain's first page."""
-    context = (retriever or Notes()) | (lambda found: joined(found[:shows]))
+    context = (retriever or Notes()) | (lambda found: joined(found[shows]))
     given = {"context": context, "question": RunnablePassthrough()}
     return given | PROMPT | (model or Model()) | StrOutputParser()
 
@@ -365,7 +368,8 @@ def _functional() -> App:
 
 APPS: dict[str, Callable[[], App]] = {
     "LCEL": lambda: App(runnable=lcel()),
-    "LCEL that shows two of three": lambda: App(runnable=lcel(shows=2)),
+    "LCEL that shows two of three": lambda: App(runnable=lcel(shows=slice(2))),
+    "LCEL that shows the last first": lambda: App(runnable=lcel(shows=slice(None, None, -1))),
     "@chain function": _chain_function,
     "create_retrieval_chain": lambda: App(
         runnable=retrieval_chain(), text=under("answer"), inputs=lambda query: {"input": query}

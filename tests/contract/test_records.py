@@ -19,6 +19,7 @@ from tests.contract.kit_capture import (
     cases,
     check,
     result_of,
+    told,
     watching,
 )
 
@@ -208,6 +209,20 @@ def test_a_cancelled_request_to_llama_index_is_cancelled(llama_index_watched: Wa
 
     asyncio.run(ask())
     check(llama_index_watched.told(), case)
+
+
+def test_a_paused_graph_that_nobody_resumes_is_partial() -> None:
+    """At the latest when the monitor closes, with what was found until then."""
+    case = ENDINGS["langchain", "never resumed"]
+    app = langchain.APPS["StateGraph, interrupt and Command(resume)"]()
+    with watching() as watched:
+        ragmonitor_langchain.instrument(watched.monitor)
+        given, config = app.calls(case["question"])[0]
+        app.runnable.invoke(given, config)
+        assert watched.told() == []
+        ragmonitor_langchain.uninstrument()
+        assert watched.monitor.close()
+        check([*map(told, watched.reports.interactions())], case)
 
 
 # --- what is chosen, and who asked ---------------------------------------------------------------
