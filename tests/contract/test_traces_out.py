@@ -22,6 +22,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from ragmonitor import (
     Assessment,
+    Cause,
     Chunk,
     Generation,
     Interaction,
@@ -205,7 +206,9 @@ class ScriptedJudge:
 
     async def assess(self, answer: Interaction) -> Assessment:
         if self.says == "fails":
-            raise JudgeError("contract", "the judge is gone", retryable=False)
+            raise JudgeError(
+                "contract", "the judge is gone", cause=Cause.JUDGE_ERROR, retryable=False
+            )
         text = answer.answer
         whole = SentenceVerdict(text=text, start=0, end=len(text), verdict=Verdict.SUPPORTED)
         return Assessment(
