@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from opentelemetry import trace
+
 from ragmonitor import Chunk, ExportSettings, Interaction, Monitor
 from ragmonitor.testing import ListExporter
 
@@ -49,6 +51,14 @@ class Watched:
         assert self.monitor.flush(20)
         records = map(told, self.reports.interactions())
         return sorted(records, key=lambda record: record["question"])
+
+    def is_below(self, span: trace.Span) -> bool:
+        """Return whether every record names this span as its caller, and it is recorded."""
+        wanted = trace.format_span_id(span.get_span_context().span_id)
+        callers = [
+            record.caller and record.caller.span_id for record in self.reports.interactions()
+        ]
+        return span.is_recording() and bool(callers) and set(callers) == {wanted}
 
 
 @contextmanager

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
 
 import ragmonitor_langchain
 import ragmonitor_llama_index
@@ -29,6 +31,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::pydantic.warnings.PydanticDeprecatedSince20",
 )
 
+TRACER = TracerProvider(shutdown_on_exit=False).get_tracer("application")
 LANGCHAIN = {case["cell"]: case for case in cases("records/langchain.jsonl")}
 LLAMA_INDEX = {case["cell"]: case for case in cases("records/llama_index.jsonl")}
 ENDINGS = {(case["framework"], case["cell"]): case for case in cases("records/endings.jsonl")}
@@ -39,7 +42,7 @@ NOT_RETRIED = {("with_retry", mode) for mode in ("stream", "astream", "astream_e
 @pytest.fixture
 def langchain_watched() -> Iterator[Watched]:
     """Give a monitor to which LangChain and LangGraph are known."""
-    with watching() as watched:
+    with watching() as watched, TRACER.start_as_current_span("request"):
         ragmonitor_langchain.instrument(watched.monitor)
         yield watched
         ragmonitor_langchain.uninstrument()
@@ -48,7 +51,7 @@ def langchain_watched() -> Iterator[Watched]:
 @pytest.fixture
 def llama_index_watched() -> Iterator[Watched]:
     """Give a monitor to which LlamaIndex is known."""
-    with watching() as watched:
+    with watching() as watched, TRACER.start_as_current_span("request"):
         ragmonitor_llama_index.instrument(watched.monitor)
         yield watched
         ragmonitor_llama_index.uninstrument()
@@ -74,6 +77,7 @@ def test_langchain_is_recorded(langchain_watched: Watched, cell: str, mode: str)
         return
     assert result_of(langchain.ONE[mode](app, case["question"])) == case["answer"]
     check(langchain_watched.told(), case, framework="langchain")
+    assert langchain_watched.is_below(trace.get_current_span())
 
 
 @pytest.mark.parametrize("mode", langchain.MANY)
@@ -99,6 +103,8 @@ def test_llama_index_is_recorded(llama_index_watched: Watched, cell: str, mode: 
     expected = [about(LLAMA_INDEX[cell], thing) for thing in answers]
     assert [*answers.values()] == [case["answer"] for case in expected]
     check(llama_index_watched.told(), *expected, framework="llama_index")
+    # A thread of the application's own does not know the span of the one that started it.
+    assert mode == "threads" or llama_index_watched.is_below(trace.get_current_span())
 
 
 # --- how an answer ends --------------------------------------------------------------------------
