@@ -108,8 +108,7 @@ class Monitor:
                 shared.
             content: Which texts may leave (`"all"`, `"hashed"` or `"none"`), or also what is
                 replaced in them.
-            stream: Where answers are put to be scored elsewhere: `"redis://127.0.0.1:6379/0"`,
-                `"kafka://broker:9092/topic"`.
+            stream: Where answers are put to be scored elsewhere: `"redis://127.0.0.1:6379/0"`.
             worker: Where answers are scored: on a thread, in a helper process, or in one helper
                 process for all workers of a server.
             server: Whether /metrics is served, or more about where.

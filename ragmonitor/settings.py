@@ -776,9 +776,9 @@ class StreamSettings(Group):
 
     url: SecretStr | None = option(
         None,
-        "Address of a Redis server ('redis://host:6379/0', with TLS 'rediss://...') or a Kafka "
-        "cluster ('kafka://broker:9092,broker:9092/topic'): finished, redacted answers are put "
-        "there, and `ragmonitor worker` scores them. None: this process does.",
+        "Address of a Redis server ('redis://host:6379/0', with TLS 'rediss://...'): finished, "
+        "redacted answers are put there, and `ragmonitor worker` scores them. None: this process "
+        "does.",
         change="When scoring must not share a machine with serving (docs/scaling.md).",
     )
     buffer_size: int = option(
@@ -815,16 +815,9 @@ class ReceiveSettings(Group):
         ge=0,
         le=65535,
     )
-    grpc_port: int = option(
-        4317,
-        "Port for OTLP over gRPC, where 'ragmonitor[receive]' is installed; 0: any free one.",
-        change="When the port is taken.",
-        ge=0,
-        le=65535,
-    )
     kafka: SecretStr | None = option(
         None,
-        "A topic that a Collector puts spans on, beside what comes over HTTP and gRPC: "
+        "A topic that a Collector puts spans on, beside what comes over HTTP: "
         "kafka://broker:9092,broker:9092/otlp_spans. None: no topic is read.",
         change="When spans go over Kafka already.",
     )
@@ -877,7 +870,7 @@ class ReceiveSettings(Group):
     max_request_bytes: int = option(
         20 * 2**20,
         "Bytes of one request, as it is sent and unpacked.",
-        change="Raise it for senders of very large batches, which get 413 or RESOURCE_EXHAUSTED.",
+        change="Raise it for senders of very large batches, which get 413.",
         ge=2**16,
         le=2**28,
     )

@@ -2,15 +2,12 @@
 
     PYTHONPATH=. python tests/bench/streams.py [--answers 1000] [--rounds 3]
 
-Redis is a server of Debian's package, a process of its own. Kafka is librdkafka's mock cluster: it
-runs on threads of this process, so its CPU is in the figures, and it has no disk, no replicas and
-no network beyond loopback. It says what our side and the client cost at most, and nothing of a
-broker.
+Redis is a server of Debian's package, a process of its own.
 
 All figures are CPU of the whole process: microseconds for each record put, in batches of 64, and
 of each record taken and settled without anything between; answers a second that a worker with the
 built-in judge scores. The best of the rounds stands. Short answers are those of the tests; long
-ones have four chunks of 800 characters of docs/; the mock cluster has room for some 5,000 of them.
+ones have four chunks of 800 characters of docs/.
 """
 
 from __future__ import annotations
@@ -20,19 +17,17 @@ import json
 import tempfile
 import threading
 import time
-import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from ragmonitor.back_half.stream_worker import MAX_OPEN, StreamWorker
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
-from ragmonitor.streams import Stream, stream_of
+from ragmonitor.streams import RedisStream, Stream
 from ragmonitor.wire import encode
 from tests.bench.fleet import SERVICE, long, short
-from tests.support.kafka_cluster import running_kafka
-from tests.support.redis_server import running_redis
+from tests.support.redis_server import RedisServer, running_redis
 from tests.support.scrape import total
 
 BATCH = 64
@@ -72,21 +67,22 @@ def worked(stream: Stream, records: int) -> float:
     return took_s
 
 
-def measured(address: Callable[[], str], records: Sequence[bytes]) -> dict[str, float]:
+def measured(server: RedisServer, records: Sequence[bytes]) -> dict[str, float]:
     """Return one round on new streams."""
     n, us = len(records), 1e6 / len(records)
-    bare = stream_of(address(), SERVICE, max_records=1_000_000)
+    server.client().flushall()
+    bare = RedisStream(server.url, SERVICE)
     bare.put(records[:1])  # connects
     found = {
         "put_us": put(bare, records) * us,
         "take_and_settle_us": taken(bare, n + 1) * us,
     }
     bare.close()
-    url = address()
-    for_worker = stream_of(url, SERVICE, max_records=1_000_000)
+    server.client().flushall()
+    for_worker = RedisStream(server.url, SERVICE)
     put(for_worker, records)
     for_worker.close()
-    found["worker_us"] = worked(stream_of(url, SERVICE, max_records=1_000_000), n) * us
+    found["worker_us"] = worked(RedisStream(server.url, SERVICE), n) * us
     return found
 
 
@@ -101,25 +97,15 @@ def main() -> None:
         server = stack.enter_context(
             running_redis(Path(stack.enter_context(tempfile.TemporaryDirectory())))
         )
-        cluster = stack.enter_context(running_kafka())
-
-        def redis() -> str:
-            server.client().flushall()
-            return server.url
-
-        def kafka() -> str:
-            return cluster.url(f"t{uuid.uuid4().hex}", partitions=3)
-
         for kind in (short, long):
             records = [encode(each, compressed=True) for each in kind(asked.answers)]
-            for engine in (redis, kafka):
-                rounds = [measured(engine, records) for _ in range(asked.rounds)]
-                best = {name: min(each[name] for each in rounds) for name in rounds[0]}
-                found[f"{kind.__name__}, {engine.__name__}"] = {
-                    "put_us": round(best["put_us"], 1),
-                    "take_and_settle_us": round(best["take_and_settle_us"], 1),
-                    "worker_per_s": round(1e6 / best["worker_us"]),
-                }
+            rounds = [measured(server, records) for _ in range(asked.rounds)]
+            best = {name: min(each[name] for each in rounds) for name in rounds[0]}
+            found[kind.__name__] = {
+                "put_us": round(best["put_us"], 1),
+                "take_and_settle_us": round(best["take_and_settle_us"], 1),
+                "worker_per_s": round(1e6 / best["worker_us"]),
+            }
     print(json.dumps(found, indent=1))
 
 
