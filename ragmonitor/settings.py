@@ -252,30 +252,9 @@ class JudgeSettings(Group):
     )
     fallbacks: Names = option(
         (),
-        "Models that score in turn what the judge's provider fails to, each under its own name; "
-        "'model@http://address/v1' for another server.",
+        "Models that litellm asks in turn where the judge's provider fails, each under its own "
+        "name; 'model@http://address/v1' for another server.",
         change="When scores must go on while a provider is down.",
-    )
-    second: str | None = option(
-        None,
-        "A model that scores a share of the judged answers too, to see how far the two agree; "
-        "'model@http://address/v1' for another server.",
-        change="To know how far the judge can be trusted.",
-    )
-    second_rate: float = option(
-        0.1,
-        "Share of the judged answers that the second judge scores.",
-        change="Raise it for narrower intervals of the agreement.",
-        gt=0,
-        le=1,
-    )
-    repeat_rate: float = option(
-        0.05,
-        "Share of the judged answers that the judge scores twice, to know how often it disagrees "
-        "with itself.",
-        change="0 saves the calls.",
-        ge=0,
-        le=1,
     )
     reference_answers: FilePath = option(
         None,
@@ -359,13 +338,15 @@ class JudgeSettings(Group):
 
     @model_validator(mode="after")
     def _every_judge_is_another(self) -> Self:
-        names = [name for name in (self.name, *self.fallbacks, self.second) if name]
+        names = [name for name in (self.name, *self.fallbacks) if name]
         twice = {name for name in names if names.count(name) > 1}
         if twice:
             raise ValueError(
-                f"{', '.join(sorted(twice))} is named twice among judge.model, judge.fallbacks and "
-                "judge.second; their scores would be one series"
+                f"{', '.join(sorted(twice))} is named twice among judge.model and "
+                "judge.fallbacks; their scores would be one series"
             )
+        if self.fallbacks and (self.name is None or self.name.startswith("encoder:")):
+            raise ValueError("fallbacks are litellm's: they need a judge.model that litellm asks")
         return self
 
 

@@ -31,7 +31,7 @@ from ragmonitor.fleet.anchor_checks import read_again
 from ragmonitor.fleet.estimator_state import KEPT_STATE, EstimatorState, file_field
 from ragmonitor.fleet.fleet_stream import ESTIMATOR, FleetStream, Outcome, elsewhere
 from ragmonitor.guard import contained, errors, logger, record_error, record_outage
-from ragmonitor.judging import JudgedAnswer, JudgeRunner, ReadingEngine
+from ragmonitor.judging import JudgeRunner, ReadingEngine
 from ragmonitor.metrics import STREAM_SETTLED, STREAM_UP
 from ragmonitor.records import (
     Cause,
@@ -256,9 +256,9 @@ class FleetWorker:
             self._learned.follow(self._stream)
         self._refreshed_s = time.monotonic()
         self._show((*state.gauges(), GaugeValue(name=STREAM_SETTLED, value=unsettled)))
-        for judge in () if self._judging is None else self._judging.reporting:
-            if judge.breaker_state is not None:
-                self.meters.breaker(judge.identity.name, judge.breaker_state)
+        judge = None if self._judging is None else self._judging.judge
+        if judge is not None and judge.breaker_state is not None:
+            self.meters.breaker(judge.identity.name, judge.breaker_state)
 
     def _show(self, gauges: tuple[GaugeValue, ...]) -> None:
         self.meters.refresh(
@@ -580,11 +580,10 @@ def _again(runner: JudgeRunner, record: Interaction, kept: Decided) -> _Draw:
     return _Draw(replace(kept, decision=decision), cause, is_kept=True)
 
 
-def _answered(builtin: Report, found: JudgedAnswer, decided: Decided) -> SettledAnswer:
-    repeat = () if found.repeat is None else (found.repeat,)
+def _answered(builtin: Report, found: Report, decided: Decided) -> SettledAnswer:
     return SettledAnswer(
         interaction=builtin.interaction,
-        reports=(builtin, *found.reports, *repeat),
+        reports=(builtin, found),
         prediction=decided.prediction,
         decision=decided.decision,
         epoch=decided.epoch,
@@ -634,8 +633,6 @@ class _Learned:
         sampler.boost(state.boost)
         if state.suspects:
             sampler.suspect(state.suspects, state.suspects_for_s)
-        if self._judging.second is not None:
-            self._judging.second.alarmed = state.alarmed
         if state.epoch != self.epoch:
             content = stream.kept_field(file_field(self._file.path.name))
             if content is not None:

@@ -534,8 +534,6 @@ def judging(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
                 "reference answers with a changed verdict: "
                 f"{percentage(f'max({names.ANCHOR_FLIP_RATE}{of_judge})')}; "
                 f"cause of the active alarm: {cause()}; "
-                "share of answers judged twice on which it disagrees with itself: "
-                f"{percentage(f'max({names.JUDGE_FLIP_RATE}{of_judge})')}; "
                 "verdicts minus predictions on the riskiest fifth: "
                 + number(
                     f"max({names.CALIBRATION_RESIDUAL}{of_judge})",

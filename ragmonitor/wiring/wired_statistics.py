@@ -28,7 +28,6 @@ from ragmonitor.estimation import (
     PeoplesFeedback,
     Predictions,
     Residuals,
-    SelfDisagreement,
     Statistics,
     WindowedMeans,
     streams,
@@ -99,7 +98,7 @@ def estimates_of(settings: Settings, reader: Judge, judging: JudgeConfig | None)
     goldens = _goldens(settings, name or reader.identity.name)
     if judge is None:
         return Statistics(parts, means=means, alarms=alarms, goldens=goldens)
-    parts += [Residuals(clock=time.monotonic), SelfDisagreement(clock=time.monotonic)]
+    parts.append(Residuals(clock=time.monotonic))
     predictions = Predictions(
         judge=judge.name,
         file=file(

@@ -17,7 +17,7 @@ from ragmonitor.evaluators import unscorable
 from ragmonitor.golden_reading import GoldenReader
 from ragmonitor.guard import contained, is_asked_to_end, record_error, shielded
 from ragmonitor.judges.every_answer import EveryAnswerReader
-from ragmonitor.judging import JudgedAnswer, JudgeRunner, ReadingEngine
+from ragmonitor.judging import JudgeRunner, ReadingEngine, by_another
 from ragmonitor.ledger import Account
 from ragmonitor.protocols import Finished
 from ragmonitor.records import (
@@ -244,7 +244,7 @@ class AnswerHandler:
                 builtin=builtin,
                 prediction=prediction,
                 decision=decision,
-                judged=answer.sampled if decision.drawn else None,
+                judged=answer if decision.drawn else None,
                 target=target,
             )
         )
@@ -345,36 +345,24 @@ class AnswerHandler:
             answer = runner.unread(interaction, decision, cause)
         with self._step():
             if delivered:
-                for report in answer.reports:
-                    self._exports.export(account, replace(report, target=target, late=True))
+                self._exports.export(account, replace(answer, target=target, late=True))
             else:
                 target = self._exports.deliver(account, _with(prediction, builtin), answer)
+            judged, stand_in = by_another(answer, runner.config.judge.identity)
             self._settle(
                 CompletedAnswer(
                     builtin=builtin,
                     prediction=prediction,
                     decision=decision,
-                    judged=answer.sampled,
-                    stand_in=answer.fallback,
+                    judged=judged,
+                    stand_in=stand_in,
                     target=target,
                 )
             )
-            self._compare(answer)
-
-    def _compare(self, answer: JudgedAnswer) -> None:
-        """Take note of what two readings of one answer have in common."""
-        if answer.compared is not None:
-            with contained("export"):
-                self._exports.meters.compared(*answer.compared)
-        if answer.repeat is not None:
-            with contained("export"):
-                self._exports.meters.charged(answer.repeat)
-            with contained("estimate"):
-                self._estimates.repeated(answer.sampled, answer.repeat)
 
     def check_anchors(self, runner: JudgeRunner) -> None:
         """Have answers that were judged before read again: one batch at a time."""
-        if runner.config.repeat is None or runner.config.is_down or self._checks:
+        if runner.is_down or self._checks:
             return
         for interaction in self._estimates.due():
             decision = runner.reserve(interaction)
@@ -399,9 +387,8 @@ class AnswerHandler:
         with self._step():
             with contained("estimate"):
                 self._estimates.checked(interaction, report)
-            if report is not None:
-                with contained("export"):
-                    self._exports.meters.charged(report)
+            with contained("export"):
+                self._exports.meters.charged(report)
 
 
 def _with(prediction: Prediction, builtin: Report) -> Report:

@@ -397,7 +397,8 @@ class Worker(WorksInSteps):
                 open_runs=open_runs,
                 errors=errors,
             )
-            for judge in self._runner.config.reporting if self._runner is not None else ():
+            if self._runner is not None:
+                judge = self._runner.config.judge
                 state = judge.breaker_state
                 if state is not None:
                     with contained("judge"):
@@ -427,19 +428,15 @@ class Worker(WorksInSteps):
         config = self._runner.config
         with contained("sample"):
             config.sampler.boost(self._estimates.boost)
-        if config.second is not None:
-            config.second.alarmed = self._estimates.alarmed
         with contained("estimate"):
             self._handler.check_anchors(self._runner)
 
     def _judges(self) -> tuple[Judge, ...]:
-        """Return who reports on every interaction; a fallback does where it was asked."""
+        """Return who reports on every interaction."""
         reader: Judge = self._reader or self._builtin
         if self._runner is None:
             return (reader,)
-        config = self._runner.config
-        second = () if config.second is None else (config.second.judge,)
-        return reader, config.judge, *second
+        return reader, self._runner.config.judge
 
     # --- forks ----------------------------------------------------------------------------------
 

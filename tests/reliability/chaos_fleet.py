@@ -623,8 +623,6 @@ def counted_once(term: Term, found: Written) -> Iterator[str]:
     expected: Counter[str] = Counter()
     for each in found.settled:
         for report in each.reports:
-            if report.role == "repeat":
-                continue
             expected.update(f"{e.evaluator} {e.judge.name}" for e in report.evaluations)
     outcomes: Counter[str] = Counter()
     for key, n in term.state.outcomes.items():
@@ -777,8 +775,7 @@ def audit(fleet: Fleet, otlp: OtlpReceiver, row: Row) -> list[str]:
     row.alarms += len(fleet.announced())
     row.lost += fleet.handed() - len(found.stored) - fleet.refused()
     calls = (fleet.folder / "calls").read_text().split()
-    repeats = sum(each.reports[-1].role == "repeat" for each in found.settled)
-    row.again += len(calls) - len(set(calls)) - repeats
+    row.again += len(calls) - len(set(calls))
     row.again -= sum(each.usage is not None for each in found.checked)
     findings += checks_came_back(fleet, found)
     findings += [*same_decisions(found), *nothing_lost(fleet, found), *spans_once(otlp)]

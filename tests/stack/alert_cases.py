@@ -567,7 +567,6 @@ JUDGING = (
         bad=together(
             alarm("anchors", "judge", days="1x30 33x90", active="0x30 1x90", since="_x30 1800x90"),
             plain("anchor_flip_rate", "0.2x120", judge=MODEL),
-            plain("judge_flip_rate", "0.04x120", judge=MODEL),
             plain("calibration_residual", "0.12x120", judge=MODEL),
             plain("judge_info", "1x120", judge=MODEL, version="3f2a", kind="LLM"),
         ),

@@ -512,10 +512,6 @@ class Past:
                 outcome=outcome,
             )
         record.gauge("ragmonitor_judge_breaker_state", 2 if down else 0, judge=MODEL)
-        for evaluator in EVALUATORS:
-            pair = {"evaluator": evaluator, "judge": MODEL, "second_judge": SECOND}
-            record.gauge("ragmonitor_judge_agreement", chance.uniform(0.86, 0.9), **pair)
-            record.gauge("ragmonitor_judge_difference", chance.uniform(0.05, 0.07), **pair)
         for judge, kind, its in ((MODEL, "LLM", version), (BUILTIN, "CODE", "7")):
             record.gauge("ragmonitor_judge_info", 1, judge=judge, version=its, kind=kind)
         record.gauge("ragmonitor_judge_sampling_rate", rate / (1.8 if bad else 1), judge=MODEL)
@@ -551,7 +547,6 @@ class Past:
         for score, error in (("untrained", 0.8), ("learned", 0.6)):
             record.gauge("ragmonitor_prediction_error_ratio", error, judge=MODEL, score=score)
         record.gauge("ragmonitor_calibration_residual", chance.gauss(0, 0.01), judge=MODEL)
-        record.gauge("ragmonitor_judge_flip_rate", chance.uniform(0.03, 0.05), judge=MODEL)
         record.gauge("ragmonitor_anchors", 40, judge=MODEL)
         for cause in ("judge", "application", "unknown"):
             record.gauge(

@@ -194,18 +194,11 @@ DRIFT = (
     Row(title=Words("Has the judge drifted", "评审是否漂移"), y=17),
     Panel(
         kind="lines",
-        title=Words(
-            "Does the judge repeat itself, do others agree", "评审是否前后一致，他人是否认同"
-        ),
+        title=Words("Does the judge repeat itself", "评审是否前后一致"),
         description=Words(
-            "How often the verdict changes: when the judge scores an answer twice, when it scores"
-            " the reference answers again, and when a second judge scores the same answer. The"
-            " reference answers' line rising with the same version: the provider changed the model"
-            " behind its name."
-            " Judges that disagree on more than 20 %: have a person label some answers.",
-            "结论改变的比例：同一回答再评一次、参考样例再评一次，以及由第二评审评同一回答。"
-            "版本没变而参考样例线上升：服务商悄悄换了模型。两个评审分歧超过 20 %："
-            "请人工标注一些回答。",
+            "How often the verdict changes when the judge scores the reference answers again."
+            " Rising with the same version: the provider changed the model behind its name.",
+            "参考样例再评一次时结论改变的比例。版本没变而比例上升：服务商悄悄换了模型。",
         ),
         at=(0, 18, 12, 8),
         unit="percentunit",
@@ -213,31 +206,9 @@ DRIFT = (
         if_empty=Words("Nothing was scored twice yet", "尚无重复评审"),
         queries=(
             Query(
-                expr=f"max by (service) (ragmonitor_judge_flip_rate{{{JUDGED}}})",
-                legend=Words("{{service}} · scored twice", "{{service}} · 重复评审"),
-            ),
-            Query(
                 expr=f"max by (service) (ragmonitor_anchor_flip_rate{{{JUDGED}}})",
                 legend=Words("{{service}} · reference answers", "{{service}} · 参考样例"),
                 look=Look(width=2),
-            ),
-            Query(
-                expr="1 - avg by (judge, second_judge) (ragmonitor_judge_agreement"
-                f'{{{SERVICE}, evaluator=~"$evaluator"}})',
-                legend=Words(
-                    "{{judge}} and {{second_judge}} disagree",
-                    "{{judge}} 与 {{second_judge}} 不一致",
-                ),
-                look=Look(dashed=True),
-            ),
-            Query(
-                expr="avg by (judge, second_judge) (ragmonitor_judge_difference"
-                f'{{{SERVICE}, evaluator=~"$evaluator"}})',
-                legend=Words(
-                    "{{judge}} and {{second_judge}}, scores apart",
-                    "{{judge}} 与 {{second_judge}} 分差",
-                ),
-                look=Look(dashed=True),
             ),
         ),
     ),
