@@ -30,7 +30,6 @@ class CapableJudge:
     | members that the judge has | what they are for | default |
     |---|---|---|
     | `read` | it needs neither network nor model, and reads within milliseconds | none |
-    | `stop` | it holds a process, which is ended after the last reading | nothing to stop |
     | `prepare`, `close` | it loads or connects before its first reading | nothing to load |
     | `budget_unit`, `expected_cost` | a budget in dollars or tokens can hold | calls only |
     | `counting` | it can say its cost in several units | one unit |
@@ -89,11 +88,6 @@ class CapableJudge:
         ):
             return assessment
         return replace(assessment, judge=replace(identity, name=name))
-
-    def stop(self) -> None:
-        """End what the judge holds beside memory, within seconds."""
-        if self._has("stop"):
-            self._judge.stop()
 
     async def prepare(self) -> None:
         """Load and check, so that the first reading need not. Raises what the judge raises."""

@@ -276,39 +276,15 @@ class JudgeSettings(Group):
         None,
         "Who scores every answer. None: the rules of the built-in judge; 'encoder:MODEL', a "
         "classifier on this machine (answers that it does not score in time are scored by the "
-        "rules); or in Python an object with identity and read_batch().",
+        "rules); or in Python an object with identity and assess().",
         change="For better scores of every answer, where there is CPU for a model.",
-    )
-    builtin_batch: int = option(
-        8,
-        "Answers that the encoder of judge.builtin scores at once.",
-        unit="answers",
-        change="Lower it where a batch is not through in time, raise it on many cores.",
-        ge=1,
-        le=256,
     )
     builtin_timeout_s: float = option(
         10.0,
-        "Seconds for such a batch; the rules score what is not through by then.",
+        "Seconds that it has for an answer; the rules score what is not through by then.",
         change="Raise it for large models: `ragmonitor_builtin_stand_ins_total` shows it.",
         gt=0,
         le=300,
-    )
-    builtin_threads: int = option(
-        1,
-        "Threads of the model that 'encoder:MODEL' names, in its helper process.",
-        unit="threads",
-        change="Raise it where cores are idle.",
-        ge=1,
-        le=64,
-    )
-    builtin_max_characters: int = option(
-        200_000,
-        "Characters of question, chunks and answer together that the built-in judge scores; longer "
-        "is `too_long`.",
-        unit="characters",
-        change='Raise it when `ragmonitor_evaluations_total{outcome="too_long"}` appears.',
-        ge=1_000,
     )
 
     @field_validator("model")
@@ -323,12 +299,12 @@ class JudgeSettings(Group):
     def _reads_every_answer(cls, value: Any) -> Any:
         if value in (None, "", "builtin"):
             return None
-        if hasattr(value, "read_batch") or (
+        if (hasattr(value, "assess") and getattr(value, "budget_unit", None) is None) or (
             isinstance(value, str) and value.partition(":")[0] == "encoder" and value[8:]
         ):
             return value
         raise ValueError(
-            "every answer is scored by 'encoder:MODEL', or an object with identity and read_batch()"
+            "every answer is scored by 'encoder:MODEL', or an object with identity and assess()"
         )
 
     @property

@@ -109,7 +109,7 @@ class StreamBackHalf(WorksInSteps):
         self._feedback: deque[Feedback] = deque()
         self._meters = meters_of(settings, None)
         self._meters.elsewhere = Elsewhere(role="application")
-        judges: list[Any] = [_Elsewhere(builtin_judge(settings).identity)]
+        judges: list[Any] = [_Elsewhere(builtin_judge().identity)]
         if settings.judge.name is not None:
             identity = JudgeIdentity(name=settings.judge.name, version="", kind="LLM")
             judges.append(_Elsewhere(identity))

@@ -261,7 +261,7 @@ def _settings(settings: Settings) -> Check:
     plain = settings.model_copy(update={"state": None})
     try:
         redactor_of(plain)
-        estimates_of(plain, builtin_judge(plain), None).close()
+        estimates_of(plain, builtin_judge(), None).close()
         incidents_of(plain, None, lambda reason, n: None)  # noqa: ARG005 - counts nothing
     except RagMonitorError as error:
         remedy = "correct it, or install what it needs: a monitor does not start with it"

@@ -286,7 +286,7 @@ class Term:
         self._kept = stream.kept()
         self._folder = StateFolder(self._kept)
         settings = settings.model_copy(update={"state": self._folder.path})
-        builtin, reader = builtin_judge(settings), reader_of(settings)
+        builtin, reader = builtin_judge(), reader_of(settings)
         self._judging = judging_of(settings, budget=budget_of(settings, stream.address))
         self._unit = settings.budget.unit if settings.budget.is_given else None
         incidents = incidents_of(settings, self._judging, self._lose)

@@ -21,7 +21,7 @@ from opentelemetry import context
 from ragmonitor.capture import sound
 from ragmonitor.capture.probe_mark import is_probe
 from ragmonitor.conventions import PROBE_BAGGAGE
-from ragmonitor.errors import JudgeError, StreamError, WireError
+from ragmonitor.errors import StreamError, WireError
 from ragmonitor.estimation import Predictions
 from ragmonitor.estimation.means import pending_verdict
 from ragmonitor.estimation.predictions import STATE_VERSION, state_name
@@ -34,6 +34,7 @@ from ragmonitor.guard import contained, errors, logger, record_error, record_out
 from ragmonitor.judging import JudgeRunner, ReadingEngine
 from ragmonitor.metrics import STREAM_SETTLED, STREAM_UP
 from ragmonitor.records import (
+    Assessment,
     Cause,
     GaugeValue,
     Interaction,
@@ -109,7 +110,7 @@ class FleetWorker:
         self._stream = stream
         self._redactor = redactor
         self._group_by = settings.estimation.group_by
-        self._builtin, self._reader = builtin_judge(settings), reader_of(settings)
+        self._builtin, self._reader = builtin_judge(), reader_of(settings)
         self._judging = judging_of(settings, budget=budget_of(settings, stream.address))
         entries = table.select(settings.evaluators)
         self._engine = ReadingEngine(
@@ -306,17 +307,14 @@ class FleetWorker:
 
     async def _found(self, records: Sequence[Interaction]) -> dict[int, Any]:
         """Return what a reader of its own found in records, by their identity."""
-        readable = [record for record in records if unscorable(record) is None]
-        if self._reader is None or not readable:
-            return {}
-        reading = asyncio.ensure_future(self._reader.read(readable, hurry=self._hurry))
-        try:
-            while not reading.done():
-                await asyncio.wait([reading], timeout=REFRESH_S)
+        found: dict[int, Any] = {}
+        if self._reader is None:
+            return found
+        for record in records:
+            if unscorable(record) is None:
+                found[id(record)] = await self._reader.read(record, hurry=self._hurry)
                 self._refresh()
-        finally:
-            reading.cancel()
-        return dict(zip(map(id, readable), await reading, strict=True))
+        return found
 
     def _pass_on(self, delivery: Delivery) -> None:
         """Leave what a person said of an answer to the estimator."""
@@ -435,10 +433,10 @@ class FleetWorker:
             await asyncio.sleep(RETRY_S / 4)
 
     def _read(self, record: Interaction, found: Any) -> Report:
-        if self._reader is not None and not isinstance(found, JudgeError) and found is not None:
+        if isinstance(found, Assessment):
             return self._engine.found(record, found)
-        if self._reader is not None and isinstance(found, JudgeError):
-            self.meters.stood_in(self._reader.identity.name, found.cause.value)
+        if self._reader is not None and isinstance(found, Cause):
+            self.meters.stood_in(self._reader.identity.name, found.value)
         reading = self._engine.read_now(self._builtin, record)
         if self._reader is not None and reading.cause is not None:
             return self._engine.unread(self._reader, "builtin", record, reading.cause)

@@ -14,7 +14,6 @@ from ragmonitor.errors import SettingsError, did_you_mean
 from ragmonitor.evaluators import table
 from ragmonitor.golden_reading import BUDGET_SHARE, GoldenBudget, GoldenReader
 from ragmonitor.judges import JUDGES, AssessmentCache, BuiltinJudge, EncoderJudge, LlmJudge
-from ragmonitor.judges.builtin import Limits
 from ragmonitor.judges.every_answer import EveryAnswerReader
 from ragmonitor.judging import JUDGE_GRACE_S, JudgeConfig
 from ragmonitor.protocols import (
@@ -26,10 +25,9 @@ from ragmonitor.sampling import AdaptiveSampler, Budget, Floors, budget_state, s
 from ragmonitor.settings import Settings
 
 
-def builtin_judge(settings: Settings) -> CapableJudge:
-    """Return the judge that reads every answer."""
-    limits = Limits(max_characters=settings.judge.builtin_max_characters)
-    return as_judge(BuiltinJudge(limits))
+def builtin_judge() -> CapableJudge:
+    """Return the rules, which read every answer."""
+    return as_judge(BuiltinJudge())
 
 
 def encoder_of(settings: Settings) -> EncoderJudge | None:
@@ -37,17 +35,15 @@ def encoder_of(settings: Settings) -> EncoderJudge | None:
     named = settings.judge.builtin
     if not isinstance(named, str):
         return None
-    return EncoderJudge(named.partition(":")[2], threads=settings.judge.builtin_threads)
+    return EncoderJudge(named.partition(":")[2])
 
 
 def reader_of(settings: Settings) -> EveryAnswerReader | None:
-    """Return what reads every answer in batches; None: the built-in rules read each at once."""
+    """Return what reads every answer slowly; None: the built-in rules read each at once."""
     judge = encoder_of(settings) or settings.judge.builtin
     if judge is None:
         return None
-    return EveryAnswerReader(
-        judge, batch=settings.judge.builtin_batch, timeout_s=settings.judge.builtin_timeout_s
-    )
+    return EveryAnswerReader(judge, timeout_s=settings.judge.builtin_timeout_s)
 
 
 def judging_of(settings: Settings, *, budget: Budget | None = None) -> JudgeConfig | None:

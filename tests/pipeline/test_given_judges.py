@@ -2,7 +2,7 @@
 
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pytest
@@ -11,7 +11,6 @@ import ragmonitor
 from ragmonitor import FunctionJudge, Monitor
 from ragmonitor.errors import SettingsError
 from ragmonitor.judges import AssessmentCache, BuiltinJudge, EncoderJudge, LlmJudge
-from ragmonitor.judges.encoder import Support
 from ragmonitor.records import JudgeIdentity, JudgeUsage
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.openai_server import OpenAiServer, Reply, Request, judged, read_prompt
@@ -92,18 +91,9 @@ class Classifier(EncoderJudge):
         super().__init__("encoder/own")
         self.asked = []
 
-    def _load_anew(self):
-        return self
-
-    def inputs(self, told, claims):
+    def _read(self, told):
         self.asked.append(told.query)
-        return [("", claim.text) for claim in claims]
-
-    def outputs(self, pairs):
-        return pairs
-
-    def supports(self, told, claims, outputs):
-        return [Support(share=0.9) for _ in outputs]
+        return replace(assessment("supported"), judge=self.identity)
 
 
 def of_itself(make):
@@ -399,8 +389,8 @@ UNRATED = {"s": ["N"], "bad": [[1, "2"]], "rel": 3, "evasive": False, "ctx": [1,
 class Doubter(Classifier):
     """An encoder whose model finds nothing supported."""
 
-    def supports(self, told, claims, outputs):
-        return [Support(share=0.1) for _ in outputs]
+    def _read(self, told):
+        return replace(assessment("absent"), judge=self.identity)
 
 
 class Strict(Own):

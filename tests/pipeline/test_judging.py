@@ -236,8 +236,8 @@ def test_evidence_too_long_has_no_chance_and_a_cause(servers, reports, monitors)
 def test_texts_too_long_for_the_builtin_judge_have_a_cause_of_their_own(servers, reports, monitors):
     """They have no score of it, are no error of ours, and the model reads them all the same."""
     ours = errors["judge"]
-    monitor = monitors(judge={"builtin_max_characters": 2_000})
-    monitor.observe(told(1, texts=("It is in Paris. " * 150,)))
+    monitor = monitors(judge={"tokens_per_call": 60_000})
+    monitor.observe(told(1, texts=("It is in Paris. " * 13_000,)))
     assert monitor.flush(60)
     (builtin,) = reported(reports, "builtin")
     assert {(e.cause, e.detail.partition(",")[0]) for e in builtin.evaluations} == {
