@@ -468,7 +468,8 @@ class LlmJudge:
         if self.budget_unit == "usd" and self._completer.price is None:
             raise self._error(
                 "litellm knows no price of this model, or of a fallback; set "
-                "judge.input_usd_per_million_tokens and judge.output_usd_per_million_tokens, or "
+                "judge.input_usd_per_million_tokens and judge.output_usd_per_million_tokens, which "
+                "are the judge's own, name fallbacks of a known price, or set "
                 "budget.tokens_per_day instead of a budget in dollars",
                 cause=Cause.JUDGE_ERROR,
             )

@@ -242,7 +242,7 @@ class Provider:
     """Models that litellm asks in turn where this one fails, with the addresses of their servers;
     None: litellm knows it."""
     fallback_price: Price | None = None
-    """Taken where litellm knows no price of a model."""
+    """Taken where litellm knows no price of the model itself."""
     start_form: Form = "json_object"
     """The strictest form of reply to ask for; `json_schema` needs `Strict` in the call."""
 
@@ -445,7 +445,9 @@ class Provider:
         models = (self.model, *self.fallbacks)
         listed = {model: _listed_price(litellm, model) for model in models}
         self._listed = {model: price for model, price in listed.items() if price is not None}
-        prices = [price or self.fallback_price for price in listed.values()]
+        own = listed[self.model] or self.fallback_price
+        # The given price is the judge's: with that of a free one a fallback would seem free.
+        prices = [own, *(listed[model] for model in self.fallbacks)]
         known = [price for price in prices if price is not None]
         if len(known) == len(models):
             self.price = Price(

@@ -161,17 +161,18 @@ def _within_budget(judge: Judge, settings: Settings) -> CapableJudge:
         ) from error
 
 
-def paid_judge(settings: Settings, named: str) -> Judge:
+def paid_judge(settings: Settings, named: str, *, is_first: bool = True) -> Judge:
     """Return the judge that a text names, if the budget of the settings can pay for it.
 
     Args:
         settings: The settings.
         named: The judge's name.
+        is_first: It is the one that `judge.model` names, and no fallback.
 
     Raises:
         SettingsError: It costs something, and there is no budget.
     """
-    judge = judge_named(settings, named)
+    judge = judge_named(settings, named, is_first=is_first)
     if not settings.budget.is_given and as_judge(judge).budget_unit is not None:
         raise SettingsError(
             f"judge {shown(named)!r} costs money and has no budget; give budget=Budget(...) with "
@@ -189,16 +190,22 @@ def _nearest_judge(named: str) -> str:
     return did_you_mean(name, JUDGES, spelt="{}:...")
 
 
-def judge_named(settings: Settings, named: str, *, with_cache: bool = True) -> Judge:
-    """Return the judge that a text names: `encoder:model` of `JUDGES`, else a model of litellm."""
+def judge_named(
+    settings: Settings, named: str, *, with_cache: bool = True, is_first: bool = True
+) -> Judge:
+    """Return the judge that a text names: `encoder:model` of `JUDGES`, else a model of litellm.
+
+    The prices of the settings are the first judge's: another model does not cost the same, and
+    with those of a free one it would seem free.
+    """
     name, _, rest = named.partition(":")
     make = JUDGES.get(name)
     if make is None or not rest:
-        return _llm_judge(settings, named, with_cache=with_cache)
+        return _llm_judge(settings, named, with_cache=with_cache, is_first=is_first)
     return make(rest)
 
 
-def _llm_judge(settings: Settings, named: str, *, with_cache: bool) -> LlmJudge:
+def _llm_judge(settings: Settings, named: str, *, with_cache: bool, is_first: bool) -> LlmJudge:
     """Return the judge of that name: `model`, or `model@http://address` on another server."""
     model, api_base = _split_address(named)
     is_own = named == settings.judge.model
@@ -210,8 +217,12 @@ def _llm_judge(settings: Settings, named: str, *, with_cache: bool) -> LlmJudge:
         fallbacks=dict(map(_split_address, settings.judge.fallbacks)) if is_own else {},
         timeout_s=settings.judge.timeout_s,
         reading_timeout_s=settings.judge.reading_timeout_s,
-        input_usd_per_million_tokens=settings.judge.input_usd_per_million_tokens,
-        output_usd_per_million_tokens=settings.judge.output_usd_per_million_tokens,
+        input_usd_per_million_tokens=settings.judge.input_usd_per_million_tokens
+        if is_first
+        else None,
+        output_usd_per_million_tokens=settings.judge.output_usd_per_million_tokens
+        if is_first
+        else None,
         budget_unit=settings.budget.unit,
         reply_format=settings.judge.reply_format,
         tokens_per_call=settings.judge.tokens_per_call,

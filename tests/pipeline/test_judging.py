@@ -7,6 +7,7 @@ import time
 import pytest
 
 from ragmonitor import Budget, Cause, ExportSettings, JudgeSettings, Monitor, Scored, ServerSettings
+from ragmonitor.errors import JudgeError
 from ragmonitor.evaluators import table
 from ragmonitor.guard import errors
 from ragmonitor.judges import LlmJudge
@@ -330,7 +331,7 @@ def test_a_judge_s_settings_reach_it(monkeypatch):
 
 
 async def test_a_budget_reckons_with_the_dearest_of_the_models(servers):
-    """Whoever replies; the given price is of those that litellm lists none of."""
+    """Whoever replies; with a fallback of no known price it reads nothing, and says so."""
     from ragmonitor.settings import Settings
     from ragmonitor.wiring import judge_named
 
@@ -344,3 +345,7 @@ async def test_a_budget_reckons_with_the_dearest_of_the_models(servers):
     await made.prepare()
     assert made._completer.price.input_usd > 0
     assert made.expected_cost(told(1)) > 0.001
+    unlisted = judge.model_copy(update={"fallbacks": ("openai/gpt-98-new",)})
+    made = judge_named(Settings.load(judge=unlisted, budget=Budget(usd_per_day=5)), judge.model)
+    with pytest.raises(JudgeError, match="no price of this model, or of a fallback"):
+        await made.prepare()
