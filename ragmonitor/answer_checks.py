@@ -11,7 +11,7 @@ from ragmonitor.capture import sound
 from ragmonitor.capture.coercion import text_in
 from ragmonitor.errors import JudgeError
 from ragmonitor.guard import shielded
-from ragmonitor.judges.builtin import BuiltinJudge, Limits
+from ragmonitor.judges.builtin import BuiltinJudge
 from ragmonitor.judges.sentences import spans
 from ragmonitor.records import Assessment, Interaction, SentenceVerdict, Severity
 
@@ -43,18 +43,16 @@ class AnswerChecks:
     def __init__(
         self,
         *,
-        limits: Limits,
         min_severity: Severity,
         note: Callable[[str, CheckOutcome], None],
     ) -> None:
         """Begin.
 
         Args:
-            limits: Of the texts of one answer.
             min_severity: The least severity of a finding that counts.
             note: Counts a decision: `answer` or `sentence`, and what it came to.
         """
-        self._judge = BuiltinJudge(limits)
+        self._judge = BuiltinJudge()
         self._min_severity = min_severity
         self._note = note
 

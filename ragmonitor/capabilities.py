@@ -30,11 +30,11 @@ class CapableJudge:
     | members that the judge has | what they are for | default |
     |---|---|---|
     | `read` | it needs neither network nor model, and reads within milliseconds | none |
-    | `stop` | it holds a process, which is ended after the last reading | nothing to stop |
     | `prepare`, `close` | it loads or connects before its first reading | nothing to load |
     | `budget_unit`, `expected_cost` | a budget in dollars or tokens can hold | calls only |
     | `counting` | it can say its cost in several units | one unit |
     | `uncached` | it keeps readings, which a repeated reading goes past | it keeps none |
+    | `fallbacks` | models that read where its own cannot, by their names | none |
     | `breaker_state`, `admits` | it leaves a failing provider alone | always asked |
     | `asker` | evaluators can ask questions of their own | `not_asked` |
     | `prompt_versions` | it has prompts beside its main one | none |
@@ -83,14 +83,11 @@ class CapableJudge:
     def _under_its_name(self, assessment: Assessment) -> Assessment:
         # The version stays: the same judge may read by another prompt.
         identity, name = assessment.judge, self.identity.name
-        if identity.name == name:
+        if identity.name == name or (
+            self._has("fallbacks") and identity.name in self._judge.fallbacks
+        ):
             return assessment
         return replace(assessment, judge=replace(identity, name=name))
-
-    def stop(self) -> None:
-        """End what the judge holds beside memory, within seconds."""
-        if self._has("stop"):
-            self._judge.stop()
 
     async def prepare(self) -> None:
         """Load and check, so that the first reading need not. Raises what the judge raises."""

@@ -304,11 +304,6 @@ def silenced(
         _silence.reset(token)
 
 
-def is_silenced() -> bool:
-    """Return whether this context's calls are ours and a library is to be silent about them."""
-    return _silence.get() is not None
-
-
 def _level(seen: Hashable) -> int:
     if seen in _logged or len(_logged) >= _MAX_LOGGED:
         return logging.DEBUG

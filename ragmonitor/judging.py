@@ -1,11 +1,10 @@
-"""Judging one answer: one engine reads it, and the runner asks each judge in its role."""
+"""Judging one answer: one engine has it read, and the runner asks the judge of drawn answers."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Real
 from typing import Any
@@ -30,6 +29,7 @@ from ragmonitor.records import (
     Diagnosis,
     Evaluation,
     Interaction,
+    JudgeIdentity,
     JudgeRole,
     JudgeUsage,
     Prediction,
@@ -38,13 +38,10 @@ from ragmonitor.records import (
     Severity,
     Unscored,
 )
-from ragmonitor.sampling import AdaptiveSampler, uniform_of
+from ragmonitor.sampling import AdaptiveSampler
 
 JUDGE_GRACE_S = 5.0
 """Beyond a judge's own time for a reading, after which it is given up."""
-
-_PASSED_ON = (Cause.JUDGE_ERROR, Cause.JUDGE_TIMEOUT, Cause.JUDGE_DOWN)
-"""The next fallback is asked to read what one judge failed to read for these causes."""
 
 
 # --- one reading ----------------------------------------------------------------------------------
@@ -64,7 +61,7 @@ class Reading:
 class ReadingEngine:
     """Has a judge read an answer, and evaluators score what it found.
 
-    It is the one engine for the built-in judge, for drawn, repeated and anchor readings and for
+    It is the one engine for the built-in judge, for drawn and anchor readings and for
     offline runs. Whatever a judge raises becomes a report without scores that names the cause.
     """
 
@@ -259,52 +256,14 @@ def _diagnosed(interaction: Interaction, assessment: Assessment) -> Diagnosis | 
     return None
 
 
-# --- the judges of a monitor ----------------------------------------------------------------------
-
-
-@dataclass(slots=True, kw_only=True)
-class SecondJudge:
-    """A judge that reads a share of what the sampled judge reads, and all while an alarm is on."""
-
-    judge: CapableJudge
-    rate: float
-    alarmed: bool = False
-
-    @property
-    def share(self) -> float:
-        """The share of the judged answers that it reads now."""
-        return 1.0 if self.alarmed else self.rate
-
-    def reads(self, interaction: Interaction) -> bool:
-        """Return whether it reads this answer too; independent of the sampled judge's draw."""
-        return uniform_of(f"{interaction.id} second") < self.share
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepeatJudge:
-    """The sampled judge, asked again: how often it disagrees with itself, and with its past."""
-
-    judge: CapableJudge
-    """It has the sampled judge's identity, and keeps no readings to give out again."""
-    rate: float
-    """Share of the judged answers that are read twice."""
-
-    def reads(self, interaction: Interaction) -> bool:
-        """Return whether this answer is read twice; independent of the other draws."""
-        return uniform_of(f"{interaction.id} repeat") < self.rate
+# --- the judge of drawn answers -----------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeConfig:
-    """The judges of a monitor by their roles, and how answers are drawn for them."""
+    """The judge that reads a share of the answers, and how they are drawn for it."""
 
     judge: CapableJudge
-    """The sampled judge: it reads a drawn share of the answers."""
-    fallbacks: tuple[CapableJudge, ...] = ()
-    """Asked in turn where the judge's provider fails; each reports under its own identity."""
-    second: SecondJudge | None = None
-    repeat: RepeatJudge | None = None
-    """Reads some answers twice, and the anchors."""
     sampler: AdaptiveSampler
     concurrency: int
     max_pending: int
@@ -318,66 +277,36 @@ class JudgeConfig:
     spent: Callable[[JudgeUsage], float]
     """The cost of a reading, in the budget's unit."""
 
-    @property
-    def chain(self) -> tuple[tuple[JudgeRole, CapableJudge], ...]:
-        """The judges that are asked in turn until one has read the answer."""
-        return ("sampled", self.judge), *(("fallback", each) for each in self.fallbacks)
 
-    @property
-    def reporting(self) -> tuple[CapableJudge, ...]:
-        """The judges whose readings are reported."""
-        second = () if self.second is None else (self.second.judge,)
-        return self.judge, *self.fallbacks, *second
+def by_another(report: Report, judge: JudgeIdentity) -> tuple[Report, Report | None]:
+    """Return the judge's own report, and the one that another model gave where it failed.
 
-    @property
-    def is_down(self) -> bool:
-        """Whether nobody would be asked now."""
-        return not any(judge.admits() for _, judge in self.chain)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedAnswer:
-    """The reports on one answer by all judges but the built-in one."""
-
-    sampled: Report
-    """The report of the sampled judge."""
-    fallbacks: tuple[Report, ...] = ()
-    """The reports of those that were asked in turn where it failed."""
-    second: Report | None = None
-    repeat: Report | None = None
-    """The second report of the sampled judge, which read it twice; it is exported nowhere."""
-
-    @property
-    def reports(self) -> tuple[Report, ...]:
-        """The reports that are exported."""
-        return self.sampled, *self.fallbacks, *(() if self.second is None else (self.second,))
-
-    @property
-    def fallback(self) -> Report | None:
-        """The report of the fallback that read the answer; None: none had to, or none could."""
-        return next((each for each in self.fallbacks if each.assessment is not None), None)
-
-    @property
-    def compared(self) -> tuple[Report, Report] | None:
-        """Two judges' reports, if two read the answer."""
-        first = self.sampled if self.sampled.assessment is not None else self.fallback
-        if first is None or self.second is None or self.second.assessment is None:
-            return None
-        return first, self.second
+    The verdicts of two judges are two means: one that another gave is missing from the judge's own.
+    """
+    if report.judge.name == judge.name:
+        return report, None
+    missing = tuple(
+        Unscored(evaluator=each.evaluator, judge=judge, cause=Cause.JUDGE_DOWN)
+        for each in report.evaluations
+    )
+    own = replace(report, judge=judge, evaluations=missing, assessment=None, diagnosis=None)
+    return own, report
 
 
 class JudgeRunner:
-    """Draws answers for the judges of one monitor and asks them, on one event loop."""
+    """Draws answers for the judge of one monitor and asks it, on one event loop."""
 
     def __init__(self, config: JudgeConfig, entries: Table, *, clean: Callable[[str], str]) -> None:
         """Ask nobody yet.
 
         Args:
-            config: The judges.
+            config: The judge.
             entries: The evaluators.
             clean: Redacts one text: what a judge's provider says of a failure.
         """
         self.config = config
+        # What it has kept of earlier readings would agree with them.
+        self._uncached = config.judge.uncached()
         timeout_s = config.reading_timeout_s + JUDGE_GRACE_S
         self._engine = ReadingEngine(
             entries,
@@ -394,23 +323,26 @@ class JudgeRunner:
         self._prepared = asyncio.Event()
 
     async def prepare(self) -> None:
-        """Load what the judges need; readings wait for it."""
+        """Load what the judge needs; readings wait for it."""
         try:
-            for judge in self.config.reporting:
-                with contained("judge"):
-                    await _prepare(judge)
+            with contained("judge"):
+                await _prepare(self.config.judge)
         finally:
             self._prepared.set()
 
     async def wait_prepared(self) -> None:
-        """Return once the judges are loaded."""
+        """Return once the judge is loaded."""
         await self._prepared.wait()
 
     async def close(self) -> None:
         """Close connections of the running loop."""
-        for judge in self.config.reporting:
-            with contained("judge"):
-                await judge.close()
+        with contained("judge"):
+            await self.config.judge.close()
+
+    @property
+    def is_down(self) -> bool:
+        """Whether the judge would not be asked now."""
+        return not self.config.judge.admits()
 
     # --- sampling -------------------------------------------------------------------------------
 
@@ -430,7 +362,7 @@ class JudgeRunner:
         # Before the draw: what is drawn is always read, or the mean would be biased.
         if pending >= self.config.max_pending:
             decision = _never(Cause.JUDGE_BUSY)
-        elif self.config.is_down:
+        elif self.is_down:
             decision = _never(Cause.JUDGE_DOWN)
         else:
             try:
@@ -447,88 +379,39 @@ class JudgeRunner:
             _no_price(error)
             return None
 
-    def unread(
-        self, interaction: Interaction, decision: SamplingDecision, cause: Cause
-    ) -> JudgedAnswer:
-        """Return the reports of an answer that nobody reads."""
-        second, its_decision = self.config.second, self._second_decision(interaction, decision)
-        return JudgedAnswer(
-            sampled=self._engine.unread(self.config.judge, "sampled", interaction, cause, decision),
-            second=None
-            if second is None or its_decision is None
-            else self._engine.unread(second.judge, "second", interaction, cause, its_decision),
-        )
-
-    def _second_decision(
-        self, interaction: Interaction, decision: SamplingDecision
-    ) -> SamplingDecision | None:
-        second = self.config.second
-        if second is None:
-            return None
-        return replace(
-            decision,
-            inclusion_probability=decision.inclusion_probability * second.share,
-            drawn=decision.drawn and second.reads(interaction),
-            reserved=0.0,
-        )
+    def unread(self, interaction: Interaction, decision: SamplingDecision, cause: Cause) -> Report:
+        """Return the report of an answer that is not read."""
+        return self._engine.unread(self.config.judge, "sampled", interaction, cause, decision)
 
     # --- asking ---------------------------------------------------------------------------------
 
-    async def ask(self, interaction: Interaction, decision: SamplingDecision) -> JudgedAnswer:
-        """Return the judges' reports on a drawn answer; its cost is charged, come what may."""
-        # Fixed with the draw, since the money is set aside then.
-        its_decision = self._second_decision(interaction, decision)
-        second, repeat = self.config.second, self.config.repeat
-        read_again: Report | None = None
-        read_second: Report | None = None
-        async with self._charged(decision) as readings:
-            for role, judge in self.config.chain:
-                reading = await self._engine.read(judge, role, interaction, decision)
-                readings.append(reading)
-                if reading.cause not in _PASSED_ON:
-                    break
-            sampled, *fallbacks = (reading.report for reading in readings)
-            if repeat is not None and sampled.assessment and repeat.reads(interaction):
-                reading = await self._engine.read(repeat.judge, "repeat", interaction, decision)
-                readings.append(reading)
-                read_again = reading.report
-            if second is not None and its_decision is not None and its_decision.drawn:
-                reading = await self._engine.read(second.judge, "second", interaction, its_decision)
-                readings.append(reading)
-                read_second = reading.report
-            elif second is not None and its_decision is not None:
-                read_second = self._engine.unread(
-                    second.judge, "second", interaction, Cause.NOT_SAMPLED, its_decision
-                )
-        return JudgedAnswer(
-            sampled=sampled, fallbacks=tuple(fallbacks), second=read_second, repeat=read_again
-        )
+    async def ask(self, interaction: Interaction, decision: SamplingDecision) -> Report:
+        """Return the report on a drawn answer; its cost is charged, come what may."""
+        return await self._read(self.config.judge, "sampled", interaction, decision)
 
-    async def check_anchor(
-        self, interaction: Interaction, decision: SamplingDecision
-    ) -> Report | None:
+    async def check_anchor(self, interaction: Interaction, decision: SamplingDecision) -> Report:
         """Return what the judge says now of an answer that was judged before."""
-        repeat = self.config.repeat
-        if repeat is None:
-            return None
-        async with self._charged(decision) as readings:
-            readings.append(await self._engine.read(repeat.judge, "anchor", interaction, decision))
-        return readings[0].report
+        return await self._read(self._uncached, "anchor", interaction, decision)
 
-    @contextlib.asynccontextmanager
-    async def _charged(self, decision: SamplingDecision) -> AsyncIterator[list[Reading]]:
-        """Wait for a slot, and charge in the end what the readings in the list have cost."""
+    async def _read(
+        self,
+        judge: CapableJudge,
+        role: JudgeRole,
+        interaction: Interaction,
+        decision: SamplingDecision,
+    ) -> Report:
+        """Wait for a slot, have the answer read, and charge in the end what that has cost."""
         spent = 0.0
-        readings: list[Reading] = []
         try:
             # These first: waiting for them must not use up the judge's own time.
             await self._prepared.wait()
             async with self._slots:
                 spent = decision.reserved  # if this is cancelled nobody knows what it cost
-                yield readings
-                spent = sum(self._cost(reading, decision) for reading in readings)
+                reading = await self._engine.read(judge, role, interaction, decision)
+                spent = self._cost(reading, decision)
         finally:
             self.config.sampler.refund(decision, spent)
+        return reading.report
 
     def _cost(self, reading: Reading, decision: SamplingDecision) -> float:
         """Return a reading's cost; where nobody knows it, what was set aside."""

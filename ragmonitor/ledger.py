@@ -18,9 +18,8 @@ from ragmonitor.records import Cause, Interaction, JudgeRole, Report, Status
 if TYPE_CHECKING:
     from ragmonitor.export.prometheus import PrometheusExporter
 
-ROLES: Final[tuple[JudgeRole, ...]] = ("builtin", "sampled", "second")
-"""The roles that report on every interaction. A fallback does where it was asked, and owes
-nothing."""
+ROLES: Final[tuple[JudgeRole, ...]] = ("builtin", "sampled")
+"""The roles that report on every interaction."""
 
 
 def is_probe(finished: Finished) -> bool:

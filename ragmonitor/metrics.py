@@ -537,19 +537,6 @@ JUDGE_BREAKER_STATE: Final = _judging(
     "judge",
     merge="livemax",
 )
-JUDGE_AGREEMENT: Final = _judging(
-    "ragmonitor_judge_agreement",
-    "Share of the answers scored by two judges on which their scores are equal.",
-    "evaluator judge second_judge",
-    unit="ratio",
-    derived=True,
-)
-JUDGE_DIFFERENCE: Final = _judging(
-    "ragmonitor_judge_difference",
-    "Mean absolute difference of two judges' scores of the same answers.",
-    "evaluator judge second_judge",
-    derived=True,
-)
 BUILTIN_AUROC: Final = _judging(
     "ragmonitor_builtin_auroc",
     "Probability that the predicted chance of a bad verdict, as earlier verdicts teach it, is "
@@ -590,12 +577,6 @@ CALIBRATION_RESIDUAL: Final = _judging(
     "ragmonitor_calibration_residual",
     "Verdicts minus predictions, on the riskiest fifth of the answers.",
     "judge",
-)
-JUDGE_FLIP_RATE: Final = _judging(
-    "ragmonitor_judge_flip_rate",
-    "Share of the answers judged twice on which the judge disagrees with itself.",
-    "judge",
-    transient=True,
 )
 ALARM_CAUSE: Final = _judging(
     "ragmonitor_alarm_cause",

@@ -108,8 +108,7 @@ class Monitor:
                 shared.
             content: Which texts may leave (`"all"`, `"hashed"` or `"none"`), or also what is
                 replaced in them.
-            stream: Where answers are put to be scored elsewhere: `"redis://127.0.0.1:6379/0"`,
-                `"kafka://broker:9092/topic"`.
+            stream: Where answers are put to be scored elsewhere: `"redis://127.0.0.1:6379/0"`.
             worker: Where answers are scored: on a thread, in a helper process, or in one helper
                 process for all workers of a server.
             server: Whether /metrics is served, or more about where.
@@ -131,7 +130,6 @@ class Monitor:
         # What works behind the request path is loaded for a monitor, not for an import.
         from ragmonitor.answer_checks import AnswerChecks
         from ragmonitor.back_half import back_half_of
-        from ragmonitor.judges.builtin import Limits
         from ragmonitor.wiring import redactor_of, restrict_logs
 
         if settings is None:
@@ -149,7 +147,6 @@ class Monitor:
         self._probes: list[Probe] = []
         self._back = back_half_of(settings, redactor=self._redactor, poll=self._poll)
         self._answer_checks = AnswerChecks(
-            limits=Limits(max_characters=settings.judge.builtin_max_characters),
             min_severity=Severity(settings.estimation.min_severity),
             note=self._back.note_check,
         )
@@ -298,8 +295,8 @@ class Monitor:
             question: The question; empty: relevance is not rated.
 
         Raises:
-            JudgeError: The texts are longer than `judge.builtin_max_characters`, or take longer
-                than a second; the cause is `too_long`.
+            JudgeError: The texts are longer than 200,000 characters, or take longer than a
+                second; the cause is `too_long`.
         """
         return self._answer_checks.check(answer, chunks, question)
 

@@ -648,7 +648,7 @@ class CompletedAnswer:
         return self.builtin.interaction
 
 
-JudgeRole = Literal["builtin", "sampled", "fallback", "second", "repeat", "anchor", "golden"]
+JudgeRole = Literal["builtin", "sampled", "anchor", "golden"]
 """The role in which a judge reads an answer: the built-in judge of every answer, the judge of a
 drawn share, one that stands in where that judge failed, a second opinion, the same judge once more,
 the same judge on an answer of the past, or on one to a golden question. It is the role and not the

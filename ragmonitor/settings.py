@@ -252,30 +252,9 @@ class JudgeSettings(Group):
     )
     fallbacks: Names = option(
         (),
-        "Models that score in turn what the judge's provider fails to, each under its own name; "
-        "'model@http://address/v1' for another server.",
+        "Models that litellm asks in turn where the judge's provider fails, each under its own "
+        "name; 'model@http://address/v1' for another server.",
         change="When scores must go on while a provider is down.",
-    )
-    second: str | None = option(
-        None,
-        "A model that scores a share of the judged answers too, to see how far the two agree; "
-        "'model@http://address/v1' for another server.",
-        change="To know how far the judge can be trusted.",
-    )
-    second_rate: float = option(
-        0.1,
-        "Share of the judged answers that the second judge scores.",
-        change="Raise it for narrower intervals of the agreement.",
-        gt=0,
-        le=1,
-    )
-    repeat_rate: float = option(
-        0.05,
-        "Share of the judged answers that the judge scores twice, to know how often it disagrees "
-        "with itself.",
-        change="0 saves the calls.",
-        ge=0,
-        le=1,
     )
     reference_answers: FilePath = option(
         None,
@@ -297,39 +276,15 @@ class JudgeSettings(Group):
         None,
         "Who scores every answer. None: the rules of the built-in judge; 'encoder:MODEL', a "
         "classifier on this machine (answers that it does not score in time are scored by the "
-        "rules); or in Python an object with identity and read_batch().",
+        "rules); or in Python an object with identity and assess().",
         change="For better scores of every answer, where there is CPU for a model.",
-    )
-    builtin_batch: int = option(
-        8,
-        "Answers that the encoder of judge.builtin scores at once.",
-        unit="answers",
-        change="Lower it where a batch is not through in time, raise it on many cores.",
-        ge=1,
-        le=256,
     )
     builtin_timeout_s: float = option(
         10.0,
-        "Seconds for such a batch; the rules score what is not through by then.",
+        "Seconds that it has for an answer; the rules score what is not through by then.",
         change="Raise it for large models: `ragmonitor_builtin_stand_ins_total` shows it.",
         gt=0,
         le=300,
-    )
-    builtin_threads: int = option(
-        1,
-        "Threads of the model that 'encoder:MODEL' names, in its helper process.",
-        unit="threads",
-        change="Raise it where cores are idle.",
-        ge=1,
-        le=64,
-    )
-    builtin_max_characters: int = option(
-        200_000,
-        "Characters of question, chunks and answer together that the built-in judge scores; longer "
-        "is `too_long`.",
-        unit="characters",
-        change='Raise it when `ragmonitor_evaluations_total{outcome="too_long"}` appears.',
-        ge=1_000,
     )
 
     @field_validator("model")
@@ -344,12 +299,12 @@ class JudgeSettings(Group):
     def _reads_every_answer(cls, value: Any) -> Any:
         if value in (None, "", "builtin"):
             return None
-        if hasattr(value, "read_batch") or (
+        if (hasattr(value, "assess") and getattr(value, "budget_unit", None) is None) or (
             isinstance(value, str) and value.partition(":")[0] == "encoder" and value[8:]
         ):
             return value
         raise ValueError(
-            "every answer is scored by 'encoder:MODEL', or an object with identity and read_batch()"
+            "every answer is scored by 'encoder:MODEL', or an object with identity and assess()"
         )
 
     @property
@@ -359,13 +314,15 @@ class JudgeSettings(Group):
 
     @model_validator(mode="after")
     def _every_judge_is_another(self) -> Self:
-        names = [name for name in (self.name, *self.fallbacks, self.second) if name]
+        names = [name for name in (self.name, *self.fallbacks) if name]
         twice = {name for name in names if names.count(name) > 1}
         if twice:
             raise ValueError(
-                f"{', '.join(sorted(twice))} is named twice among judge.model, judge.fallbacks and "
-                "judge.second; their scores would be one series"
+                f"{', '.join(sorted(twice))} is named twice among judge.model and "
+                "judge.fallbacks; their scores would be one series"
             )
+        if self.fallbacks and (self.name is None or self.name.startswith("encoder:")):
+            raise ValueError("fallbacks are litellm's: they need a judge.model that litellm asks")
         return self
 
 
@@ -776,9 +733,9 @@ class StreamSettings(Group):
 
     url: SecretStr | None = option(
         None,
-        "Address of a Redis server ('redis://host:6379/0', with TLS 'rediss://...') or a Kafka "
-        "cluster ('kafka://broker:9092,broker:9092/topic'): finished, redacted answers are put "
-        "there, and `ragmonitor worker` scores them. None: this process does.",
+        "Address of a Redis server ('redis://host:6379/0', with TLS 'rediss://...'): finished, "
+        "redacted answers are put there, and `ragmonitor worker` scores them. None: this process "
+        "does.",
         change="When scoring must not share a machine with serving (docs/scaling.md).",
     )
     buffer_size: int = option(
@@ -815,16 +772,9 @@ class ReceiveSettings(Group):
         ge=0,
         le=65535,
     )
-    grpc_port: int = option(
-        4317,
-        "Port for OTLP over gRPC, where 'ragmonitor[receive]' is installed; 0: any free one.",
-        change="When the port is taken.",
-        ge=0,
-        le=65535,
-    )
     kafka: SecretStr | None = option(
         None,
-        "A topic that a Collector puts spans on, beside what comes over HTTP and gRPC: "
+        "A topic that a Collector puts spans on, beside what comes over HTTP: "
         "kafka://broker:9092,broker:9092/otlp_spans. None: no topic is read.",
         change="When spans go over Kafka already.",
     )
@@ -877,7 +827,7 @@ class ReceiveSettings(Group):
     max_request_bytes: int = option(
         20 * 2**20,
         "Bytes of one request, as it is sent and unpacked.",
-        change="Raise it for senders of very large batches, which get 413 or RESOURCE_EXHAUSTED.",
+        change="Raise it for senders of very large batches, which get 413.",
         ge=2**16,
         le=2**28,
     )

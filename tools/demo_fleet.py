@@ -40,7 +40,7 @@ from ragmonitor.cli.demo.traffic import Asker, SpoilableModel
 from ragmonitor.cli.drivers import load
 from ragmonitor.fleet.estimator import Estimator
 from ragmonitor.fleet.estimator_state import KEPT_STATE
-from ragmonitor.fleet.fleet_stream import ESTIMATOR, FleetStream, fleet_stream_in
+from ragmonitor.fleet.fleet_stream import ESTIMATOR, FleetStream
 from ragmonitor.fleet.fleet_worker import FleetWorker
 from ragmonitor.receive import Receiver
 from ragmonitor.records import AlarmEvent
@@ -156,9 +156,9 @@ def part(role: str, options: argparse.Namespace) -> None:
         application(role, options.url, options.seconds, options.rate / len(FRAMEWORKS), out)
     elif role == "worker":
         settings = settings_of(options.url, server=False)
-        FleetWorker(settings, fleet_stream_in(settings), redactor=Redactor()).run(stop)
+        FleetWorker(settings, FleetStream.of(settings), redactor=Redactor()).run(stop)
     elif role == "receiver":
-        addresses = {"http_port": options.port, "grpc_port": 0}
+        addresses = {"http_port": options.port}
         receiver = Receiver(
             Settings.load(service=SERVICE, stream=options.url, server=False, receive=addresses),
             redactor=Redactor(),
@@ -170,7 +170,7 @@ def part(role: str, options: argparse.Namespace) -> None:
         server = ServerSettings(enabled=True, port=options.port, ui=True)
         exporters = [AlarmLines(folder / "alarms.jsonl")]
         settings = settings_of(options.url, server=server, exporters=exporters)
-        Estimator(settings, fleet_stream_in(settings)).run(stop)
+        Estimator(settings, FleetStream.of(settings)).run(stop)
 
 
 # --- the demo --------------------------------------------------------------------

@@ -64,7 +64,7 @@ class LocalBackHalf:
         Raises:
             SettingsError: The settings cannot be carried out.
         """
-        builtin, reader = builtin_judge(settings), reader_of(settings)
+        builtin, reader = builtin_judge(), reader_of(settings)
         judging = judging_of(settings)
         incidents = incidents_of(settings, judging, self._lose)
         view = view_of(settings, reader or builtin, judging, incidents)

@@ -813,7 +813,7 @@ def _check(settings: Settings) -> None:
     state_of_service(settings.state, "any", settings.service, version=0)
     plain = settings.model_copy(update={"state": None})
     judging = judging_of(plain)
-    estimates_of(plain, reader_of(plain) or builtin_judge(plain), judging)
+    estimates_of(plain, reader_of(plain) or builtin_judge(), judging)
     incidents_of(plain, judging, _ignore)
     exporters_of(plain, _ignore)
 

@@ -39,7 +39,7 @@ from ragmonitor.records import (
 )
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
-from ragmonitor.streams import Stream, stream_in
+from ragmonitor.streams import RedisStream, Stream
 from ragmonitor.supervised import SupervisedThread
 from ragmonitor.wire import encode, encode_feedback, encode_refreeze, require_compression
 from ragmonitor.wiring import builtin_judge, meters_of
@@ -99,7 +99,7 @@ class StreamBackHalf(WorksInSteps):
                 "redaction, or score in this process"
             )
         require_compression()
-        self._open_stream = open_stream or (lambda: stream_in(settings))
+        self._open_stream = open_stream or (lambda: RedisStream.of(settings))
         self._stream = self._open_stream()
         self._redactor = redactor
         self._poll = poll
@@ -109,7 +109,7 @@ class StreamBackHalf(WorksInSteps):
         self._feedback: deque[Feedback] = deque()
         self._meters = meters_of(settings, None)
         self._meters.elsewhere = Elsewhere(role="application")
-        judges: list[Any] = [_Elsewhere(builtin_judge(settings).identity)]
+        judges: list[Any] = [_Elsewhere(builtin_judge().identity)]
         if settings.judge.name is not None:
             identity = JudgeIdentity(name=settings.judge.name, version="", kind="LLM")
             judges.append(_Elsewhere(identity))

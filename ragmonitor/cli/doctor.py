@@ -261,7 +261,7 @@ def _settings(settings: Settings) -> Check:
     plain = settings.model_copy(update={"state": None})
     try:
         redactor_of(plain)
-        estimates_of(plain, builtin_judge(plain), None).close()
+        estimates_of(plain, builtin_judge(), None).close()
         incidents_of(plain, None, lambda reason, n: None)  # noqa: ARG005 - counts nothing
     except RagMonitorError as error:
         remedy = "correct it, or install what it needs: a monitor does not start with it"
@@ -511,15 +511,17 @@ def _builtin_judge(judge: BuiltinJudge) -> Iterator[Check]:
 
 
 def _judges(settings: Settings) -> Iterator[Check]:
-    """Yield what each judge that the settings name makes of an answer: a call to each."""
+    """Yield what the judge that the settings name makes of an answer, and each of its fallbacks."""
     judge, problem, remedy = settings.judge, "", "correct it: a monitor does not start with it"
     try:
         judging_of(settings.model_copy(update={"state": None}))
     except RagMonitorError as error:
         problem = str(error)
-    for named in dict.fromkeys(filter(None, (judge.name, *judge.fallbacks, judge.second))):
+    # Each alone: a fallback would hide that the judge cannot read.
+    alone = settings.model_copy(update={"judge": judge.model_copy(update={"fallbacks": ()})})
+    for named in filter(None, (judge.name, *judge.fallbacks)):
         try:
-            asked = paid_judge(settings, named, is_first=named == judge.name)
+            asked = paid_judge(alone, named, is_first=named == judge.name)
         except RagMonitorError as error:
             yield Check(f"judge {shown(named)}", "failed", str(error), remedy)
             problem = "" if problem == str(error) else problem

@@ -239,13 +239,8 @@ def _judge_quality(state: ServiceState) -> Iterator[str]:
     residual = _number(value(names.CALIBRATION_RESIDUAL), "+.3f")
     yield f"Calibration residual on the riskiest fifth: {residual}."
     anchors = value(names.ANCHORS)
-    flips = value(names.JUDGE_FLIP_RATE)
     yield (
-        "How often the judge contradicts itself is not known yet"
-        if flips is None
-        else f"The judge contradicts itself on {_share(flips)} of what it reads twice"
-    ) + (
-        f"; reference answers: {f'{anchors:.0f}' if anchors else 'none yet'}, flipped: "
+        f"Reference answers: {f'{anchors:.0f}' if anchors else 'none yet'}, flipped: "
         f"{_share(value(names.ANCHOR_FLIP_RATE))}."
     )
     for labels, is_cause in state.each(names.ALARM_CAUSE, judge=state.judge):

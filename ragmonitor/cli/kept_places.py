@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from ragmonitor.fleet.fleet_stream import fleet_stream_in
+from ragmonitor.fleet.fleet_stream import FleetStream
 from ragmonitor.fleet.state_folder import StateFolder
 from ragmonitor.redis_client import is_redis
 from ragmonitor.settings import Settings
@@ -28,7 +28,7 @@ def kept_place(settings: Settings) -> Iterator[Path | SecretStr | None]:
     if settings.state is not None or url is None or not is_redis(url.get_secret_value()):
         yield settings.state
         return
-    with closing(fleet_stream_in(settings)) as stream:
+    with closing(FleetStream.of(settings)) as stream:
         kept = stream.kept()
     if not kept:
         yield None

@@ -121,14 +121,6 @@ class ScoreOptions:
         ),
     ] = 1
     api_base: ApiBaseOption = None
-    builtin_max_characters: Annotated[
-        int | None,
-        typer.Option(
-            min=1_000,
-            help="Most characters of question, contexts and answer together that the built-in "
-            "judge reads; longer is too_long. Without it the setting builtin_max_characters.",
-        ),
-    ] = None
     embedding: Annotated[
         str,
         typer.Option(

@@ -129,7 +129,6 @@ def scorer_for(options: ScoreOptions) -> Scorer:
         budget_tokens=options.budget_tokens,
         concurrency=options.concurrency,
         api_base=options.api_base,
-        builtin_max_characters=options.builtin_max_characters,
         pool=ReaderPool(partial(_reader_for, options), workers) if workers > 1 else None,
     )
 

@@ -10,9 +10,8 @@ from ragmonitor.cli.options import JsonOption, ServiceOption
 StreamOption = Annotated[
     str | None,
     typer.Option(
-        help="Address of the stream, redis://host:6379/0 or kafka://broker:9092/topic; by default "
-        "as the settings say. One with a password belongs into RAGMONITOR_STREAM: others on this "
-        "machine can see arguments."
+        help="Address of the stream, redis://host:6379/0; by default as the settings say. One with "
+        "a password belongs into RAGMONITOR_STREAM: others on this machine can see arguments."
     ),
 ]
 
@@ -83,7 +82,7 @@ class ReceiveOptions:
         str | None,
         typer.Option(
             help="Put the interactions there instead, for `ragmonitor worker` to score: "
-            "redis://host:6379/0 or kafka://broker:9092/topic."
+            "redis://host:6379/0."
         ),
     ] = None
     host: Annotated[
@@ -93,14 +92,12 @@ class ReceiveOptions:
     http_port: Annotated[
         int | None, typer.Option(help="For OTLP over HTTP: 4318; 0 for any free one.")
     ] = None
-    grpc_port: Annotated[
-        int | None, typer.Option(help="For OTLP over gRPC: 4317; 0 for any free one.")
-    ] = None
-    kafka: Annotated[
+    source: Annotated[
         str | None,
         typer.Option(
+            "--from",
             help="Read spans off this topic, too: kafka://broker:9092/otlp_spans; better as "
-            "RAGMONITOR_RECEIVE__KAFKA, if it has a password."
+            "RAGMONITOR_RECEIVE__KAFKA, if it has a password.",
         ),
     ] = None
     ui: Annotated[bool, typer.Option("--ui", help="Serve the page beside /metrics.")] = False

@@ -31,17 +31,17 @@ def work(options: WorkerOptions) -> int:
     redactor = redactor_of(settings)
     worker: StreamWorker | FleetWorker
     if options.fleet:
-        from ragmonitor.fleet.fleet_stream import fleet_stream_in
+        from ragmonitor.fleet.fleet_stream import FleetStream
         from ragmonitor.fleet.fleet_worker import FleetWorker
 
-        worker = FleetWorker(settings, fleet_stream_in(settings), redactor=redactor)
+        worker = FleetWorker(settings, FleetStream.of(settings), redactor=redactor)
         served = _served(settings, has_page=False)
         say(f"scoring answers of {settings.service!r} beside others; {served}")
     else:
         from ragmonitor.back_half.stream_worker import StreamWorker
-        from ragmonitor.streams import stream_in
+        from ragmonitor.streams import RedisStream
 
-        worker = StreamWorker(settings, stream_in(settings), redactor=redactor)
+        worker = StreamWorker(settings, RedisStream.of(settings), redactor=redactor)
         say(f"scoring answers of {settings.service!r}; {_served(settings)}")
     worker.run(stop, drain=options.drain)
     return FINE
@@ -54,11 +54,11 @@ def estimate(options: EstimatorOptions) -> int:
         RagMonitorError: The settings cannot be carried out.
     """
     from ragmonitor.fleet.estimator import Estimator
-    from ragmonitor.fleet.fleet_stream import fleet_stream_in
+    from ragmonitor.fleet.fleet_stream import FleetStream
 
     settings = Settings.load(stream=options.stream, service=options.service)
     stop = _begun(settings)
-    estimator = Estimator(settings, fleet_stream_in(settings))
+    estimator = Estimator(settings, FleetStream.of(settings))
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
     say(f"estimating {settings.service!r}, or standing by; {_served(settings)}")
@@ -74,11 +74,8 @@ def receive(options: ReceiveOptions) -> int:
     """
     from ragmonitor.receive import Receiver
 
-    addresses = {
-        name: value
-        for name in ("host", "http_port", "grpc_port", "kafka")
-        if (value := getattr(options, name)) is not None
-    }
+    given = {"host": options.host, "http_port": options.http_port, "kafka": options.source}
+    addresses = {name: value for name, value in given.items() if value is not None}
     settings = Settings.load(
         service=options.service,
         judge=options.judge,

@@ -17,10 +17,9 @@ from ragmonitor.cli.terminal import (
     say,
 )
 from ragmonitor.errors import WireError
-from ragmonitor.fleet.fleet_stream import FleetStream, fleet_stream_in
-from ragmonitor.redis_client import is_redis
+from ragmonitor.fleet.fleet_stream import FleetStream
 from ragmonitor.settings import Settings
-from ragmonitor.streams import Stream, stream_in, url_of
+from ragmonitor.streams import RedisStream, Stream
 from ragmonitor.wire import decode, decode_report, is_kind
 
 MAX_SHOWN: Final = 100
@@ -55,7 +54,7 @@ def opened_stream(settings: Settings) -> Stream:
         SettingsError: They name none, or none that can be opened.
         MissingExtraError: Its client is not installed.
     """
-    return (fleet_stream_in if is_redis(url_of(settings)) else stream_in)(settings)
+    return FleetStream.of(settings)
 
 
 def _show(state: dict[str, Any], buried: list[dict[str, Any]]) -> None:
@@ -80,7 +79,7 @@ def _interaction(data: bytes) -> str:
 
 def replay(options: StreamOptions) -> int:
     """Put what was buried back, and return the exit code."""
-    with closing(stream_in(_settings(options))) as stream:
+    with closing(RedisStream.of(_settings(options))) as stream:
         count = stream.replay()
     say(f"{count:,} records are back on the stream")
     return FINE
@@ -88,7 +87,7 @@ def replay(options: StreamOptions) -> int:
 
 def purge(options: StreamOptions) -> int:
     """Delete what was buried, and return the exit code."""
-    with closing(stream_in(_settings(options))) as stream:
+    with closing(RedisStream.of(_settings(options))) as stream:
         count = stream.purge()
     say(f"{count:,} records deleted")
     return FINE
@@ -97,7 +96,7 @@ def purge(options: StreamOptions) -> int:
 def refreeze(options: StreamOptions) -> int:
     """Have the reference answers frozen anew, and return the exit code."""
     settings = _settings(options)
-    with closing(stream_in(settings)) as stream:
+    with closing(RedisStream.of(settings)) as stream:
         ask_to_refreeze(stream)
     if settings.judge.name is None:
         say(

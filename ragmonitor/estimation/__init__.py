@@ -13,7 +13,6 @@ from ragmonitor.estimation.parts import Part
 from ragmonitor.estimation.peoples_feedback import PeoplesFeedback
 from ragmonitor.estimation.predictions import Predictions
 from ragmonitor.estimation.residuals import Residuals
-from ragmonitor.estimation.self_disagreement import SelfDisagreement
 from ragmonitor.estimation.statistics import Statistics
 
 __all__ = [
@@ -27,7 +26,6 @@ __all__ = [
     "PeoplesFeedback",
     "Predictions",
     "Residuals",
-    "SelfDisagreement",
     "Statistics",
     "WindowedMeans",
     "streams",

@@ -131,12 +131,6 @@ class JudgeDrift(Part):
         offers, self._offers = self._offers, []
         self._anchors.offer(offers)
 
-    def repeated(self, first: Report, again: Report) -> None:
-        """Take in two reports on an answer that the first found fine."""
-        second = hallucinated(again)
-        if hallucinated(first) is False and second is not None:
-            self._anchors.repeated(second)
-
     def tick(self) -> Iterable[Observation]:
         """Return which anchors flipped since the last tick."""
         self._offer()

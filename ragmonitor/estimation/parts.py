@@ -130,9 +130,6 @@ class Part:
         """
         return ()
 
-    def repeated(self, first: Report, again: Report) -> None:
-        """Take in two reports of the sampled judge on the same answer."""
-
     def tick(self) -> Iterable[Observation]:
         """Let time pass, every few seconds; return what became known since the last tick."""
         return ()

@@ -7,7 +7,7 @@ from functools import partial
 
 from ragmonitor.estimation.alarms import Alarms
 from ragmonitor.estimation.early_warning import EarlyWarning
-from ragmonitor.estimation.golden_questions import GOLDEN, GoldenQuestions
+from ragmonitor.estimation.golden_questions import GoldenQuestions
 from ragmonitor.estimation.judge_drift import JudgeDrift
 from ragmonitor.estimation.means import WindowedMeans, pending_verdict
 from ragmonitor.estimation.parts import Answer, Observation, Part
@@ -187,12 +187,6 @@ class Statistics:
             self.means.observe(observation, self._group_of(observation.session))
         self.alarms.update(observation)
 
-    def repeated(self, first: Report, again: Report) -> None:
-        """Take in an answer that the judge scored twice."""
-        if first.decision.inclusion_probability > 0:
-            for part in self.parts:
-                part.repeated(first, again)
-
     def probed(self, answer: GoldenAnswer) -> None:
         """Take in what came of one golden question; no other part hears of it."""
         if self._goldens is not None:
@@ -237,15 +231,6 @@ class Statistics:
         """Return a signal's mean, with the answers since the last tick: they raised the alarm."""
         self.means.tick()
         return self.means.estimate(signal)
-
-    @property
-    def alarmed(self) -> bool:
-        """Whether any alarm is active that rests on the traffic."""
-        return any(
-            state.active
-            for state in self._states()
-            if not state.signal.startswith(GOLDEN)  # what is spent on traffic is not theirs to say
-        )
 
     def _states(self) -> Iterator[AlarmState]:
         drift = self._judge_drift

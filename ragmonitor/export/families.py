@@ -22,13 +22,10 @@ Key = tuple[str, ...]
 
 @dataclass(slots=True)
 class ScrapeSums:
-    """The sums beside a process's counters, from which a scrape derives means and agreement."""
+    """The sums beside a process's counters, from which a scrape derives means."""
 
     means: dict[Key, Moments] = field(default_factory=dict)
     """The sums by service, signal, judge, window, dimension and group."""
-    pairs: dict[Key, list[float]] = field(default_factory=dict)
-    """Weight, weight of equal scores and weighted difference of the answers that two judges scored,
-    by service, evaluator, judge and second judge."""
     exemplars: dict[tuple[LabelPairs, float], Exemplar] = field(default_factory=dict)
     """The newest of each bucket of the score histogram, by labels and upper bound."""
 
@@ -36,10 +33,6 @@ class ScrapeSums:
         """Add those of another process."""
         for key, moments in other.means.items():
             self.means[key] = self.means.get(key, Moments()) + moments
-        for key, sums in other.pairs.items():
-            self.pairs[key] = [
-                a + b for a, b in zip(self.pairs.get(key, NO_PAIRS), sums, strict=True)
-            ]
         for bucket, exemplar in other.exemplars.items():
             older = self.exemplars.get(bucket, exemplar)
             self.exemplars[bucket] = max(older, exemplar, key=lambda each: each.timestamp or 0.0)
@@ -85,8 +78,6 @@ def final_families(
             families.append(_final(family, sums))
     with shielded("metrics"):
         families += _means(sums, summarise)
-    with shielded("metrics"):
-        families += _agreement(sums)
     families.append(_build(service, version))
     for family in families:
         with shielded("metrics"):
@@ -204,16 +195,6 @@ def _means(sums: ScrapeSums, summarise: Summarise) -> list[Metric]:
         missing,
         uncovered,
     ]
-
-
-def _agreement(sums: ScrapeSums) -> list[Metric]:
-    """Return what two judges' scores of the same answers have in common."""
-    agreement, difference = _gauge(metrics.JUDGE_AGREEMENT), _gauge(metrics.JUDGE_DIFFERENCE)
-    for key, (weight, equal, differences) in list(sums.pairs.items()):
-        if weight > 0:
-            agreement.add_metric(key, equal / weight)
-            difference.add_metric(key, differences / weight)
-    return [agreement, difference]
 
 
 def _with_exemplar(sample: Sample, sums: ScrapeSums) -> Sample:

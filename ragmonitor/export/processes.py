@@ -221,7 +221,6 @@ class SharedFolder:
         text = json.dumps(
             {
                 "means": [[key, asdict(moments)] for key, moments in sums.means.items()],
-                "pairs": [*sums.pairs.items()],
                 "exemplars": [
                     [dict(series), bound, [e.labels, e.value, e.timestamp]]
                     for (series, bound), e in sums.exemplars.items()
@@ -365,7 +364,6 @@ def _read(sidecar: Path) -> ScrapeSums:
         return ScrapeSums()
     return ScrapeSums(
         means={tuple(key): Moments(**sums) for key, sums in entries["means"]},
-        pairs={tuple(key): [float(each) for each in sums] for key, sums in entries["pairs"]},
         exemplars={
             (frozenset(_texts(series)), float(bound)): Exemplar(
                 dict(_texts(labels)), float(value), float(time_s)

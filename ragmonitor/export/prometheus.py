@@ -24,7 +24,7 @@ from ragmonitor import guard, metrics
 from ragmonitor.export.amounts import amounts
 from ragmonitor.export.content import package_version
 from ragmonitor.export.endpoint import Endpoint, Pages
-from ragmonitor.export.families import NO_PAIRS, ScrapeSums, described, final_families
+from ragmonitor.export.families import ScrapeSums, described, final_families
 from ragmonitor.export.instruments import MAX_LABEL_LENGTH, Instruments, Labels, cleaned
 from ragmonitor.export.processes import opened, shared_folder
 from ragmonitor.export.server import Receive, Rejection
@@ -234,22 +234,6 @@ class PrometheusExporter(Exporter):
         level = _BREAKER_LEVELS[state]
         self._instruments.gauge(metrics.JUDGE_BREAKER_STATE, self._judge(judge)).set(level)
 
-    def compared(self, first: Report, second: Report) -> None:
-        """Take in the agreement of two judges on the evaluations that both scored."""
-        self._age_pairs()
-        judges = (self._judge(first.judge.name), self._judge(second.judge.name))
-        scores = {e.evaluator: e.score for e in first.evaluations if isinstance(e, Scored)}
-        for other in second.evaluations:
-            if not isinstance(other, Scored) or other.evaluator not in scores:
-                continue
-            key = (self._service, self._evaluator(other.evaluator), *judges)
-            difference = abs(other.score - scores[other.evaluator])
-            weight = 1 / max(second.decision.inclusion_probability, 1e-9)
-            sums = self._sums.pairs.setdefault(key, [*NO_PAIRS])
-            sums[0] += weight
-            sums[1] += weight * (difference < _EQUAL_WITHIN)
-            sums[2] += weight * difference
-
     def export(self, report: Report) -> None:
         """Count one report: its outcomes, scores, and what its judge used."""
         # All of them first: what fails below must not break captured = scored + unscored.
@@ -409,14 +393,6 @@ class PrometheusExporter(Exporter):
         self._show_totals(snapshot.totals)
         self._show_alarms(snapshot.alarms)
         self._show_gauges(snapshot.gauges)
-        self._age_pairs()
-
-    def _age_pairs(self) -> None:
-        now_s = self._clock()
-        factor = math.exp(-max(0.0, now_s - self._paired_s) / PAIRS_DECAY_S)
-        self._paired_s = now_s
-        for sums in self._sums.pairs.values():
-            sums[:] = [each * factor for each in sums]
 
     def _show_moments(self, moments: Iterable[tuple[SeriesKey, Window, Moments]]) -> None:
         means: dict[tuple[str, ...], Moments] = {}

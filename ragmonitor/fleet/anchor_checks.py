@@ -76,7 +76,7 @@ async def read_again(runner: JudgeRunner | None, check: Report, anchor: Interact
         check: What the estimator asks for.
         anchor: Its interaction, as the judge may see it.
     """
-    if runner is None or runner.config.is_down:
+    if runner is None or runner.is_down:
         return check
     decision = runner.reserve(anchor)
     if decision is None:

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -46,6 +46,7 @@ from ragmonitor.guard import (
     record_outage,
     record_problem,
 )
+from ragmonitor.judging import by_another
 from ragmonitor.metrics import (
     ARRIVALS,
     BUDGET_LEVEL,
@@ -285,7 +286,7 @@ class Term:
         self._kept = stream.kept()
         self._folder = StateFolder(self._kept)
         settings = settings.model_copy(update={"state": self._folder.path})
-        builtin, reader = builtin_judge(settings), reader_of(settings)
+        builtin, reader = builtin_judge(), reader_of(settings)
         self._judging = judging_of(settings, budget=budget_of(settings, stream.address))
         self._unit = settings.budget.unit if settings.budget.is_given else None
         incidents = incidents_of(settings, self._judging, self._lose)
@@ -503,7 +504,7 @@ class Term:
         drawn.entries.append(entry.id)
         drawn.is_there = True
         with _ESTIMATE:
-            completed = _completed(answer, _by_role(answer), _stand_in(answer))
+            completed = self._completed(answer)
             self.estimates.observe_again(completed)
 
     def _hear(self, feedback: Feedback) -> None:
@@ -556,35 +557,38 @@ class Term:
             return
         self._arrivals += 1
         self._count(answer)
-        by_role = _by_role(answer)
         with _EXPORT:
             self.meters.answered(answer.interaction, answer.reports[0].target)
         for report in answer.reports:
-            if report.role == "repeat":
-                with _EXPORT:
-                    self.meters.charged(report)
-                continue
             with _EXPORT:
                 self.meters.observe(report)
             for exporter in self._exports.exporters:
                 with _EXPORT:
                     exporter.export(report)
-        second, sampled = by_role.get("second"), by_role.get("sampled")
-        fallback = _stand_in(answer)
-        first = sampled if sampled is not None and sampled.assessment is not None else fallback
-        if first is not None and second is not None and second.assessment is not None:
-            with _EXPORT:
-                self.meters.compared(first, second)
         # What was drawn is missing where it cannot be scored any more.
         if is_awaited or unscorable(answer.interaction) is None:
             with _ESTIMATE:
-                completed = _completed(answer, by_role, fallback)
+                completed = self._completed(answer)
                 self._estimate(answer, completed, is_late=is_late, is_awaited=is_awaited)
-            if sampled is not None and (repeat := by_role.get("repeat")) is not None:
-                with _ESTIMATE:
-                    self.estimates.repeated(sampled, repeat)
         if is_awaited:  # also where a worker without a judge, or we, have failed
             self._statistics.alarms.complete(answer.interaction.id)
+
+    def _completed(self, answer: SettledAnswer) -> CompletedAnswer:
+        """Return what estimates read of an answer."""
+        by_role, decision = _by_role(answer), answer.decision
+        builtin, judged, stand_in = by_role["builtin"], None, None
+        if decision is not None and decision.drawn and "sampled" in by_role:
+            judged = by_role["sampled"]
+            if self._judging is not None:
+                judged, stand_in = by_another(judged, self._judging.judge.identity)
+        return CompletedAnswer(
+            builtin=builtin,
+            prediction=answer.prediction,
+            decision=decision,
+            judged=judged,
+            stand_in=stand_in,
+            target=builtin.target,
+        )
 
     def _take_in_golden(self, answer: SettledAnswer) -> None:
         """Take in what came of a golden question; what the application captured is no traffic."""
@@ -637,8 +641,6 @@ class Term:
         self._interactions[answer.interaction.framework, answer.interaction.status] += 1
         outcomes = self._outcomes
         for report in answer.reports:
-            if report.role == "repeat":
-                continue
             for each in report.evaluations:
                 judge, cause = each.judge, each.cause if isinstance(each, Unscored) else ""
                 outcomes[each.evaluator, judge.name, judge.version, judge.kind, cause] += 1
@@ -720,7 +722,7 @@ class Term:
         if self._kept.get(KEPT_ALARMS, b"") != told:
             changed[KEPT_ALARMS] = told
         state.at_s = self._server_s
-        state.boost, state.alarmed = self.estimates.boost, self.estimates.alarmed
+        state.boost = self.estimates.boost
         state.suspects = [(str(name), str(value)) for name, value in self._suspects[0]]
         state.suspects_for_s = self._suspects[1]
         self._suspects = ((), 0.0)
@@ -788,28 +790,6 @@ def _state(told: bytes) -> EstimatorState:
 def _by_role(answer: SettledAnswer) -> dict[JudgeRole, Report]:
     """Return the reports by their roles, the first of each."""
     return {report.role: report for report in reversed(answer.reports)}
-
-
-def _stand_in(answer: SettledAnswer) -> Report | None:
-    """Return the report of the judge that read the answer where the one that was drawn failed."""
-    return next(
-        (r for r in answer.reports if r.role == "fallback" and r.assessment is not None), None
-    )
-
-
-def _completed(
-    answer: SettledAnswer, by_role: Mapping[JudgeRole, Report], stand_in: Report | None
-) -> CompletedAnswer:
-    """Return what estimates read of an answer, given its reports by role."""
-    builtin, decision = by_role["builtin"], answer.decision
-    return CompletedAnswer(
-        builtin=builtin,
-        prediction=answer.prediction,
-        decision=decision,
-        judged=by_role.get("sampled") if decision is not None and decision.drawn else None,
-        stand_in=stand_in,
-        target=builtin.target,
-    )
 
 
 def _evaluation(evaluator: str, name: str, version: str, kind: Any, cause: str) -> Evaluation:

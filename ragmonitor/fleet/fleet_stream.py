@@ -12,11 +12,8 @@ from typing import Final, Literal
 
 from pydantic import SecretStr
 
-from ragmonitor.errors import SettingsError
 from ragmonitor.records import Elsewhere
-from ragmonitor.redis_client import is_redis
-from ragmonitor.settings import Settings
-from ragmonitor.streams import Delivery, RedisStream, url_of
+from ragmonitor.streams import Delivery, RedisStream
 from ragmonitor.streams.redis_streams import GROUP, entries_of
 
 MAX_SEEN: Final = 100_000
@@ -456,19 +453,3 @@ def elsewhere(role: Literal["worker", "standby"], lease: str) -> Elsewhere:
         host=owner.rsplit("-", 2)[0],
         url=next((each for each in further if "://" in each), ""),
     )
-
-
-def fleet_stream_in(settings: Settings) -> FleetStream:
-    """Return the fleet's stream that the settings name.
-
-    Raises:
-        SettingsError: They name none, or none that can be opened.
-        MissingExtraError: Its client is not installed.
-    """
-    url = url_of(settings, "redis://127.0.0.1:6379/0")
-    if not is_redis(url):
-        raise SettingsError(
-            "a fleet (`ragmonitor worker --fleet`, `ragmonitor estimator`) needs a stream on "
-            "Redis, redis://127.0.0.1:6379/0; on Kafka one `ragmonitor worker` scores a service"
-        )
-    return FleetStream(url, settings.service, max_records=settings.stream.max_records)

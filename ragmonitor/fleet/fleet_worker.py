@@ -21,7 +21,7 @@ from opentelemetry import context
 from ragmonitor.capture import sound
 from ragmonitor.capture.probe_mark import is_probe
 from ragmonitor.conventions import PROBE_BAGGAGE
-from ragmonitor.errors import JudgeError, StreamError, WireError
+from ragmonitor.errors import StreamError, WireError
 from ragmonitor.estimation import Predictions
 from ragmonitor.estimation.means import pending_verdict
 from ragmonitor.estimation.predictions import STATE_VERSION, state_name
@@ -31,9 +31,10 @@ from ragmonitor.fleet.anchor_checks import read_again
 from ragmonitor.fleet.estimator_state import KEPT_STATE, EstimatorState, file_field
 from ragmonitor.fleet.fleet_stream import ESTIMATOR, FleetStream, Outcome, elsewhere
 from ragmonitor.guard import contained, errors, logger, record_error, record_outage
-from ragmonitor.judging import JudgedAnswer, JudgeRunner, ReadingEngine
+from ragmonitor.judging import JudgeRunner, ReadingEngine
 from ragmonitor.metrics import STREAM_SETTLED, STREAM_UP
 from ragmonitor.records import (
+    Assessment,
     Cause,
     GaugeValue,
     Interaction,
@@ -109,7 +110,7 @@ class FleetWorker:
         self._stream = stream
         self._redactor = redactor
         self._group_by = settings.estimation.group_by
-        self._builtin, self._reader = builtin_judge(settings), reader_of(settings)
+        self._builtin, self._reader = builtin_judge(), reader_of(settings)
         self._judging = judging_of(settings, budget=budget_of(settings, stream.address))
         entries = table.select(settings.evaluators)
         self._engine = ReadingEngine(
@@ -256,9 +257,9 @@ class FleetWorker:
             self._learned.follow(self._stream)
         self._refreshed_s = time.monotonic()
         self._show((*state.gauges(), GaugeValue(name=STREAM_SETTLED, value=unsettled)))
-        for judge in () if self._judging is None else self._judging.reporting:
-            if judge.breaker_state is not None:
-                self.meters.breaker(judge.identity.name, judge.breaker_state)
+        judge = None if self._judging is None else self._judging.judge
+        if judge is not None and judge.breaker_state is not None:
+            self.meters.breaker(judge.identity.name, judge.breaker_state)
 
     def _show(self, gauges: tuple[GaugeValue, ...]) -> None:
         self.meters.refresh(
@@ -306,17 +307,14 @@ class FleetWorker:
 
     async def _found(self, records: Sequence[Interaction]) -> dict[int, Any]:
         """Return what a reader of its own found in records, by their identity."""
-        readable = [record for record in records if unscorable(record) is None]
-        if self._reader is None or not readable:
-            return {}
-        reading = asyncio.ensure_future(self._reader.read(readable, hurry=self._hurry))
-        try:
-            while not reading.done():
-                await asyncio.wait([reading], timeout=REFRESH_S)
+        found: dict[int, Any] = {}
+        if self._reader is None:
+            return found
+        for record in records:
+            if unscorable(record) is None:
+                found[id(record)] = await self._reader.read(record, hurry=self._hurry)
                 self._refresh()
-        finally:
-            reading.cancel()
-        return dict(zip(map(id, readable), await reading, strict=True))
+        return found
 
     def _pass_on(self, delivery: Delivery) -> None:
         """Leave what a person said of an answer to the estimator."""
@@ -435,10 +433,10 @@ class FleetWorker:
             await asyncio.sleep(RETRY_S / 4)
 
     def _read(self, record: Interaction, found: Any) -> Report:
-        if self._reader is not None and not isinstance(found, JudgeError) and found is not None:
+        if isinstance(found, Assessment):
             return self._engine.found(record, found)
-        if self._reader is not None and isinstance(found, JudgeError):
-            self.meters.stood_in(self._reader.identity.name, found.cause.value)
+        if self._reader is not None and isinstance(found, Cause):
+            self.meters.stood_in(self._reader.identity.name, found.value)
         reading = self._engine.read_now(self._builtin, record)
         if self._reader is not None and reading.cause is not None:
             return self._engine.unread(self._reader, "builtin", record, reading.cause)
@@ -580,11 +578,10 @@ def _again(runner: JudgeRunner, record: Interaction, kept: Decided) -> _Draw:
     return _Draw(replace(kept, decision=decision), cause, is_kept=True)
 
 
-def _answered(builtin: Report, found: JudgedAnswer, decided: Decided) -> SettledAnswer:
-    repeat = () if found.repeat is None else (found.repeat,)
+def _answered(builtin: Report, found: Report, decided: Decided) -> SettledAnswer:
     return SettledAnswer(
         interaction=builtin.interaction,
-        reports=(builtin, *found.reports, *repeat),
+        reports=(builtin, found),
         prediction=decided.prediction,
         decision=decided.decision,
         epoch=decided.epoch,
@@ -634,8 +631,6 @@ class _Learned:
         sampler.boost(state.boost)
         if state.suspects:
             sampler.suspect(state.suspects, state.suspects_for_s)
-        if self._judging.second is not None:
-            self._judging.second.alarmed = state.alarmed
         if state.epoch != self.epoch:
             content = stream.kept_field(file_field(self._file.path.name))
             if content is not None:

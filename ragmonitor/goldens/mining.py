@@ -230,7 +230,6 @@ def read_page(state: Mapping[str, Any], *, redact: Callable[[str], str]) -> Traf
             answer.at_s = float(entry["at_s"])
             if entry["basis"] != "unscored":
                 answer.verdicts[str(entry["judge"])] = float(entry["badness"])
-            answer.verdicts |= entry.get("second") or {}
             for feedback in (entry.get("feedback") or {}).values():
                 _take_feedback(traffic, answer, feedback)
             for each in entry.get("builtin") or ():

@@ -174,7 +174,9 @@ class FunctionCompleter:
         except TimeoutError:
             raise ProviderError(f"no reply within {within_s:.3g} s", kind="timeout") from None
         # Nobody counted its tokens: the reading estimates them.
-        completion = Completion(text=text, form="text", is_cut=False, usage=JudgeUsage(calls=1))
+        completion = Completion(
+            text=text, model="", form="text", is_cut=False, usage=JudgeUsage(calls=1)
+        )
         if len(text) > longest_reply(max_tokens):
             raise ProviderError(
                 f"a reply of {len(text):,} characters", kind="refused", unread=completion

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from ragmonitor.apart import call_apart, run
 from ragmonitor.errors import JudgeError
-from ragmonitor.judges.bounded_replies import noted_refusals
 from ragmonitor.judges.provider import Price, Provider, ProviderError, unheard
 from ragmonitor.judges.tokens import estimate_tokens
 from ragmonitor.records import Cause, JudgeUsage
@@ -46,7 +45,6 @@ class LitellmEmbedding:
             timeout_s=timeout_s,
             api_base=api_base,
             api_key=api_key,
-            max_reply_bytes=_MAX_VECTOR_BYTES,
             fallback_price=Price.per_million(price_usd, 0.0),
         )
 
@@ -82,8 +80,6 @@ class LitellmEmbedding:
 
 _RETRIES: Final = 1
 """The number of times that the client library asks again."""
-_MAX_VECTOR_BYTES: Final = 64 * 2**20
-"""Limit of a reply: a vector of 3,072 numbers has some 60 kB, a score a hundred texts at most."""
 
 
 class _Embedder(Provider):
@@ -91,10 +87,9 @@ class _Embedder(Provider):
         await self.load()
         began = time.monotonic()
         estimate = round(sum(estimate_tokens(text) for text in texts))
-        refused: list[str] = []
         try:
             async with asyncio.timeout(self.timeout_s):
-                with noted_refusals() as refused, unheard():
+                with unheard():
                     response: Any = await self._litellm.aembedding(
                         model=self.model,
                         input=texts,
@@ -103,16 +98,12 @@ class _Embedder(Provider):
                         timeout=self.timeout_s + 1.0,
                         max_retries=_RETRIES,
                         caching=False,
-                        **self._session(),
                         **{"no-log": True},
                     )
         except TimeoutError:
             late = ProviderError(f"no vectors within {self.timeout_s:.3g} s", kind="timeout")
             raise self._failed(late, estimate) from None
         except Exception as error:  # noqa: BLE001 - whatever litellm raises
-            if refused:
-                large = ProviderError(refused[0], kind="permanent", may_be_billed=True)
-                raise self._failed(large, len(refused) * estimate) from None
             # Not `from error`: what litellm raises may quote the key, and logs show it.
             # The client library has asked again, and met another such error.
             raise self._failed(self._described(error), (1 + _RETRIES) * estimate) from None

@@ -85,6 +85,7 @@ class LlmJudge:
         *,
         api_base: str | None = None,
         api_key: str | None = None,
+        fallbacks: Mapping[str, str | None] | None = None,
         timeout_s: float = 15.0,
         reading_timeout_s: float | None = None,
         input_usd_per_million_tokens: float | None = None,
@@ -107,6 +108,8 @@ class LlmJudge:
             model: As litellm names it: `openai/gpt-4o-mini`.
             api_base: Address of an OpenAI-compatible server.
             api_key: The provider's; by default litellm finds it in the environment.
+            fallbacks: Models that litellm asks in turn where this one fails, with the addresses of
+                their servers; None: litellm knows it. A verdict bears the name of who gave it.
             timeout_s: Per call.
             reading_timeout_s: Of a reading, over all its calls; None: twice `timeout_s`.
             input_usd_per_million_tokens: In US dollars, if litellm knows no price.
@@ -128,11 +131,13 @@ class LlmJudge:
         self._given_price = Price.per_million(
             input_usd_per_million_tokens, output_usd_per_million_tokens
         )
+        self.fallbacks: Mapping[str, str | None] = dict(fallbacks or {})
         self._completer: Completer = completer or Provider(
             model=model,
             timeout_s=timeout_s,
             api_base=api_base,
             api_key=api_key,
+            fallbacks=self.fallbacks,
             fallback_price=self._given_price,
             start_form=reply_format,
         )
@@ -258,8 +263,12 @@ class LlmJudge:
                 usage=usage,
             )
         held = all(reply.form == "json_schema" for reply in replies)
+        identity = self._strict if held else self._short
+        for reply in replies:
+            if reply.model in self.fallbacks:
+                identity = replace(identity, name=reply.model)
         assessment = Assessment(
-            judge=self._strict if held else self._short,
+            judge=identity,
             language=question.language,
             sentences=_verdicts(reading, question.sentences),
             answer_relevancy=reading.relevancy,
@@ -362,7 +371,7 @@ class LlmJudge:
         reading = question.read(replies[-1], chunks)
         if len(replies) > 1:
             reading = reading.completed_by(question.read(replies[0], chunks))
-        return _Reply(reading=reading, form=replies[-1].form)
+        return _Reply(reading=reading, form=replies[-1].form, model=replies[-1].model)
 
     def expected_cost(self, interaction: Interaction) -> float:
         """Return an upper estimate of one reading's cost, in the budget's unit, above 0.
@@ -458,10 +467,10 @@ class LlmJudge:
     def _check_price(self) -> None:
         if self.budget_unit == "usd" and self._completer.price is None:
             raise self._error(
-                "litellm knows no price of this model; set judge.input_usd_per_million_tokens and "
-                "judge.output_usd_per_million_tokens, which are the first judge's, name a fallback "
-                "or second judge of a known price, or set budget.tokens_per_day instead of a "
-                "budget in dollars",
+                "litellm knows no price of this model, or of a fallback; set "
+                "judge.input_usd_per_million_tokens and judge.output_usd_per_million_tokens, which "
+                "are the judge's own, name fallbacks of a known price, or set "
+                "budget.tokens_per_day instead of a budget in dollars",
                 cause=Cause.JUDGE_ERROR,
             )
 
@@ -487,10 +496,11 @@ class LlmJudge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reply:
-    """The reply on one share of the evidence, and its form."""
+    """The reply on one share of the evidence, its form, and who gave it."""
 
     reading: ParsedReply
     form: Form
+    model: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ What form of reply a model takes is found out by asking: a strict schema, any JS
 A form that it rejects is not asked of it again in this process, whoever asks.
 
 litellm takes seconds to import and is the application's as much as ours: it is imported on first
-use, in a thread, and whatever we want of it is said per call. Its settings, callbacks, caches and
-fallbacks are the application's and stay as they are.
+use, in a thread, and whatever we want of it is said per call. Its settings, callbacks and caches
+are the application's and stay as they are.
 """
 
 from __future__ import annotations
@@ -26,18 +26,20 @@ from ragmonitor.apart import apart
 from ragmonitor.errors import MissingExtraError, RagMonitorError
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import record_problem, silenced
-from ragmonitor.judges.bounded_replies import (
-    MAX_REPLY_BYTES,
-    bounded_session,
-    close_sessions,
-    noted_refusals,
-)
 from ragmonitor.judges.judge_prompts import Message
-from ragmonitor.judges.litellm_output import LOGGERS, hush
 from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Cause, JudgeUsage
 
+LOGGERS: Final = (
+    "LiteLLM",
+    "LiteLLM Router",
+    "LiteLLM Proxy",
+    "httpx",
+    "openai._base_client",
+    "anthropic._base_client",
+)
+"""The loggers that tell of each call, and of each failure in several lines."""
 Form = Literal["json_schema", "json_object", "text"]
 """The form of reply that a model is asked for, strictest first."""
 FORMS: Final[tuple[Form, ...]] = ("json_schema", "json_object", "text")
@@ -102,6 +104,8 @@ class Completion:
     """One reply."""
 
     text: str
+    model: str
+    """Who replied: the model that was asked, or one of its fallbacks."""
     form: Form
     """The form that was asked for."""
     is_cut: bool
@@ -234,18 +238,20 @@ class Provider:
     """The seconds per call."""
     api_base: str | None = None
     api_key: str | None = field(default=None, repr=False)
+    fallbacks: Mapping[str, str | None] = field(default_factory=dict)
+    """Models that litellm asks in turn where this one fails, with the addresses of their servers;
+    None: litellm knows it."""
     fallback_price: Price | None = None
-    """Taken where litellm knows no price of the model."""
+    """Taken where litellm knows no price of the model itself."""
     start_form: Form = "json_object"
     """The strictest form of reply to ask for; `json_schema` needs `Strict` in the call."""
-    max_reply_bytes: int = MAX_REPLY_BYTES
 
     price: Price | None = field(default=None, init=False)
-    """None: unknown, or not loaded yet."""
+    """The highest of the models that may reply. None: unknown of one, or not loaded yet."""
     is_loaded: bool = field(default=False, init=False)
     _litellm: Any = field(default=None, init=False, repr=False)
-    _listed: bool = field(default=False, init=False)
-    """litellm itself knows the price."""
+    _listed: dict[str, Price] = field(default_factory=dict, init=False)
+    """The prices of those of the models that litellm itself knows."""
     _parameters: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
     _takes_forms: bool = field(default=False, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
@@ -323,13 +329,8 @@ class Provider:
                     optional = self._optional(form, strict)
                     sent = messages if form != "json_schema" or strict is None else strict.messages
                     try:
-                        with noted_refusals() as refused:
-                            response = await self._call(sent, max_tokens, optional)
+                        response = await self._call(sent, max_tokens, optional)
                     except Exception as error:  # noqa: BLE001 - whatever litellm raises
-                        if refused:
-                            raise ProviderError(
-                                refused[0], kind="permanent", may_be_billed=True
-                            ) from None
                         if self._forgoes(error, form, optional):
                             refusals += 1
                             continue
@@ -359,22 +360,21 @@ class Provider:
                 caching=False,
                 # Where litellm is told to log all the same, and does so in a task of its own.
                 metadata={"ragmonitor": False},
-                **self._session(),
+                **({"fallbacks": self._fallbacks()} if self.fallbacks else {}),
                 **{"no-log": True},
                 **optional,
             )
 
-    def _session(self) -> dict[str, Any]:
-        """Return the parameters by which litellm reads replies through a session of ours."""
-        session = bounded_session(self.max_reply_bytes)
-        if session is None:
-            return {}
-        # Some providers' handlers take their client from litellm's own store, and no session.
-        with contextlib.suppress(Exception):
-            provider = self._litellm.get_llm_provider(model=self.model)[1]
-            handler: Any = sys.modules["litellm.llms.custom_httpx.http_handler"]
-            handler.get_async_httpx_client(llm_provider=provider, shared_session=session)
-        return {"shared_session": session}
+    def _fallbacks(self) -> list[dict[str, Any]]:
+        """Return the fallbacks as litellm takes them; none has the judge's own address or key."""
+        return [
+            {"model": model, "api_base": api_base, "api_key": self._key_of(model, api_base)}
+            for model, api_base in self.fallbacks.items()
+        ]
+
+    def _key_of(self, model: str, api_base: str | None) -> str | None:
+        # Local servers want no key; the client library wants some.
+        return "none" if api_base is not None and _lacks_key(self._litellm, model) else None
 
     def _form_with(self, strict: Strict | None) -> Form:
         form = self.form
@@ -407,7 +407,6 @@ class Provider:
                 pool.delete_cache(key)
             with contextlib.suppress(Exception):
                 await client.close()
-        await close_sessions()
 
     def _load_quietly(self) -> None:
         # The same error meets the first reading, where there is somebody to tell.
@@ -427,7 +426,9 @@ class Provider:
                         raise
                     raise MissingExtraError("litellm", "litellm") from error
                 with imports.held("litellm"):
-                    hush()
+                    litellm.suppress_debug_info = (
+                        True  # else each failure prints a request for help
+                    )
                     self._litellm = litellm
                     self._learn(litellm)
                     self._import_client(litellm)
@@ -441,9 +442,18 @@ class Provider:
                 imports.load("openai.resources.chat.completions")
 
     def _learn(self, litellm: Any) -> None:
-        listed = _listed_price(litellm, self.model)
-        self._listed = listed is not None
-        self.price = listed or self.fallback_price
+        models = (self.model, *self.fallbacks)
+        listed = {model: _listed_price(litellm, model) for model in models}
+        self._listed = {model: price for model, price in listed.items() if price is not None}
+        own = listed[self.model] or self.fallback_price
+        # The given price is the judge's: with that of a free one a fallback would seem free.
+        prices = [own, *(listed[model] for model in self.fallbacks)]
+        known = [price for price in prices if price is not None]
+        if len(known) == len(models):
+            self.price = Price(
+                input_usd=max(each.input_usd for each in known),
+                output_usd=max(each.output_usd for each in known),
+            )
         supported = _supported_parameters(litellm, self.model)
         self._parameters = {"temperature": 0}
         self._takes_forms = "response_format" in supported
@@ -451,13 +461,13 @@ class Provider:
             self._support.thinks = True
             if "reasoning_effort" in supported:
                 self._parameters["reasoning_effort"] = "low"
-        if self.api_base is not None and self.api_key is None and _lacks_key(litellm, self.model):
-            # Local servers want no key; the client library wants some.
-            self.api_key = "none"
+        if self.api_key is None:
+            self.api_key = self._key_of(self.model, self.api_base)
 
     def _forgoes(self, error: Exception, form: Form, sent: Mapping[str, Any]) -> bool:
         """Return whether a dispensable parameter made the call fail; it is not sent again."""
-        if getattr(error, "status_code", None) not in (400, 422):
+        # Where all of a chain failed, litellm raises an error of no status.
+        if not self.fallbacks and getattr(error, "status_code", None) not in (400, 422):
             return False
         message = str(error).lower()
         refused = [
@@ -475,11 +485,13 @@ class Provider:
         message = getattr(choice, "message", None)
         text = getattr(message, "content", None) or ""
         is_cut = getattr(choice, "finish_reason", None) == "length"
+        model = self._replying(response)
         completion = Completion(
             text=text,
+            model=model,
             form=form,
             is_cut=is_cut,
-            usage=self._counted(response, asked, calls, text),
+            usage=self._counted(response, asked, calls, text, model),
         )
         if len(text) > asked.max_characters:
             raise ProviderError(
@@ -491,7 +503,14 @@ class Provider:
             self._support.thinks = True
         return completion
 
-    def _counted(self, response: Any, asked: _Asked, calls: int, text: str) -> JudgeUsage:
+    def _replying(self, response: Any) -> str:
+        hidden = getattr(response, "_hidden_params", None) or {}
+        failed = (hidden.get("additional_headers") or {}).get("x-litellm-attempted-fallbacks", 0)
+        return (self.model, *self.fallbacks)[int(failed)]
+
+    def _counted(
+        self, response: Any, asked: _Asked, calls: int, text: str, model: str
+    ) -> JudgeUsage:
         """Return what the provider says that the reply took, as far as it can be so.
 
         A count below 0 would fill the budget up, one beyond all sense would empty it for good.
@@ -511,16 +530,18 @@ class Provider:
             calls=calls,
             input_tokens=inputs,
             output_tokens=outputs,
-            cost_usd=self._cost(response if is_so else None, inputs, outputs),
+            cost_usd=self._cost(response if is_so else None, model, inputs, outputs),
         )
 
-    def _cost(self, response: Any, input_tokens: int, output_tokens: int) -> float:
-        plain = 0.0 if self.price is None else self.price.of(input_tokens, output_tokens)
-        if self._listed and response is not None:
+    def _cost(self, response: Any, model: str, inputs: int, outputs: int) -> float:
+        listed = self._listed.get(model)
+        price = listed or self.fallback_price
+        plain = 0.0 if price is None else price.of(inputs, outputs)
+        if listed is not None and response is not None:
             # It knows of cached tokens and tiers.
             with contextlib.suppress(Exception), unheard():
                 cost = float(
-                    self._litellm.completion_cost(completion_response=response, model=self.model)
+                    self._litellm.completion_cost(completion_response=response, model=model)
                 )
                 if 0 <= cost <= _MAX_PRICE_FACTOR * plain:
                     return cost
@@ -545,7 +566,7 @@ class Provider:
         return ProviderError(detail, kind=kind)
 
     def _one_line(self, text: str) -> str:
-        text = scrubbed(text, known=[self.api_key], address=self.api_base)[:_MAX_ERROR_CHARACTERS]
+        text = scrubbed(text, key=self.api_key, address=self.api_base)[:_MAX_ERROR_CHARACTERS]
         text = _PREFIXES.sub("", " ".join(text.split()), count=1)
         return text if len(text) <= _MAX_DETAIL_CHARACTERS else f"{text[:_MAX_DETAIL_CHARACTERS]}…"
 
@@ -594,7 +615,7 @@ def _count(value: object, max_count: int) -> tuple[int, bool]:
 
 @contextlib.contextmanager
 def unheard() -> Iterator[None]:
-    """Call litellm without prints, logs or callbacks.
+    """Call litellm without logs or callbacks of the application's.
 
     Marked as its own call, in versions that know such, it leaves its logging worker alone. There
     is one for the whole process, bound to the application's loop: each call from ours would move

@@ -14,7 +14,6 @@ from ragmonitor.capabilities import as_judge
 from ragmonitor.errors import SettingsError
 from ragmonitor.evaluators import table
 from ragmonitor.judges import JUDGES, BuiltinJudge
-from ragmonitor.judges.builtin import Limits
 from ragmonitor.offline.reader_pool import BATCH, BATCHES_AHEAD, ReaderPool
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, read_given
@@ -63,7 +62,6 @@ class RunOptions(TypedDict, total=False):
     budget_tokens: int | None
     concurrency: int | None
     api_base: str | None
-    builtin_max_characters: int | None
 
 
 async def aevaluate(records: Records, **options: Unpack[RunOptions]) -> EvaluationResult:
@@ -94,9 +92,6 @@ def evaluate(records: Records, **options: Unpack[RunOptions]) -> EvaluationResul
         budget_tokens: The same, in tokens.
         concurrency: Readings by a model in flight.
         api_base: Address of an OpenAI-compatible server for the model.
-        builtin_max_characters: Most characters of question, chunks and answer together that the
-            built-in judge reads; longer is `too_long`. None: the setting
-            `judge.builtin_max_characters`, 200,000.
 
     Raises:
         InputError: The first record is none, or of no format that we know. Later ones that cannot
@@ -134,7 +129,6 @@ def scorer_of(
     budget_tokens: int | None = None,
     concurrency: int | None = None,
     api_base: str | None = None,
-    builtin_max_characters: int | None = None,
     pool: ReaderPool | None = None,
 ) -> Scorer:
     """Return the engine of one run. Arguments as of `evaluate`, and the processes that read.
@@ -160,9 +154,8 @@ def scorer_of(
     )
     budget = _budget(budget_usd, budget_tokens)
     if judge is None or judge == BUILTIN:
-        limit = builtin_max_characters or settings.judge.builtin_max_characters
         return scorer(
-            BuiltinJudge(Limits(max_characters=limit)),
+            BuiltinJudge(),
             chosen,
             budget=budget,
             concurrency=1 if pool is None else BATCH * BATCHES_AHEAD * pool.n,

@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import threading
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
 from typing import Any, Final, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ragmonitor.errors import SettingsError
-from ragmonitor.guard import record_error, record_problem
+from ragmonitor.errors import MissingExtraError, SettingsError
+from ragmonitor.guard import contained, record_error, record_problem
 from ragmonitor.receive.open_traces import OpenTraces
 from ragmonitor.receive.otlp_bodies import JSON, PROTOBUF, UnreadableBodyError, request_of
 from ragmonitor.receive.span_intake import FullError, SpanIntake
-from ragmonitor.streams import KafkaClient
 
 POLL_S: Final = 0.25
-COMMIT_S: Final = 5.0
-"""The time between commits."""
 RETRY_S: Final = 1.0
 """After an error, and while there is no room."""
 _STOPPING_S: Final = 5.0
-_SESSION_MS: Final = 15_000
-"""After which others have the partitions of a receiver that was killed."""
+_OURS: Final[dict[str, Any]] = {
+    "enable.auto.commit": True,
+    "enable.auto.offset.store": False,
+    "partition.assignment.strategy": "cooperative-sticky",
+}
+"""Properties of the client that at least one delivery rests on."""
+_DEFAULTS: Final[dict[str, Any]] = {
+    "client.id": "ragmonitor",
+    # As the Collector's own receiver: what was sent before anybody read is history.
+    "auto.offset.reset": "latest",
+    "session.timeout.ms": 15_000,
+    "log_level": 3,
+}
+_PROPERTY: Final = re.compile(r'property[: ]+"([a-z.]+)"')
 
 
 class _Taken(NamedTuple):
@@ -39,9 +49,10 @@ class _Taken(NamedTuple):
 class KafkaReceiver:
     """Reads a topic as a member of the service's group, until it is closed.
 
-    An offset is committed once no trace is open that its spans are in. So a receiver that is killed
-    leaves what it held to the next one; what it had handed over shortly before is read again.
-    Several receivers share the partitions, and all spans of a trace are to be in one of them.
+    An offset is given to the client, which commits every five seconds, once no trace is open that
+    its spans are in. So a receiver that is killed leaves what it held to the next one; what it had
+    handed over shortly before is read again. Several receivers share the partitions, and all spans
+    of a trace are to be in one of them.
     """
 
     protocol = "OTLP over Kafka"
@@ -54,7 +65,8 @@ class KafkaReceiver:
         Args:
             intake: Takes the requests.
             traces: Where it holds their spans.
-            url: `kafka://broker:9092,broker:9092/topic`, as for a stream.
+            url: `kafka://user:password@broker:9092,broker:9092/topic?property=value`; the
+                properties are librdkafka's.
             service: Names the group, `ragmonitor.receive.<service>`.
             max_bytes: Of one message.
 
@@ -62,46 +74,41 @@ class KafkaReceiver:
             SettingsError: The address cannot be understood, or names no topic.
             MissingExtraError: `confluent-kafka` is not installed.
         """
-        self._client = KafkaClient(url, service, setting="receive.kafka")
-        if not urlsplit(url).path.strip("/"):
-            raise SettingsError("receive.kafka: name the topic: kafka://broker:9092/otlp_spans")
+        try:
+            import confluent_kafka
+        except ImportError:
+            raise MissingExtraError("the client of Kafka", "kafka") from None
+        self._kafka: Any = confluent_kafka
+        self._topic, properties = _read_address(url)
         self._intake, self._traces, self._max_bytes = intake, traces, max_bytes
-        self.url = f"topic {self._client.topic}"
+        self.url = f"topic {self._topic}"
         """The topic that it reads, for people."""
         self._taken: defaultdict[int, deque[_Taken]] = defaultdict(deque)
         self._waiting: deque[Any] = deque()
         self.partitions: frozenset[int] = frozenset()
         """The partitions of the topic that this one reads."""
-        self._is_paused = self._is_closed = False
-        self._committed_s = traces.now()
+        self._is_paused = False
         self._ending = threading.Event()
-        self._consumer = self._client.consumer(
-            f"ragmonitor.receive.{service}",
-            # As the Collector's own receiver: what was sent before anybody read is history.
-            {
-                "auto.offset.reset": "latest",
-                "partition.assignment.strategy": "cooperative-sticky",
-                "session.timeout.ms": _SESSION_MS,
-            },
-        )
+        group = {"group.id": f"ragmonitor.receive.{service}", "error_cb": self._report}
+        try:
+            self._consumer = confluent_kafka.Consumer(
+                _DEFAULTS | properties | _OURS | group, logger=logging.getLogger("ragmonitor.kafka")
+            )
+        except (confluent_kafka.KafkaException, TypeError, ValueError) as error:
+            # Which may quote a value, and so a password.
+            named = _PROPERTY.search(str(error))
+            what = f"the property {named[1]}" if named else "a property in the address"
+            raise SettingsError(f"receive.kafka: librdkafka does not take {what}") from None
         self._consumer.subscribe(
-            [self._client.topic],
-            on_assign=self._given,
-            on_revoke=self._revoked,
-            on_lost=self._revoked,
+            [self._topic], on_assign=self._given, on_revoke=self._revoked, on_lost=self._revoked
         )
         self._thread = threading.Thread(target=self._run, name="ragmonitor-kafka", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Read no more, and commit all: what is held is handed over now."""
-        if self._is_closed:
-            return
         self._ending.set()
         self._thread.join(_STOPPING_S)
-        self._is_closed = True  # to leave the group takes the partitions away
-        self._commit(list(self._taken.items()))
-        self._client.end([self._consumer])
 
     def _run(self) -> None:
         while not self._ending.is_set():
@@ -110,21 +117,28 @@ class KafkaReceiver:
             except Exception as error:  # noqa: BLE001 - a message must cost only itself
                 record_error("receive", error)
                 self._ending.wait(RETRY_S)
+        with contained("close"):
+            for partition, taken in self._taken.items():
+                self._store(partition, taken)
+        self._taken.clear()  # to leave the group takes the partitions away
+        self._consumer.close()
 
     def _step(self) -> None:
-        """Read a message, take as many as there is room for, and commit now and then."""
+        """Read a message, take as many as there is room for, and say which are done."""
         message = self._consumer.poll(RETRY_S if self._is_paused else POLL_S)
-        if message is not None:
-            with self._client.reported("read"):
-                self._client.check(message.error())
-            if message.error() is None:  # else it is the end of a partition
-                self._waiting.append(message)
+        if message is not None and message.error() is not None:
+            self._report(message.error())
+        elif message is not None:
+            self._waiting.append(message)
         while self._waiting and self._take(self._waiting[0]):
             self._waiting.popleft()
         self._pause(bool(self._waiting))
-        if self._traces.now() - self._committed_s >= COMMIT_S:
-            self._committed_s = self._traces.now()
-            self._commit([(each, list(self._done(taken))) for each, taken in self._taken.items()])
+        oldest_s = self._traces.oldest_s()
+        for partition, taken in self._taken.items():
+            done = []
+            while taken and taken[0].taken_s < oldest_s:
+                done.append(taken.popleft())
+            self._store(partition, done)
 
     def _take(self, message: Any) -> bool:
         """Hand a message's spans over; return False: there is no room for them."""
@@ -149,48 +163,33 @@ class KafkaReceiver:
         if pauses or self._is_paused:
             # Those that were given meanwhile, too. The consumer's own list of them may not be asked
             # for while the group changes: the client waits for it with the interpreter's lock.
-            places = [self._client.place(self._client.topic, each, 0) for each in self.partitions]
+            places = [self._place(each) for each in self.partitions]
             (self._consumer.pause if pauses else self._consumer.resume)(places)
             self._is_paused = pauses
 
-    def _done(self, taken: deque[_Taken]) -> Iterator[_Taken]:
-        """Yield the messages of a partition, oldest first, of which no trace is open."""
-        oldest_s = self._traces.oldest_s()
-        return takewhile(lambda each: each.taken_s < oldest_s, taken)
+    def _store(self, partition: int, done: Sequence[_Taken]) -> None:
+        """Have the client commit that messages of a partition are done, with its next commit."""
+        if done:
+            self._consumer.store_offsets(offsets=[self._place(partition, done[-1].offset + 1)])
 
-    def _commit(self, done: Sequence[tuple[int, Sequence[_Taken]]]) -> None:
-        """Commit that messages are done; a commit that fails is made up for by the next."""
-        places = [
-            self._client.place(self._client.topic, partition, messages[-1].offset + 1)
-            for partition, messages in done
-            if messages
-        ]
-        if not places:
-            return
-        try:
-            self._consumer.commit(offsets=places, asynchronous=True)
-        except self._client.failure as error:
-            record_error("receive", error)
-            return
-        for partition, messages in done:
-            for _ in range(len(messages)):
-                self._taken[partition].popleft()
+    def _place(self, partition: int, offset: int = 0) -> Any:
+        return self._kafka.TopicPartition(self._topic, partition, offset)
 
-    def _given(self, consumer: Any, places: Sequence[Any]) -> None:
-        consumer.incremental_assign(places)
+    def _given(self, _: Any, places: Sequence[Any]) -> None:
         self.partitions |= {each.partition for each in places}
 
     def _revoked(self, _: Any, places: Sequence[Any]) -> None:
         """Leave to others what is not committed of their partitions, and hold it no more."""
-        if self._is_closed:
-            return
-        self.partitions -= {each.partition for each in places}
-        for each in places:
-            for message in self._taken.pop(each.partition, ()):
+        revoked = {each.partition for each in places}
+        self.partitions -= revoked
+        for partition in revoked:
+            for message in self._taken.pop(partition, ()):
                 self._traces.drop(message.trace_ids)
-            self._waiting = deque(
-                waiting for waiting in self._waiting if waiting.partition() != each.partition
-            )
+        self._waiting = deque(each for each in self._waiting if each.partition() not in revoked)
+
+    def _report(self, error: Any) -> None:
+        # By its name: librdkafka's words may name the address.
+        record_problem("receive", f"{self.url} cannot be read: {error.name()}")
 
 
 def _trace_ids(request: ExportTraceServiceRequest) -> Iterator[bytes]:
@@ -198,3 +197,36 @@ def _trace_ids(request: ExportTraceServiceRequest) -> Iterator[bytes]:
         for scope in resource.scope_spans:
             for span in scope.spans:
                 yield span.trace_id
+
+
+def _read_address(url: str) -> tuple[str, dict[str, Any]]:
+    """Return the topic that an address names, and the client's properties; it quotes nothing.
+
+    Raises:
+        SettingsError: It cannot be understood, or sets what is not to be set.
+    """
+    try:
+        parts = urlsplit(url)
+        query = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
+    except ValueError:
+        parts, query = urlsplit(""), {}
+    user, _, brokers = parts.netloc.rpartition("@")
+    topic = unquote(parts.path.strip("/"))
+    if parts.scheme != "kafka" or not brokers or not topic or parts.fragment:
+        raise SettingsError(
+            "receive.kafka: the address is kafka://broker:9092,broker:9092/otlp_spans, perhaps "
+            "with ?name=value&name=value, and %23 for a '#' in a password"
+        )
+    for name in (*_OURS, "group.id"):
+        if name in query:
+            raise SettingsError(f"receive.kafka: {name} is not to be set")
+    login = {}
+    if user:
+        name, _, password = user.partition(":")
+        login = {
+            "sasl.username": unquote(name),
+            "sasl.password": unquote(password),
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+        }
+    return topic, login | query | {"bootstrap.servers": brokers}

@@ -8,7 +8,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from typing import Final, Literal, Protocol
 
 from ragmonitor.back_half.local import LocalBackHalf
@@ -17,7 +16,7 @@ from ragmonitor.capture.otel_spans import Choice
 from ragmonitor.capture.recorder import tool_matcher
 from ragmonitor.errors import SettingsError
 from ragmonitor.export.view.access import is_loopback
-from ragmonitor.guard import contained, logger, record_error
+from ragmonitor.guard import contained, record_error
 from ragmonitor.metrics import OPEN_TRACES, OPEN_TRACES_BYTES, RECEIVED_TRACES
 from ragmonitor.protocols import Clock
 from ragmonitor.receive.http_receiver import HttpReceiver
@@ -121,7 +120,7 @@ class Receiver:
             MissingExtraError: A library for Kafka is not installed.
         """
         with contextlib.ExitStack() as opened:
-            for open_one in (self._open_http, self._open_grpc, self._open_kafka):
+            for open_one in (self._open_http, self._open_kafka):
                 listener = open_one()
                 if listener is not None:
                     opened.callback(listener.close)
@@ -138,22 +137,6 @@ class Receiver:
                 options.http_port,
                 max_bytes=options.max_request_bytes,
                 tls=self._tls,
-            )
-
-    def _open_grpc(self) -> Listener | None:
-        if find_spec("grpc") is None:
-            logger.info("ragmonitor: no OTLP over gRPC; run: pip install 'ragmonitor[receive]'")
-            return None
-        from ragmonitor.receive.grpc_receiver import GrpcReceiver
-
-        options = self._options
-        with _listening(options.host, options.grpc_port):
-            return GrpcReceiver(
-                self.intake,
-                options.host,
-                options.grpc_port,
-                max_bytes=options.max_request_bytes,
-                certificates=_pem_of(options),
             )
 
     def _open_kafka(self) -> Listener | None:
@@ -246,18 +229,6 @@ def _listening(host: str, port: int) -> Iterator[None]:
         yield
     except OSError as error:
         raise SettingsError(f"{host}:{port} cannot be listened on: {error.strerror}") from None
-
-
-def _pem_of(options: ReceiveSettings) -> tuple[bytes, bytes, bytes | None] | None:
-    """Return key, certificate and authority; None: connections are not encrypted."""
-    if options.tls_certificate is None or options.tls_key is None:
-        return None
-    authority = options.tls_client_ca
-    return (
-        options.tls_key.read_bytes(),
-        options.tls_certificate.read_bytes(),
-        None if authority is None else authority.read_bytes(),
-    )
 
 
 def _tls_of(options: ReceiveSettings) -> ssl.SSLContext | None:

@@ -2,21 +2,15 @@
 
 from ragmonitor.streams.consumers import MAX_DELIVERIES, Consumer, log_burial, name_of_process
 from ragmonitor.streams.deliveries import Delivery, Stream, StreamState
-from ragmonitor.streams.engines import stream_in, stream_of, url_of
-from ragmonitor.streams.kafka_client import KafkaClient
 from ragmonitor.streams.redis_streams import RedisStream
 
 __all__ = [
     "MAX_DELIVERIES",
     "Consumer",
     "Delivery",
-    "KafkaClient",
     "RedisStream",
     "Stream",
     "StreamState",
     "log_burial",
     "name_of_process",
-    "stream_in",
-    "stream_of",
-    "url_of",
 ]

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
 
-from ragmonitor.errors import StreamError
-from ragmonitor.redis_client import TIMEOUT_S, failure, redis_client
+from ragmonitor.errors import SettingsError, StreamError
+from ragmonitor.redis_client import TIMEOUT_S, failure, is_redis, redis_client
+from ragmonitor.settings import Settings
 from ragmonitor.streams.deliveries import Buried, Delivery, StreamState
 
 GROUP: Final = "ragmonitor"
@@ -66,6 +68,23 @@ class RedisSetup:
 class RedisStream:
     """Keeps what `Stream` promises in a Redis server; connects with the first call."""
 
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """Return the stream that the settings name.
+
+        Raises:
+            SettingsError: They name none, or none that can be opened.
+            MissingExtraError: `redis` is not installed.
+        """
+        url = settings.stream.url
+        if url is None:
+            raise SettingsError(
+                "no stream is named: give --stream redis://127.0.0.1:6379/0, or RAGMONITOR_STREAM"
+            )
+        return cls(
+            url.get_secret_value(), settings.service, max_records=settings.stream.max_records
+        )
+
     def __init__(self, url: str, service: str, *, max_records: int = 1_000_000) -> None:
         """Connect to nothing yet.
 
@@ -73,6 +92,11 @@ class RedisStream:
             SettingsError: The address cannot be understood.
             MissingExtraError: `redis` is not installed.
         """
+        if not is_redis(url):
+            raise SettingsError(
+                "stream: addresses begin with redis://, rediss:// or unix://, not "
+                f"{urlsplit(url).scheme[:20]!r}"
+            )
         self._redis, self._errors = redis_client(url, setting="stream")
         # One slot of a cluster, whatever the service is called.
         self._key = f"ragmonitor:{{{service}}}:records"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -12,26 +10,24 @@ from pydantic import SecretStr
 
 from ragmonitor.addresses import shown
 from ragmonitor.capabilities import CapableJudge, as_judge
-from ragmonitor.errors import JudgeError, SettingsError, did_you_mean
+from ragmonitor.errors import SettingsError, did_you_mean
 from ragmonitor.evaluators import table
 from ragmonitor.golden_reading import BUDGET_SHARE, GoldenBudget, GoldenReader
 from ragmonitor.judges import JUDGES, AssessmentCache, BuiltinJudge, EncoderJudge, LlmJudge
-from ragmonitor.judges.builtin import Limits
 from ragmonitor.judges.every_answer import EveryAnswerReader
-from ragmonitor.judging import JUDGE_GRACE_S, JudgeConfig, RepeatJudge, SecondJudge
+from ragmonitor.judging import JUDGE_GRACE_S, JudgeConfig
 from ragmonitor.protocols import (
     Judge,
 )
-from ragmonitor.records import Interaction, Severity, is_builtin
+from ragmonitor.records import Severity, is_builtin
 from ragmonitor.redaction import Redact
 from ragmonitor.sampling import AdaptiveSampler, Budget, Floors, budget_state, spent_in
 from ragmonitor.settings import Settings
 
 
-def builtin_judge(settings: Settings) -> CapableJudge:
-    """Return the judge that reads every answer."""
-    limits = Limits(max_characters=settings.judge.builtin_max_characters)
-    return as_judge(BuiltinJudge(limits))
+def builtin_judge() -> CapableJudge:
+    """Return the rules, which read every answer."""
+    return as_judge(BuiltinJudge())
 
 
 def encoder_of(settings: Settings) -> EncoderJudge | None:
@@ -39,72 +35,48 @@ def encoder_of(settings: Settings) -> EncoderJudge | None:
     named = settings.judge.builtin
     if not isinstance(named, str):
         return None
-    return EncoderJudge(named.partition(":")[2], threads=settings.judge.builtin_threads)
+    return EncoderJudge(named.partition(":")[2])
 
 
 def reader_of(settings: Settings) -> EveryAnswerReader | None:
-    """Return what reads every answer in batches; None: the built-in rules read each at once."""
+    """Return what reads every answer slowly; None: the built-in rules read each at once."""
     judge = encoder_of(settings) or settings.judge.builtin
     if judge is None:
         return None
-    return EveryAnswerReader(
-        judge, batch=settings.judge.builtin_batch, timeout_s=settings.judge.builtin_timeout_s
-    )
+    return EveryAnswerReader(judge, timeout_s=settings.judge.builtin_timeout_s)
 
 
 def judging_of(settings: Settings, *, budget: Budget | None = None) -> JudgeConfig | None:
-    """Return the judges that read a share of the answers, with their sampler; None: none does.
+    """Return the judge that reads a share of the answers, with its sampler; None: none does.
 
     Args:
         settings: The settings.
-        budget: What they may spend; None: one as the settings have it.
+        budget: What it may spend; None: one as the settings have it.
 
     Raises:
-        SettingsError: A judge is to stand in or to read a second time, and there is no first; one
-            costs money and has no budget; or the budget's state cannot be kept.
+        SettingsError: It costs money and has no budget; or the budget's state cannot be kept.
     """
     if settings.judge.model is None:
-        if settings.judge.fallbacks or settings.judge.second:
-            raise SettingsError(
-                "judge.fallbacks and judge.second need a first judge; set judge.model"
-            )
         return None
     named = settings.judge.name
     judge = _within_budget(
         settings.judge.model if named is None else paid_judge(settings, named), settings
     )
-    _check_names(judge, settings)
-    fallbacks = tuple(
-        _within_budget(paid_judge(settings, each, is_first=False), settings)
-        for each in settings.judge.fallbacks
-    )
-    second = (
-        SecondJudge(
-            judge=_within_budget(
-                paid_judge(settings, settings.judge.second, is_first=False), settings
-            ),
-            rate=settings.judge.second_rate,
+    if is_builtin(judge.identity.name):
+        raise SettingsError(
+            f"judge: {judge.identity.name!r} is a name of the built-in judge, which reads every "
+            "answer already; their scores would be one series; give the judge's identity another "
+            "name"
         )
-        if settings.judge.second
-        else None
-    )
-    # What it has kept of earlier readings would agree with them.
-    repeat = RepeatJudge(judge=judge.uncached(), rate=settings.judge.repeat_rate)
+    asking = table.select(settings.evaluators).asking
     return JudgeConfig(
         judge=judge,
-        fallbacks=fallbacks,
-        second=second,
-        repeat=repeat,
         sampler=AdaptiveSampler(
             settings.sample.rate,
             clock=time.monotonic,
             budget=budget or budget_of(settings, settings.state),
-            expected_cost=_expected_cost(
-                (judge, *fallbacks),
-                second,
-                repeat,
-                asking=table.select(settings.evaluators).asking,
-            ),
+            # What an evaluator asks is shown no more than a reading is.
+            expected_cost=lambda interaction: judge.expected_cost(interaction) * (1 + asking),
             by_session=settings.sample.by == "session",
             always=settings.sample.always,
             floors=Floors(
@@ -143,7 +115,7 @@ def golden_reader(
     """
     judge, timeout_s = builtin, None
     if judging is not None:
-        judge = judging.judge if judging.repeat is None else judging.repeat.judge
+        judge = judging.judge.uncached()
         timeout_s = judging.reading_timeout_s + JUDGE_GRACE_S
     return GoldenReader(
         judge,
@@ -189,33 +161,13 @@ def _within_budget(judge: Judge, settings: Settings) -> CapableJudge:
         ) from error
 
 
-def _check_names(judge: Judge, settings: Settings) -> None:
-    """Check that no two judges would share their series.
-
-    Raises:
-        SettingsError: A judge that was given as an object has the name of another one.
-    """
-    name = judge.identity.name
-    others = (*settings.judge.fallbacks, settings.judge.second or "")
-    if is_builtin(name):
-        raise SettingsError(
-            f"judge: {name!r} is a name of the built-in judge, which reads every answer already; "
-            "their scores would be one series; give the judge's identity another name"
-        )
-    if name in (other.partition("@http")[0] for other in others):
-        raise SettingsError(
-            f"judge: {name!r} is also named among judge.fallbacks and judge.second; their scores "
-            "would be one series; give the judge another name"
-        )
-
-
 def paid_judge(settings: Settings, named: str, *, is_first: bool = True) -> Judge:
     """Return the judge that a text names, if the budget of the settings can pay for it.
 
     Args:
         settings: The settings.
         named: The judge's name.
-        is_first: It is the one that `judge.model` names, and no fallback or second judge.
+        is_first: It is the one that `judge.model` names, and no fallback.
 
     Raises:
         SettingsError: It costs something, and there is no budget.
@@ -255,16 +207,14 @@ def judge_named(
 
 def _llm_judge(settings: Settings, named: str, *, with_cache: bool, is_first: bool) -> LlmJudge:
     """Return the judge of that name: `model`, or `model@http://address` on another server."""
-    model, at, address = named.partition("@http")
+    model, api_base = _split_address(named)
+    is_own = named == settings.judge.model
     size = settings.judge.cache_size if with_cache else 0
     return LlmJudge(
         model,
-        # The first judge's server knows the first judge's model.
-        api_base=f"http{address}"
-        if at
-        else settings.judge.api_base
-        if named == settings.judge.model
-        else None,
+        # The judge's server knows the judge's model.
+        api_base=api_base or (settings.judge.api_base if is_own else None),
+        fallbacks=dict(map(_split_address, settings.judge.fallbacks)) if is_own else {},
         timeout_s=settings.judge.timeout_s,
         reading_timeout_s=settings.judge.reading_timeout_s,
         input_usd_per_million_tokens=settings.judge.input_usd_per_million_tokens
@@ -279,6 +229,11 @@ def _llm_judge(settings: Settings, named: str, *, with_cache: bool, is_first: bo
         max_calls=settings.judge.max_calls,
         cache=AssessmentCache(size=size) if size else None,
     )
+
+
+def _split_address(named: str) -> tuple[str, str | None]:
+    model, at, address = named.partition("@http")
+    return model, f"http{address}" if at else None
 
 
 def budget_of(settings: Settings, place: Path | SecretStr | None) -> Budget | None:
@@ -303,28 +258,3 @@ def budget_of(settings: Settings, place: Path | SecretStr | None) -> Budget | No
         return Budget(per_day, per_hour=per_hour, unit=unit, file=file, clock=time.monotonic)
     except OSError as error:
         raise SettingsError(f"state: {place} cannot be written: {error}") from error
-
-
-def _expected_cost(
-    judges: Sequence[CapableJudge],
-    second: SecondJudge | None,
-    repeat: RepeatJudge,
-    *,
-    asking: int,
-) -> Callable[[Interaction], float]:
-    """Return what one reading costs at most: of each judge that may be asked, in turn."""
-
-    def cost(interaction: Interaction) -> float:
-        first, *others = judges
-        total = first.expected_cost(interaction)
-        others += [
-            each.judge for each in (second, repeat) if each is not None and each.reads(interaction)
-        ]
-        for judge in others:
-            # One that could not read it at any cost will not spend any.
-            with contextlib.suppress(JudgeError):
-                total += judge.expected_cost(interaction)
-        # What an evaluator asks is shown no more than a reading is.
-        return total * (1 + asking)
-
-    return cost

@@ -28,7 +28,6 @@ from ragmonitor.estimation import (
     PeoplesFeedback,
     Predictions,
     Residuals,
-    SelfDisagreement,
     Statistics,
     WindowedMeans,
     streams,
@@ -52,7 +51,6 @@ from ragmonitor.evaluators import table
 from ragmonitor.export.content import PROCESS_KEY, ContentPolicy
 from ragmonitor.guard import logger
 from ragmonitor.judges import BuiltinJudge
-from ragmonitor.judges.builtin import Limits
 from ragmonitor.judging import JudgeConfig
 from ragmonitor.prices import Prices
 from ragmonitor.protocols import Cost, Judge
@@ -99,7 +97,7 @@ def estimates_of(settings: Settings, reader: Judge, judging: JudgeConfig | None)
     goldens = _goldens(settings, name or reader.identity.name)
     if judge is None:
         return Statistics(parts, means=means, alarms=alarms, goldens=goldens)
-    parts += [Residuals(clock=time.monotonic), SelfDisagreement(clock=time.monotonic)]
+    parts.append(Residuals(clock=time.monotonic))
     predictions = Predictions(
         judge=judge.name,
         file=file(
@@ -112,7 +110,7 @@ def estimates_of(settings: Settings, reader: Judge, judging: JudgeConfig | None)
         labels = HumanLabels(
             settings.estimation.human_labels,
             # Labelled answers are read at once, which is too quick for an encoder.
-            read=_builtin_reader(settings) if settings.judge.builtin is None else None,
+            read=_builtin_reader() if settings.judge.builtin is None else None,
             learn=predictions.learn_labels,
         )
         parts.append(labels)
@@ -236,7 +234,7 @@ def _documents(settings: Settings, judge: JudgeIdentity | None) -> Documents:
     """
     return Documents(
         is_sampled=judge is not None,
-        read=BuiltinJudge(Limits(max_characters=settings.judge.builtin_max_characters)).read,
+        read=BuiltinJudge().read,
         policy=ContentPolicy(
             content=settings.content.policy, key=settings.content.key or PROCESS_KEY
         ),
@@ -287,9 +285,9 @@ def _higher_is_better(settings: Settings) -> Callable[[str], bool]:
     return higher.__contains__
 
 
-def _builtin_reader(settings: Settings) -> Callable[[Interaction], Report]:
+def _builtin_reader() -> Callable[[Interaction], Report]:
     """Return what has the built-in judge read an answer, in this process and without evaluators."""
-    judge = BuiltinJudge(Limits(max_characters=settings.judge.builtin_max_characters))
+    judge = BuiltinJudge()
 
     def read(interaction: Interaction) -> Report:
         assessment = judge.read(interaction)

@@ -6,18 +6,17 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from ragmonitor.capabilities import CapableJudge
 from ragmonitor.capture.probe_mark import is_probe
-from ragmonitor.errors import JudgeError
 from ragmonitor.estimation import Statistics
 from ragmonitor.evaluators import unscorable
 from ragmonitor.golden_reading import GoldenReader
 from ragmonitor.guard import contained, is_asked_to_end, record_error, shielded
 from ragmonitor.judges.every_answer import EveryAnswerReader
-from ragmonitor.judging import JudgedAnswer, JudgeRunner, ReadingEngine
+from ragmonitor.judging import JudgeRunner, ReadingEngine, by_another
 from ragmonitor.ledger import Account
 from ragmonitor.protocols import Finished
 from ragmonitor.records import (
@@ -63,7 +62,7 @@ class AnswerHandler:
             exports: The places for reports.
             engine: Has the built-in judge read.
             builtin: The built-in rules.
-            reader: Reads every answer in their place, in batches; None: the rules read all.
+            reader: Reads every answer in their place; None: the rules read all.
             runner: Asks the judges that read a share of them; None: there are none.
             goldens: Has answers to golden questions judged; None: they are counted only.
             estimates: The statistics.
@@ -94,55 +93,44 @@ class AnswerHandler:
         """The tasks that are under way."""
         return (*self.judgements, *self._checks, *self.readings)
 
-    async def handle_batch(
+    async def handle_slowly(
         self,
         reader: EveryAnswerReader,
-        taken: Sequence[tuple[Finished, Account]],
+        finished: Finished,
+        account: Account,
         *,
         hurry: asyncio.Event,
     ) -> None:
-        """Handle interactions whose answers are read together."""
-        begun: list[tuple[Account, Interaction]] = []
-        for finished, account in taken:
-            with contained("worker"), self._step():
-                interaction: Interaction | None = None
-                try:
-                    interaction = self._captured(finished, account)
-                finally:
-                    if interaction is None:
-                        account.close(Cause.INTERNAL_ERROR)
-                    else:
-                        begun.append((account, interaction))
-        readable = [each for _, each in begun if unscorable(each) is None]
-        began = time.perf_counter()
-        try:
-            outcomes = await reader.read(readable, hurry=hurry) if readable else []
-        except GeneratorExit:  # as in `_judge`
-            raise
-        except BaseException:  # the task's cancellation too: what was begun is counted
-            for account, _ in begun:
+        """Handle one interaction, whose answer the reader reads if it does so in time."""
+        interaction: Interaction | None = None
+        with contained("worker"), self._step():
+            try:
+                interaction = self._captured(finished, account)
+            finally:
+                if interaction is None:
+                    account.close(Cause.INTERNAL_ERROR)
+        if interaction is None:
+            return
+        told, found = interaction, None
+        if unscorable(told) is None:
+            began = time.perf_counter()
+            try:
+                found = await reader.read(told, hurry=hurry)
+            except GeneratorExit:  # as in `_judge`
+                raise
+            except BaseException:  # the task's cancellation too: what was begun is counted
                 account.close(Cause.SHUTDOWN if self._is_closed() else Cause.INTERNAL_ERROR)
-            raise
-        for _ in readable:
+                raise
             with contained("count"):
-                self._exports.meters.worked("read", (time.perf_counter() - began) / len(readable))
-        by_answer = dict(zip(map(id, readable), outcomes, strict=True))
-        for account, interaction in begun:
-            with contained("worker"), self._step():
-                self._go_on(account, interaction, by_answer.get(id(interaction)))
-            await asyncio.sleep(0)
-
-    def _go_on(
-        self, account: Account, interaction: Interaction, outcome: Assessment | JudgeError | None
-    ) -> None:
-        """Take one answer on, once the reader of every answer has come back with it."""
+                self._exports.meters.worked("read", time.perf_counter() - began)
 
         def report() -> Report:
-            if isinstance(outcome, Assessment):
-                return self._engine.found(interaction, outcome)
-            return self._read(interaction, missed=None if outcome is None else outcome.cause)
+            if isinstance(found, Assessment):
+                return self._engine.found(told, found)
+            return self._read(told, missed=found)
 
-        self._draw_reported(account, report)
+        with contained("worker"), self._step():
+            self._draw_reported(account, report)
 
     def handle(self, finished: Finished, account: Account, missed: Cause | None = None) -> None:
         """Handle one interaction; `missed` says why the reader of every answer did not read it."""
@@ -244,7 +232,7 @@ class AnswerHandler:
                 builtin=builtin,
                 prediction=prediction,
                 decision=decision,
-                judged=answer.sampled if decision.drawn else None,
+                judged=answer if decision.drawn else None,
                 target=target,
             )
         )
@@ -345,36 +333,24 @@ class AnswerHandler:
             answer = runner.unread(interaction, decision, cause)
         with self._step():
             if delivered:
-                for report in answer.reports:
-                    self._exports.export(account, replace(report, target=target, late=True))
+                self._exports.export(account, replace(answer, target=target, late=True))
             else:
                 target = self._exports.deliver(account, _with(prediction, builtin), answer)
+            judged, stand_in = by_another(answer, runner.config.judge.identity)
             self._settle(
                 CompletedAnswer(
                     builtin=builtin,
                     prediction=prediction,
                     decision=decision,
-                    judged=answer.sampled,
-                    stand_in=answer.fallback,
+                    judged=judged,
+                    stand_in=stand_in,
                     target=target,
                 )
             )
-            self._compare(answer)
-
-    def _compare(self, answer: JudgedAnswer) -> None:
-        """Take note of what two readings of one answer have in common."""
-        if answer.compared is not None:
-            with contained("export"):
-                self._exports.meters.compared(*answer.compared)
-        if answer.repeat is not None:
-            with contained("export"):
-                self._exports.meters.charged(answer.repeat)
-            with contained("estimate"):
-                self._estimates.repeated(answer.sampled, answer.repeat)
 
     def check_anchors(self, runner: JudgeRunner) -> None:
         """Have answers that were judged before read again: one batch at a time."""
-        if runner.config.repeat is None or runner.config.is_down or self._checks:
+        if runner.is_down or self._checks:
             return
         for interaction in self._estimates.due():
             decision = runner.reserve(interaction)
@@ -399,9 +375,8 @@ class AnswerHandler:
         with self._step():
             with contained("estimate"):
                 self._estimates.checked(interaction, report)
-            if report is not None:
-                with contained("export"):
-                    self._exports.meters.charged(report)
+            with contained("export"):
+                self._exports.meters.charged(report)
 
 
 def _with(prediction: Prediction, builtin: Report) -> Report:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from ragmonitor.feedback import JoinedFeedback
 from ragmonitor.guard import contained, logger
-from ragmonitor.judging import JudgedAnswer
 from ragmonitor.ledger import Account
 from ragmonitor.lock_slices import give_back
 from ragmonitor.protocols import (
@@ -62,10 +61,10 @@ class Exports:
             give_back()
 
     def deliver(
-        self, account: Account, builtin: Report, judged: JudgedAnswer | None = None
+        self, account: Account, builtin: Report, judged: Report | None = None
     ) -> SpanReference | None:
         """Emit the trace of an answer and export its reports; return the reference of its root."""
-        others = () if judged is None else judged.reports
+        others = () if judged is None else (judged,)
         target: SpanReference | None = None
         with self.timed("export"):
             with contained("export"):

@@ -26,7 +26,7 @@ from ragmonitor.evaluators import Table
 from ragmonitor.forks import WorksInSteps, survive_forks
 from ragmonitor.golden_reading import GoldenReader
 from ragmonitor.guard import contained, errors, record_error, record_problem, shielded
-from ragmonitor.judges.every_answer import EveryAnswerReader
+from ragmonitor.judges.every_answer import MAX_WAITING, EveryAnswerReader
 from ragmonitor.judging import JudgeRunner, ReadingEngine
 from ragmonitor.ledger import Account, Ledger
 from ragmonitor.lock_slices import say_whether_behind, work_in_slices
@@ -83,8 +83,8 @@ class Worker(WorksInSteps):
         Args:
             queue: Where finished interactions wait.
             builtin: The built-in rules, which read every answer.
-            reader: Reads every answer in their place, in batches; the rules then read what it
-                could not. None: they read all.
+            reader: Reads every answer in their place; the rules then read what it could not. None:
+                they read all.
             runner: Asks the judges that read a share of them; None: there are none.
             entries: The evaluators.
             estimates: The windowed means.
@@ -147,8 +147,8 @@ class Worker(WorksInSteps):
         self._waker: asyncio.Event | None = None
         self._idle = False
         self._handler = self._new_handler()
-        self._batch: asyncio.Task[None] | None = None
-        """The batch that the reader of every answer has in hand."""
+        self._reading: asyncio.Task[None] | None = None
+        """The answer that the reader of every answer has in hand."""
         if self._runner is not None:
             with contained("judge"):
                 self._runner.forget()
@@ -247,10 +247,6 @@ class Worker(WorksInSteps):
         with contained("estimate"):
             self._estimates.close()
         self._exports.close()
-        for judge in (self._builtin, self._reader):
-            if judge is not None:
-                with contained("judge"):
-                    judge.stop()
         self.has_closed.set()
 
     def _submit(self, work: Coroutine[Any, Any, bool], deadline: float) -> Future[bool] | None:
@@ -306,8 +302,8 @@ class Worker(WorksInSteps):
                 if not self._is_apart:  # else no request is on this interpreter
                     await asyncio.sleep(LINGER_S)
         finally:
-            batch = () if self._batch is None else (self._batch,)
-            unfinished = (ticking, preparing, *batch, *self._handler.begun)
+            reading = () if self._reading is None else (self._reading,)
+            unfinished = (ticking, preparing, *reading, *self._handler.begun)
             for task in unfinished:
                 task.cancel()
             await asyncio.wait(unfinished, timeout=CANCEL_S)
@@ -321,10 +317,10 @@ class Worker(WorksInSteps):
             await self._runner.prepare()
 
     async def _work_off(self) -> None:
-        # One at a time: whoever flushes waits for the batch that is in hand already.
+        # One at a time: whoever flushes waits for the answer that is in hand already.
         async with self._working:
             if self._reader is not None:
-                await self._work_off_batches(self._reader)
+                await self._work_off_slowly(self._reader)
             while taken := self._take(1):
                 with contained("worker"), self._step:
                     self._handler.handle(*taken[0])
@@ -342,21 +338,25 @@ class Worker(WorksInSteps):
             waiting = () if self._closed else self._queue.take(max_items)
             return [(finished, self.ledger.open(finished)) for finished in waiting]
 
-    async def _work_off_batches(self, reader: EveryAnswerReader) -> None:
-        """Have the reader of every answer work off the queue, a batch at a time."""
-        while self._batch is not None or self._waiting:
-            if self._batch is None:
-                while self._waiting > reader.max_waiting:
-                    for finished, account in self._take(reader.batch):
+    async def _work_off_slowly(self, reader: EveryAnswerReader) -> None:
+        """Have the reader of every answer work off the queue, one answer after the other."""
+        while self._reading is not None or self._waiting:
+            if self._reading is None:
+                is_behind = self._waiting > MAX_WAITING
+                for finished, account in self._take(1):
+                    if is_behind:
                         with contained("worker"), self._step:
                             self._handler.handle(finished, account, missed=Cause.JUDGE_BUSY)
-                    await asyncio.sleep(0)
-                taken = self._take(reader.batch)
-                handling = self._handler.handle_batch(reader, taken, hurry=self._hurry)
-                self._batch = asyncio.create_task(handling)
-            # Whoever waits may be cancelled, as a flush is whose time is over: the batch goes on.
-            await asyncio.wait({self._batch})
-            self._batch = None
+                        await asyncio.sleep(0)
+                    else:
+                        handling = self._handler.handle_slowly(
+                            reader, finished, account, hurry=self._hurry
+                        )
+                        self._reading = asyncio.create_task(handling)
+            if self._reading is not None:
+                # Whoever waits may be cancelled, as a flush is whose time is over: it goes on.
+                await asyncio.wait({self._reading})
+                self._reading = None
 
     async def _drain(self, timeout_s: float, is_settled: Callable[[], bool] | None) -> bool:
         deadline = time.monotonic() + timeout_s
@@ -397,7 +397,8 @@ class Worker(WorksInSteps):
                 open_runs=open_runs,
                 errors=errors,
             )
-            for judge in self._runner.config.reporting if self._runner is not None else ():
+            if self._runner is not None:
+                judge = self._runner.config.judge
                 state = judge.breaker_state
                 if state is not None:
                     with contained("judge"):
@@ -427,19 +428,15 @@ class Worker(WorksInSteps):
         config = self._runner.config
         with contained("sample"):
             config.sampler.boost(self._estimates.boost)
-        if config.second is not None:
-            config.second.alarmed = self._estimates.alarmed
         with contained("estimate"):
             self._handler.check_anchors(self._runner)
 
     def _judges(self) -> tuple[Judge, ...]:
-        """Return who reports on every interaction; a fallback does where it was asked."""
+        """Return who reports on every interaction."""
         reader: Judge = self._reader or self._builtin
         if self._runner is None:
             return (reader,)
-        config = self._runner.config
-        second = () if config.second is None else (config.second.judge,)
-        return reader, config.judge, *second
+        return reader, self._runner.config.judge
 
     # --- forks ----------------------------------------------------------------------------------
 

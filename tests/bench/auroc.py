@@ -16,6 +16,8 @@ as faithful.
 from __future__ import annotations
 
 import argparse
+import asyncio
+import contextlib
 import json
 import statistics
 import sys
@@ -89,8 +91,8 @@ def by_rules(row: dict[str, Any]) -> Assessment:
 
 def by_encoder(named: str, threads: int) -> Read:
     """Return what has an encoder read one answer at a time; its model is loaded."""
-    judge = EncoderJudge(named.removeprefix("encoder:"), threads=threads)
-    judge.read_batch([])
+    judge = EncoderJudge(named.removeprefix("encoder:"))
+    asyncio.run(judge.prepare())
 
     def read(row: dict[str, Any]) -> Assessment | None:
         told = Interaction(
@@ -102,8 +104,9 @@ def by_encoder(named: str, threads: int) -> Read:
             started_ns=0,
             ended_ns=0,
         )
-        (found,) = judge.read_batch([told])
-        return None if isinstance(found, JudgeError) else found
+        with contextlib.suppress(JudgeError):
+            return asyncio.run(judge.assess(told))
+        return None
 
     return read
 

@@ -38,7 +38,6 @@ from ragmonitor.estimation import (  # noqa: E402
     EarlyWarning,
     JudgeDrift,
     Predictions,
-    SelfDisagreement,
     Statistics,
     WindowedMeans,
     streams,
@@ -258,7 +257,7 @@ class Service:
         )
         judge = self.traffic.judge.name
         self.statistics = Statistics(
-            [*self.finders, SelfDisagreement(clock=self.clock)],
+            [*self.finders],
             means=WindowedMeans(builtin=LEXICAL.name, judge=judge, clock=self.clock),
             alarms=alarms,
             predictions=Predictions(judge=judge, file=None),
@@ -335,11 +334,6 @@ class Service:
             statistics.awaits(builtin, prediction, decision)
             said = traffic.says(answer)
             judged = traffic.verdict(answer, interaction, decision, hallucinated=said)
-            if not said and traffic.rng.random() < 0.05:
-                again = traffic.verdict(
-                    answer, interaction, decision, hallucinated=traffic.says(answer)
-                )
-                statistics.repeated(judged, again)
         statistics.add(
             CompletedAnswer(
                 builtin=builtin, prediction=prediction, decision=decision, judged=judged

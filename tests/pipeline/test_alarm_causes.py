@@ -63,7 +63,7 @@ def run(tmp_path):
     made = []
 
     def make(script, heard, **options):
-        judge = {"model": ScriptedJudge(script), "repeat_rate": 0.05}
+        judge = {"model": ScriptedJudge(script)}
         defaults = {"sample": 1.0, "judge": judge, "objectives": 0.08}
         monitor = Monitor(
             service="test",

@@ -45,7 +45,7 @@ def monitors(heard):
     made = []
 
     def make(script, **options):
-        judge = {"model": ScriptedJudge(script), "repeat_rate": 0}
+        judge = {"model": ScriptedJudge(script)}
         defaults = {"sample": 1.0, "objectives": 0.1, "judge": judge}
         monitor = Monitor(
             service="test",
@@ -217,35 +217,6 @@ def test_a_verdict_that_never_came_is_counted_as_missing(monitors):
     assert share == pytest.approx(0.75)
     ratio = total(monitor.registry, "ragmonitor_judge_missing_ratio", judge="scripted")
     assert ratio == pytest.approx(0.25)
-
-
-def test_a_share_is_read_twice_to_know_how_often_the_judge_contradicts_itself(monitors, heard):
-    """The second reading is compared and counted nowhere else."""
-    asked = set()
-
-    def script(each):
-        again = each.id in asked
-        asked.add(each.id)
-        return bad(each) if again else good(each)
-
-    monitor = monitors(script, judge={"repeat_rate": 0.5}, objectives=0.9)
-    tell(monitor, range(60))
-    assert total(monitor.registry, "ragmonitor_judge_flip_rate", judge="scripted") == 1.0
-    rate = total(monitor.registry, "ragmonitor_hallucination_rate", judge="scripted", window="1h")
-    assert rate == 0.0
-    assert sum(report.judge == JUDGE for report in heard.reports) == 60
-
-
-def test_the_second_judge_reads_everything_while_an_alarm_is_active(heard):
-    """At rest it reads its share; on alarm all that the first one reads."""
-    from ragmonitor.capabilities import as_judge
-    from ragmonitor.judging import SecondJudge
-
-    second = SecondJudge(judge=as_judge(ScriptedJudge(good)), rate=0.1)
-    at_rest = sum(second.reads(interaction(id=str(n))) for n in range(1_000))
-    second.alarmed = True
-    assert 60 < at_rest < 140
-    assert all(second.reads(interaction(id=str(n))) for n in range(1_000))
 
 
 def test_answers_are_estimated_by_part_of_the_traffic(monitors):

@@ -33,7 +33,7 @@ def told(tmp_path, monkeypatch):
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         with Monitor(
             service="长城",
-            judge=JudgeSettings(model="openai/judge", api_base=server.api_base, repeat_rate=0.0),
+            judge=JudgeSettings(model="openai/judge", api_base=server.api_base),
             sample=1.0,
             budget=Budget(tokens_per_day=100_000_000),
             server=ServerSettings(port=0),

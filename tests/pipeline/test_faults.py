@@ -236,7 +236,7 @@ def reconciles(monitor: Monitor, captured: int) -> None:
 def test_the_application_does_not_notice(fault, unmonitored, monkeypatch):
     """The same results and errors as without; the law of counts holds; the end is prompt."""
     monkeypatch.setattr("ragmonitor.supervised.FIRST_PAUSE_S", 0.01)
-    options = merged({"sample": 1.0, "judge": {"repeat_rate": 0.0}}, FAULTS[fault]())
+    options = merged({"sample": 1.0}, FAULTS[fault]())
     monitor = Monitor("t", server=False, export=ExportSettings(traces=False), **options)
     with instrumented(monitor):
         assert results(monitor) == unmonitored

@@ -599,8 +599,8 @@ def test_a_verdict_is_trusted_as_was_known_before_its_draw(server: RedisServer, 
     assert trusted == [0.25]
 
 
-def test_a_late_verdict_is_counted_and_no_fallbacks_stands_in(server: RedisServer, monkeypatch):
-    """The sampled verdict is missing; whoever was asked in its place came late as well.
+def test_a_late_verdict_is_counted_and_no_fallback_stands_in(server: RedisServer, monkeypatch):
+    """The sampled verdict is missing, whichever model gave it.
 
     So it is where the means knew nothing of the draw, which an earlier release has made.
     """
@@ -610,11 +610,10 @@ def test_a_late_verdict_is_counted_and_no_fallbacks_stands_in(server: RedisServe
     term = begun(server, stream(server).lead("test", "", 60.0), **shared)
     term.step()
     term.tick()
+    builtin, judged = answer.reports
     other = JudgeIdentity(name="other", version="1", kind="LLM")
-    stands_in = replace(
-        answer.reports[1], role="fallback", judge=other, assessment=verdicts(answer.interaction)
-    )
-    settle(server, entry, replace(answer, reports=(*answer.reports, stands_in)))
+    by_other = replace(judged, judge=other, assessment=verdicts(answer.interaction))
+    settle(server, entry, replace(answer, reports=(builtin, by_other)))
     taken_in: list[CompletedAnswer] = []
     monkeypatch.setattr(term.estimates, "add", taken_in.append)
     term.tick()

@@ -318,7 +318,7 @@ class HangingJudge(StuckJudge):
 def test_a_judge_that_hangs_holds_up_nothing(server: RedisServer):
     """Answers are judged and counted meanwhile, and the estimator keeps its lease."""
     judge = HangingJudge()
-    shared = judged() | {"judge": {"model": judge, "repeat_rate": 0.0}}
+    shared = judged() | {"judge": {"model": judge}}
     put(server, answers(3))
     work_off(server, **shared)
     with running(worker(server, **shared)), running(estimator(server, **shared)) as one:

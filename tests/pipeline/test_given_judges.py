@@ -2,17 +2,16 @@
 
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pytest
 
 import ragmonitor
-from ragmonitor import Budget, ExportSettings, FunctionJudge, JudgeSettings, Monitor
-from ragmonitor.errors import JudgeError, SettingsError
+from ragmonitor import FunctionJudge, Monitor
+from ragmonitor.errors import SettingsError
 from ragmonitor.judges import AssessmentCache, BuiltinJudge, EncoderJudge, LlmJudge
-from ragmonitor.judges.encoder import Support
-from ragmonitor.records import Cause, JudgeIdentity, JudgeUsage
+from ragmonitor.records import JudgeIdentity, JudgeUsage
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.openai_server import OpenAiServer, Reply, Request, judged, read_prompt
 from tests.support.scrape import outcomes, total
@@ -92,18 +91,9 @@ class Classifier(EncoderJudge):
         super().__init__("encoder/own")
         self.asked = []
 
-    def _load_anew(self):
-        return self
-
-    def inputs(self, told, claims):
+    def _read(self, told):
         self.asked.append(told.query)
-        return [("", claim.text) for claim in claims]
-
-    def outputs(self, pairs):
-        return pairs
-
-    def supports(self, told, claims, outputs):
-        return [Support(share=0.9) for _ in outputs]
+        return replace(assessment("supported"), judge=self.identity)
 
 
 def of_itself(make):
@@ -165,13 +155,13 @@ def anchors(tmp_path):
 
 @pytest.fixture
 def monitors():
-    """Make monitors that judge everything twice, without a port."""
+    """Make monitors that judge everything, without a port."""
     made = []
 
     def make(judge, /, **options):
         defaults = {
             "sample": 1.0,
-            "judge": {"model": judge, "repeat_rate": 1.0},
+            "judge": {"model": judge},
             "server": False,
             "export": {"traces": False},
         }
@@ -191,7 +181,7 @@ def observe(monitor, number=1, **changes):
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_given_judge_is_itself_asked_in_every_role(name, servers, anchors, monitors):
-    """It reads the drawn answer, reads it again and reads the anchor; nobody else is asked."""
+    """It reads the drawn answer and the anchor; nobody else is asked."""
     own, public = servers
     case = CASES[name](own) if name.startswith("model") else CASES[name]()
     monitor = monitors(
@@ -203,7 +193,7 @@ def test_a_given_judge_is_itself_asked_in_every_role(name, servers, anchors, mon
     assert monitor.flush(60)  # the anchor's check began with the first refresh
     chats = own.chats
     asked = [question_of(r.user) for r in chats] if name.startswith("model") else case.asked
-    assert sorted(asked) == sorted([ANSWER, ANSWER, ANCHOR])
+    assert sorted(asked) == sorted([ANSWER, ANCHOR])
     assert {r.headers["authorization"] for r in chats} <= {"Bearer own-key"}
     assert public.requests == []
     registry, judge = monitor.registry, case.judge.identity.name
@@ -232,62 +222,8 @@ def test_a_judge_by_name_is_asked_again_at_its_own_server(servers, anchors, moni
     )
     observe(monitor)
     assert monitor.flush(60)
-    assert sorted(question_of(r.user) for r in own.chats) == sorted([ANSWER, ANSWER, ANCHOR])
+    assert sorted(question_of(r.user) for r in own.chats) == sorted([ANSWER, ANCHOR])
     assert public.requests == []
-
-
-def test_an_answer_with_a_reference_is_read_twice_too(servers, monitors):
-    """Its assessment carries another version; the judge is the same."""
-    own, _ = servers
-    observe(monitors(by_model(own).judge), reference="It was built from 1887 to 1889.")
-    assert len(own.chats) == 4  # a reading of it takes two calls
-
-
-def test_what_a_fallback_read_is_not_read_again(servers, monitors):
-    """The judge could not read it, and another judge's verdict is none to compare with."""
-    own, _ = servers
-
-    def fail(_prompts):
-        raise ValueError("no")
-
-    monitor = monitors(
-        FunctionJudge(fail, name="own"),
-        judge={"fallbacks": (f"openai/other@{own.api_base}",), "reference_answers_per_day": 0},
-        budget={"calls_per_day": 10**6},
-    )
-    observe(monitor)
-    assert len(own.chats) == 1
-
-
-def test_roles_are_places_and_not_kinds(servers):
-    """A sampled judge of kind CODE is no built-in one; a second and a fallback are told apart."""
-    own, _ = servers
-    reports = ListExporter()
-
-    def fail(_):
-        raise JudgeError("own", "no", cause=Cause.JUDGE_ERROR, retryable=False)
-
-    with Monitor(
-        service="test",
-        judge=JudgeSettings(
-            model=ScriptedJudge(fail, name="own"),
-            fallbacks=(f"openai/fallback@{own.api_base}",),
-            second=f"openai/second@{own.api_base}",
-            second_rate=1.0,
-        ),
-        sample=1.0,
-        budget=Budget(tokens_per_day=10**9),
-        server=False,
-        export=ExportSettings(traces=False),
-        exporters=[reports],
-    ) as monitor:
-        observe(monitor)
-    assert [(r.judge.name, r.role) for r in reports.reports] == [
-        ("builtin", "builtin"),
-        ("own", "sampled"),
-        ("openai/fallback", "fallback"),
-        ("openai/second", "second"),
-    ]
 
 
 # Names
@@ -298,16 +234,6 @@ def test_the_built_in_judge_s_name_is_taken(judge, monitors):
     """Two judges of one name would be one series."""
     with pytest.raises(SettingsError, match="a name of the built-in judge"):
         monitors(judge, budget={"calls_per_day": 100})
-
-
-def test_a_given_judge_s_name_is_no_other_s(monitors):
-    """As for judges by name."""
-    with pytest.raises(SettingsError, match=r"also named among judge\.fallbacks and judge\.second"):
-        monitors(
-            by_function().judge,
-            judge={"second": "openai/own@http://127.0.0.1:1/v1"},
-            budget={"calls_per_day": 100},
-        )
 
 
 # Budgets
@@ -338,7 +264,7 @@ def test_a_function_judge_reads_within_a_budget_or_is_refused(options, budget, i
             monitors(case.judge, **budget)
         return
     observe(monitors(case.judge, **budget))
-    assert len(case.asked) == 2
+    assert len(case.asked) == 1
 
 
 @pytest.mark.parametrize("unit", ["usd", "tokens"])
@@ -363,7 +289,7 @@ def test_a_judge_that_counts_another_unit_is_refused(monitors):
         monitors(Priced(), budget={"tokens_per_day": 100})
     judge = Priced()
     observe(monitors(judge, budget={"usd_per_day": 100}))
-    assert len(judge.asked) == 2
+    assert len(judge.asked) == 1
 
 
 def test_an_offline_run_counts_in_its_budget_s_unit():
@@ -446,9 +372,7 @@ def test_what_a_judge_cannot_have_used_neither_lifts_nor_kills_the_budget(used, 
             usage = None if used is None else JudgeUsage(**{"calls": 1} | used)
             return assessment("supported", judge=self.identity, usage=usage)
 
-    monitor = monitors(
-        Odd(), budget={"usd_per_day": 24}, judge={"repeat_rate": 0, "reference_answers_per_day": 0}
-    )
+    monitor = monitors(Odd(), budget={"usd_per_day": 24}, judge={"reference_answers_per_day": 0})
     observe(monitor)
     found = outcomes(monitor.registry, judge="own", evaluator="faithfulness")
     assert found == {"scored": 1}
@@ -465,8 +389,8 @@ UNRATED = {"s": ["N"], "bad": [[1, "2"]], "rel": 3, "evasive": False, "ctx": [1,
 class Doubter(Classifier):
     """An encoder whose model finds nothing supported."""
 
-    def supports(self, told, claims, outputs):
-        return [Support(share=0.1) for _ in outputs]
+    def _read(self, told):
+        return replace(assessment("absent"), judge=self.identity)
 
 
 class Strict(Own):
@@ -496,7 +420,7 @@ def test_a_finding_that_no_judge_rated_is_major(name, least, monitors):
     with OpenAiServer(default=Reply(content=json.dumps(UNRATED))) as server:
         monitor = monitors(
             UNRATED_BY[name](server),
-            judge={"repeat_rate": 0, "reference_answers_per_day": 0},
+            judge={"reference_answers_per_day": 0},
             estimation={"min_severity": least},
             evaluators=("hallucination", "minor_hallucination"),
             exporters=[reports],

@@ -7,15 +7,12 @@ import logging
 import threading
 import time
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragmonitor import Monitor
-from ragmonitor.capabilities import as_judge
-from ragmonitor.judging import SecondJudge
 from ragmonitor.metrics import DROPPED
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.scrape import outcomes, total
@@ -114,8 +111,6 @@ class Pipeline:
             exporters=[FailingExporter(fails)],
         )
         worker = self.monitor._back.worker
-        second = SecondJudge(judge=as_judge(ScriptedJudge(judged, name="second")), rate=0.5)
-        worker._runner.config = replace(worker._runner.config, second=second)
         failing(worker._exports.traces, fails, emit="emit", export="late", flush="flush")
         failing(
             worker._exports.meters, fails, answered="answered", worked="worked", refresh="refresh"

@@ -122,7 +122,7 @@ def test_a_judge_reads_the_drawn_share_and_its_scores_are_weighted(reports):
     judge = ScriptedJudge(lambda _: assessment("supported", "absent"))
     with Monitor(
         service="test",
-        judge=JudgeSettings(model=judge, repeat_rate=0),
+        judge=JudgeSettings(model=judge),
         sample=0.5,
         server=ServerSettings(port=0),
         exporters=[reports],

@@ -260,7 +260,7 @@ def test_the_command_takes_spans_and_ends_in_order(tmp_path) -> None:
         "RAGMONITOR_SERVICE": "shop",
     }
     with subprocess.Popen(
-        [*COMMAND, "--grpc-port", "0"],
+        COMMAND,
         env=environment,
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,

@@ -66,7 +66,7 @@ class PaidJudge(ScriptedJudge):
 def replica(place, script=good, **options):
     """Return the monitor of one replica, which judges every answer if there is something left."""
     judge = PaidJudge(script)
-    settings = {"model": judge, "repeat_rate": 0}
+    settings = {"model": judge}
     defaults = {
         "service": "shop",
         "sample": 1.0,

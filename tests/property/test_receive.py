@@ -7,7 +7,6 @@ import gzip
 import json
 from typing import Any
 
-from google.protobuf.message import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -19,7 +18,6 @@ from ragmonitor.receive.otlp_bodies import (
     JSON,
     PROTOBUF,
     UnreadableBodyError,
-    messages_in,
     request_of,
 )
 from ragmonitor.receive.span_intake import FullError, SpanIntake
@@ -134,37 +132,6 @@ def read(traces: OpenTraces, *, innermost: bool = False) -> list[Interaction | N
         found += [each.interaction() for each in finished if each.framework]
         assert traces.release(trace_id, trace, len(trace.spans))
     return found
-
-
-@given(
-    spans=st.lists(SPANS, max_size=4),
-    resource=st.lists(st.fixed_dictionaries({"key": KEYS, "value": any_values()}), max_size=2),
-    closed_bytes=st.sampled_from([0, 8, 64]),
-)
-def test_messages_are_counted_in_bytes_as_they_are_parsed(
-    spans: list[dict[str, Any]], resource: list[dict[str, Any]], closed_bytes: int
-) -> None:
-    """Exactly, and where small ones are not looked into never too few."""
-    written = {
-        "resourceSpans": [
-            {"resource": {"attributes": resource}, "scopeSpans": [{"scope": {}, "spans": spans}]}
-        ]
-    }
-    request = request_of(
-        json.dumps(written).encode(), content_type=JSON, encoding="", max_bytes=10**9
-    )
-    body = request.SerializeToString()
-    assert messages_in(body, 10**6) == messages_below(request)
-    assert messages_in(body, 10**6, closed_bytes=closed_bytes) >= messages_below(request)
-
-
-def messages_below(message: Message) -> int:
-    count = 0
-    for field, value in message.ListFields():
-        if field.message_type is not None:
-            inner = [value] if isinstance(value, Message) else [*value]
-            count += len(inner) + sum(map(messages_below, inner))
-    return count
 
 
 @settings(deadline=1_000)

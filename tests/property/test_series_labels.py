@@ -58,7 +58,6 @@ def filled(text: Any) -> PrometheusExporter:
         target=SpanReference(trace_id=text(), span_id=text()),
     )
     built.export(read)
-    built.compared(read, replace(read, judge=replace(judge, name=text())))
     built.answered(replace(interaction(), framework=text()), TARGET)
     built.worked(text(), 0.1)
     alarm = {"signal": text(), "judge": text(), "kind": text()}

@@ -173,7 +173,11 @@ class ScriptedCompleter:
         )
         cost = self.price.of(usage.input_tokens, usage.output_tokens)
         return Completion(
-            text=text, form="json_object", is_cut=False, usage=replace(usage, cost_usd=cost)
+            model="",
+            text=text,
+            form="json_object",
+            is_cut=False,
+            usage=replace(usage, cost_usd=cost),
         )
 
     async def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import Any
 
 from ragmonitor.estimation.anchors import Anchors
 from ragmonitor.estimation.judge_drift import Rises
@@ -51,10 +52,10 @@ def inquire(world: World, seed: int) -> Found:
         strict = has_changed and offends[identity]
         return (is_bad[identity] or strict) ^ (rng.random() < world.slips)
 
-    def answer() -> None:
+    def answer(after_s: float = 3_600 / PER_HOUR) -> None:
         nonlocal now_s, number
         number += 1
-        now_s += 3_600 / PER_HOUR
+        now_s += after_s
         identity = f"a{number}"
         is_bad[identity] = rng.random() < (world.after if has_changed else world.before)
         offends[identity] = rng.random() < world.stricter
@@ -70,20 +71,21 @@ def inquire(world: World, seed: int) -> Found:
             ended_ns=int(now_s * 1e9),
         )
         anchors.offer([(interaction, said, JUDGE)])
-        if not said and rng.random() < 0.05:
-            anchors.repeated(verdict(identity))
 
-    for _ in range(world.history):
-        answer()
+    def read_due(rise: Any = None) -> None:
+        for each in anchors.due(now_s, JUDGE, rise=rise):
+            anchors.checked(each.id, verdict(each.id), JUDGE, now_s)
+
+    for _ in range(world.history):  # ten days, in which reference answers were read again
+        answer(864_000 / world.history)
+        read_due()
     has_changed, since_s = True, now_s
     for _ in range(world.verdicts):
         answer()
     anchors.inquire(since_s, now_s)
     while (inquiry := anchors.inquiry) is not None and inquiry.cause == "unknown":
         answer()
-        due = anchors.due(now_s, JUDGE, rise=rises.since(since_s, objective=0.05))
-        for each in due:
-            anchors.checked(each.id, verdict(each.id), JUDGE, now_s)
+        read_due(rises.since(since_s, objective=0.05))
         told = anchors.cause()
         if told is not None and not told.waiting and told.expected_else is not None:
             break

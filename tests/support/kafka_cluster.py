@@ -11,9 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-OFFSET_COMMIT, PRODUCE = 8, 0
-"""Keys of requests in Kafka's protocol."""
-
 
 def _library() -> Any:
     import confluent_kafka
@@ -36,28 +33,10 @@ class KafkaCluster:
         if hasattr(library, "rd_kafka_mock_group_initial_rebalance_delay_ms"):  # newer than 2.4
             library.rd_kafka_mock_group_initial_rebalance_delay_ms(handle, 0)
 
-    def url(self, topic: str, *, partitions: int = 1, buried: int = 1) -> str:
-        """Create a topic with its topic of buried records, and return the stream's address."""
-        for name, count in ((topic, partitions), (f"{topic}.buried", buried)):
-            self._library.rd_kafka_mock_topic_create(self._handle, name.encode(), count, 1)
+    def url(self, topic: str, *, partitions: int = 1) -> str:
+        """Create a topic, and return its address."""
+        self._library.rd_kafka_mock_topic_create(self._handle, topic.encode(), partitions, 1)
         return f"kafka://{self.brokers}/{topic}"
-
-    def down(self) -> None:
-        """Refuse and cut all connections."""
-        self._library.rd_kafka_mock_broker_set_down(self._handle, 1)
-
-    def up(self) -> None:
-        """Answer again."""
-        self._library.rd_kafka_mock_broker_set_up(self._handle, 1)
-
-    def fail(self, request: int, *errors: int) -> None:
-        """Answer the next requests of a kind with errors, by their numbers in the protocol."""
-        self._library.rd_kafka_mock_push_request_errors_array(
-            self._handle,
-            ctypes.c_int16(request),
-            ctypes.c_size_t(len(errors)),
-            (ctypes.c_int * len(errors))(*errors),
-        )
 
 
 @contextmanager

@@ -34,7 +34,7 @@ class Receiving:
     def __init__(self, **options: Any) -> None:
         self.clock = ManualClock()
         self.reports = ListExporter()
-        ports = {"http_port": 0, "grpc_port": 0}
+        ports = {"http_port": 0}
         settings = Settings.load(
             **{
                 "service": "shop",

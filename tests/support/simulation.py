@@ -16,7 +16,6 @@ from ragmonitor.estimation import (
     JudgeDrift,
     Predictions,
     Residuals,
-    SelfDisagreement,
     Statistics,
     WindowedMeans,
     streams,
@@ -306,7 +305,7 @@ def statistics(
     if not judge:
         return Statistics([drift], means=means, alarms=alarms_of_service)
     return Statistics(
-        [drift, Residuals(clock=clock), SelfDisagreement(clock=clock)],
+        [drift, Residuals(clock=clock)],
         means=means,
         alarms=alarms_of_service,
         predictions=Predictions(

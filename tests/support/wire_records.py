@@ -149,7 +149,7 @@ reports = st.builds(
     diagnosis=st.none() | st.sampled_from(Diagnosis),
     predicted=st.none() | numbers,
     target=st.none() | spans,
-    role=st.sampled_from(["builtin", "sampled", "fallback", "second", "repeat", "anchor"]),
+    role=st.sampled_from(["builtin", "sampled", "anchor"]),
     late=st.booleans(),
 )
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from ragmonitor.answer_checks import AnswerChecks, GuardedPiece
 from ragmonitor.errors import JudgeError
-from ragmonitor.judges.builtin import Limits
 from ragmonitor.records import Cause, Chunk, Severity, Verdict
 
 CHUNKS = ("Shipping to Berlin takes 2 days. Parcels may be returned within 30 days.",)
@@ -18,11 +17,10 @@ GOOD = "Shipping to Berlin takes 2 days."
 BAD = "Parcels may be returned within 90 days."
 
 
-def checks(noted: list[tuple[str, str]] | None = None, **limits: int) -> AnswerChecks:
+def checks(noted: list[tuple[str, str]] | None = None) -> AnswerChecks:
     """Return checks that note what they decide."""
     found: list[tuple[str, str]] = [] if noted is None else noted
     return AnswerChecks(
-        limits=Limits(**limits),
         min_severity=Severity.MAJOR,
         note=lambda of, outcome: found.append((of, outcome)),
     )
@@ -66,7 +64,7 @@ def test_texts_that_are_too_long_say_so():
     """That is the one error that is raised, and it is noted."""
     noted: list[tuple[str, str]] = []
     with pytest.raises(JudgeError) as raised:
-        checks(noted, max_characters=100).check("word " * 100, CHUNKS, "")
+        checks(noted).check("word " * 50_000, CHUNKS, "")
     assert raised.value.cause is Cause.TOO_LONG
     assert noted == [("answer", "unread")]
 
@@ -112,7 +110,7 @@ def test_a_sentence_without_an_end_is_not_held_for_ever():
 def test_a_stream_that_cannot_be_read_passes():
     """Without verdicts, and noted as unread."""
     noted: list[tuple[str, str]] = []
-    found = guarded([GOOD, " ", BAD], by=checks(noted, max_characters=10))
+    found = guarded([GOOD, " ", BAD], ["word " * 50_000], by=checks(noted))
     assert "".join(each.text for each in found) == f"{GOOD} {BAD}"
     assert not any(each.sentences or each.findings for each in found)
     assert {outcome for _, outcome in noted} == {"unread"}

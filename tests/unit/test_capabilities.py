@@ -23,7 +23,6 @@ async def test_a_minimal_judge_has_every_default():
     judge = as_judge(Minimal())
     await judge.prepare()
     await judge.close()
-    judge.stop()
     assert not judge.is_builtin
     assert judge.admits()
     assert judge.breaker_state is None

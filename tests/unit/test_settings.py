@@ -110,9 +110,10 @@ def test_the_service_is_opentelemetry_s_by_default(monkeypatch):
         ({"budget": {"usd_per_day": 1, "tokens_per_day": 1}}, "one budget"),
         ({"budget": {"usd_per_hour": 1, "tokens_per_day": 1}}, "one budget"),
         (
-            {"judge": {"model": "m", "second": "m"}, "budget": "usd_per_day=1"},
-            "m is named twice among judge.model, judge.fallbacks and judge.second",
+            {"judge": {"model": "m", "fallbacks": ("m",)}, "budget": "usd_per_day=1"},
+            "m is named twice among judge.model and judge.fallbacks",
         ),
+        ({"judge": {"model": "encoder:m", "fallbacks": ("m",)}}, "fallbacks are litellm's"),
         ({"judge": 5}, "judge.model: a judge is a model's name, or an object with identity"),
         ({"sample": 1.5}, "sample.rate"),
         ({"server": {"port": 70_000}}, "server.port"),
@@ -133,12 +134,11 @@ def test_a_bad_option_says_which_and_what_to_do(options, message):
     "judge",
     [
         "openai/m",
-        JudgeSettings(model="encoder:m", fallbacks=("openai/m",)),
-        JudgeSettings(model="encoder:m", second="openai/m"),
+        JudgeSettings(model="openai/m", fallbacks=("openai/n",)),
     ],
 )
 def test_what_costs_money_needs_a_budget(judge):
-    """In every role; a classifier on this machine costs nothing."""
+    """A classifier on this machine costs nothing."""
     message = r"give budget=Budget\(...\) with usd_per_day, tokens_per_day or calls_per_day"
     with pytest.raises(SettingsError, match=f"judge 'openai/m' costs money.*{message}"):
         ragmonitor.Monitor(judge=judge, server=False)

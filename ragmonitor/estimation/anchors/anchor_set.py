@@ -172,9 +172,9 @@ class AnchorSet:
     inquiry: Inquiry | None = None
     """Only while an alarm is active."""
     pairs: float = 0.0
-    """Fine answers that the judge read twice within a day."""
+    """Readings of fine reference answers that were due."""
     pairs_flipped: float = 0.0
-    """The number of these that it found hallucinated at the second reading."""
+    """The number of these that found them hallucinated."""
 
     @property
     def checked(self) -> list[Anchor]:

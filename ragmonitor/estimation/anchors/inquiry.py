@@ -55,8 +55,8 @@ again."""
 def self_disagreement(anchors: AnchorSet) -> tuple[float, float]:
     """Return how often the judge finds a fine answer hallucinated when it reads it again; 0 to 1.
 
-    Mean and standard deviation of the posterior of a Beta(1, 49) prior, from answers that were read
-    twice.
+    Mean and standard deviation of the posterior of a Beta(1, 49) prior, from the readings of
+    reference answers that were due.
     """
     pairs = anchors.pairs + _PRIOR_PAIRS
     mean = (anchors.pairs_flipped + _PRIOR_FLIPS) / pairs

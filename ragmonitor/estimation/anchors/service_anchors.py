@@ -94,8 +94,6 @@ class Anchors:
         self._changes: deque[JudgeChange] = deque(maxlen=MAX_ANCHORS)
         self._checks: dict[str, int] = {"same": 0, "flipped": 0, "missing": 0}
         self._is_decided = False
-        self._pairs = self._pairs_flipped = 0.0
-        """Answers read twice that the shared state does not know of yet."""
         self._full_until_s: dict[tuple[str, bool], float] = {}
         """The time, by judge and verdict, of an answer for which there may be room again."""
 
@@ -164,11 +162,6 @@ class Anchors:
             anchor.in_reserve = True
         else:
             anchors.remove(anchor.id)
-
-    def repeated(self, hallucinated: bool) -> None:
-        """Take in what the judge said when it read a fine answer of the traffic a second time."""
-        self._pairs += 1
-        self._pairs_flipped += hallucinated
 
     def load(self, path: Path) -> int:
         """Take in a person's own anchors, and return how many there are now.
@@ -326,6 +319,9 @@ class Anchors:
             return "missing"
         if judge != anchors.judge:
             return None
+        if not anchor.hallucinated:
+            anchors.pairs += 1
+            anchors.pairs_flipped += verdict
         if not anchor.is_confirmed:
             confirm(anchors, anchor, verdict)
             return None
@@ -445,7 +441,7 @@ class Anchors:
             nonlocal is_read
             self._set, is_read = anchors_of(state), True
             before = set(self._set.anchors)
-            if not self._apply(step):
+            if not step(self._set):
                 return None
             for identity in self._set.anchors.keys() - before:
                 write_texts(file, self._texts[identity])
@@ -458,17 +454,9 @@ class Anchors:
                 partial(change, self._file), stage="estimation", what="the reference answers"
             )
         if not is_read:
-            self._apply(step)
+            step(self._set)
         for identity in self._texts.keys() - self._set.anchors.keys():
             del self._texts[identity]
-
-    def _apply(self, step: Callable[[AnchorSet], bool]) -> bool:
-        is_changed = step(self._set)
-        if is_changed:
-            self._set.pairs += self._pairs
-            self._set.pairs_flipped += self._pairs_flipped
-            self._pairs = self._pairs_flipped = 0.0
-        return is_changed
 
     def _texts_of(self, identity: str) -> Interaction | None:
         if identity not in self._texts and self._file is not None:

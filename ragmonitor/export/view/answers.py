@@ -297,12 +297,7 @@ class Answers:
     def _add_judged(self, report: Report, revision: int) -> bool:
         known = self._by_interaction.get(report.interaction.id)
         if known is not None and known.basis == "judged":
-            if report.role != "second":
-                return False
-            # The first judge's verdict stays: a second one is there to be compared with it.
-            verdict = {report.judge.name[:MAX_LABEL]: round(self._badness(report), 3)}
-            self._note(known, "second", verdict, revision)
-            return True
+            return False
         return self._keep(report, "judged", self._badness(report), revision)
 
     def _badness(self, report: Report) -> float:

@@ -90,7 +90,6 @@ def test_a_name_with_which_no_monitor_starts_is_found(variable, value, monkeypat
     ("name", "values"),
     [
         ("judge openai/m", {"JUDGE": "openai/m"}),
-        ("judges", {"JUDGE__SECOND": "encoder:m"}),
         ("exporters", {"EXPORTERS": "langfuse:http://127.0.0.1:1,jsonl:reports.jsonl"}),
     ],
 )
@@ -110,10 +109,9 @@ def test_a_judge_or_exporter_with_which_no_monitor_starts_is_found(name, values,
 
 
 def test_every_judge_is_asked(monkeypatch):
-    """Fallbacks and the second judge, too: they are needed when it is too late to try."""
+    """Fallbacks, too, each alone: they are needed when it is too late to try."""
     monkeypatch.setenv("RAGMONITOR_JUDGE", "openai/a")
     monkeypatch.setenv("RAGMONITOR_JUDGE__FALLBACKS", "openai/b,openai/c")
-    monkeypatch.setenv("RAGMONITOR_JUDGE__SECOND", "openai/d")
     monkeypatch.setenv("RAGMONITOR_BUDGET", "calls_per_day=9")
     asked = []
 
@@ -123,7 +121,7 @@ def test_every_judge_is_asked(monkeypatch):
 
     monkeypatch.setattr(doctor, "ask_judge", ask)
     assert run("--json").exit_code == 0
-    assert asked == ["openai/a", "openai/b", "openai/c", "openai/d"]
+    assert asked == ["openai/a", "openai/b", "openai/c"]
 
 
 def test_prices_of_the_settings_are_the_first_judges_alone(monkeypatch):
@@ -181,7 +179,7 @@ HUSH = "h4sh-" + "xyzzy" * 3
         ("RAGMONITOR_JUDGE__API_BASE", f"http://{HUSH}@127.0.0.1:1/v1"),
         ("RAGMONITOR_JUDGE__API_BASE", f"http://127.0.0.1:1/v1?{HUSH}"),
         ("RAGMONITOR_JUDGE__API_BASE", f"http://127.0.0.1:1/v1#{HUSH}"),
-        ("RAGMONITOR_JUDGE__SECOND", f"openai/m@http://me:{HUSH}@127.0.0.1:1/v1"),
+        ("RAGMONITOR_JUDGE__FALLBACKS", f"openai/m@http://me:{HUSH}@127.0.0.1:1/v1"),
         ("RAGMONITOR_JUDGE__FALLBACKS", f"openai/m@http://127.0.0.1:1/v1?key={HUSH},b"),
         ("RAGMONITOR_EXPORTERS", f"phoenix:http://me:{HUSH}@127.0.0.1:1"),
         ("RAGMONITOR_EXPORTERS", f"phoenix:http://127.0.0.1:1/?token={HUSH}"),

@@ -493,31 +493,12 @@ def test_a_status_in_a_table_is_heeded(tmp_path):
     assert told["evaluations"]["faithfulness"] == {"unscored": "application_error"}
 
 
-LONG = {**GOOD, "contexts": ["It is in Paris. " * 200]}
-
-
-@pytest.mark.parametrize(
-    ("given", "variable"),
-    [(("--builtin-max-characters", "1000"), None), ((), "1000")],
-    ids=["option", "setting"],
-)
-def test_how_much_the_built_in_judge_reads_is_set_offline_too(
-    tmp_path, monkeypatch, given, variable
-):
-    """By the option, else by the setting that a monitor has; longer texts have a cause."""
-    if variable is not None:
-        monkeypatch.setenv("RAGMONITOR_JUDGE__BUILTIN_MAX_CHARACTERS", variable)
-    result = run(write(tmp_path, LONG, GOOD), *given)
-    long, short = objects(result.stdout)
-    assert long["evaluations"]["faithfulness"]["unscored"] == "too_long"
-    assert short["evaluations"]["faithfulness"] == {"score": 1.0}
-
-
-def test_longer_texts_are_read_where_that_is_asked_for(tmp_path, monkeypatch):
-    """The option goes before the setting."""
-    monkeypatch.setenv("RAGMONITOR_JUDGE__BUILTIN_MAX_CHARACTERS", "1000")
-    (line,) = objects(run(write(tmp_path, LONG), "--builtin-max-characters", "100000").stdout)
-    assert "score" in line["evaluations"]["faithfulness"]
+def test_what_is_too_long_for_the_built_in_judge_has_a_cause(tmp_path):
+    """Beside answers that it reads."""
+    long = {**GOOD, "contexts": ["It is in Paris. " * 13_000]}
+    first, second = objects(run(write(tmp_path, long, GOOD)).stdout)
+    assert first["evaluations"]["faithfulness"]["unscored"] == "too_long"
+    assert second["evaluations"]["faithfulness"] == {"score": 1.0}
 
 
 def test_what_people_said_is_no_line_to_score(tmp_path):

@@ -19,15 +19,13 @@ from ragmonitor.estimation.anchors.anchor_set import CLAIM_S, DAY_S
 from ragmonitor.estimation.anchors.judge_change import MAX_TRIES, REREADING_S, chance_of_flips
 from ragmonitor.estimation.anchors.membership import COLLECT_S, MAX_ANCHORS, MAX_CHARACTERS
 from ragmonitor.estimation.judge_drift import JudgeDrift
-from ragmonitor.estimation.self_disagreement import SelfDisagreement
 from ragmonitor.guard import errors
-from ragmonitor.records import Chunk, JudgeIdentity, Report, SamplingDecision
+from ragmonitor.records import Chunk, JudgeIdentity
 from ragmonitor.settings import ContentSettings, JudgeSettings, Settings
 from ragmonitor.state import StateFile
-from ragmonitor.testing import ManualClock, ScriptedJudge
+from ragmonitor.testing import ScriptedJudge
 from ragmonitor.wiring import builtin_judge, estimates_of, judging_of
-from tests.support.means import FixedMeans
-from tests.support.stories import BEGAN_NS, CHINESE, assessment, interaction
+from tests.support.stories import BEGAN_NS, CHINESE, interaction
 
 FIRST = JudgeIdentity(name="model", version="1", kind="LLM")
 SECOND = JudgeIdentity(name="model", version="2", kind="LLM")
@@ -813,40 +811,3 @@ def test_a_forked_child_counts_from_nothing():
     assert judging.anchors.take() == ()
     assert not any(checks(judging.anchors).values())
     assert not held(judging.anchors)
-
-
-# --- the judge against itself ---------------------------------------------------------------------
-
-
-def said(verdict, *, chance=1.0):
-    """Return a report on one answer, which was drawn with a chance."""
-    return Report(
-        interaction=answer(1),
-        judge=FIRST,
-        evaluations=(),
-        assessment=assessment(verdict),
-        decision=SamplingDecision(inclusion_probability=chance, drawn=True),
-    )
-
-
-def test_two_readings_that_differ_are_the_flip_rate():
-    """Weighted by the chance that the answer was judged at all."""
-    flips = SelfDisagreement(clock=ManualClock())
-    for _ in range(8):
-        flips.repeated(said("absent"), said("absent"))
-    flips.repeated(said("absent", chance=0.5), said("supported"))
-    assert flips.disagreement == pytest.approx(0.2)
-    [reading] = flips.gauges(FixedMeans())
-    assert (reading.name, reading.value) == (metrics.JUDGE_FLIP_RATE, flips.disagreement)
-
-
-def test_few_readings_say_nothing():
-    """And old ones fade: after three days too few are left."""
-    clock = ManualClock()
-    flips = SelfDisagreement(clock=clock)
-    assert not list(flips.gauges(FixedMeans()))
-    for _ in range(20):
-        flips.repeated(said("absent"), said("absent"))
-    assert flips.disagreement == 0
-    clock.advance(3 * DAY_S)
-    assert flips.disagreement is None

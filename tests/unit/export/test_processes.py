@@ -113,7 +113,7 @@ def test_a_broken_exemplar_is_left_out(tmp_path: Path, entry: object) -> None:
     """It costs no other process its own."""
     good = [{"a": "b"}, 1.0, [{"trace_id": "1"}, 1, 1]]
     for number, exemplar in enumerate((entry, good)):
-        sums = {"means": [], "pairs": [], "exemplars": [exemplar]}
+        sums = {"means": [], "exemplars": [exemplar]}
         (tmp_path / f"ragmonitor_sums_{number}_0.json").write_text(json.dumps(sums))
     (tmp_path / "ragmonitor_sums_3_0.json").write_text("[{")
     folder = SharedFolder(tmp_path)

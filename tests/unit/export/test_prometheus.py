@@ -457,7 +457,6 @@ def test_a_late_variable_is_not_heeded_and_says_so(
     [
         GaugeValue.of(metrics.LEARNED_COEFFICIENT, 3.0, judge="j", feature="risk"),
         *GaugeValue.interval(metrics.CORRECTED_RATE, 0.3, 0.2, 0.4, judge="j"),
-        GaugeValue.of(metrics.JUDGE_FLIP_RATE, 0.2, judge="j"),
         GaugeValue.of(metrics.ANCHOR_FLIP_RATE, 0.1, judge="j"),
         *GaugeValue.interval(metrics.FEEDBACK_AGREEMENT, 0.8, 0.7, 0.9, judge="j"),
         GaugeValue.of(metrics.BUDGET_LEVEL, 4.0, unit="calls", per="day"),

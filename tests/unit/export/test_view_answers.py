@@ -161,16 +161,6 @@ def test_what_a_judge_finds_good_is_no_bad_answer():
     assert found["builtin"][0] == {"evaluator": "faithfulness", "score": 0.5}
 
 
-def test_a_second_judge_changes_no_verdict():
-    """It is there to be compared with the first: what it says stands beside it."""
-    kept = answers()
-    other = replace(MODEL, name="openai/other")
-    fill(kept, [bad(1, judge=MODEL), replace(good(1, other), role="second")])
-    [found] = told(kept)
-    assert found["judge"] == MODEL.name
-    assert found["second"] == {"openai/other": 0.0}
-
-
 def test_why_the_judge_did_not_read_it_is_said():
     """Beside the built-in judge's scores."""
     kept = answers()

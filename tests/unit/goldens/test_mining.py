@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -23,7 +22,7 @@ from ragmonitor.goldens.mining import (
     read_page,
     read_reports,
 )
-from ragmonitor.records import Diagnosis, SentenceVerdict, Verdict
+from ragmonitor.records import SentenceVerdict, Verdict
 from tests.unit.export.examples import ANSWER, MODEL, assessment, interaction, report
 
 
@@ -224,17 +223,15 @@ def test_feedback_on_a_uuid_finds_its_report():
     assert (found.feedback, found.question != "") == (0.0, True)
 
 
-def test_the_page_brings_feedback_and_a_second_judge():
+def test_the_page_brings_feedback():
     """Also of an answer that the first judge finds good."""
     view = View("shop", summarise=summarise, builtin="builtin", judge=MODEL.name)
     asked = interaction(id="f" * 32)
     fine = SentenceVerdict(text=ANSWER, start=0, end=len(ANSWER), verdict=Verdict.SUPPORTED)
     found = assessment(MODEL, sentences=(fine,))
     view.export(report(MODEL, interaction=asked, assessment=found, diagnosis=None, role="sampled"))
-    other = replace(MODEL, name="openai/other")
-    view.export(report(other, interaction=asked, diagnosis=Diagnosis.CONTRADICTION, role="second"))
     told = feedback_of("f" * 32, False, kind="thumbs", at_s=1.0)
     view.feedback(JoinedFeedback(feedback=told, answered_s=0.0))
     traffic = read_page(json.loads(view.state()), redact=str)
-    assert reasons_of(traffic, "f" * 32) >= {"disagreement", "thumbs_down"}
+    assert reasons_of(traffic, "f" * 32) >= {"thumbs_down"}
     assert traffic.has_feedback

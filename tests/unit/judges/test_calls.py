@@ -18,7 +18,9 @@ class Counting:
         self._usage = usage
 
     async def complete(self, messages, *, max_tokens, within_s, strict=None):
-        return Completion(text="word " * 70, form="text", is_cut=False, usage=self._usage)
+        return Completion(
+            text="word " * 70, model="m", form="text", is_cut=False, usage=self._usage
+        )
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,16 @@
 """Encoders as judges, with real models that are small enough to build here."""
 
-import os
 import pickle
 import sys
-from pathlib import Path
 
 import pytest
 
 from ragmonitor import ExportSettings, JudgeSettings, Monitor
 from ragmonitor.capabilities import as_judge
 from ragmonitor.errors import JudgeError, MissingExtraError
-from ragmonitor.judges.encoder import EncoderJudge, _labels, _TokenReader
-from ragmonitor.judges.encoder_models import Logits, Model
-from ragmonitor.judges.sentences import split
+from ragmonitor.judges.encoder import EncoderJudge, _Model, _supported
 from ragmonitor.records import Cause, Verdict
 from ragmonitor.testing import ListExporter
-from tests.support.helper_pids import helper_pid
 from tests.support.stories import interaction
 
 VOCABULARY = (
@@ -85,41 +80,6 @@ def tiny(libraries, folder, kind, names, *, positions=512):
     return str(folder)
 
 
-def exported(libraries, folder):
-    """Write a saved model as ONNX into a folder of its own, as `optimum-cli export onnx` does."""
-    torch, transformers = libraries
-    target = Path(f"{folder}-onnx")
-    target.mkdir()
-    for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
-        (target / name).write_bytes(Path(folder, name).read_bytes())
-    config = transformers.AutoConfig.from_pretrained(folder)
-    auto = getattr(transformers, config.architectures[0])
-    model = auto.from_pretrained(folder).eval()
-    encoded = transformers.AutoTokenizer.from_pretrained(folder)(
-        ["the tower"], ["it is purple"], return_tensors="pt"
-    )
-    names = list(encoded)
-
-    class Positional(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.model = model
-
-        def forward(self, *inputs):
-            return self.model(**dict(zip(names, inputs, strict=True))).logits
-
-    torch.onnx.export(
-        Positional(),
-        tuple(encoded.values()),
-        str(target / "model.onnx"),
-        input_names=names,
-        output_names=["logits"],
-        dynamic_axes={name: {0: "batch", 1: "length"} for name in names} | {"logits": {0: "batch"}},
-        dynamo=False,
-    )
-    return str(target)
-
-
 def is_good(name):
     return name in ("entailment", "consistent", "LABEL_0", "supported")
 
@@ -133,18 +93,6 @@ def pairs(libraries, tmp_path_factory):
 @pytest.fixture(scope="module")
 def tokens(libraries, tmp_path_factory):
     return tiny(libraries, tmp_path_factory.mktemp("tokens"), "tokens", ["LABEL_0", "LABEL_1"])
-
-
-@pytest.fixture(scope="module")
-def onnx_pairs(libraries, pairs):
-    pytest.importorskip("onnxruntime")
-    return exported(libraries, pairs)
-
-
-@pytest.fixture(scope="module")
-def onnx_tokens(libraries, tokens):
-    pytest.importorskip("onnxruntime")
-    return exported(libraries, tokens)
 
 
 def told(answer, *texts):
@@ -182,53 +130,58 @@ async def test_tokens_are_classified_and_named(tokens):
 
 
 async def test_a_device_that_is_not_there_is_said(libraries, pairs):
-    """By the name that was given, as an error that says so, and not as torch's own."""
+    """As an error of the judge's, and not as torch's own."""
     torch, _ = libraries
     for device in ("gpu", *(() if torch.cuda.is_available() else ("cuda",))):
-        with pytest.raises(JudgeError, match=f"cannot be loaded: device '{device}'") as failure:
+        with pytest.raises(JudgeError, match="cannot be loaded") as failure:
             await EncoderJudge(pairs, device=device).prepare()
         assert failure.value.cause is Cause.JUDGE_ERROR
 
 
 @pytest.mark.parametrize("kind", ["pairs", "tokens"])
-def test_an_accelerator_says_what_the_processor_says(libraries, request, kind):
+async def test_an_accelerator_says_what_the_processor_says(libraries, request, kind):
     """Verdicts and words alike, shares to float precision; where the machine has one."""
     torch, _ = libraries
     if not torch.cuda.is_available():
         pytest.skip("needs a GPU that torch can use")
     folder = request.getfixturevalue(kind)
-    answers = [told(ANSWER), told("It is purple purple, and purple tall."), told("It is red.")]
-    first = EncoderJudge(folder).read_batch(answers)
-    for one, other in zip(
-        first, EncoderJudge(folder, device="cuda").read_batch(answers), strict=True
-    ):
+    here, there = EncoderJudge(folder), EncoderJudge(folder, device="cuda")
+    for answer in (ANSWER, "It is purple purple, and purple tall.", "It is red."):
+        one, other = await here.assess(told(answer)), await there.assess(told(answer))
         assert other.risk == pytest.approx(one.risk, abs=1e-4)
         assert [(s.verdict, s.words, s.chunks) for s in other.sentences] == [
             (s.verdict, s.words, s.chunks) for s in one.sentences
         ]
 
 
-def test_inputs_that_an_accelerator_lacks_memory_for_are_read_in_fewer_at_once(monkeypatch):
-    """One input that fails alone costs its own answer, and no other of the batch."""
+def failing(_pairs):
+    raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+
+async def test_a_model_that_fails_costs_its_answer_and_says_why(monkeypatch):
+    """As one that lacks the memory on its device."""
+    model = _Model(64, failing, is_of_tokens=False)
+    monkeypatch.setattr("ragmonitor.judges.encoder._load", lambda *_: model)
+    with pytest.raises(JudgeError, match="CUDA out of memory") as failure:
+        await EncoderJudge("m").assess(told("The tower is red."))
+    assert failure.value.cause is Cause.JUDGE_ERROR
+
+
+async def test_sentences_and_chunks_are_paired(monkeypatch):
+    """Each with each, and with neighbours together, whatever the model is."""
     asked = []
 
-    class Scarce:
-        window, kind, labels, predict = 64, "pairs", {0: "entailment", 1: "other"}, None
+    def supports(pairs):
+        asked.extend(pairs)
+        return [0.1 if "purple" in claim or "old" not in text else 0.9 for text, claim in pairs]
 
-        def logits(self, pairs, _truncation):
-            asked.append(len(pairs))
-            if len(pairs) > 2 or any("purple" in claim for _, claim in pairs):
-                raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
-            return [Logits(rows=(5.0, 0.0), spans=(), texts=()) for _ in pairs]
-
-    monkeypatch.setattr("ragmonitor.judges.encoder.load_model", lambda *_, **__: Scarce())
-    fine, bad = told("The tower is red."), told("The tower is purple.")
-    outcomes = EncoderJudge("m").read_batch([fine, bad, fine, fine])
-    assert max(asked) > 2
-    assert [outcomes[at].sentences[0].verdict for at in (0, 2, 3)] == [SUPPORTED] * 3
-    assert isinstance(outcomes[1], JudgeError)
-    assert outcomes[1].cause is Cause.JUDGE_ERROR
-    assert "CUDA out of memory" in str(outcomes[1])
+    model = _Model(512, supports, is_of_tokens=False)
+    monkeypatch.setattr("ragmonitor.judges.encoder._load", lambda *_: model)
+    found = await EncoderJudge("m").assess(told(ANSWER, "it is tall", "it is old"))
+    assert [s.verdict for s in found.sentences] == [SUPPORTED, ABSENT]
+    assert found.sentences[0].chunks == (1,)
+    assert [text for text, _ in asked[:3]] == ["it is tall", "it is old", "it is tall\nit is old"]
+    assert found.risk == pytest.approx(0.9)
 
 
 async def test_neighbouring_tokens_are_one_piece(tokens):
@@ -237,15 +190,14 @@ async def test_neighbouring_tokens_are_one_piece(tokens):
     assert found.sentences[0].words == ("purple purple", "purple")
 
 
-def test_a_token_with_the_space_before_it_belongs_to_the_sentence_behind():
+async def test_a_token_with_the_space_before_it_belongs_to_the_sentence_behind(monkeypatch):
     """Offsets of ModernBERT's tokenizer begin at the space: a sentence's first word counts."""
-    answer = "It is red. Purple too."
-    model = Model(kind="tokens", labels={}, window=64, logits=lambda _pairs, _truncation: [])
-    reader = _TokenReader("m", model=model, threshold=0.5)
-    risks = {(0, 2): 0.1, (2, 5): 0.1, (5, 9): 0.1, (9, 10): 0.1, (10, 17): 0.9, (17, 21): 0.1}
-    first, second = reader.supports(interaction(answer=answer), split(answer), [risks])
-    assert first.share == pytest.approx(0.9)
-    assert second.share == pytest.approx(0.1)
+    scores = {(0, 2): 0.9, (2, 5): 0.9, (5, 9): 0.9, (9, 10): 0.9, (10, 17): 0.1, (17, 21): 0.9}
+    model = _Model(512, lambda pairs: [scores for _ in pairs], is_of_tokens=True)
+    monkeypatch.setattr("ragmonitor.judges.encoder._load", lambda *_: model)
+    found = await EncoderJudge("m").assess(told("It is red. Purple too."))
+    first, second = found.sentences
+    assert (first.support, second.support) == (pytest.approx(0.9), pytest.approx(0.1))
     assert second.words == ("Purple",)
 
 
@@ -308,116 +260,25 @@ async def test_a_model_that_is_not_there_says_so(libraries, tmp_path):
         await EncoderJudge(str(tmp_path)).prepare()
 
 
-@pytest.mark.filterwarnings("ignore")  # of torch's exporter
 @pytest.mark.parametrize("kind", ["pairs", "tokens"])
-async def test_onnx_finds_what_torch_finds(request, kind, monkeypatch):
-    """By ONNX Runtime and `tokenizers` alone, where the folder has a file for it."""
-    here, there = (request.getfixturevalue(name) for name in (kind, f"onnx_{kind}"))
-    answers = [
-        told(ANSWER),
-        told("The tower is tall."),
-        told("它是紫色的。塔很高。", "塔是红色的。"),
-    ]
-    expected = EncoderJudge(here).read_batch(answers)
-    monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    for one, other in zip(expected, EncoderJudge(there).read_batch(answers), strict=True):
-        assert [s.verdict for s in one.sentences] == [s.verdict for s in other.sentences]
-        assert [s.words for s in one.sentences] == [s.words for s in other.sentences]
-        assert one.risk == pytest.approx(other.risk, abs=1e-5)
-
-
-async def test_a_broken_onnx_file_says_so(tmp_path):
-    """In one line, as every model that cannot be loaded."""
-    pytest.importorskip("onnxruntime")
-    (tmp_path / "model.onnx").write_bytes(b"no model")
-    (tmp_path / "config.json").write_text('{"architectures": ["BertForTokenClassification"]}')
-    with pytest.raises(JudgeError, match="cannot be loaded"):
-        await EncoderJudge(str(tmp_path)).prepare()
-
-
-def test_answers_are_read_together(pairs):
-    """Each as if it were alone, whatever the batch; one that does not fit costs no other."""
-    answers = [told(ANSWER), told("Hello!"), told("The tower is tall.")] * 3
-    alone = [EncoderJudge(pairs).read_batch([each])[0] for each in answers]
-    for size in (1, 4, 64):
-        found = EncoderJudge(pairs, batch_size=size).read_batch(answers)
-        assert [f.risk for f in found] == pytest.approx([a.risk for a in alone])
-        assert [f.sentences for f in found][1] == alone[1].sentences
-
-
-def test_an_answer_too_long_costs_no_other(tokens):
-    """Its place holds the error."""
-    found = EncoderJudge(tokens).read_batch([told("The tower is red. " * 300), told(ANSWER)])
-    assert found[0].cause is Cause.EVIDENCE_TOO_LONG
-    assert [s.verdict for s in found[1].sentences] == [SUPPORTED, ABSENT]
-
-
-def test_what_is_not_read_in_time_says_so(pairs):
-    """No input is begun after the limit; an answer that needs none is read all the same."""
-    courtesy = told("Would you like to see it?")
-    late, none_needed = EncoderJudge(pairs).read_batch([told(ANSWER), courtesy], within_s=0)
-    assert late.cause is Cause.JUDGE_TIMEOUT
-    assert none_needed.claims == ()
-
-
-@pytest.mark.parametrize("kind", ["pairs", "tokens"])
-def test_chinese_by_a_multilingual_model(request, kind):
+async def test_chinese_by_a_multilingual_model(request, kind):
     """Characters are tokens; the words are named as they stand in the answer."""
-    found = EncoderJudge(request.getfixturevalue(kind)).read_batch(
-        [told("塔是红色的。它是紫色的。", "塔是红色的，它很高。")]
-    )[0]
+    found = await EncoderJudge(request.getfixturevalue(kind)).assess(
+        told("塔是红色的。它是紫色的。", "塔是红色的，它很高。")
+    )
     assert found.language == "zh"
     assert [s.verdict for s in found.sentences] == [SUPPORTED, ABSENT]
     if kind == "tokens":
         assert found.sentences[1].words == ("紫",)
 
 
-def test_it_travels_to_another_process_without_its_model(pairs):
-    """What is loaded stays; the copy loads it again, with as many threads as it is told."""
-    torch = pytest.importorskip("torch")
-    judge = EncoderJudge(pairs, threads=1)
-    judge.read_batch([told(ANSWER)])
+async def test_it_travels_to_another_process_without_its_model(pairs):
+    """What is loaded stays; the copy loads it again."""
+    judge = EncoderJudge(pairs)
+    first = await judge.assess(told(ANSWER))
     copy = pickle.loads(pickle.dumps(judge))
     assert copy.identity == judge.identity
-    assert copy.read_batch([told(ANSWER)])[0].risk == judge.read_batch([told(ANSWER)])[0].risk
-    assert torch.get_num_threads() == 1
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_monitor_has_it_read_every_answer_apart_and_so_has_a_forked_child(tokens, capfd):
-    """In a helper process each; nothing of it is imported or printed where the application is."""
-    reports = ListExporter()
-    monitor = Monitor(
-        service="test",
-        server=False,
-        exporters=[reports],
-        export=ExportSettings(traces=False),
-        judge=JudgeSettings(builtin=f"encoder:{tokens}", builtin_timeout_s=120),
-    )
-    with monitor:
-        monitor.observe(told(ANSWER))
-        assert monitor.flush(120)
-        (report,) = reports.reports
-        assert report.judge.name == f"builtin:{tokens}"
-        assert [s.words for s in report.assessment.sentences] == [(), ("purple",)]
-        helper = helper_pid(monitor._back.worker._reader)
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                reports.reports.clear()
-                monitor.observe(told(ANSWER))
-                is_flushed = monitor.flush(120)
-                names = [each.judge.name for each in reports.reports]
-                is_apart = helper_pid(monitor._back.worker._reader) not in {None, helper}
-                code = 0 if is_flushed and is_apart and names == [report.judge.name] else 2
-                monitor.close(5)
-            finally:
-                os._exit(code)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert capfd.readouterr() == ("", "")
+    assert (await copy.assess(told(ANSWER))).risk == first.risk
 
 
 @pytest.mark.parametrize("role", ["builtin", "sampled"])
@@ -464,20 +325,20 @@ def test_it_keeps_the_protocol():
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
-        (["contradiction", "neutral", "entailment"], (2, 0)),
-        (["ENTAILMENT", "NOT_ENTAILMENT"], (0, None)),
-        (["hallucinated", "consistent"], (1, None)),
-        (["inconsistent", "consistent"], (1, None)),
-        (["unsupported", "Supported"], (1, None)),
-        (["score"], (0, None)),
+        (["contradiction", "neutral", "entailment"], 2),
+        (["ENTAILMENT", "NOT_ENTAILMENT"], 0),
+        (["hallucinated", "consistent"], 1),
+        (["inconsistent", "consistent"], 1),
+        (["unsupported", "Supported"], 1),
+        (["score"], 0),
     ],
 )
 def test_labels_are_told_by_their_names(names, expected):
     """Whatever their order."""
-    assert _labels(dict(enumerate(names))) == expected
+    assert _supported(dict(enumerate(names))) == expected
 
 
 def test_labels_without_a_meaning_are_refused():
     """A guess would turn every verdict around."""
     with pytest.raises(ValueError, match="none of its labels"):
-        _labels({0: "LABEL_0", 1: "LABEL_1"})
+        _supported({0: "LABEL_0", 1: "LABEL_1"})

@@ -1,18 +1,15 @@
 """What a provider that is broken or hostile can do to the process: through litellm, as it comes."""
 
-import gzip
 import json
 import logging
 import subprocess
 import sys
 import textwrap
-import zlib
 
 import pytest
 
 from ragmonitor.errors import JudgeError
 from ragmonitor.judges import FunctionJudge, LlmJudge
-from ragmonitor.judges.bounded_replies import MAX_REPLY_BYTES
 from ragmonitor.judges.litellm_embedding import LitellmEmbedding
 from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.records import Cause
@@ -58,84 +55,6 @@ async def judges(server):
 # Size
 
 
-async def test_an_endless_reply_ends_at_the_limit(server, judges):
-    """The connection is closed; the outcome is `judge_error`, says why and is not tried again."""
-    server.always(Reply(body=b" " * 2**16, is_endless=True))
-    with pytest.raises(JudgeError, match=f"larger than {MAX_REPLY_BYTES:,} bytes") as caught:
-        await judges().assess(TOLD)
-    assert caught.value.cause is Cause.JUDGE_ERROR
-    assert caught.value.usage.input_tokens > 400  # what was sent is billed
-    assert len(server.chats) == 1
-    assert server.endless_bytes < 4 * MAX_REPLY_BYTES
-
-
-async def test_an_endless_error_ends_at_the_limit_too(server, judges):
-    """A status of 400 and up is read by the client library before it is anybody's."""
-    server.always(Reply(status=500, body=b" " * 2**16, is_endless=True))
-    with pytest.raises(JudgeError, match="larger than"):
-        await judges().assess(TOLD)
-    assert server.endless_bytes < 4 * MAX_REPLY_BYTES
-
-
-@pytest.mark.parametrize("model", ["anthropic/claude-haiku-4-5", "deepseek/x", "hosted_vllm/x"])
-async def test_other_protocols_have_the_limit_too(server, judges, model):
-    """Handlers of their own reach them, in litellm."""
-    server.always(Reply(body=b" " * 2**16, is_endless=True))
-    judge = LlmJudge(model, api_base=server.api_base, api_key="none", budget_unit="tokens")
-    with pytest.raises(JudgeError, match="larger than"):
-        await judge.assess(TOLD)
-    await judge.close()
-    assert server.endless_bytes < 4 * MAX_REPLY_BYTES
-
-
-async def test_the_application_s_own_replies_have_no_limit_of_ours(server, judges):
-    """Though litellm may have it share a client with the judge, on one loop."""
-    made = {"api_base": server.api_base, "api_key": "none"}
-    judge = LlmJudge("hosted_vllm/x", budget_unit="tokens", **made)
-    await judge.assess(TOLD)
-    server.always("word " * 10**6)
-    told = [{"role": "user", "content": "x"}]
-    reply = await litellm.acompletion(model="hosted_vllm/x", messages=told, **made)
-    await judge.close()
-    assert len(reply.choices[0].message.content) == 5 * 10**6
-
-
-@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress], ids=["gzip", "deflate"])
-async def test_a_packed_reply_is_no_larger_unpacked(server, judges, pack):
-    """A bomb is refused, having unpacked no more than the limit."""
-    encoding = {"Content-Encoding": "gzip" if pack is gzip.compress else "deflate"}
-    server.always(Reply(body=pack(b" " * 2**27), headers=encoding))
-    with pytest.raises(JudgeError, match="larger than"):
-        await judges().assess(TOLD)
-
-
-async def test_an_honest_packed_reply_is_read(server, judges):
-    """As gzip, which alone is asked for."""
-    completion = {
-        "id": "1",
-        "object": "chat.completion",
-        "created": 0,
-        "model": "judge",
-        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant"}}],
-    }
-
-    def packed(request):
-        completion["choices"][0]["message"]["content"] = truthful(request).content
-        body = gzip.compress(json.dumps(completion).encode())
-        return Reply(body=body, headers={"Content-Encoding": "gzip"})
-
-    server.always(packed)
-    assert (await judges().assess(TOLD)).sentences
-    assert server.chats[0].headers["accept-encoding"] == "gzip"
-
-
-async def test_a_reply_packed_otherwise_is_refused(server, judges):
-    """It was not asked for, and would be unpacked to any size."""
-    server.always(Reply(body=b"abc", headers={"Content-Encoding": "br"}))
-    with pytest.raises(JudgeError, match="packed as 'br'"):
-        await judges().assess(TOLD)
-
-
 async def test_a_long_text_is_no_reply(server, judges):
     """Far beyond the room that was asked for nothing is read of it."""
     server.always("{" * 200_000)
@@ -150,43 +69,6 @@ async def test_a_function_s_long_text_is_none_either():
     judge = FunctionJudge(lambda prompts: ["[" * 10**6 for _ in prompts], name="own")
     with pytest.raises(JudgeError, match="a reply of 1,000,000 characters"):
         await judge.assess(TOLD)
-
-
-def test_vectors_without_end_are_refused(server):
-    """Embeddings are read through such a session too."""
-    server.embeds = Reply(body=b" " * 2**16, is_endless=True)
-    embedding = LitellmEmbedding("openai/e", api_base=server.api_base, api_key="none")
-    with pytest.raises(JudgeError, match="larger than") as caught:
-        embedding(["a", "b"])
-    assert caught.value.usage.input_tokens > 0
-
-
-_WITHOUT_CLOSE = """
-import asyncio, os
-os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
-from ragmonitor.judges import LlmJudge
-from tests.support.openai_server import OpenAiServer
-from tests.support.stories import interaction
-
-with OpenAiServer() as server:
-    judge = LlmJudge("openai/j", api_base=server.api_base, api_key="none", budget_unit="tokens")
-    for _ in range(3):
-        asyncio.run(judge.assess(interaction()))
-"""
-
-
-def test_a_judge_that_nobody_closes_says_nothing():
-    """Its connections go with the loop; no library complains of them in the host's log."""
-    # There its logging worker, which a call begins, does not let a loop end.
-    pytest.importorskip("litellm._internal_context", reason="older releases cannot be told so")
-    done = subprocess.run(
-        [sys.executable, "-c", _WITHOUT_CLOSE],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    assert "Unclosed" not in done.stderr
 
 
 # Counts
@@ -249,12 +131,11 @@ async def test_counts_that_cannot_be_are_taken_as_what_can(server, judges, count
         f"GET /v1?key={KEY} failed",
     ],
 )
-async def test_a_key_from_the_environment_stays_out_of_errors(server, judges, monkeypatch, said):
+async def test_a_key_that_is_given_stays_out_of_errors(server, judges, said):
     """Nor does it stand in what a log would show of the error's causes."""
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
     server.always(refused(401, said))
     with pytest.raises(JudgeError) as caught:
-        await judges(api_key=None).assess(TOLD)
+        await judges(api_key=KEY).assess(TOLD)
     assert server.chats[0].headers["authorization"] == f"Bearer {KEY}"
     assert "[key]" in str(caught.value)
     logger = logging.Formatter()
@@ -262,28 +143,22 @@ async def test_a_key_from_the_environment_stays_out_of_errors(server, judges, mo
     assert KEY not in shown
 
 
-def test_embedding_errors_hold_no_key_either(server, monkeypatch):
+async def test_a_key_of_the_environment_is_known_by_its_shape(server, judges, monkeypatch):
+    """As providers give keys out."""
+    monkeypatch.setenv("OPENAI_API_KEY", f"sk-{KEY}")
+    server.always(refused(401, f"Incorrect API key provided: sk-{KEY}"))
+    with pytest.raises(JudgeError, match=r"provided: \[key\]"):
+        await judges(api_key=None).assess(TOLD)
+
+
+def test_embedding_errors_hold_no_key_either(server):
     """As those of judges."""
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
     server.embeds = refused(401, f"Incorrect API key provided: {KEY}")
-    embedding = LitellmEmbedding("openai/e", api_base=server.api_base)
+    embedding = LitellmEmbedding("openai/e", api_base=server.api_base, api_key=KEY)
     with pytest.raises(JudgeError) as caught:
         embedding(["a"])
     assert "[key]" in str(caught.value)
     assert KEY not in str(caught.value)
-
-
-async def test_a_function_s_error_holds_no_key_of_the_process(monkeypatch):
-    """A function calls a client of its own, with a key from the environment."""
-    monkeypatch.setenv("ACME_API_KEY", KEY)
-
-    def fail(_prompts):
-        raise ValueError(f"401: {KEY} is unknown")
-
-    with pytest.raises(JudgeError) as caught:
-        await FunctionJudge(fail, name="own").assess(TOLD)
-    assert KEY not in str(caught.value)
-    assert "401: [key] is unknown" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -300,21 +175,6 @@ def test_what_stands_in_the_address_is_taken_out(address, said):
     shown = scrubbed(said, address=address)
     assert KEY not in shown
     assert "[key]" in shown
-
-
-def test_keys_set_on_litellm_are_taken_out(monkeypatch):
-    """By the application, for all its calls."""
-    monkeypatch.setattr(litellm, "openai_key", KEY)
-    monkeypatch.setattr(litellm, "headers", {"Authorization": "Bearer other-key-7"})
-    assert scrubbed(f"{KEY} and other-key-7") == "[key] and [key]"
-
-
-def test_words_stay(monkeypatch):
-    """What a variable holds that is no key does not make holes in other texts."""
-    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "default")
-    monkeypatch.setenv("MAX_TOKENS", "100000")
-    said = "by default the context holds 100000 tokens"
-    assert scrubbed(said) == said
 
 
 # What is printed and logged
@@ -357,13 +217,12 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("first", ["", "import litellm"], ids=["ours first", "the host's first"])
 def test_a_judge_is_not_heard_and_the_host_s_calls_are(first):
-    """With the root logger at INFO: nothing of ours on standard output, all of the host's own."""
+    """With the root logger at INFO: nothing of ours on standard output, the host's own logs."""
     script = textwrap.dedent(_HOST).format(first=first)
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True
     )
     ours, _, theirs = done.stdout.partition("--- the host's own\n")
     assert ours == ""
-    assert "Give Feedback / Get Help" in theirs
     assert "LiteLLM completion() model= host" in theirs
     assert "model= judge" not in done.stderr

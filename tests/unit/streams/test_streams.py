@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from ragmonitor.errors import SettingsError, StreamError
-from ragmonitor.streams import RedisStream, Stream, stream_of
+from ragmonitor.streams import RedisStream, Stream
 from tests.support.in_memory_stream import InMemoryStream
-from tests.support.kafka_cluster import KafkaCluster, running_kafka
 from tests.support.redis_server import RedisServer, running_redis
 from tests.support.waiting import until
 
@@ -26,13 +25,7 @@ def redis_server(tmp_path_factory) -> Iterator[RedisServer]:
         yield server
 
 
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[KafkaCluster]:
-    with running_kafka() as cluster:
-        yield cluster
-
-
-@pytest.fixture(params=["memory", "redis", "kafka"])
+@pytest.fixture(params=["memory", "redis"])
 def opened(request) -> Iterator[Open]:
     if request.param == "memory":
         stream = InMemoryStream(max_records=5)
@@ -40,13 +33,10 @@ def opened(request) -> Iterator[Open]:
         return
     service = f"shop {uuid.uuid4().hex}"
     streams: list[Stream] = []
-    if request.param == "redis":
-        url = request.getfixturevalue("redis_server").url
-    else:
-        url = request.getfixturevalue("kafka").url(f"t{uuid.uuid4().hex}")
+    url = request.getfixturevalue("redis_server").url
 
     def open_stream() -> Stream:
-        streams.append(stream_of(url, service, max_records=5))
+        streams.append(RedisStream(url, service, max_records=5))
         return streams[-1]
 
     yield open_stream
@@ -148,9 +138,6 @@ def test_the_buried_can_be_seen_replayed_and_deleted(opened: Open):
     assert (stream.buried(9), stream.purge(), stream.replay()) == ([], 0, 0)
 
 
-@pytest.mark.parametrize(
-    "opened", ["memory", "redis", pytest.param("kafka", marks=pytest.mark.slow)], indirect=True
-)
 def test_one_owner_has_the_lease(opened: Open):
     """It renews it; another gets it when it was given back, or its time is over."""
     stream, other = opened(), opened()
@@ -159,7 +146,7 @@ def test_one_owner_has_the_lease(opened: Open):
     assert not other.hold("b", 6)
     other.release("c")
     assert not other.hold("b", 6)
-    stream.release("a")  # in Kafka nobody else can: it is a membership
+    stream.release("a")
     until("the other has it", lambda: other.hold("b", 6))
     assert not stream.hold("a", 6)
 
@@ -224,9 +211,9 @@ def test_no_error_names_credentials(tmp_path: Path):
     with pytest.raises(StreamError) as unreachable:
         absent.state()
     with pytest.raises(SettingsError) as malformed:
-        stream_of("redis://:battery-horse@127.0.0.1:port/0", "shop", max_records=1)
+        RedisStream("redis://:battery-horse@127.0.0.1:port/0", "shop")
     with pytest.raises(SettingsError) as unknown:
-        stream_of("nats://user:battery-horse@broker/topic", "shop", max_records=1)
+        RedisStream("nats://user:battery-horse@broker/topic", "shop")
     for error in (refused, unreachable, malformed, unknown):
         text = f"{error.value!r} {error.value.__cause__!r}"
         assert "horse" not in text
