@@ -32,8 +32,6 @@ from ragmonitor.cli.monitor_options import (
     IncidentShowOptions,
     LearnedOptions,
     McpOptions,
-    TailOptions,
-    TopOptions,
 )
 from ragmonitor.cli.options import (
     DemoOptions,
@@ -137,8 +135,6 @@ COMMANDS: Final[dict[str, tuple[type, Place]]] = {
     ),
     "probe": (ProbeOptions, "probing_commands:run"),
     "documents": (DocumentsOptions, "document_lists:run"),
-    "top": (TopOptions, "watching:top"),
-    "tail": (TailOptions, "watching:tail"),
     "learned": (LearnedOptions, "learned:run"),
     "rules": (RulesOptions, "rules:run"),
     "worker": (WorkerOptions, "services:work"),

@@ -81,42 +81,6 @@ class DocumentsOptions(_PageOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _WatchOptions(_PageOptions):
-    """Says how often `ragmonitor top` and `ragmonitor tail` look, and for how long."""
-
-    every: Annotated[float, typer.Option(min=0.2, help="Seconds from look to look.")] = 2.0
-    seconds: Annotated[
-        float | None, typer.Option(min=0.0, help="End after so long; by default at Ctrl-C.")
-    ] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopOptions(_WatchOptions):
-    """Watch a running monitor in a terminal: rates with intervals, alarms, answers.
-
-    Of the answers the newest, and the last bad ones. Reads the page, which the monitor serves with
-    server.ui=true.
-    """
-
-    once: Annotated[bool, typer.Option("--once", help="Print it once, and end.")] = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TailOptions(_WatchOptions):
-    """Print the answers of a running monitor as they come, with what is not supported.
-
-    Begins with those that the page keeps. Reads the page, which the monitor serves with
-    server.ui=true; an answer comes again when another judge has scored it, and when it is given
-    to another user.
-    """
-
-    bad: Annotated[bool, typer.Option("--bad", help="Only answers with something bad.")] = False
-    json_output: Annotated[
-        bool, typer.Option("--json", help="One JSON object for each answer on standard output.")
-    ] = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedOptions:
     """Show, export or forget what a service's predictions have learned from verdicts.
 

@@ -15,9 +15,9 @@ from typer.testing import CliRunner, Result
 
 from ragmonitor import Budget, Monitor, ServerSettings
 from ragmonitor.back_half.stream_worker import StreamWorker
-from ragmonitor.cli import watching
 from ragmonitor.cli.app import app
 from ragmonitor.cli.mcp_server import MonitorTools
+from ragmonitor.cli.monitor_client import Page
 from ragmonitor.errors import InputError
 from ragmonitor.fleet import estimator as estimator_module
 from ragmonitor.fleet import fleet_worker
@@ -241,7 +241,7 @@ def test_an_application_with_a_stream_says_that_its_worker_has_the_numbers(serve
         assert "a process that puts answers on a stream" in said
         assert "`ragmonitor worker` keeps them" in said
         with pytest.raises(InputError, match="puts answers on a stream"):
-            watching.Page(monitor.metrics_url, "").poll()
+            Page(monitor.metrics_url, "").poll()
 
 
 def test_answers_that_were_refused_are_explained(server: RedisServer):
