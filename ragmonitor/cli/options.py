@@ -168,28 +168,6 @@ class ScoreOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayOptions:
-    """Drive recorded interactions through a real framework, and check that nothing is lost.
-
-    Each record is answered by a real chain or query engine with the integration attached, and
-    compared with what the monitor captured: question, contexts in their order, answer. Traces go
-    where OTEL_EXPORTER_OTLP_ENDPOINT says. Exit code 1 unless all are accounted for.
-    """
-
-    file: Annotated[
-        str, typer.Argument(help="JSON lines of recorded interactions; - for standard input.")
-    ]
-    framework: Annotated[str, typer.Option(help="langchain or llama_index.")]
-    limit: Annotated[int | None, typer.Option(min=1, help="Stop after so many records.")] = None
-    form: FormatOption = "auto"
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write every report here, as JSON lines.")
-    ] = None
-    json_output: JsonOption = False
-    quiet: QuietOption = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
     """Watch a live RAG application being monitored, with a spike of hallucinations.
 

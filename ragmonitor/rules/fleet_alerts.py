@@ -126,8 +126,8 @@ def fleet(scope: Scope) -> tuple[Alert, ...]:
             summary="Records could not be read or scored and were put aside.",
             description=(
                 f'{SERVICE}: {{{{ $value | printf "%.0f" }}}} records are buried: three workers '
-                "died of each, or it cannot be read. They count as unscored; `ragmonitor stream "
-                "inspect` says why."
+                "died of each, or it cannot be read. They count as unscored; the log of the "
+                "worker says why."
             ),
         ),
     )

@@ -886,7 +886,7 @@ FLEET = (
         labels={"service": "bot", "severity": "ticket"},
         description=(
             "bot: 2 records are buried: three workers died of each, or it cannot be read. They "
-            "count as unscored; `ragmonitor stream inspect` says why."
+            "count as unscored; the log of the worker says why."
         ),
         dashboard=f"{PIPELINE}{SINCE}",
     ),

@@ -13,7 +13,6 @@ from ragmonitor.streams import RedisStream, Stream, stream_of
 from tests.support.in_memory_stream import InMemoryStream
 from tests.support.kafka_cluster import KafkaCluster, running_kafka
 from tests.support.redis_server import RedisServer, running_redis
-from tests.support.waiting import until
 
 Open = Callable[[], Stream]
 """Opens the same stream once more, as another process does."""
@@ -132,7 +131,7 @@ def test_what_does_not_fit_is_refused_and_nothing_is_dropped(opened: Open):
     assert stream.put([b"more"]) == 1
 
 
-def test_the_buried_can_be_seen_replayed_and_deleted(opened: Open):
+def test_the_buried_can_be_seen(opened: Open):
     """They are delivered to nobody meanwhile."""
     stream = opened()
     stream.put([b"1", b"2"])
@@ -140,28 +139,6 @@ def test_the_buried_can_be_seen_replayed_and_deleted(opened: Open):
         stream.bury(each, "it kills")
     assert take(opened(), "b", stale_s=0) == []
     assert [(each.data, each.reason) for each in opened().buried(1)] == [(b"1", "it kills")]
-    assert opened().replay() == 2
-    again = stream.take("a", 10, wait_s=1, stale_s=None)
-    assert [(each.data, each.deliveries) for each in again] == [(b"1", 1), (b"2", 1)]
-    stream.bury(again[0], "once more")
-    assert stream.purge() == 1
-    assert (stream.buried(9), stream.purge(), stream.replay()) == ([], 0, 0)
-
-
-@pytest.mark.parametrize(
-    "opened", ["memory", "redis", pytest.param("kafka", marks=pytest.mark.slow)], indirect=True
-)
-def test_one_owner_has_the_lease(opened: Open):
-    """It renews it; another gets it when it was given back, or its time is over."""
-    stream, other = opened(), opened()
-    assert stream.hold("a", 6)
-    assert stream.hold("a", 6)
-    assert not other.hold("b", 6)
-    other.release("c")
-    assert not other.hold("b", 6)
-    stream.release("a")  # in Kafka nobody else can: it is a membership
-    until("the other has it", lambda: other.hold("b", 6))
-    assert not stream.hold("a", 6)
 
 
 def test_services_do_not_see_each_other(redis_server: RedisServer):
