@@ -38,7 +38,7 @@ from ragmonitor.redis_client import is_redis
 from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
 from ragmonitor.state import state_of_service
 from ragmonitor.state.redis_state import server_at
-from ragmonitor.streams import stream_in
+from ragmonitor.streams import stream_in, url_of
 from ragmonitor.streams.redis_streams import RedisSetup
 from ragmonitor.wiring import (
     builtin_judge,
@@ -311,7 +311,7 @@ def _stream(settings: Settings) -> Iterator[Check]:
     if settings.stream.url is None:
         return
     try:
-        opened = fleet_stream_in if is_redis(settings.stream.url) else stream_in
+        opened = fleet_stream_in if is_redis(url_of(settings)) else stream_in
         with closing(opened(settings)) as stream:
             if isinstance(stream, FleetStream):
                 yield from _redis_setup(stream.server())
