@@ -52,8 +52,8 @@ class ScoreOptions:
     file: Annotated[
         str,
         typer.Argument(
-            help="Recorded interactions: JSON lines, JSON, .csv, .parquet, .arrow, or a folder "
-            "that the library datasets saved; - for standard input (JSON)."
+            help="Recorded interactions: JSON lines, JSON, .csv or .parquet; - for standard input "
+            "(JSON)."
         ),
     ] = ""
     compare: Annotated[

@@ -18,7 +18,7 @@ from ragmonitor.export.content import encodable
 from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.goldens.golden import NO_UTF_8, Golden, write_goldens
 from ragmonitor.goldens.golden_formats import FORMATS, flattened, recognised
-from ragmonitor.offline.csv_cells import guarded, unguarded
+from ragmonitor.offline.tables import guarded, unguarded
 
 TABLES: Final = ("csv", "parquet")
 """Formats with our own columns."""
