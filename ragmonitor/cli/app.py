@@ -18,11 +18,8 @@ from typer.core import TyperGroup
 
 from ragmonitor import __version__
 from ragmonitor.cli.golden_options import (
-    ConvertOptions,
-    ExportOptions,
     GenerateOptions,
     MineOptions,
-    ReviewOptions,
 )
 from ragmonitor.cli.monitor_options import (
     DocumentsOptions,
@@ -133,11 +130,8 @@ COMMANDS: Final[dict[str, tuple[type, Place]]] = {
     "labels rate": (RateOptions, "human_labels:rate"),
     "mcp": (McpOptions, "mcp_server:run"),
     "incident": (IncidentOptions, "incident_reports:run"),
-    "export": (ExportOptions, "golden_files:export_worst"),
     "goldens generate": (GenerateOptions, "golden_files:generate_from_documents"),
     "goldens mine": (MineOptions, "golden_files:mine_traffic"),
-    "goldens review": (ReviewOptions, "golden_files:review_file"),
-    "goldens convert": (ConvertOptions, "golden_files:convert_file"),
 }
 
 
