@@ -26,9 +26,10 @@ from ragmonitor.goldens import read_goldens
 from ragmonitor.goldens.generating import Generation, generate
 from ragmonitor.goldens.golden import add_goldens
 from ragmonitor.goldens.mining import MineReason, Traffic, mine, read_page, read_reports
-from ragmonitor.goldens.paid_replies import SUFFIX, PaidModel, ReplyFile, alone
+from ragmonitor.goldens.paid_replies import SUFFIX, PaidModel, alone
 from ragmonitor.goldens.source_documents import SourceChunks, read_documents
 from ragmonitor.offline.evaluating import scorer_of
+from ragmonitor.offline.reply_file import ReplyFile
 from ragmonitor.records import Language
 from ragmonitor.settings import Settings
 from ragmonitor.wiring import redactor_of

@@ -116,8 +116,8 @@ class ScoreOptions:
         typer.Option(
             min=1,
             max=256,
-            help="Processes that read, one answer each at a time: for a judge that computes on this "
-            "machine. Order, budget and --resume are as with one.",
+            help="Processes that read, one answer each at a time: for a judge that computes on "
+            "this machine. Order, budget and --resume are as with one.",
         ),
     ] = 1
     api_base: ApiBaseOption = None

@@ -269,7 +269,9 @@ def write_goldens(path: str | os.PathLike[str], goldens: Iterable[Golden]) -> No
 def _cells(golden: Golden) -> dict[str, str]:
     record: dict[str, Any] = msgspec.to_builtins(golden)
     nested = {n: msgspec.json.encode(record[n]).decode() for n in _NESTED if record.get(n)}
-    return record | nested
+    # A person fills these in, so that their defaults are written, too.
+    words = {"kind": golden.kind, "difficulty": golden.difficulty, "status": golden.status}
+    return record | nested | {name: str(word) for name, word in words.items()}
 
 
 def add_goldens(path: str | os.PathLike[str], new: Iterable[Golden]) -> None:

@@ -16,12 +16,13 @@ from ragmonitor.errors import InputError, SettingsError
 from ragmonitor.goldens import Golden, GoldenKind, ReferenceChunk, ReviewStatus
 from ragmonitor.goldens.generating import DropReason, Generation, _in_turn, generate
 from ragmonitor.goldens.golden_prompts import compare_task, read_task, write_task
-from ragmonitor.goldens.paid_replies import PaidModel, ReplyFile
+from ragmonitor.goldens.paid_replies import PaidModel
 from ragmonitor.goldens.source_documents import read_documents
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.judges.llm import _FRAME_TOKENS
 from ragmonitor.judges.provider import ProviderError
 from ragmonitor.judges.tokens import estimate_tokens
+from ragmonitor.offline.reply_file import ReplyFile
 from ragmonitor.records import Chunk, Interaction
 from ragmonitor.sampling import Budget
 from tests.support.golden_model import GoldenModel, scripted_judge
