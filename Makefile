@@ -9,12 +9,11 @@ PHOENIX := .phoenix
 PROXY := .litellm-proxy
 DOCS := .docs-venv
 RECIPES := .batch-recipes
-DATASETS := .dataset-tools
 INTEGRATIONS := $(wildcard integrations/*)
 PACKAGES := . $(INTEGRATIONS)
 SOURCES := ragmonitor $(wildcard integrations/*/ragmonitor_*)
 
-.PHONY: help setup phoenix proxy demo demo-stack demo-fleet test test-all nightly check size bench bench-numbers fuzz build docs sbom audit batch-recipes dataset-tools clean
+.PHONY: help setup phoenix proxy demo demo-stack demo-fleet test test-all nightly check size bench bench-numbers fuzz build docs sbom audit batch-recipes clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
@@ -55,18 +54,6 @@ $(RECIPES)/.installed: tests/batch_recipes/constraints.txt
 	$(RECIPES)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(RECIPES)/bin/python -m pip install --quiet --constraint $< --editable '.[datasets]' \
 	  pyspark 'ray[data]' hypothesis pytest pytest-asyncio
-	@touch $@
-
-dataset-tools: export DEEPEVAL_TELEMETRY_OPT_OUT := YES
-dataset-tools: export RAGAS_DO_NOT_TRACK := true
-dataset-tools: $(DATASETS)/.installed  ## Exchange golden questions with the real RAGAS, DeepEval and Langfuse (700 MB)
-	$(DATASETS)/bin/python -m pytest -q -p no:cacheprovider -W ignore tests/dataset_tools
-
-$(DATASETS)/.installed: tests/dataset_tools/constraints.txt
-	$(PYTHON) -m venv $(DATASETS)
-	$(DATASETS)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(DATASETS)/bin/python -m pip install --quiet --constraint $< --editable '.[datasets]' \
-	  ragas deepeval langfuse 'langchain-community<0.4' hypothesis pytest pytest-asyncio
 	@touch $@
 
 demo: $(STAMP)  ## Watch a live RAG application being monitored (ARGS="--seconds 60 --json")

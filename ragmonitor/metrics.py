@@ -828,7 +828,7 @@ STREAM_OPEN: Final = _stream(
     "ragmonitor_stream_open", "Records on the stream that the worker has taken and not settled."
 )
 STREAM_BURIED: Final = _stream(
-    "ragmonitor_stream_buried", "Records that were put aside: `ragmonitor stream inspect`."
+    "ragmonitor_stream_buried", "Records that were put aside; the worker's log says why."
 )
 STREAM_OLDEST_SECONDS: Final = _operation(
     "ragmonitor_stream_oldest_seconds",

@@ -20,7 +20,6 @@ from ragmonitor.capture import (
     current_id,
     name_of,
     retrieves,
-    sound,
 )
 from ragmonitor.errors import SettingsError
 from ragmonitor.feedback import feedback_of
@@ -375,10 +374,6 @@ class Monitor:
         self._probes = [*(each for each in self._probes if each.is_running), probe]
         probe.start()
         return probe
-
-    def redacted(self, interaction: Interaction) -> Interaction:
-        """Return the interaction as judges and exporters see it."""
-        return self._redactor(sound(interaction))
 
     def span_processor(self) -> InteractionSpanProcessor:
         """Return what makes interactions of other instrumentations' spans; one per monitor.

@@ -41,7 +41,7 @@ def complete_with_litellm(monitor: ragmonitor.Monitor) -> None:
 
 
 def main() -> None:
-    """Import, monitor plain code, scrape, and replay through every framework."""
+    """Import, monitor plain code, scrape, and ask an application of every framework."""
     loaded = HEAVY & set(sys.modules)
     check(holds=not loaded, message=f"`import ragmonitor` loads {', '.join(sorted(loaded))}")
 
@@ -53,7 +53,13 @@ def main() -> None:
         for entry in sorted(metadata.entry_points(group="ragmonitor.drivers")):
             driver = entry.load()()
             driver.instrument(monitor)
-            shown = driver.replay(QUESTION, CONTEXTS, ANSWER)
+            application = driver.application(
+                {"tower": " ".join(CONTEXTS)},
+                "Context: {context}\nQuestion: {question}",
+                lambda _prompt: ANSWER,
+                lambda _text: [1.0, 0.5],
+            )
+            shown = application.ask(QUESTION)
             driver.uninstrument()
             check(holds=shown == ANSWER, message=f"{entry.name} shows {shown!r}")
             frameworks.append(entry.name)

@@ -1,1 +1,1 @@
-"""The command line: score, replay, demo, doctor. `ragmonitor.cli.app` is where it starts."""
+"""The command line. `ragmonitor.cli.app` is where it starts."""

@@ -18,22 +18,15 @@ from typer.core import TyperGroup
 
 from ragmonitor import __version__
 from ragmonitor.cli.golden_options import (
-    ConvertOptions,
-    ExportOptions,
     GenerateOptions,
     MineOptions,
-    ReviewOptions,
 )
 from ragmonitor.cli.monitor_options import (
     DocumentsOptions,
     ExplainOptions,
-    IncidentExportOptions,
-    IncidentListOptions,
-    IncidentShowOptions,
+    IncidentOptions,
     LearnedOptions,
     McpOptions,
-    TailOptions,
-    TopOptions,
 )
 from ragmonitor.cli.options import (
     DemoOptions,
@@ -41,7 +34,6 @@ from ragmonitor.cli.options import (
     GateOptions,
     ProbeOptions,
     RateOptions,
-    ReplayOptions,
     RulesOptions,
     SampleOptions,
     ScoreOptions,
@@ -49,10 +41,6 @@ from ragmonitor.cli.options import (
 from ragmonitor.cli.service_options import (
     EstimatorOptions,
     ReceiveOptions,
-    StreamInspectOptions,
-    StreamPurgeOptions,
-    StreamRefreezeOptions,
-    StreamReplayOptions,
     WorkerOptions,
 )
 from ragmonitor.cli.terminal import EXIT_CODES, SOMETHING_WRONG, USAGE, prepare_streams, say
@@ -117,17 +105,13 @@ def ragmonitor(
 Place = str | Callable[[Any], str]
 """`module:function` below `ragmonitor.cli`; or what names it by the options."""
 GROUPS: Final = {
-    "stream": "The stream between applications and the worker, and what was buried.",
     "labels": "People's verdicts on judged answers: draw answers to read, and correct the judged "
     "rate by what people say.",
-    "incident": "Incidents: what moved, since when and because of what, from the first alarm to "
-    "the last.",
     "goldens": "Golden questions: questions with known answers, made of documents or taken from "
     "live traffic.",
 }
 COMMANDS: Final[dict[str, tuple[type, Place]]] = {
     "score": (ScoreOptions, lambda options: "compare:run" if options.compare else "score:run"),
-    "replay": (ReplayOptions, "replay:run"),
     "demo": (DemoOptions, "demo.run:run"),
     "doctor": (DoctorOptions, "doctor:run"),
     "explain": (ExplainOptions, "explain:run"),
@@ -137,28 +121,17 @@ COMMANDS: Final[dict[str, tuple[type, Place]]] = {
     ),
     "probe": (ProbeOptions, "probing_commands:run"),
     "documents": (DocumentsOptions, "document_lists:run"),
-    "top": (TopOptions, "watching:top"),
-    "tail": (TailOptions, "watching:tail"),
     "learned": (LearnedOptions, "learned:run"),
     "rules": (RulesOptions, "rules:run"),
     "worker": (WorkerOptions, "services:work"),
     "estimator": (EstimatorOptions, "services:estimate"),
     "receive": (ReceiveOptions, "services:receive"),
-    "stream inspect": (StreamInspectOptions, "stream_records:inspect"),
-    "stream replay": (StreamReplayOptions, "stream_records:replay"),
-    "stream purge": (StreamPurgeOptions, "stream_records:purge"),
-    "stream refreeze": (StreamRefreezeOptions, "stream_records:refreeze"),
     "labels sample": (SampleOptions, "human_labels:sample"),
     "labels rate": (RateOptions, "human_labels:rate"),
     "mcp": (McpOptions, "mcp_server:run"),
-    "incident list": (IncidentListOptions, "incident_reports:list_all"),
-    "incident show": (IncidentShowOptions, "incident_reports:show"),
-    "incident export": (IncidentExportOptions, "incident_reports:export"),
-    "export": (ExportOptions, "golden_files:export_worst"),
+    "incident": (IncidentOptions, "incident_reports:run"),
     "goldens generate": (GenerateOptions, "golden_files:generate_from_documents"),
     "goldens mine": (MineOptions, "golden_files:mine_traffic"),
-    "goldens review": (ReviewOptions, "golden_files:review_file"),
-    "goldens convert": (ConvertOptions, "golden_files:convert_file"),
 }
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragmonitor.cli.options import ScoreOptions
-from ragmonitor.cli.record_files import Records
 from ragmonitor.cli.score import (
     BAD_LINES_SHOWN,
     cost_text,
@@ -31,6 +30,7 @@ from ragmonitor.cli.terminal import (
 from ragmonitor.errors import InputError, SettingsError
 from ragmonitor.estimation.paired import Difference, paired_difference
 from ragmonitor.offline.scoring import PASSING, Outcome, Scorer, unread_because
+from ragmonitor.offline.shapes import Records
 from ragmonitor.records import Cause, JudgeUsage, Scored, evaluator_name
 
 if TYPE_CHECKING:

@@ -22,7 +22,6 @@ from ragmonitor.cli.drivers import FRAMEWORKS, MissingDriverError, load
 from ragmonitor.cli.masking import Masker
 from ragmonitor.cli.monitor_client import address, fetched, why_no_numbers
 from ragmonitor.cli.options import DoctorOptions
-from ragmonitor.cli.stream_records import opened_stream
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, new_console, print_json
 from ragmonitor.cli.writable import WriteCheck, checked_file, checked_folder
 from ragmonitor.errors import InputError, RagMonitorError, StreamError
@@ -30,14 +29,16 @@ from ragmonitor.estimation.anchors.anchor_files import read_own
 from ragmonitor.estimation.labels import read_labels
 from ragmonitor.export import JsonLines
 from ragmonitor.export.posting import DeliveryError, PostingExporter
-from ragmonitor.fleet.fleet_stream import FleetStream, elsewhere
+from ragmonitor.fleet.fleet_stream import FleetStream, elsewhere, fleet_stream_in
 from ragmonitor.guard import reason
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.protocols import Judge
 from ragmonitor.records import Assessment, Chunk, Interaction, JudgeUsage, Verdict
+from ragmonitor.redis_client import is_redis
 from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
 from ragmonitor.state import state_of_service
 from ragmonitor.state.redis_state import server_at
+from ragmonitor.streams import stream_in, url_of
 from ragmonitor.streams.redis_streams import RedisSetup
 from ragmonitor.wiring import (
     builtin_judge,
@@ -310,7 +311,8 @@ def _stream(settings: Settings) -> Iterator[Check]:
     if settings.stream.url is None:
         return
     try:
-        with closing(opened_stream(settings)) as stream:
+        opened = fleet_stream_in if is_redis(url_of(settings)) else stream_in
+        with closing(opened(settings)) as stream:
             if isinstance(stream, FleetStream):
                 yield from _redis_setup(stream.server())
                 scores = elsewhere("worker", stream.leader())

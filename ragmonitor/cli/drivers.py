@@ -6,7 +6,7 @@ The core imports no framework: whoever installs `ragmonitor-langchain` adds `lan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
 from typing import Protocol, cast
 
@@ -54,10 +54,6 @@ class Driver(Protocol):
 
     def uninstrument(self) -> None:
         """Take back what `instrument` did."""
-        ...
-
-    def replay(self, query: str, contexts: Sequence[str], answer: str) -> str:
-        """Send one recorded interaction through a real chain; return what its user would see."""
         ...
 
     def application(

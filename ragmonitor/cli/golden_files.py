@@ -1,23 +1,14 @@
-"""`ragmonitor goldens`: golden questions made of documents or traffic, reviewed, converted."""
+"""`ragmonitor goldens`: golden questions made of documents, or taken from live traffic."""
 
 from __future__ import annotations
 
 import asyncio
-import getpass
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
 
-import msgspec
-
-from ragmonitor.cli.golden_options import (
-    ConvertOptions,
-    ExportOptions,
-    GenerateOptions,
-    MineOptions,
-    ReviewOptions,
-)
+from ragmonitor.cli.golden_options import GenerateOptions, MineOptions
 from ragmonitor.cli.interruption import INTERRUPTED, interruptible
 from ragmonitor.cli.monitor_client import Page
 from ragmonitor.cli.terminal import (
@@ -31,18 +22,14 @@ from ragmonitor.cli.terminal import (
 )
 from ragmonitor.durations import duration_s
 from ragmonitor.errors import InputError, SettingsError, file_errors
-from ragmonitor.export.jsonl import owners_alone
-from ragmonitor.goldens import Difficulty, Golden, GoldenKind, read_goldens
+from ragmonitor.goldens import read_goldens
 from ragmonitor.goldens.generating import Generation, generate
-from ragmonitor.goldens.golden import NO_ANSWER, add_goldens
-from ragmonitor.goldens.golden_tables import GoldensRead, as_json, read_any, write_any
+from ragmonitor.goldens.golden import add_goldens
 from ragmonitor.goldens.mining import MineReason, Traffic, mine, read_page, read_reports
-from ragmonitor.goldens.paid_replies import SUFFIX, PaidModel, ReplyFile, alone
-from ragmonitor.goldens.question_plan import DIFFICULTIES, MIX, QuestionPlan, parsed_weights
-from ragmonitor.goldens.reviewing import Review, ReviewServer
+from ragmonitor.goldens.paid_replies import SUFFIX, PaidModel, alone
 from ragmonitor.goldens.source_documents import SourceChunks, read_documents
-from ragmonitor.goldens.traffic_cases import case_record, worst_answers
 from ragmonitor.offline.evaluating import scorer_of
+from ragmonitor.offline.reply_file import ReplyFile
 from ragmonitor.records import Language
 from ragmonitor.settings import Settings
 from ragmonitor.wiring import redactor_of
@@ -58,15 +45,15 @@ def generate_from_documents(options: GenerateOptions) -> int:
     Raises:
         RagMonitorError: Nothing was made: documents, a setting or a budget is missing or wrong.
     """
-    plan_options = _plan_options(options)
-    for path in (options.output, options.dropped or options.output):
-        if not path.parent.is_dir():
-            raise InputError(f"{path.parent}: no such folder")
-    source = read_documents(options.documents, queries=options.query or ())
-    plan = QuestionPlan(source.chunks, **plan_options)
+    languages = _names(options.language)
+    if not {*languages} <= {*get_args(Language)}:
+        raise SettingsError(f"--language {options.language!r}: expected en, zh or en,zh")
+    if not options.output.parent.is_dir():
+        raise InputError(f"{options.output.parent}: no such folder")
+    source = read_documents(options.documents)
     replies = options.output.with_name(options.output.name + SUFFIX)
     with alone(replies):
-        return _generated(options, _Generating(options, source, plan, ReplyFile(replies)))
+        return _generated(options, _Generating(options, source, ReplyFile(replies)))
 
 
 def _generated(options: GenerateOptions, run: _Generating) -> int:
@@ -87,21 +74,6 @@ def _generated(options: GenerateOptions, run: _Generating) -> int:
     return FINE if len(run.result.goldens) >= options.count else SOMETHING_WRONG
 
 
-def _plan_options(options: GenerateOptions) -> dict[str, Any]:
-    languages = [each.strip() for each in options.language.split(",") if each.strip()]
-    if not set(languages) <= set(get_args(Language)):
-        raise SettingsError(f"--language {options.language!r}: expected en, zh or en,zh")
-    return {
-        "n": options.count,
-        "mix": parsed_weights(options.mix, GoldenKind, "--mix") if options.mix else MIX,
-        "difficulties": parsed_weights(options.difficulty, get_args(Difficulty), "--difficulty")
-        if options.difficulty
-        else DIFFICULTIES,
-        "languages": languages,
-        "seed": options.seed,
-    }
-
-
 class _Generating:
     """One run of `goldens generate`."""
 
@@ -109,12 +81,10 @@ class _Generating:
         self,
         options: GenerateOptions,
         source: SourceChunks,
-        plan: QuestionPlan,
         replies: ReplyFile,
     ) -> None:
         self._options = options
         self._source = source
-        self._plan = plan
         self._known = read_goldens(options.output) if options.output.exists() else []
         self._written = {golden.id for golden in self._known}
         self._scorer = scorer_of(
@@ -134,8 +104,11 @@ class _Generating:
         with interruptible(self._model.stopping, is_said=not self._options.quiet):
             try:
                 self.result = await generate(
-                    self._plan,
+                    self._source.chunks,
+                    self._options.count,
                     self._model,
+                    languages=_names(self._options.language),  # type: ignore[arg-type]  # checked
+                    seed=self._options.seed,
                     known=self._known,
                     concurrency=self._options.concurrency,
                     progressed=self._progressed,
@@ -160,11 +133,6 @@ class _Generating:
             with file_errors(self._options.output):
                 add_goldens(self._options.output, new)
             self._written.update(golden.id for golden in new)
-        if self._options.dropped is not None:
-            lines = b"".join(msgspec.json.encode(drop) + b"\n" for drop in self.result.dropped)
-            path = self._options.dropped
-            with file_errors(path), open(path, "wb", opener=owners_alone) as file:
-                file.write(lines)
 
     def progress_text(self) -> str:
         """Return what stands behind the bar."""
@@ -207,7 +175,7 @@ class _Generating:
                 "larger one goes on from here"
             )
         elif len(result.goldens) < self._options.count and not is_interrupted:
-            say("these chunks give no more such questions; give more documents, or another --mix")
+            say("these documents give no more such questions; give more documents")
 
     def _as_json(self) -> dict[str, Any]:
         result, usage, budget = self.result, self._model.usage, self._scorer.budget
@@ -230,91 +198,6 @@ class _Generating:
             "is_budget_spent": result.is_budget_spent,
             "failure": result.failure,
         }
-
-
-# --- convert --------------------------------------------------------------------------------------
-
-
-def convert_file(options: ConvertOptions) -> int:
-    """Write a file of golden questions in another format; 1 if a record could not be read.
-
-    Raises:
-        RagMonitorError: A file cannot be read or written.
-    """
-    if options.output.exists() and not options.overwrite:
-        raise InputError(f"{options.output} is there already; --overwrite replaces it")
-    read = read_any(options.source)
-    if options.to == "ragmonitor":
-        _leave_out_unusable(read)
-    with file_errors(options.output):
-        lost = write_any(options.output, read.goldens, options.to)
-    for problem in read.errors[:PROBLEMS_SHOWN]:
-        say(f"left out: {problem}")
-    if options.json_output:
-        result = {"written": len(read.goldens), "errors": read.errors}
-        print_json(result | {"formats": dict(read.formats), "lost": dict(lost)})
-    else:
-        formats = ", ".join(read.formats) or "no record"
-        say(f"{options.output}: {len(read.goldens)} questions ({formats} to {options.to})")
-        for name, count in lost.most_common():
-            say(f"lost: {name} of {count}, for which {options.to} has no place")
-    return SOMETHING_WRONG if read.errors else FINE
-
-
-def _leave_out_unusable(read: GoldensRead) -> None:
-    """Leave out what no command would ask: without its right answer, or there already."""
-    usable: dict[str, Golden] = {}
-    for golden in read.goldens:
-        named = f"{golden.question[:80]!r}"
-        if golden.lacks_answer:
-            read.errors.append(f"{named}: {NO_ANSWER}")
-        elif golden.id in usable:
-            read.errors.append(f"{named}: the id {golden.id!r} is there already")
-        else:
-            usable[golden.id] = golden
-    read.goldens = [*usable.values()]
-
-
-# --- review ---------------------------------------------------------------------------------------
-
-
-def review_file(options: ReviewOptions) -> int:
-    """Serve the page until Ctrl-C, or write or take a CSV; 1 if a row could not be taken.
-
-    Raises:
-        RagMonitorError: A file cannot be read or written, or the port is taken.
-    """
-    if options.csv_in is not None and options.csv_out is not None:
-        raise InputError("--csv-in and --csv-out are two steps: give one of them")
-    review = Review(options.file, options.reviewer or getpass.getuser())
-    if options.csv_in is not None:
-        with file_errors(options.file):
-            return _take_decisions(review, options.csv_in)
-    if options.csv_out is not None:
-        if options.csv_out.exists():
-            raise InputError(f"{options.csv_out} is there already; it may hold decisions")
-        with file_errors(options.csv_out):
-            write_any(options.csv_out, review.goldens(), "csv")
-        say(f"{options.csv_out}: write accepted or rejected into the column status")
-        return FINE
-    with file_errors(options.port):
-        server = ReviewServer(review, options.port)
-    say(f"{options.file} is reviewed by {review.reviewer} at (Ctrl-C ends it):")
-    print(server.url, flush=True)  # noqa: T201 - what it is for
-    with server:
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            say("ended; every decision is in the file")
-    return FINE
-
-
-def _take_decisions(review: Review, table: Path) -> int:
-    changed, problems = review.take(table)
-    for problem in problems[:PROBLEMS_SHOWN]:
-        say(f"left out: {problem}")
-    say(f"{review.path}: {changed} questions changed by {review.reviewer}")
-    return SOMETHING_WRONG if problems else FINE
 
 
 # --- mine -----------------------------------------------------------------------------------------
@@ -360,7 +243,7 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _traffic(options: MineOptions | ExportOptions) -> Traffic:
+def _traffic(options: MineOptions) -> Traffic:
     """Return the answers of the source that are of the time and the slices wanted.
 
     Raises:
@@ -389,32 +272,6 @@ def _reports_of(settings: Settings) -> str:
     return next((file for file in files if Path(file).exists()), "")
 
 
-def export_worst(options: ExportOptions) -> int:
-    """Write the worst answers of the traffic for another tool; 1 if there is none.
-
-    Raises:
-        RagMonitorError: The traffic cannot be read, or the file is there or cannot be written.
-    """
-    output = options.output
-    if output is not None and output.is_file() and not options.overwrite:
-        raise InputError(f"{output} is there already; --overwrite replaces it")
-    traffic = _traffic(options)
-    cases = worst_answers(traffic, options.worst)
-    records = [case_record(case, options.format) for case in cases]
-    text = as_json(records, as_list=output is not None and output.suffix.lower() == ".json")
-    if output is None:
-        print(text, end="")  # noqa: T201 - what it is for
-    else:
-        with (
-            file_errors(output),
-            open(output, "w", encoding="utf-8", opener=owners_alone) as file,
-        ):
-            file.write(text)
-    _tell_left_out(traffic.without_text, traffic.bad_lines)
-    say(f"{len(cases)} bad answers of {len(traffic.answers)}, for {options.format}")
-    return FINE if cases else SOMETHING_WRONG
-
-
 def _tell_mined(mined: Mapping[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json(mined)
@@ -424,8 +281,9 @@ def _tell_mined(mined: Mapping[str, Any], *, as_json: bool) -> None:
     _tell_left_out(mined["without_text"], mined["bad_lines"])
     if not mined["has_feedback"]:
         say("no answer carries people's feedback here, so none was chosen for thumbs_down")
-    review = "; ragmonitor goldens review is next" if mined["written"] else ""
-    say(f"{mined['written']} candidates added to {mined['output']}{review}")
+    say(f"{mined['written']} candidates added to {mined['output']}")
+    if mined["written"]:
+        say("put their answers right, and set `status` to `accepted`: until then none is asked")
 
 
 def _tell_left_out(without_text: int, bad_lines: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 from collections import Counter
@@ -36,8 +35,7 @@ from ragmonitor.estimation.labels import (
     wilson,
 )
 from ragmonitor.export import is_feedback
-from ragmonitor.export.jsonl import owners_alone
-from ragmonitor.offline.csv_cells import guarded
+from ragmonitor.offline.tables import guarded, write_csv
 from ragmonitor.records import BUILTIN, Estimate, is_builtin
 
 COLUMNS: Final = (
@@ -174,14 +172,8 @@ def sample(options: SampleOptions) -> int:
     if not drawn:
         raise InputError(f"{reports}: every judged answer stands in the files of --skip already")
     rows = _rows(read, drawn)
-    # Excel takes UTF-8 for what it is only by this mark, and Chinese for Chinese then.
-    with (
-        file_errors(output),
-        open(output, "x", encoding="utf-8-sig", newline="", opener=owners_alone) as file,
-    ):
-        table = csv.DictWriter(file, COLUMNS)
-        table.writeheader()
-        table.writerows(rows)
+    with file_errors(output):
+        write_csv(output, COLUMNS, rows, mode="x")
     if not options.quiet:
         _report_draw(read, drawn, output, options.count)
     return SOMETHING_WRONG if read.bad_lines else FINE
@@ -234,10 +226,10 @@ def _rows(read: _Reports, drawn: Sequence[tuple[_Judged, int]]) -> list[dict[str
                 )
             rows.append(
                 {
-                    "id": guarded(answer.id),
-                    "question": guarded(_cut(str(line.get("question", "")), MAX_CELL)),
-                    "answer": guarded(_cut(line["answer"], MAX_CELL)),
-                    "chunks": guarded(_chunks(line.get("contexts"))),
+                    "id": answer.id,
+                    "question": _cut(str(line.get("question", "")), MAX_CELL),
+                    "answer": _cut(line["answer"], MAX_CELL),
+                    "chunks": _chunks(line.get("contexts")),
                     "human": "",
                     "at": answer.at,
                     "sealed": seal(

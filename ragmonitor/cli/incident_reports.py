@@ -12,65 +12,60 @@ from ragmonitor.addresses import shown
 from ragmonitor.cli.kept_places import kept_place
 from ragmonitor.cli.monitor_client import Page
 from ragmonitor.cli.monitor_options import (
-    IncidentExportOptions,
-    IncidentListOptions,
-    IncidentShowOptions,
+    IncidentOptions,
     IncidentSource,
 )
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, printable, say
 from ragmonitor.errors import InputError, file_errors
 from ragmonitor.export.jsonl import owners_alone
-from ragmonitor.incidents import Incident, as_html, as_markdown
+from ragmonitor.incidents import Incident, as_markdown
 from ragmonitor.incidents.journal import STATE_VERSION, read_file
 from ragmonitor.incidents.rendering import Links, headline
 from ragmonitor.settings import Settings
 from ragmonitor.state import state_of_service
 
 
-def list_all(options: IncidentListOptions) -> int:
-    """List the incidents, the newest first, and return the exit code: 1 if there is none."""
+def run(options: IncidentOptions) -> int:
+    """List the incidents or print one, and return the exit code: 1 if none is kept.
+
+    Raises:
+        InputError: The incidents cannot be read, none has this id, or the file cannot be written.
+    """
     incidents = incidents_of(options)
-    if options.json_output:
-        print_json({"incidents": [each.model_dump(mode="json") for each in incidents]})
-    for each in () if options.json_output else incidents:
-        time = datetime.fromtimestamp(each.opened_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
-        state = "open" if each.is_open else "closed"
-        print(printable(f"{each.id}  {time}  {state}  {headline(each)}"))  # noqa: T201
     if not incidents:
         say("no incident is kept")
+    elif options.id:
+        _print_one(options, incidents)
+        return FINE
+    if options.json_output:
+        print_json({"incidents": [each.model_dump(mode="json") for each in incidents]})
+    else:
+        for each in incidents:
+            time = datetime.fromtimestamp(each.opened_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+            state = "open" if each.is_open else "closed"
+            print(printable(f"{each.id}  {time}  {state}  {headline(each)}"))  # noqa: T201
     return FINE if incidents else SOMETHING_WRONG
 
 
-def show(options: IncidentShowOptions) -> int:
-    """Print one incident as Markdown, and return the exit code."""
-    text = as_markdown(_one(options, options.id), options.language, _links())
-    print(printable(text, has_lines=True), end="")  # noqa: T201
-    return FINE
-
-
-def export(options: IncidentExportOptions) -> int:
-    """Write one incident to a file, and return the exit code.
-
-    Raises:
-        InputError: There is none, or the file cannot be written.
-    """
-    incident = _one(options, options.id)
-    suffix = options.output.suffix.lower()
-    if suffix in (".html", ".htm"):
-        text = as_html(incident, options.language, _links())
-    elif suffix == ".json":
-        text = json.dumps(incident.model_dump(mode="json"), ensure_ascii=False, indent=1) + "\n"
-    elif suffix == ".md":
-        text = as_markdown(incident, options.language, _links())
+def _print_one(options: IncidentOptions, incidents: Sequence[Incident]) -> None:
+    newest_first = (each for each in incidents if options.id in ("latest", each.id))
+    incident = next(newest_first, None)
+    if incident is None:
+        raise InputError(f"there is no incident {options.id!r}; `ragmonitor incident` lists all")
+    if options.json_output:
+        record = incident.model_dump(mode="json")
+        text = json.dumps(record, ensure_ascii=False, indent=1) + "\n"
     else:
-        raise InputError(f"--output {options.output}: a file that ends with .md, .html or .json")
+        text = as_markdown(incident, options.language, _links())
+    if options.output is None:
+        print(printable(text, has_lines=True), end="")  # noqa: T201
+        return
     with (
         file_errors(options.output),
         open(options.output, "w", encoding="utf-8", opener=owners_alone) as file,
     ):
         file.write(text)
     say(f"{incident.id}: {options.output}")
-    return FINE
 
 
 def incidents_of(source: IncidentSource) -> Sequence[Incident]:
@@ -98,18 +93,6 @@ def incidents_of(source: IncidentSource) -> Sequence[Incident]:
             return read_file(file)
         except (OSError, ValueError) as error:
             raise InputError(f"{file.name}: {error}") from error
-
-
-def _one(source: IncidentSource, id_: str) -> Incident:
-    incidents = incidents_of(source)
-    if not incidents:
-        raise InputError("no incident is kept")
-    if id_ == "latest":
-        return incidents[0]
-    incident = next((each for each in incidents if each.id == id_), None)
-    if incident is None:
-        raise InputError(f"there is no incident {id_!r}; `ragmonitor incident list` names all")
-    return incident
 
 
 def _links() -> Links:

@@ -22,9 +22,6 @@ StateOption = Annotated[
 ]
 
 
-IncidentArgument = Annotated[str, typer.Argument(help="Of the incident; the newest by default.")]
-
-
 LanguageOption = Annotated[
     Literal["en", "zh"], typer.Option("--language", help="English or Chinese.")
 ]
@@ -78,42 +75,6 @@ class DocumentsOptions(_PageOptions):
     """
 
     json_output: JsonOption = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _WatchOptions(_PageOptions):
-    """Says how often `ragmonitor top` and `ragmonitor tail` look, and for how long."""
-
-    every: Annotated[float, typer.Option(min=0.2, help="Seconds from look to look.")] = 2.0
-    seconds: Annotated[
-        float | None, typer.Option(min=0.0, help="End after so long; by default at Ctrl-C.")
-    ] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopOptions(_WatchOptions):
-    """Watch a running monitor in a terminal: rates with intervals, alarms, answers.
-
-    Of the answers the newest, and the last bad ones. Reads the page, which the monitor serves with
-    server.ui=true.
-    """
-
-    once: Annotated[bool, typer.Option("--once", help="Print it once, and end.")] = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TailOptions(_WatchOptions):
-    """Print the answers of a running monitor as they come, with what is not supported.
-
-    Begins with those that the page keeps. Reads the page, which the monitor serves with
-    server.ui=true; an answer comes again when another judge has scored it, and when it is given
-    to another user.
-    """
-
-    bad: Annotated[bool, typer.Option("--bad", help="Only answers with something bad.")] = False
-    json_output: Annotated[
-        bool, typer.Option("--json", help="One JSON object for each answer on standard output.")
-    ] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,36 +144,28 @@ class McpOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IncidentListOptions(IncidentSource):
-    """List the incidents that are kept, the newest first.
+class IncidentOptions(IncidentSource):
+    """List the incidents that are kept, or print one as Markdown.
 
-    From the state folder, or with --url from a running monitor that serves its page. Exit code 1
-    if there is none.
+    One says what moved, since when, its cause, the worst answers, and what to ask next; of texts
+    it shows what the monitor's setting `content` permitted when it kept them. Incidents come from
+    the state folder, or with --url from a running monitor that serves its page. Exit code 1 if
+    none is kept.
     """
 
+    id: Annotated[
+        str,
+        typer.Argument(
+            metavar="[ID]", help="The incident to print; `latest` is the newest. None: list all."
+        ),
+    ] = ""
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write the incident here, not to standard output."),
+    ] = None
+    language: LanguageOption = "en"
     json_output: JsonOption = False
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IncidentShowOptions(IncidentSource):
-    """Print one incident as Markdown: what moved, its cause, the worst answers, what to ask next.
-
-    Of the answers it shows what the monitor's setting `content` permitted when it kept them.
-    """
-
-    id: IncidentArgument = "latest"
-    language: LanguageOption = "en"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IncidentExportOptions(IncidentSource):
-    """Write one incident to a file: Markdown, an HTML page that needs nothing else, or JSON."""
-
-    id: IncidentArgument = "latest"
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", help="The file to write: .md, .html, or .json with every field."
-        ),
-    ]
-    language: LanguageOption = "en"
+    def __post_init__(self) -> None:
+        if self.output is not None and not self.id:
+            raise typer.BadParameter("-o writes one incident: give its ID, or latest")

@@ -52,8 +52,8 @@ class ScoreOptions:
     file: Annotated[
         str,
         typer.Argument(
-            help="Recorded interactions: JSON lines, JSON, .csv, .parquet, .arrow, or a folder "
-            "that the library datasets saved; - for standard input (JSON)."
+            help="Recorded interactions: JSON lines, JSON, .csv or .parquet; - for standard input "
+            "(JSON)."
         ),
     ] = ""
     compare: Annotated[
@@ -116,8 +116,8 @@ class ScoreOptions:
         typer.Option(
             min=1,
             max=256,
-            help="Processes that read, each with a judge of its own. Order, budget, calls in "
-            "flight and --resume are as with one.",
+            help="Processes that read, one answer each at a time: for a judge that computes on "
+            "this machine. Order, budget and --resume are as with one.",
         ),
     ] = 1
     api_base: ApiBaseOption = None
@@ -157,28 +157,6 @@ class ScoreOptions:
         if self.output_format != "auto":
             return self.output_format
         return SUFFIXES.get("" if self.output is None else self.output.suffix.lower(), "jsonl")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayOptions:
-    """Drive recorded interactions through a real framework, and check that nothing is lost.
-
-    Each record is answered by a real chain or query engine with the integration attached, and
-    compared with what the monitor captured: question, contexts in their order, answer. Traces go
-    where OTEL_EXPORTER_OTLP_ENDPOINT says. Exit code 1 unless all are accounted for.
-    """
-
-    file: Annotated[
-        str, typer.Argument(help="JSON lines of recorded interactions; - for standard input.")
-    ]
-    framework: Annotated[str, typer.Option(help="langchain or llama_index.")]
-    limit: Annotated[int | None, typer.Option(min=1, help="Stop after so many records.")] = None
-    form: FormatOption = "auto"
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write every report here, as JSON lines.")
-    ] = None
-    json_output: JsonOption = False
-    quiet: QuietOption = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from ragmonitor.cli.interruption import INTERRUPTED, interruptible
 from ragmonitor.cli.options import ScoreOptions
-from ragmonitor.cli.record_files import Line, Records
 from ragmonitor.cli.score_files import (
     Kept,
     ScoreFile,
@@ -49,6 +48,7 @@ from ragmonitor.offline.bottleneck import ADVICE, Bottleneck
 from ragmonitor.offline.evaluating import scorer_of
 from ragmonitor.offline.reader_pool import ReaderPool
 from ragmonitor.offline.scoring import Outcome, Scorer
+from ragmonitor.offline.shapes import Line, Records
 from ragmonitor.offline.summary import Summary
 from ragmonitor.records import BUILTIN, Cause, Language
 from ragmonitor.sampling import Budget

@@ -19,9 +19,9 @@ from ragmonitor.cli.options import OutputFormat
 from ragmonitor.errors import InputError, SettingsError, file_errors
 from ragmonitor.evaluators import Table
 from ragmonitor.export.jsonl import encoded, owners_alone
-from ragmonitor.offline.csv_cells import guarded
 from ragmonitor.offline.scoring import Outcome, is_finished, texts_key
 from ragmonitor.offline.summary import Tally
+from ragmonitor.offline.tables import guarded
 from ragmonitor.records import (
     Cause,
     Evaluation,

@@ -1,11 +1,11 @@
-"""The options of the services of a fleet, and of commands on their stream."""
+"""The options of the services of a fleet."""
 
 from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from ragmonitor.cli.options import JsonOption, ServiceOption
+from ragmonitor.cli.options import ServiceOption
 
 StreamOption = Annotated[
     str | None,
@@ -101,32 +101,3 @@ class ReceiveOptions:
         ),
     ] = None
     ui: Annotated[bool, typer.Option("--ui", help="Serve the page beside /metrics.")] = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamOptions:
-    """The stream that a command asks."""
-
-    stream: StreamOption = None
-    service: ServiceOption = None
-    json_output: JsonOption = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamInspectOptions(StreamOptions):
-    """Show how much waits, and the oldest hundred buried records: why, and their size; no texts."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamReplayOptions(StreamOptions):
-    """Put all buried records back on the stream, to be scored after what waits."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamPurgeOptions(StreamOptions):
-    """Delete all buried records."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamRefreezeOptions(StreamOptions):
-    """Accept the judge as it judges now: its reference answers are read and frozen anew."""

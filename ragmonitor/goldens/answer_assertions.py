@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from ragmonitor.capabilities import CapableJudge, as_judge
-from ragmonitor.errors import InputError, JudgeError, RagMonitorError, SettingsError, file_errors
+from ragmonitor.errors import JudgeError, RagMonitorError, SettingsError
 from ragmonitor.evaluators import table
 from ragmonitor.evaluators.retrieval import reference_matches
 from ragmonitor.goldens.asking import Reply, chunks_of, interaction_of
@@ -22,6 +21,7 @@ from ragmonitor.judges import BuiltinJudge
 from ragmonitor.judges.cache import key_of
 from ragmonitor.judging import ReadingEngine
 from ragmonitor.offline import evaluate
+from ragmonitor.offline.reply_file import ReplyFile
 from ragmonitor.protocols import Judge
 from ragmonitor.records import (
     BUILTIN,
@@ -84,7 +84,7 @@ class AnswerAssertions:
         if replies is not None and self._judge is None:
             raise SettingsError("the built-in judge needs no recorded replies; name a judge")
         self._left_usd = budget_usd
-        self._replies = None if replies is None else RecordedVerdicts(replies)
+        self._replies = None if replies is None else ReplyFile(replies)
         self._records = records
         self._engine = ReadingEngine(table.select(EVALUATORS, with_reference=True))
         self._reports: dict[str, Report] = {}
@@ -226,7 +226,7 @@ class AnswerAssertions:
                 raise NotJudgedError(str(error)) from error
         kept = None if self._replies is None else self._replies.get(key)
         if kept is not None:
-            return kept
+            return msgspec.convert(kept, Assessment)
         if self._replies is not None and not self._records:
             raise NotJudgedError(
                 f"{self._replies.path} has no reply of {self._judge.identity} to this answer: it, "
@@ -235,7 +235,7 @@ class AnswerAssertions:
             )
         assessment = self._asked(interaction)
         if self._replies is not None:
-            self._replies.keep(key, interaction.query, assessment)
+            self._replies.add(key, msgspec.to_builtins(assessment), question=interaction.query)
         return assessment
 
     def _asked(self, interaction: Interaction) -> Assessment:
@@ -301,54 +301,3 @@ def _brief(chunk: Chunk) -> str:
     name = chunk.source or chunk.id
     text = shorten(chunk.text, 160, placeholder=" …")
     return f"{text!r} ({name})" if name else repr(text)
-
-
-class _Line(msgspec.Struct, frozen=True, kw_only=True):
-    key: str
-    """The hash of the judge with its prompts, and of what it read."""
-    question: str
-    """For people who read a change of the file."""
-    assessment: Assessment
-
-
-class RecordedVerdicts:
-    """Assessments by a key of what was read; one JSON object a line.
-
-    A line is appended with one write, so that parallel tests may record into one file.
-    """
-
-    def __init__(self, path: Path) -> None:
-        """Read what there is.
-
-        Raises:
-            InputError: The file cannot be read, or a line of it is none of ours.
-        """
-        self.path = path
-        self._known: dict[str, Assessment] = {}
-        with file_errors(path):
-            data = path.read_bytes() if path.exists() else b""
-        lines = data.splitlines()
-        self._is_open = bool(data) and not data.endswith(b"\n")
-        """Whether an editor has left out the last line's end."""
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                try:
-                    kept = msgspec.json.decode(line, type=_Line)
-                except msgspec.MsgspecError as error:
-                    raise InputError(f"{path}, line {number}: {error}; record it anew") from error
-                self._known[kept.key] = kept.assessment
-
-    def get(self, key: str) -> Assessment | None:
-        """Return the recorded assessment; None: there is none."""
-        return self._known.get(key)
-
-    def keep(self, key: str, question: str, assessment: Assessment) -> None:
-        """Append an assessment. Raises `OSError`."""
-        self._known[key] = assessment
-        line = _Line(key=key, question=question, assessment=assessment)
-        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(file, b"\n" * self._is_open + msgspec.json.encode(line) + b"\n")
-            self._is_open = False
-        finally:
-            os.close(file)

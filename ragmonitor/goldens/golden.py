@@ -1,22 +1,23 @@
-"""The golden question, and the file that keeps golden questions: one JSON object per line."""
+"""The golden question, and the file that keeps golden questions: JSON lines, or a CSV."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
 from ragmonitor.errors import InputError
 from ragmonitor.judges import sentences as splitter
+from ragmonitor.offline.shapes import read_chunks
+from ragmonitor.offline.tables import NO_UTF_8, Table, write_csv
 from ragmonitor.records import Chunk, Language
 
 try:
@@ -26,16 +27,16 @@ except ImportError:  # Windows
 
 MINED: Final = "mined"
 """The beginning of `source` where a question was taken from live traffic."""
-NO_UTF_8: Final = (
-    "it is no UTF-8; save it as CSV UTF-8 in a spreadsheet, or convert it, of GBK by "
-    "`iconv -f GB18030 -t UTF-8`, of PowerShell's UTF-16 by `iconv -f UTF-16 -t UTF-8`"
-)
-
-
-NO_ANSWER: Final = "`answer` is empty; give the reference answer, or kind `unanswerable`"
-REFERENCES: Final = frozenset({"reference", "ground_truth", "ground_truths", "gt_answer"})
-"""Columns of recorded interactions whose `answer` is what the application said."""
-_MAY_HAVE_ONE: Final = re.compile("|".join(f'"{name}"' for name in sorted(REFERENCES))).search
+_OTHERS: Final = {
+    "question": ("user_input", "query"),
+    "answer": ("reference", "ground_truth", "ground_truths", "gt_answer"),
+    "id": ("query_id",),
+    "chunks": ("reference_contexts",),
+}
+"""Columns of RAGAS, RAGChecker and recorded interactions, which go before ours: there `answer` is
+what the application said."""
+_WORDS: Final = frozenset({"status", "kind", "difficulty", "language"})
+_NESTED: Final = ("chunks", "history", "attributes")
 
 
 class GoldensError(InputError):
@@ -111,9 +112,6 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     interaction_id: str = ""
     """The interaction it was mined from."""
     status: ReviewStatus = ReviewStatus.CANDIDATE
-    reviewed_by: str = ""
-    reviewed_at: str = ""
-    """ISO 8601, UTC."""
     comment: str = ""
 
     def __post_init__(self) -> None:
@@ -160,45 +158,74 @@ def golden_id(question: str, history: tuple[Turn, ...] = ()) -> str:
 
 
 def read_goldens(path: str | os.PathLike[str]) -> list[Golden]:
-    """Return the golden questions of a JSONL file, in the file's order.
+    """Return the golden questions of a file in its order: JSON lines, JSON, CSV or Parquet.
+
+    The columns are ours (docs/goldens.md), RAGAS' or RAGChecker's. Of a recorded interaction the
+    reference answer is the right one, and not what the application said.
 
     Raises:
-        GoldensError: The file cannot be read, a line is no golden question, is to be asked and has
-            neither an answer nor the kind `unanswerable`, or has the id of a line before it.
+        GoldensError: The file cannot be read, a record is no golden question, is to be asked and
+            has neither an answer nor the kind `unanswerable`, or has the id of one before it.
+        MissingExtraError: It is Parquet, and pyarrow is not installed.
     """
     name = os.fspath(path)
-    try:
-        lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        raise GoldensError(f"{name}: {NO_UTF_8}") from error
-    except OSError as error:
-        raise GoldensError(f"{name} cannot be read: {error}") from error
+    unit = "row" if Path(path).suffix.lower() in (".csv", ".tsv", ".parquet") else "line"
     by_id: dict[str, Golden] = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        golden = _read_line(line, f"{name}, line {number}")
-        if golden.id in by_id:
-            raise GoldensError(f"{name}, line {number}: the id {golden.id!r} is there already")
-        by_id[golden.id] = golden
+    try:
+        for row in Table(path):
+            where = f"{name}, {unit} {row.number}"
+            if "no UTF-8" in row.error:
+                raise GoldensError(f"{name}: {NO_UTF_8}")
+            if row.error:
+                raise GoldensError(f"{where}: {row.error}")
+            try:
+                golden = _golden(row.value)
+            except (InputError, ValueError) as error:
+                raise GoldensError(f"{where}: {error}; docs/goldens.md lists the fields") from error
+            if golden.id in by_id:
+                raise GoldensError(f"{where}: the id {golden.id!r} is there already")
+            by_id[golden.id] = golden
+    except GoldensError:
+        raise
+    except InputError as error:
+        raise GoldensError(str(error)) from error
     return list(by_id.values())
 
 
-def _read_line(line: str, where: str) -> Golden:
-    try:
-        golden = _DECODER.decode(line)
-        others = REFERENCES & msgspec.json.decode(line).keys() if _MAY_HAVE_ONE(line) else ()
-    except msgspec.MsgspecError as error:
-        raise GoldensError(f"{where}: {error}; docs/goldens.md lists the fields") from error
-    if others:
-        raise GoldensError(
-            f"{where}: the reference answer stands under `answer`, and not under "
-            f"`{', '.join(sorted(others))}`; `ragmonitor goldens convert` writes it so"
+def _golden(value: object) -> Golden:
+    """Return the golden question that a record is. Raises `InputError`."""
+    if not isinstance(value, dict):
+        raise InputError(f"expected an object, not a {type(value).__name__}")
+    given = {name: cell for name, cell in value.items() if cell not in ("", None)}
+    record: dict[str, Any] = {}
+    for name in Golden.__struct_fields__:
+        found = next(
+            (given[each] for each in (*_OTHERS.get(name, ()), name) if each in given), None
         )
+        if found is None:
+            continue
+        if name == "answer" and isinstance(found, list) and len(found) == 1:
+            found = found[0]  # as old files of RAGAS have it
+        if name in ("history", "attributes") and isinstance(found, str):
+            found = msgspec.json.decode(found)
+        if name == "attributes" and isinstance(found, list):  # a map of Parquet comes as pairs
+            found = dict(found)
+        if name == "chunks":
+            found = [
+                {"text": text, "id": id_, "source": source}
+                for text, id_, source in read_chunks(found, name)
+            ]
+        if name in _WORDS and isinstance(found, str):
+            found = found.strip().lower()  # as people write, and spreadsheets correct
+        record[name] = found
+    try:
+        golden = msgspec.convert({"question": ""} | record, Golden)
+    except msgspec.ValidationError as error:
+        raise InputError(str(error)) from error
     if not golden.question.strip():
-        raise GoldensError(f"{where}: `question` is empty")
+        raise InputError("`question` is empty")
     if golden.lacks_answer:
-        raise GoldensError(f"{where}: {NO_ANSWER}")
+        raise InputError("`answer` is empty; give the reference answer, or kind `unanswerable`")
     return golden
 
 
@@ -212,13 +239,13 @@ def askable(goldens: Sequence[Golden], name: str) -> list[Golden]:
     if goldens and not left:
         raise GoldensError(
             f"{name} has no golden question to ask: all were rejected, or mined and await their "
-            f"review (ragmonitor goldens review {name})"
+            "review: put the answer right, and set `status` to `accepted`"
         )
     return left
 
 
 def write_goldens(path: str | os.PathLike[str], goldens: Iterable[Golden]) -> None:
-    """Write them as JSONL; the file is replaced in one step, or left as it was.
+    """Write a CSV or JSON lines, by the file's suffix; it is replaced in one step, or left.
 
     Raises:
         OSError: The folder cannot be written.
@@ -226,15 +253,25 @@ def write_goldens(path: str | os.PathLike[str], goldens: Iterable[Golden]) -> No
     target = Path(path).resolve()  # a link stays a link
     handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
-        with os.fdopen(handle, "wb") as file:
-            for golden in goldens:
-                file.write(_ENCODER.encode(golden) + b"\n")
+        os.close(handle)
+        if target.suffix.lower() == ".csv":
+            write_csv(Path(draft), Golden.__struct_fields__, map(_cells, goldens))
+        else:
+            Path(draft).write_bytes(b"".join(msgspec.json.encode(g) + b"\n" for g in goldens))
         if target.exists():
             shutil.copymode(target, draft)
         Path(draft).replace(target)
     except BaseException:  # whatever it was, the draft goes
         Path(draft).unlink(missing_ok=True)
         raise
+
+
+def _cells(golden: Golden) -> dict[str, str]:
+    record: dict[str, Any] = msgspec.to_builtins(golden)
+    nested = {n: msgspec.json.encode(record[n]).decode() for n in _NESTED if record.get(n)}
+    # A person fills these in, so that their defaults are written, too.
+    words = {"kind": golden.kind, "difficulty": golden.difficulty, "status": golden.status}
+    return record | nested | {name: str(word) for name, word in words.items()}
 
 
 def add_goldens(path: str | os.PathLike[str], new: Iterable[Golden]) -> None:
@@ -267,7 +304,3 @@ def changing(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     finally:
         os.close(folder)
-
-
-_DECODER = msgspec.json.Decoder(Golden)
-_ENCODER = msgspec.json.Encoder()

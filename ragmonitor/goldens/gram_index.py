@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
-from ragmonitor.evaluators.embeddings import character_grams
+from ragmonitor.patterns import lazy_pattern
+
+_TOKEN: Final = lazy_pattern("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+|[^\\W_]+")
+_HAN: Final = lazy_pattern("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+_GRAM: Final = 4
+_MAX_CHARACTERS: Final = 20_000
+"""The characters of a text, from its beginning, that are compared."""
 
 
 class Neighbour(NamedTuple):
@@ -19,7 +26,10 @@ class Neighbour(NamedTuple):
 
 
 class GramIndex:
-    """An inverted index over the vectors of `character_grams`, for the nearest texts to another."""
+    """An inverted index over the texts' pieces of words, for the nearest texts to another.
+
+    Words count whole and by their pieces of four letters, Chinese by characters and pairs.
+    """
 
     def __init__(self, texts: Iterable[str] = (), *, by_rarity: bool = False) -> None:
         """Add the texts.
@@ -30,7 +40,7 @@ class GramIndex:
                 words that stand everywhere say little. For finding what a text speaks of.
         """
         self._by_rarity = by_rarity
-        self._postings: dict[int, list[tuple[int, float]]] = {}
+        self._postings: dict[str, list[tuple[int, float]]] = {}
         self._size = 0
         for text in texts:
             self.add(text)
@@ -66,6 +76,20 @@ class GramIndex:
         return next((each.similarity for each in self.nearest(text)), 0.0)
 
 
-def _sparse(text: str) -> list[tuple[int, float]]:
-    [vector] = character_grams([text])
-    return [(at, weight) for at, weight in enumerate(vector) if weight]
+def _sparse(text: str) -> list[tuple[str, float]]:
+    counts = Counter(_pieces(text[:_MAX_CHARACTERS].casefold()))
+    weights = {piece: 1.0 + math.log(count) for piece, count in counts.items()}
+    length = math.hypot(*weights.values())
+    return [(piece, weight / length) for piece, weight in weights.items()]
+
+
+def _pieces(text: str) -> Iterator[str]:
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        if _HAN.match(token):
+            yield from token
+            yield from (token[at : at + 2] for at in range(len(token) - 1))
+        else:
+            word = f"^{token}$"
+            yield word
+            yield from (word[at : at + _GRAM] for at in range(len(word) - _GRAM + 1))

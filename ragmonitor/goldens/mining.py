@@ -4,7 +4,7 @@ An answer is a candidate for one or more reasons, each with a weight from 0 to 1
 take turns; in its turn each takes the candidate with the largest maximal marginal relevance,
 `lambda * weight - (1 - lambda) * (largest similarity to what is chosen or known)`: Carbonell and
 Goldstein, "The Use of MMR, Diversity-Based Reranking" (SIGIR 1998), with similarities of
-`character_grams`.
+`GramIndex`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import Any, Final
 from ragmonitor.errors import InputError, SettingsError
 from ragmonitor.export.content import encodable
 from ragmonitor.feedback import joining_id
-from ragmonitor.goldens.generating import SAME_FROM
 from ragmonitor.goldens.golden import MINED, Golden, GoldenKind, ReferenceChunk
 from ragmonitor.goldens.gram_index import GramIndex
 from ragmonitor.records import Cause, is_builtin
@@ -28,6 +27,8 @@ from ragmonitor.records import Cause, is_builtin
 LAMBDA: Final = 0.7
 """Weight of the reason against that of being unlike what is chosen already."""
 BAD_FROM: Final = 0.5
+SAME_FROM: Final = 0.97
+"""Cosine of two questions' pieces of words from which on they are the same question."""
 NOVEL_FROM: Final = 0.6
 """Distance (1 - cosine) to the nearest other question from which on a question is novel."""
 MAX_SLICES: Final = 30

@@ -15,13 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from ragmonitor.capabilities import CapableJudge
 from ragmonitor.errors import InputError, RagMonitorError, SettingsError, file_errors
 from ragmonitor.export.content import encodable
 from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.goldens.golden_prompts import Task, prompts_version
+from ragmonitor.offline.reply_file import ReplyFile
 from ragmonitor.protocols import Asker
 from ragmonitor.records import Assessment, Interaction, JudgeUsage
 from ragmonitor.sampling import Budget, RunBudget, spent_in
@@ -67,61 +66,6 @@ def alone(path: Path) -> Iterator[None]:
         finally:
             if not os.fstat(file.fileno()).st_size:
                 path.unlink(missing_ok=True)
-
-
-class _Line(msgspec.Struct, frozen=True, kw_only=True):
-    key: str
-    reply: dict[str, Any] | None
-    """None: paid, and not readable."""
-    usage: JudgeUsage
-
-
-class ReplyFile:
-    """The replies that were paid for, by what was asked; appended to as they come."""
-
-    def __init__(self, path: Path) -> None:
-        """Read what earlier runs paid for. A last line that was cut short is passed over.
-
-        Raises:
-            InputError: The file cannot be read, or is no such file.
-        """
-        self.path = path
-        self.usage = JudgeUsage()
-        """The usage of all runs together."""
-        self._replies: dict[str, dict[str, Any]] = {}
-        with file_errors(path):
-            lines = path.read_bytes().split(b"\n") if path.exists() else []
-        whole = lines[:-1]
-        for number, line in enumerate(whole, 1):
-            try:
-                kept = msgspec.json.decode(line, type=_Line)
-            except msgspec.MsgspecError as error:
-                raise InputError(
-                    f"{path}, line {number}: {error}; it keeps paid replies of earlier runs: "
-                    "move it away to begin anew"
-                ) from error
-            self._take(kept)
-        self._torn = lines[-1] if lines else b""
-
-    def _take(self, kept: _Line) -> None:
-        self.usage += kept.usage
-        if kept.reply is not None:
-            self._replies[kept.key] = kept.reply
-
-    def get(self, key: str) -> dict[str, Any] | None:
-        """Return the reply; None: it was not asked, or gave nothing."""
-        return self._replies.get(key)
-
-    def add(self, key: str, reply: Mapping[str, Any] | None, usage: JudgeUsage) -> None:
-        """Keep what a call gave and cost. Raises `OSError`."""
-        kept = _Line(key=key, reply=None if reply is None else dict(reply), usage=usage)
-        data = msgspec.json.encode(kept) + b"\n"
-        with open(self.path, "ab", opener=owners_alone) as file:
-            if self._torn:
-                file.truncate(file.tell() - len(self._torn))
-                self._torn = b""
-            file.write(data)
-        self._take(kept)
 
 
 class PaidModel:
@@ -181,7 +125,7 @@ class PaidModel:
                 "language model, such as --judge openai/gpt-4o-mini"
             )
         key = _key(asker, task, shown)
-        kept = self._replies.get(key)
+        kept: Mapping[str, Any] | None = self._replies.get(key)
         if kept is not None:
             return kept
         async with self._slots:

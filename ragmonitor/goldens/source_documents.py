@@ -1,4 +1,4 @@
-"""Reads the documents that questions are made of: files, or the store of a framework.
+"""Reads the documents that questions are made of.
 
 Markdown and text are read as they are. HTML becomes Markdown by markdownify, docx by mammoth and
 markdownify, PDF text by pypdf: the extra `documents`.
@@ -10,17 +10,16 @@ import codecs
 import importlib
 import os
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from ragmonitor.errors import InputError, MissingExtraError
 from ragmonitor.goldens.golden import ReferenceChunk
-from ragmonitor.imports import imported
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.patterns import lazy_pattern
-from ragmonitor.records import SOURCES, Language
+from ragmonitor.records import Language
 
 CHUNK_CHARACTERS: Final = 1_200
 """A chunk has at most so many, unless one sentence, table or block of code alone is longer."""
@@ -30,8 +29,6 @@ MAX_FILE_BYTES: Final = 50_000_000
 MAX_DOCX_BYTES: Final = 20_000_000
 """The size of a docx's XML once it is unpacked; some thousand pages."""
 MAX_CHUNKS: Final = 20_000
-_CROWD: Final = 50
-"""Chunks asked of a vector store at once."""
 _OUTSIDE_THE_TEXT: Final = ("script", "style", "noscript", "template", "nav", "footer", "form")
 _HEADING: Final = lazy_pattern(r"^#{1,6}[ \t]")
 _FENCE: Final = lazy_pattern(r"^[ \t]{0,3}(?:```|~~~)")
@@ -51,24 +48,16 @@ class SourceChunks:
         return len({chunk.source for chunk in self.chunks})
 
 
-def read_documents(named: str, *, queries: Sequence[str] = ()) -> SourceChunks:
-    """Return the chunks of a file, a folder, or an object given as `module:object`.
-
-    Args:
-        named: A path that exists is a path; else `module:object`, see `store_chunks`.
-        queries: To begin with, where a retriever can only be asked.
+def read_documents(path: Path) -> SourceChunks:
+    """Return the chunks of a file or a folder of documents.
 
     Raises:
-        InputError: There is no such thing, or it holds nothing that could be asked about.
+        InputError: It is not there, or holds nothing that could be asked about.
         MissingExtraError: A document needs what is not installed.
     """
-    path = Path(named)
-    if path.exists():
-        source = _of_folder(path)
-    elif ":" in named:
-        source = SourceChunks(chunks=store_chunks(imported(named), queries=queries, name=named))
-    else:
-        raise InputError(f"{named}: no such file or folder, and no module:object")
+    if not path.exists():
+        raise InputError(f"{path}: no such file or folder")
+    source = _of_folder(path)
     of_any_length = len(source.chunks)
     source.chunks = [chunk for chunk in source.chunks if _says_enough(chunk.text)]
     if not source.chunks:
@@ -77,10 +66,8 @@ def read_documents(named: str, *, queries: Sequence[str] = ()) -> SourceChunks:
             f"{MIN_CHUNK_CHARACTERS['en']} characters, or {MIN_CHUNK_CHARACTERS['zh']} in Chinese"
             if of_any_length
             else f"expected {', '.join(sorted(READERS))}"
-            if path.exists()
-            else "nothing was found there"
         )
-        raise InputError(f"{named}: nothing to ask about ({why})")
+        raise InputError(f"{path}: nothing to ask about ({why})")
     return source
 
 
@@ -249,120 +236,3 @@ def _pieces(block: str, most: int) -> list[str]:
         else:
             pieces.append(sentence.text.strip())
     return pieces
-
-
-# --- a framework's store --------------------------------------------------------------------------
-
-
-def store_chunks(
-    store: Any, *, queries: Sequence[str] = (), name: str = ""
-) -> list[ReferenceChunk]:
-    """Return the chunks of a vector store, an index, a retriever, or any iterable of documents.
-
-    Recognised by what it has, without its framework: what lists its documents (`docstore` of
-    LlamaIndex's indexes and of LangChain's FAISS, `store` of LangChain's `InMemoryVectorStore`,
-    `get` of its Chroma) is listed. What can only be asked (`similarity_search`, `invoke`,
-    `retrieve`, `as_retriever`) is explored: each chunk that is found is the next query, beginning
-    with `queries`, until nothing new comes. A function is called for one of these.
-
-    Raises:
-        InputError: It is none of these, a retriever without a query to begin with, or it fails.
-    """
-    try:
-        documents = _listed(store)
-        if documents is None and not _asks(store) and callable(store):
-            return store_chunks(store(), queries=queries, name=name)
-        if documents is None:
-            documents = _explored(store, queries, name)
-        chunks = {chunk.text: chunk for chunk in map(_chunk_of, documents) if chunk.text.strip()}
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(f"{name or store!r}: {type(error).__name__}: {error}") from error
-    return [*chunks.values()]
-
-
-def _listed(store: Any) -> Iterable[Any] | None:
-    docstore = getattr(store, "docstore", None)
-    for holder, attribute in ((docstore, "docs"), (docstore, "_dict"), (store, "store")):
-        values = getattr(holder, attribute, None)
-        if isinstance(values, Mapping):
-            return [*values.values()]
-    if isinstance(store, Mapping):
-        return [*store.values()]
-    if hasattr(store, "get") and hasattr(store, "similarity_search"):
-        columns = store.get()
-        rows = zip(columns["ids"], columns["documents"], columns["metadatas"], strict=True)
-        return [{"id": id_, "text": text, "metadata": more or {}} for id_, text, more in rows]
-    # A retriever of LangChain can be iterated over too: it gives the names of its settings.
-    if isinstance(store, Iterable) and not isinstance(store, str | bytes) and not _asks(store):
-        return [*store]
-    return None
-
-
-def _asks(store: Any) -> bool:
-    return any(
-        hasattr(store, name) for name in ("similarity_search", "invoke", "retrieve", "as_retriever")
-    )
-
-
-def _asker(store: Any, name: str) -> Callable[[str], Iterable[Any]]:
-    if hasattr(store, "similarity_search"):
-        return lambda query: store.similarity_search(query, k=_CROWD)
-    for method in ("retrieve", "invoke"):
-        if hasattr(store, method):
-            asked: Callable[[str], Iterable[Any]] = getattr(store, method)
-            return asked
-    if hasattr(store, "as_retriever"):
-        return _asker(store.as_retriever(), name)
-    raise InputError(
-        f"{name}: a {type(store).__name__} is no vector store, no retriever and no iterable of "
-        "documents; docs/goldens.md lists what is recognised"
-    )
-
-
-def _explored(store: Any, queries: Sequence[str], name: str) -> list[Any]:
-    """Return what a retriever finds for the queries, and for what it finds itself."""
-    ask = _asker(store, name)
-    if not queries:
-        raise InputError(
-            f"{name}: a {type(store).__name__} lists no documents, it can only be asked; name "
-            "what to begin with by --query (repeatable)"
-        )
-    waiting, by_text = list(queries), dict[str, Any]()
-    asked: set[str] = set()
-    while waiting and len(by_text) < MAX_CHUNKS:
-        query = waiting.pop(0)
-        if query in asked:
-            continue
-        asked.add(query)
-        for document in ask(query):
-            text = _chunk_of(document).text
-            if text.strip() and text not in by_text:
-                by_text[text] = document
-                waiting.append(text[:200])
-    return [*by_text.values()]
-
-
-def _chunk_of(document: Any) -> ReferenceChunk:
-    """Return a document of LangChain, a node of LlamaIndex, a mapping or a text as a chunk.
-
-    Raises:
-        InputError: It is none of these.
-    """
-    if isinstance(document, str):
-        return ReferenceChunk(text=document)
-    node = getattr(document, "node", document)
-
-    def value(*names: str) -> Any:
-        if isinstance(node, Mapping):
-            return next((node[name] for name in names if node.get(name) is not None), None)
-        return next((got for name in names if (got := getattr(node, name, None)) is not None), None)
-
-    text = value("page_content", "text")
-    if not isinstance(text, str):
-        raise InputError(f"a {type(document).__name__} has no text: no page_content, no text")
-    id_, metadata = value("node_id", "id"), value("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
-    source = next((metadata[name] for name in SOURCES if metadata.get(name)), "")
-    return ReferenceChunk(text=text, id=id_ if isinstance(id_, str) else "", source=str(source))

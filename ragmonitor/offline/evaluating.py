@@ -14,7 +14,7 @@ from ragmonitor.capabilities import as_judge
 from ragmonitor.errors import SettingsError
 from ragmonitor.evaluators import table
 from ragmonitor.judges import JUDGES, BuiltinJudge
-from ragmonitor.offline.reader_pool import BATCH, BATCHES_AHEAD, ReaderPool
+from ragmonitor.offline.reader_pool import AHEAD, ReaderPool
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, read_given
 from ragmonitor.offline.summary import EvaluatorSummary, Summary
@@ -158,7 +158,7 @@ def scorer_of(
             BuiltinJudge(),
             chosen,
             budget=budget,
-            concurrency=1 if pool is None else BATCH * BATCHES_AHEAD * pool.n,
+            concurrency=1 if pool is None else AHEAD * pool.n,
         )
     if not isinstance(judge, str):
         if budget is None and as_judge(judge).budget_unit is not None:

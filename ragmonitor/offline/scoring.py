@@ -213,7 +213,7 @@ class Scorer:
             SettingsError: A process of the pool cannot read.
         """
         if self._pool is not None:
-            await self._pool.start(in_batches=self.judge.is_builtin)
+            await self._pool.start()
         held: asyncio.Queue[tuple[Line, Coming] | None] = asyncio.Queue(self._max_held_lines)
         beginning = asyncio.create_task(self._begin_all(iter(lines), held, may_block=may_block))
         is_cut = False
@@ -316,7 +316,7 @@ class Scorer:
         """Return what the judge found, whatever it costs; a process of the pool calls this too.
 
         Raises:
-            RagMonitorError: All processes of the pool have ended.
+            RagMonitorError: A process of the pool has ended.
         """
         if self._pool is None:
             return await self._engine_for(interaction).read(self.judge, self._role, interaction)

@@ -9,7 +9,9 @@ from os import PathLike
 from typing import Any, Literal, get_args
 
 from ragmonitor.errors import InputError
-from ragmonitor.records import Chunk, Interaction, Status
+from ragmonitor.export import is_feedback
+from ragmonitor.offline.tables import MAX_NESTING, Table, read_list, records_of
+from ragmonitor.records import SOURCES, Chunk, Interaction, Status
 
 Format = Literal["auto", "ragmonitor", "ragas", "ragchecker"]
 """`auto`: recognised by the columns of the first record."""
@@ -74,6 +76,9 @@ LISTS = frozenset(
     for name in (columns.contexts, columns.reference_contexts, "not_shown", "ground_truths")
 )
 """Columns that hold lists; in a table they may hold a list as text."""
+_KNOWN = frozenset(
+    name for choices in COLUMNS.values() for columns in choices for name in columns.known
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +89,52 @@ class Line:
     """From 1; of a table or of one JSON document, the position of the record."""
     interaction: Interaction | None = None
     error: str = ""
+
+
+class Records:
+    """The interactions of a file, read as they are asked for; to be gone through once."""
+
+    def __init__(self, path: str, form: Format = "auto") -> None:
+        """Look for the file.
+
+        Args:
+            path: A file, or `-` for standard input.
+            form: The format.
+
+        Raises:
+            InputError: It is not there.
+        """
+        self._table = Table(path, columns=_KNOWN)
+        self._reader = Reader(form, name=self._table.name)
+
+    @property
+    def size_bytes(self) -> int | None:
+        """The file's size; None: it is a pipe, which is read once."""
+        return self._table.size_bytes
+
+    @property
+    def read_bytes(self) -> int:
+        """The part of the file that was read for the records so far."""
+        return self._table.read_bytes
+
+    def __iter__(self) -> Iterator[Line]:
+        """Yield every line that is not blank, and no feedback of people.
+
+        Raises:
+            InputError: The file cannot be read, the columns of the first record belong to no format
+                that we know, or the whole file is broken.
+            MissingExtraError: It is Parquet, and pyarrow is not installed.
+        """
+        is_parquet = self._table.name.lower().endswith(".parquet")
+        for row in self._table:
+            if row.error:
+                yield Line(number=row.number, error=row.error)
+            elif not is_feedback(row.value):
+                value = row.value
+                if is_parquet and isinstance(value, dict):  # where no list is null stands
+                    nulls = [name for name in LISTS & value.keys() if _plain(value[name]) is None]
+                    value = value | {name: [] for name in nulls}
+                yield self._reader.line(row.number, value)
 
 
 class UnknownColumnsError(InputError):
@@ -197,47 +248,6 @@ def read_given(
             yield reader.line(number, record)
 
 
-def records_of(document: object) -> Iterator[object]:
-    """Return the records of one JSON document.
-
-    They stand in a list, in one under `results` (RAGChecker; `input_data` in its older files), or
-    as one list for each column (a data set, or a table of pandas, as JSON).
-    """
-    if isinstance(document, list):
-        yield from document
-        return
-    if isinstance(document, dict):
-        for name in ("results", "input_data"):
-            if isinstance(document.get(name), list):
-                yield from document[name]
-                return
-        if (columns := _columnar(document)) is not None:
-            for row in zip(*columns.values(), strict=True):
-                yield dict(zip(columns, row, strict=True))
-            return
-    yield document
-
-
-def is_columnar(value: object) -> bool:
-    """Return whether a JSON value holds its records as one list for each column."""
-    return isinstance(value, dict) and _columnar(value) is not None
-
-
-def _columnar(document: Mapping[str, Any]) -> dict[str, list[Any]] | None:
-    columns = {
-        name: [*column.values()] if isinstance(column, dict) else column
-        for name, column in document.items()
-    }
-    lists = {name: column for name, column in columns.items() if isinstance(column, list)}
-    for choices in COLUMNS.values():
-        for choice in choices:
-            # A question that is a list is no question: this is what tells it from a record.
-            if choice.fit(lists):
-                length = len(lists[choice.question])
-                return {name: column for name, column in lists.items() if len(column) == length}
-    return None
-
-
 def _lacking(record: Mapping[str, Any]) -> str:
     """Return what alone a record lacks to be of a format, for people; empty: more than one name."""
     for form, choices in COLUMNS.items():
@@ -339,18 +349,56 @@ def _reference(record: Mapping[str, Any], names: Sequence[str]) -> str:
 
 
 def _chunks(value: object, name: str) -> tuple[Chunk, ...]:
+    return tuple(Chunk(text=text, id=id_) for text, id_, _ in read_chunks(value, name))
+
+
+def read_chunks(value: object, name: str) -> list[tuple[str, str, str]]:
+    """Return text, id and source of each chunk in a list, which may hold further lists.
+
+    A chunk is a text, or an object with one under `page_content`, `content` or `text`: also a
+    document as LangChain dumps it, or a node as LlamaIndex does.
+
+    Raises:
+        InputError: It is no list, or holds something else.
+    """
+    if isinstance(value, str):
+        try:
+            value = read_list(value)
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from error
     if not isinstance(value, list):
         raise InputError(f"{name}: expected a list of texts, not {_kind(value)}")
-    return tuple(_chunk(item, f"{name}[{position}]") for position, item in enumerate(value))
+    chunks: list[tuple[str, str, str]] = []
+    for position, item in enumerate(value):
+        where = f"{name}[{position}]"
+        if isinstance(item, list) and where.count("[") <= MAX_NESTING:
+            chunks += read_chunks(item, where)
+        else:
+            chunks.append(_chunk(item, where))
+    return chunks
 
 
-def _chunk(item: object, name: str) -> Chunk:
+def _chunk(item: object, name: str) -> tuple[str, str, str]:
     if isinstance(item, str):
-        return Chunk(text=item)
-    if isinstance(item, dict) and isinstance(item.get("text"), str):
-        identity = item.get("doc_id", item.get("id"))
-        return Chunk(text=item["text"], id=identity if isinstance(identity, str) else "")
-    raise InputError(f"{name}: expected a text, or an object with one under 'text'")
+        return item, "", ""
+    for wrapper in ("kwargs", "node", "__data__"):  # of dumped documents and nodes
+        if isinstance(item, dict) and isinstance(item.get(wrapper), dict):
+            item = item[wrapper]
+    if isinstance(item, dict):
+        resource = item.get("text_resource")
+        texts = [item.get(key) for key in ("page_content", "content", "text")]
+        texts += [resource.get("text")] if isinstance(resource, dict) else []
+        text = next((each for each in texts if isinstance(each, str)), None)
+        if text is not None:
+            ids = (item.get(key) for key in ("doc_id", "id", "id_", "node_id"))
+            id_ = next((each for each in ids if isinstance(each, str)), "")
+            metadata = item.get("metadata")
+            places = [item, metadata if isinstance(metadata, dict) else {}]
+            sources = (place.get(key) for place in places for key in ("source", *SOURCES))
+            return text, id_, next((each for each in sources if isinstance(each, str)), "")
+    raise InputError(
+        f"{name}: expected a text, or an object with one under 'page_content', 'content' or 'text'"
+    )
 
 
 def _kind(value: object) -> str:

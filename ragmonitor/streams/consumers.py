@@ -43,4 +43,4 @@ class Consumer:
 
 def log_burial(reason: str) -> None:
     """Tell people that a record was put aside."""
-    logger.warning("ragmonitor: a record was buried: %s; see `ragmonitor stream inspect`", reason)
+    logger.warning("ragmonitor: a record was buried: %s", reason)

@@ -103,14 +103,6 @@ class Stream(Protocol):
         """Return records that were put aside, oldest first."""
         ...
 
-    def replay(self) -> int:
-        """Put all that was put aside back, as new records; return how many."""
-        ...
-
-    def purge(self) -> int:
-        """Delete what was put aside; return how many."""
-        ...
-
     def hold(self, owner: str, seconds: float) -> bool:
         """Take or renew the one lease on this stream; return False: another owner has it."""
         ...

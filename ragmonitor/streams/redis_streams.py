@@ -20,7 +20,6 @@ from ragmonitor.streams.deliveries import Buried, Delivery, StreamState
 GROUP: Final = "ragmonitor"
 _DATA: Final = b"r"
 _REASON: Final = b"why"
-_REPLAY_BATCH: Final = 100
 _MAX_OPEN: Final = 10_000
 """Records among which stale ones are looked for, oldest first."""
 
@@ -255,28 +254,6 @@ class RedisStream:
             )
             for id_, values in entries
         ]
-
-    def replay(self) -> int:
-        """Put it back, a batch in a transaction each: none is lost, and none is twice there."""
-        count = 0
-        while batch := self.buried(_REPLAY_BATCH):
-            with self._reported("written"):
-                pipeline = self._redis.pipeline(transaction=True)
-                for each in batch:
-                    pipeline.xadd(self._key, {_DATA: each.data})
-                pipeline.xdel(self._buried_key, *(each.id for each in batch))
-                pipeline.execute()
-            count += len(batch)
-        return count
-
-    def purge(self) -> int:
-        """Delete it."""
-        with self._reported("written"):
-            pipeline = self._redis.pipeline(transaction=False)
-            pipeline.xlen(self._buried_key)
-            pipeline.delete(self._buried_key)
-            count: int = pipeline.execute()[0]
-        return count
 
     def hold(self, owner: str, seconds: float) -> bool:
         """Take or renew the lease."""

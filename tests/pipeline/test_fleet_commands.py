@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pytest
@@ -15,9 +15,9 @@ from typer.testing import CliRunner, Result
 
 from ragmonitor import Budget, Monitor, ServerSettings
 from ragmonitor.back_half.stream_worker import StreamWorker
-from ragmonitor.cli import watching
 from ragmonitor.cli.app import app
 from ragmonitor.cli.mcp_server import MonitorTools
+from ragmonitor.cli.monitor_client import Page
 from ragmonitor.errors import InputError
 from ragmonitor.fleet import estimator as estimator_module
 from ragmonitor.fleet import fleet_worker
@@ -155,10 +155,8 @@ def test_explain_tells_programs_too(fleet: Fleet):
 @pytest.mark.parametrize(
     "words",
     [
-        ("top", "--once"),
-        ("tail", "--seconds", "1"),
         ("documents",),
-        ("incident", "list", "--url"),
+        ("incident", "--url"),
     ],
     ids=" ".join,
 )
@@ -241,7 +239,7 @@ def test_an_application_with_a_stream_says_that_its_worker_has_the_numbers(serve
         assert "a process that puts answers on a stream" in said
         assert "`ragmonitor worker` keeps them" in said
         with pytest.raises(InputError, match="puts answers on a stream"):
-            watching.Page(monitor.metrics_url, "").poll()
+            Page(monitor.metrics_url, "").poll()
 
 
 def test_answers_that_were_refused_are_explained(server: RedisServer):
@@ -324,20 +322,11 @@ def test_explain_knows_what_a_reading_costs_as_one_process_does(server: RedisSer
 # --- the sums -------------------------------------------------------------------------------------
 
 
-def inspected(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    monkeypatch.setenv("RAGMONITOR_STREAM", server.url)
-    monkeypatch.setenv("RAGMONITOR_SERVICE", SERVICE)
-    result = CliRunner().invoke(app, ["stream", "inspect", "--json"])
-    found: dict[str, int] = json.loads(result.stdout)["fleet"]
-    return found
-
-
-def test_sums_hold_beside_a_worker_alone_and_in_the_fleet_that_follows(
-    server: RedisServer, monkeypatch: pytest.MonkeyPatch
-):
+def test_sums_hold_beside_a_worker_alone_and_in_the_fleet_that_follows(server: RedisServer):
     """Also for what the worker has buried, and what came twice."""
 
-    def places(found: dict[str, int]) -> list[int]:
+    def places() -> list[int]:
+        found = asdict(stream(server).counts())
         names = ("waiting", "open", "settled", "buried", "duplicates")
         assert found["stored"] == sum(found[name] for name in names)
         return [found[name] for name in names]
@@ -347,10 +336,10 @@ def test_sums_hold_beside_a_worker_alone_and_in_the_fleet_that_follows(
     alone = RedisStream(server.url, SERVICE)
     StreamWorker(settings(), alone, redactor=Redactor()).run(threading.Event(), drain=True)
     put(server, answers(3, begin=7))
-    assert places(inspected(server, monkeypatch)) == [3, 0, 8, 1, 0]
+    assert places() == [3, 0, 8, 1, 0]
     worker = FleetWorker(settings(), stream(server), redactor=Redactor())
     worker.run(threading.Event(), drain=True)
-    assert places(inspected(server, monkeypatch)) == [0, 0, 11, 1, 0]
+    assert places() == [0, 0, 11, 1, 0]
 
 
 # --- the log --------------------------------------------------------------------------------------
@@ -382,21 +371,6 @@ def test_a_lost_lease_is_not_told_as_an_outage(
             until("its term is over", lambda: one.term is None)
     assert "another estimator has taken this service over; this estimator stands by" in caplog.text
     assert "see that the stream's server answers" not in caplog.text
-
-
-@pytest.mark.parametrize("judge", [None, "openai/gpt-4o-mini"])
-def test_refreezing_promises_no_judge_that_is_not_there(
-    server: RedisServer, monkeypatch: pytest.MonkeyPatch, judge: str | None
-):
-    """The command knows its own settings only, and those of the worker may name one."""
-    monkeypatch.setenv("RAGMONITOR_STREAM", server.url)
-    monkeypatch.setenv("RAGMONITOR_SERVICE", SERVICE)
-    if judge:
-        monkeypatch.setenv("RAGMONITOR_JUDGE", judge)
-        monkeypatch.setenv("RAGMONITOR_BUDGET", "usd_per_day=1")
-    said = command("stream", "refreeze").stderr
-    assert ("the judge reads its reference answers again" in said) == (judge is not None)
-    assert ("name no judge" in said) == (judge is None)
 
 
 def test_who_has_no_judge_says_that_nothing_is_frozen_anew(caplog: pytest.LogCaptureFixture):
@@ -448,7 +422,7 @@ def test_what_a_fleet_has_learned_is_read_off_its_checkpoint(
     assert told["judge"] == judge.identity.name
     assert told["state"]["signals"]["hallucination/"]["counts"] == [120, 120, 80]
     assert "is not forgotten here" in command("learned", "--reset", code=2).stderr
-    assert "no incident is kept" in command("incident", "list", code=1).stderr
+    assert "no incident is kept" in command("incident", code=1).stderr
 
 
 def test_a_fleet_that_has_learned_nothing_names_no_file(

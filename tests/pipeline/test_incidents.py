@@ -55,7 +55,7 @@ def test_an_alarm_is_an_incident_on_the_page_and_in_the_folder(tmp_path):
         (incident,) = json.loads(listed)["incidents"]
         page, policy = get(f"{monitor.ui_url}incidents/{incident['id']}?lang=zh", TOKEN)
         brief, _ = get(f"{monitor.ui_url}state.json", TOKEN)
-        words = ["incident", "show", "--url", monitor.ui_url, "--token", TOKEN]
+        words = ["incident", "latest", "--url", monitor.ui_url, "--token", TOKEN]
         shown = CliRunner().invoke(app, words)
         refused = CliRunner().invoke(app, words[:-2])
     assert incident["answers"][0]["sentences"][0]["text"] == WRONG
@@ -64,7 +64,7 @@ def test_an_alarm_is_an_incident_on_the_page_and_in_the_folder(tmp_path):
     assert "default-src 'none'" in policy
     assert json.loads(brief)["incidents"][0]["id"] == incident["id"]
     assert shown.exit_code == 0, shown.stderr
-    kept = CliRunner().invoke(app, ["incident", "show", "--state", state, "--service", "shop"])
+    kept = CliRunner().invoke(app, ["incident", "latest", "--state", state, "--service", "shop"])
     assert kept.stdout == shown.stdout
     assert refused.exit_code == 2
     assert "needs its token" in refused.stderr

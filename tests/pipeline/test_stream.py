@@ -191,8 +191,6 @@ def test_a_record_that_workers_died_of_is_buried():
     assert work.counted(framework="python", status="ok") == 1
     (buried,) = stream.buried(9)
     assert buried.reason == "delivered 3 times and never settled"
-    stream.replay()
-    assert Work(stream).drained().ids == [one.id]
 
 
 def test_what_a_dead_worker_had_in_hand_is_scored():
@@ -441,30 +439,6 @@ def test_a_killed_worker_loses_nothing(server: RedisServer, tmp_path):
     assert len(ids) - len(set(ids)) <= stream_worker.MAX_OPEN
     assert RedisStream(server.url, SERVICE).state().waiting == 0
     assert "horse" not in said
-
-
-@pytest.mark.slow
-def test_the_command_shows_replays_and_deletes_what_was_buried(server: RedisServer):
-    """And never a text, nor the password."""
-    stream = RedisStream(server.url, SERVICE)
-    stream.put([b"nonsense", encode(replace(answers(1)[0], query="Who is Ada Byron?"))])
-    for each in stream.take("test", 9, wait_s=0, stale_s=None):
-        stream.bury(each, "it kills")
-    shown = ragmonitor(server, "stream", "inspect", "--json")
-    out, said = shown.communicate(timeout=30)
-    found = json.loads(out)
-    assert shown.returncode == 1
-    assert [each["interaction"] for each in found["buried_records"]] == ["", f"{0:032x}"]
-    assert (found["buried"], found["waiting"]) == (2, 0)
-    table, _ = ragmonitor(server, "stream", "inspect").communicate(timeout=30)
-    replay = ragmonitor(server, "stream", "replay")
-    assert replay.communicate(timeout=30)[1].startswith("2 records")
-    assert stream.state().waiting == 2
-    purge = ragmonitor(server, "stream", "purge")
-    assert purge.communicate(timeout=30)[1].startswith("0 records")
-    for text in (out, said, table):
-        assert "horse" not in text
-        assert "Byron" not in text
 
 
 def test_what_people_say_joins_its_answer_at_the_other_end(server: RedisServer):

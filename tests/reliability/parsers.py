@@ -25,13 +25,13 @@ from ragmonitor.capture.otel_spans.genai import GenAi
 from ragmonitor.capture.otel_spans.openinference import OpenInference
 from ragmonitor.capture.otel_spans.openllmetry import OpenLLMetry
 from ragmonitor.capture.otel_spans.spans import SpanRecord
-from ragmonitor.cli.record_files import Records
 from ragmonitor.errors import InputError, WireError
 from ragmonitor.estimation.anchors.anchor_files import anchors_of, read_own
 from ragmonitor.estimation.labels.label_table import read_labels, seal
 from ragmonitor.export.endpoint import Endpoint
 from ragmonitor.export.langfuse import refusals
 from ragmonitor.judges.reply import read_reply
+from ragmonitor.offline.shapes import Records
 from ragmonitor.redaction import Redactor
 from ragmonitor.state import StateFile
 from ragmonitor.wire import decode, decode_report, encode, encode_report

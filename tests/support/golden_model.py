@@ -29,7 +29,7 @@ class Asked:
     """What a prompt of `goldens generate` holds."""
 
     task: str
-    """`write`, `read`, `read_without` or `compare`."""
+    """`write`, `read` or `compare`."""
     system: str
     sections: Mapping[str, str]
     chunks: tuple[str, ...]
@@ -49,7 +49,7 @@ def read_request(request: Request) -> Asked:
         name: body
         for _, name, body in re.findall(r"<<(\d+) ([A-Z]+)\n(.*?)\n\1>>", request.user, re.DOTALL)
     }
-    marks = {"\nsays: ": "read", "\nclear: ": "read_without", "\nsame: ": "compare"}
+    marks = {"\nsays: ": "read", "\nsame: ": "compare"}
     task = next((task for mark, task in marks.items() if mark in request.system), "write")
     chunks = re.split(r"(?:^|\n)\[C\d+ \d+\]\n", sections.get("CHUNKS", ""))[1:]
     return Asked(task=task, system=request.system, sections=sections, chunks=tuple(chunks))
@@ -77,46 +77,22 @@ def _write(asked: Asked) -> dict[str, Any]:
     quotes = [_quoted(sentence) for sentence in sentences]
     zh = asked.is_chinese
     ask = ("关于{}之后写的是什么内容?" if zh else "What stands behind {}?").format
-    if "denies" in asked.system or "前提" in asked.system:
-        false = "{}的结尾为什么是斑马这个词?" if zh else "Why does {} end with zebra?"
-        text = false.format(quotes[0])
-        return {"question": text, "answer": sentences[0]}
     if "do not give" in asked.system or "没有给出" in asked.system:
         text = f"‹zq {quotes[0][1:]}"
         return {"question": ask(text), "answer": ""}
-    if "first_question" in asked.system:
-        return {
-            "first_question": ask(quotes[0]),
-            "first_answer": sentences[0],
-            "question": "那么它后面写的内容是什么?" if zh else "And how does it end?",
-            "answer": sentences[0],
-        }
     joined = "和" if zh else " and "
     return {"question": ask(joined.join(quotes)), "answer": " ".join(sentences)}
 
 
 def _read(asked: Asked) -> dict[str, Any]:
-    absent = {"says": "absent", "reply": "", "used": []}
-    found, used = [], []
-    for quote in re.findall(r"‹(.*?)›", asked.question.split("assistant:")[0]):
-        holding = [
-            (number, sentence)
-            for number, chunk in enumerate(asked.chunks, 1)
-            for sentence in _sentences(chunk)
-            if sentence.startswith(quote)
-        ]
-        if not holding:
-            return absent
-        used.append(holding[0][0])
-        found.append(holding[0][1])
-    is_false = "zebra" in asked.question or "斑马" in asked.question
-    says = "denied" if is_false else "answered"
-    return {"says": says, "reply": " ".join(found), "used": used} if found else absent
-
-
-def _read_without(asked: Asked) -> dict[str, Any]:
-    alone = {"alone": False} if "alone:" in asked.system else {}
-    return {"clear": True, "known": False, "guess": ""} | alone
+    found = [
+        sentence
+        for quote in re.findall(r"‹(.*?)›", asked.question)
+        for chunk in asked.chunks
+        for sentence in _sentences(chunk)
+        if sentence.startswith(quote)
+    ]
+    return {"says": "answered", "reply": found[0]} if found else {"says": "absent", "reply": ""}
 
 
 def _compare(asked: Asked) -> dict[str, Any]:

@@ -104,19 +104,6 @@ class InMemoryStream:
         with self._changed:
             return list(self._buried.values())[:max_items]
 
-    def replay(self) -> int:
-        """Put it back."""
-        with self._changed:
-            buried, self._buried = list(self._buried.values()), {}
-        return self.put([each.data for each in buried])
-
-    def purge(self) -> int:
-        """Delete it."""
-        with self._changed:
-            count = len(self._buried)
-            self._buried.clear()
-        return count
-
     def hold(self, owner: str, seconds: float) -> bool:
         """Take or renew the lease."""
         with self._changed:

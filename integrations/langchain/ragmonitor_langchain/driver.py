@@ -1,17 +1,16 @@
-"""Real LangChain applications around any text source; the command line drives them."""
+"""LangChain applications around any text source, for `ragmonitor demo`."""
 
 # ruff: noqa: ARG002 - LangChain's signatures
 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForLLMRun,
     CallbackManagerForLLMRun,
-    CallbackManagerForRetrieverRun,
 )
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -30,7 +29,6 @@ from ragmonitor_langchain.handler import instrument, uninstrument
 if TYPE_CHECKING:
     from ragmonitor import Monitor
 
-_REPLAY_PROMPT = "Answer from this context.\n\n{context}\n\nQuestion: {question}"
 _CHUNK_SIZE = 600
 _CHUNK_OVERLAP = 80
 _CHUNKS_SHOWN = 4
@@ -104,20 +102,6 @@ def _usage(prompt: str, reply: str) -> UsageMetadata:
     return UsageMetadata(input_tokens=inputs, output_tokens=outputs, total_tokens=inputs + outputs)
 
 
-class RecordedRetriever(BaseRetriever):
-    """Returns the same texts for every query."""
-
-    contexts: list[str]
-
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
-    ) -> list[Document]:
-        return [
-            Document(page_content=text, id=f"context-{position}")
-            for position, text in enumerate(self.contexts)
-        ]
-
-
 class FunctionEmbeddings(Embeddings):
     """Embeds with a function."""
 
@@ -163,7 +147,7 @@ def _joined(documents: list[Document]) -> str:
 
 
 class LangChainDriver:
-    """Builds LangChain applications and drives recorded interactions through one."""
+    """Builds LangChain applications for the demo."""
 
     framework = "langchain"
 
@@ -174,14 +158,6 @@ class LangChainDriver:
     def uninstrument(self) -> None:
         """Stop observing."""
         uninstrument()
-
-    def replay(self, query: str, contexts: Sequence[str], answer: str) -> str:
-        """Send one recorded interaction through a chain; return what its user would have seen."""
-        return LangChainApplication(
-            RecordedRetriever(contexts=list(contexts)),
-            _REPLAY_PROMPT,
-            AnsweringModel(respond=lambda _prompt: answer, model="recorded"),
-        ).ask(query)
 
     def application(
         self,

@@ -37,26 +37,6 @@ def application(driver: Any) -> Any:
     )
 
 
-def test_a_replayed_interaction_is_recorded_as_it_was(monitor: Any, driver: Any) -> None:
-    """Query, contexts and answer come out as they went in."""
-    contexts = ["one {brace}", "two", "two"]
-    assert driver.replay("why?", contexts, "because\n of  it") == "because\n of  it"
-    i = monitor.only
-    assert (i.query, [c.text for c in i.chunks], i.answer) == ("why?", contexts, "because\n of  it")
-
-
-def test_a_replay_without_a_question_is_recorded(monitor: Any, driver: Any) -> None:
-    """Some data sets have none."""
-    driver.replay("", ["one"], "because")
-    assert (monitor.only.query, monitor.only.answer) == ("", "because")
-
-
-def test_a_replay_without_contexts_is_recorded(monitor: Any, driver: Any) -> None:
-    """Nothing was found."""
-    driver.replay("why?", [], "because")
-    assert (monitor.only.chunks, len(monitor.only.retrievals)) == ((), 1)
-
-
 def test_the_application_answers_from_its_documents(monitor: Any, application: Any) -> None:
     """The best pieces of the documents reach the model, and the record."""
     assert application.ask("what is blue?") == "blue, indeed"

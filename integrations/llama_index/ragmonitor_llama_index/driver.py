@@ -1,13 +1,13 @@
-"""Recorded interactions and a small application, run through the real LlamaIndex.
+"""A small application of real LlamaIndex parts, for `ragmonitor demo`.
 
-For `ragmonitor replay` and `ragmonitor demo`. Nothing here reads or changes LlamaIndex's global
+Nothing here reads or changes LlamaIndex's global
 `Settings`, loads its tokenizer files, or reaches for the network.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core import VectorStoreIndex
@@ -23,7 +23,7 @@ from llama_index.core.prompts import PromptTemplate
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import CompactAndRefine
 from llama_index.core.retrievers import BaseRetriever
-from llama_index.core.schema import Document, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import Document
 from llama_index_instrumentation.dispatcher import instrument_tags
 
 from ragmonitor_llama_index.handler import instrument, uninstrument
@@ -82,27 +82,12 @@ class _FunctionEmbedding(BaseEmbedding):
         return self.embed(text)
 
 
-class _RecordedRetriever(BaseRetriever):
-    """Finds what was found when the interaction was recorded."""
-
-    def __init__(self, contexts: Sequence[str]) -> None:
-        super().__init__(callback_manager=CallbackManager([]))
-        self._contexts = contexts
-
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:  # noqa: ARG002
-        return [
-            NodeWithScore(node=TextNode(id_=f"context-{n}", text=text), score=1.0 / (1 + n))
-            for n, text in enumerate(self._contexts)
-        ]
-
-
 def _engine(
     retriever: BaseRetriever,
     llm: _ScriptedLLM,
     *,
     template: PromptTemplate | None = None,
     streaming: bool = False,
-    nothing_found: str = "",
 ) -> RetrieverQueryEngine:
     callbacks = CallbackManager([])
     synthesizer = CompactAndRefine(
@@ -113,8 +98,6 @@ def _engine(
         chat_prompt_helper=ChatPromptHelper(context_window=_WINDOW, tokenizer=str.split),
         streaming=streaming,
     )
-    if nothing_found:
-        synthesizer._empty_response = nothing_found  # noqa: SLF001 - this class takes no argument for it
     return RetrieverQueryEngine(
         retriever=retriever, response_synthesizer=synthesizer, callback_manager=callbacks
     )
@@ -153,7 +136,7 @@ class LlamaIndexApplication:
 
 
 class LlamaIndexDriver:
-    """Drives LlamaIndex for `ragmonitor demo` and `ragmonitor replay`."""
+    """Drives LlamaIndex for `ragmonitor demo`."""
 
     framework = "llama_index"
 
@@ -164,15 +147,6 @@ class LlamaIndexDriver:
     def uninstrument(self) -> None:
         """Record nothing new."""
         uninstrument()
-
-    def replay(self, query: str, contexts: Sequence[str], answer: str) -> str:
-        """Run one recorded interaction; return the text that the application's user would see.
-
-        One retrieval and one model call; without contexts LlamaIndex answers without the model, and
-        then the recorded answer stands for its own words.
-        """
-        llm = _ScriptedLLM(respond=lambda _: answer)
-        return _text(_engine(_RecordedRetriever(contexts), llm, nothing_found=answer).query(query))
 
     def application(
         self,

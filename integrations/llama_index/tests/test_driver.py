@@ -1,4 +1,4 @@
-"""The command line's driver: recorded interactions and an application, offline."""
+"""The command line's driver: an application of LlamaIndex's parts, offline."""
 
 from __future__ import annotations
 
@@ -41,36 +41,6 @@ def test_the_driver_is_found_by_its_entry_point() -> None:
     assert LlamaIndexDriver.framework == "llama_index"
 
 
-@pytest.mark.parametrize(
-    ("query", "contexts"),
-    [
-        ("How heavy?", ["The limit is 40 kg.", "It {is} 40."]),
-        ("", ["The limit is 40 kg."]),
-        ("How heavy?", ["word " * 20_000, "中文。" * 33_000, "z" * 100_000]),
-        ("How heavy?", ["", " "]),
-        ("How heavy?", ["same", "same"]),
-    ],
-    ids=["usual", "no question", "100 kB each", "blank", "twice the same"],
-)
-def test_replay_is_one_retrieval_and_one_model_call(
-    monitor: FakeMonitor, query: str, contexts: list[str]
-) -> None:
-    """Every context arrives whole and in order; the answer is the recorded one."""
-    assert LlamaIndexDriver().replay(query, contexts, " 40 {kg}. ") == " 40 {kg}. "
-    interaction = monitor.only()
-    assert interaction.query == query
-    assert [c.text for c in interaction.chunks] == contexts
-    assert interaction.answer == " 40 {kg}. "
-    assert (len(interaction.retrievals), len(interaction.generations)) == (1, 1)
-
-
-def test_replay_without_contexts_keeps_the_answer(monitor: FakeMonitor) -> None:
-    """LlamaIndex does not ask its model then; the recorded words stand for its own."""
-    assert LlamaIndexDriver().replay("How heavy?", [], "No idea.") == "No idea."
-    interaction = monitor.only()
-    assert (interaction.answer, interaction.chunks) == ("No idea.", ())
-
-
 async def test_the_application_answers_from_its_documents(monitor: FakeMonitor) -> None:
     """Whole, streamed and asynchronously; its prompt holds the found text and the question."""
     prompts: list[str] = []
@@ -101,8 +71,11 @@ async def test_the_application_answers_from_its_documents(monitor: FakeMonitor) 
 def test_instrument_and_uninstrument_are_the_integrations(quiet_monitor: FakeMonitor) -> None:
     """The driver listens through the same door as an application."""
     driver = LlamaIndexDriver()
+    application = driver.application(
+        DOCUMENTS, "{context}{question}", lambda _: "40 kg.", lambda _: [1.0]
+    )
     driver.instrument(quiet_monitor)  # type: ignore[arg-type]
-    driver.replay("How heavy?", ["40 kg."], "40 kg.")
+    application.ask("How heavy?")
     driver.uninstrument()
-    driver.replay("How heavy?", ["40 kg."], "40 kg.")
+    application.ask("How heavy?")
     assert quiet_monitor.only().answer == "40 kg."

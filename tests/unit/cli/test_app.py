@@ -21,7 +21,7 @@ FULL = Path("/dev/full")
 """A disk that is always full, on Linux."""
 
 
-@pytest.mark.parametrize("command", [[], ["score"], ["replay"], ["demo"], ["doctor"]])
+@pytest.mark.parametrize("command", [[], ["score"], ["demo"], ["doctor"]])
 def test_every_command_has_help_with_its_exit_codes(command):
     """What a command does, and what its exit code means."""
     result = runner.invoke(app, [*command, "--help"])

@@ -1,4 +1,4 @@
-"""`ragmonitor goldens`: made of documents, reviewed, converted."""
+"""`ragmonitor goldens`: made of documents, or taken from live traffic."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import stat
 import subprocess
 import sys
 import threading
-from datetime import UTC, datetime
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
-from ragmonitor.goldens import read_goldens
-from ragmonitor.goldens.reviewing import Review
+from ragmonitor.goldens import ReviewStatus, read_goldens, write_goldens
 from tests.support.golden_model import GoldenModel
 from tests.support.interrupted import environment, interrupted
 from tests.support.openai_server import OpenAiServer
@@ -57,7 +56,6 @@ def test_questions_are_made_through_a_provider_and_gone_on_with(folder, monkeypa
     monkeypatch.setenv("RAGMONITOR_JUDGE__INPUT_USD_PER_MILLION_TOKENS", "1")
     monkeypatch.setenv("RAGMONITOR_JUDGE__OUTPUT_USD_PER_MILLION_TOKENS", "1")
     words = ["generate", "docs", "-o", "goldens.jsonl", "--judge", "openai/scripted", "--json"]
-    words += ["--mix", "single_fact,unanswerable", "--dropped", "dropped.jsonl"]
     with OpenAiServer() as server:
         server.always(GoldenModel())
         monkeypatch.setenv("OPENAI_API_KEY", "none")
@@ -65,19 +63,19 @@ def test_questions_are_made_through_a_provider_and_gone_on_with(folder, monkeypa
         result = run(*words, "-n", 2, "--budget-usd", 1)
         assert result.exit_code == 0, result.output
         told = json.loads(result.stdout)
-        assert told["kinds"] == {"single_fact": {"kept": 1}, "unanswerable": {"kept": 1}}
-        assert told["usage"]["calls"] == len(server.chats) == 7
+        assert told["kinds"] == {"single_fact": {"kept": 2}}
+        assert told["usage"]["calls"] == len(server.chats) == 6
         result = run(*words, "-n", 4, "--budget-usd", 1)
         told = json.loads(result.stdout)
         assert told["kept"] == 4, result.output
         calls = told["usage"]["calls"]
-        assert calls == len(server.chats) == 7 + told["replies_of_this_run"]
+        assert calls == len(server.chats) == 6 + told["replies_of_this_run"]
         result = run(*words, "-n", 6, "--budget-usd", told["usage"]["cost_usd"])
         assert result.exit_code == 1
         assert json.loads(result.stdout)["is_budget_spent"]
         assert len(server.chats) == calls
     assert len(read_goldens("goldens.jsonl")) == 4
-    assert stat.S_IMODE((folder / "dropped.jsonl").stat().st_mode) == 0o600
+    assert stat.S_IMODE((folder / "goldens.jsonl").stat().st_mode) == 0o600
 
 
 @pytest.mark.slow
@@ -95,7 +93,7 @@ def test_ctrl_c_waits_for_replies_under_way(folder):
         command = [
             *(sys.executable, "-m", "ragmonitor.cli.app", "goldens", "generate", "docs"),
             *("-o", "goldens.jsonl", "--judge", "openai/scripted", "--api-base", server.api_base),
-            *("-n", "2", "--mix", "single_fact", "--budget-tokens", "100000"),
+            *("-n", "2", "--budget-tokens", "100000"),
         ]
         variables = environment(OPENAI_API_KEY="none")
         interrupted(command, variables, is_time=lambda: len(server.chats) >= 1, replies=gate)
@@ -116,7 +114,7 @@ def test_fewer_questions_than_wanted_are_explained(folder, monkeypatch):
     with OpenAiServer() as server:
         server.always(GoldenModel())
         words = ["generate", "docs", "-o", "goldens.jsonl", "--judge", "openai/scripted", "-n", 50]
-        words += ["--budget-usd", 1, "--mix", "single_fact", "--api-base", server.api_base]
+        words += ["--budget-usd", 1, "--api-base", server.api_base]
         result = run(*words)
     assert result.exit_code == 1
     assert "give more documents" in result.stderr.strip().splitlines()[-1]
@@ -131,13 +129,14 @@ def test_what_is_reviewed_while_questions_are_made_stays(folder, monkeypatch):
     model, codes = GoldenModel(), []
     with OpenAiServer() as server:
         words = ["generate", "docs", "-o", "goldens.jsonl", "--judge", "openai/scripted", "-n", 2]
-        words += ["--budget-usd", 1, "--concurrency", 1, "--mix", "single_fact"]
+        words += ["--budget-usd", 1, "--concurrency", 1]
         words += ["--api-base", server.api_base]
 
         def meanwhile(request):
             if (folder / "goldens.jsonl").exists() and not codes:
                 (first,) = read_goldens("goldens.jsonl")
-                Review(folder / "goldens.jsonl", "ada").decide(first.id, "accepted", {})
+                accepted = msgspec.structs.replace(first, status=ReviewStatus.ACCEPTED)
+                write_goldens("goldens.jsonl", [accepted])
                 again = run(*words)
                 codes.append(again.exit_code)
                 assert "under way" in again.output
@@ -161,8 +160,6 @@ def test_what_is_reviewed_while_questions_are_made_stays(folder, monkeypatch):
         (["--budget-usd", 0], "--budget-usd (budget_usd) is above 0"),
         (["--budget-usd", "inf"], "above 0"),
         (["--budget-tokens", 0], "--budget-tokens"),
-        (["--budget-usd", 1, "--dropped", "nowhere/dropped.jsonl"], "no such folder"),
-        (["--budget-usd", 1, "--mix", "trivia"], "single_fact"),
         (["--budget-usd", 1, "--language", "fr"], "en, zh"),
         (["--budget-usd", 1, "-o", "nowhere/goldens.jsonl"], "no such folder"),
     ],
@@ -173,79 +170,6 @@ def test_what_cannot_begin_says_why(folder, words, told):
     assert result.exit_code == 2
     assert told in result.output
     assert [each.name for each in folder.iterdir()] == ["docs"]
-
-
-# --- convert --------------------------------------------------------------------------------------
-
-
-def test_a_file_goes_to_another_tool_and_back(folder):
-    """What has no place there is said; a file that is there is not replaced."""
-    line = {"question": "Open?", "answer": "Until six.", "attributes": {"route": "shop"}}
-    (folder / "g.jsonl").write_text(json.dumps(line))
-    result = run("convert", "g.jsonl", "ragas.json", "--to", "ragas")
-    assert result.exit_code == 0, result.output
-    assert "lost: attributes of 1" in result.stderr
-    assert json.loads((folder / "ragas.json").read_text())[0]["user_input"] == "Open?"
-    assert run("convert", "g.jsonl", "ragas.json", "--to", "langfuse").exit_code == 2
-    result = run("convert", "ragas.json", "back.csv", "--to", "csv", "--json")
-    told = json.loads(result.stdout)
-    assert told == {"written": 1, "errors": [], "formats": {"ragas": 1}, "lost": {}}
-    assert run("convert", "g.jsonl", "g.csv", "--to", "langsmith").exit_code == 2
-
-
-@pytest.mark.parametrize(
-    ("name", "to"), [("g.csv", "csv"), ("r.json", "ragas"), ("r.jsonl", "ragas"), ("g.parquet", "")]
-)
-def test_what_is_converted_is_for_its_user_alone(folder, name, to):
-    """Golden questions may be people's."""
-    if name.endswith(".parquet"):
-        pytest.importorskip("pyarrow")
-    (folder / "g.jsonl").write_text(json.dumps({"question": "Open?", "answer": "Until six."}))
-    result = run("convert", "g.jsonl", name, "--to", to or "parquet")
-    assert result.exit_code == 0, result.output
-    assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
-
-
-def test_what_is_converted_to_golden_questions_can_be_asked(folder):
-    """Another tool's question without a right answer is left out, and so is one that comes twice.
-
-    A refusal is right only where somebody said so.
-    """
-    rows = [{"user_input": f"Open? {n}", "reference": "Until six."} for n in (1, 2, 1)]
-    rows += [{"user_input": "And on Sundays?", "response": "No."}]
-    (folder / "ragas.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    result = run("convert", "ragas.jsonl", "g.jsonl", "--to", "ragmonitor")
-    assert result.exit_code == 1
-    assert "'And on Sundays?': `answer` is empty" in result.output
-    assert "'Open? 1': the id" in result.output
-    assert [each.question for each in read_goldens(folder / "g.jsonl")] == ["Open? 1", "Open? 2"]
-
-
-# --- review ---------------------------------------------------------------------------------------
-
-
-def test_a_table_has_its_suffix(folder):
-    """Before anything is written."""
-    (folder / "g.jsonl").write_text('{"question": "Open?", "answer": "Until six."}\n')
-    result = run("convert", "g.jsonl", "g.xlsx", "--to", "csv")
-    assert result.exit_code == 2
-    assert ".csv" in result.output
-    assert not (folder / "g.xlsx").exists()
-
-
-def test_a_csv_goes_out_and_decisions_come_in(folder):
-    """With who decided; a CSV that is there is not replaced."""
-    path = folder / "g.jsonl"
-    path.write_text('{"question": "Open?", "answer": "Until six."}')
-    assert run("review", "g.jsonl", "--csv-out", "g.csv").exit_code == 0
-    assert run("review", "g.jsonl", "--csv-out", "g.csv").exit_code == 2
-    table = folder / "g.csv"
-    table.write_text(table.read_text("utf-8-sig").replace("candidate", "rejected"), "utf-8")
-    assert "rejected" in table.read_text("utf-8")
-    result = run("review", "g.jsonl", "--csv-in", "g.csv", "--reviewer", "ada")
-    assert result.exit_code == 0, result.output
-    (golden,) = read_goldens(path)
-    assert (golden.status, golden.reviewed_by) == ("rejected", "ada")
 
 
 # --- mine -----------------------------------------------------------------------------------------
@@ -278,78 +202,3 @@ def test_candidates_of_reports_are_added_to_a_file(folder):
 
 
 # --- export ---------------------------------------------------------------------------------------
-
-
-def test_the_worst_answers_go_to_another_tool(folder, monkeypatch):
-    """As the issue of a release wants them: by time and slice, to standard output or a file."""
-    old = {
-        "id": "i-1",
-        "time": "2026-01-01T00:00:00.000Z",
-        "judge": "model@1",
-        "status": "ok",
-        "question": "Open on Sunday?",
-        "answer": "Yes.",
-        "contexts": ["Closed on Sunday."],
-        "evaluations": {"hallucination": {"score": 1.0}},
-        "attributes": {"route": "billing"},
-    }
-    new = old | {"id": "i-2", "time": _now(), "question": "What does a boat cost?"}
-    shop = new | {"id": "i-3", "question": "Who rents bicycles?", "attributes": {"route": "shop"}}
-    lines = "".join(json.dumps(each) + "\n" for each in (old, new, shop))
-    (folder / "reports.jsonl").write_text(lines)
-    words = ["--worst", "50", "--since", "2d", "--slice", "route=billing", "--format", "ragas"]
-    monkeypatch.setenv("RAGMONITOR_EXPORTERS", "jsonl:reports.jsonl")
-    result = export(*words)
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout) == {
-        "user_input": "What does a boat cost?",
-        "retrieved_contexts": ["Closed on Sunday."],
-        "response": "Yes.",
-    }
-    assert export("reports.jsonl", "-o", "g.jsonl").exit_code == 0
-    assert stat.S_IMODE((folder / "g.jsonl").stat().st_mode) == 0o600
-    assert [each.awaits_review for each in read_goldens("g.jsonl")] == [True] * 3
-    assert export("reports.jsonl", "--slice", "route=bank").exit_code == 1
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["reports.jsonl"], "No such file"),
-        (["docs", "--since", "soon"], "--since"),
-        (["docs", "--since", "-1h"], "--since"),
-        (["docs/harbour.md", "--slice", "billing"], "name=value"),
-        (["docs", "--format", "excel"], "'excel'"),
-        (["docs", "--worst", "0"], "than or equal to 1"),
-        (["docs"], "directory"),
-        (["127.0.0.1:1"], "127.0.0.1:1"),
-        (["docs/harbour.md", "-o", "nowhere/x.jsonl"], "nowhere"),
-    ],
-)
-def test_what_cannot_be_exported_says_why(folder, words, told):
-    result = export(*words)
-    assert result.exit_code == 2
-    assert told in result.output
-
-
-@pytest.mark.parametrize("form", ["ragas", "jsonl"])
-def test_an_export_replaces_no_file_unasked(folder, form):
-    """A person may have reviewed what stands there."""
-    (folder / "reports.jsonl").write_text('{"id": "i-1", "question": "Open?", "answer": "Yes."}\n')
-    output = folder / "g.jsonl"
-    output.write_text("reviewed\n")
-    words = ["reports.jsonl", "--format", form, "-o", "g.jsonl"]
-    result = export(*words)
-    assert result.exit_code == 2
-    assert "--overwrite" in result.output
-    assert output.read_text() == "reviewed\n"
-    assert export(*words, "--overwrite").exit_code == 1  # no answer is bad
-    assert output.read_text() == ""
-
-
-def export(*words):
-    return CliRunner().invoke(app, ["export", *map(str, words)])
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat().replace("+00:00", "Z")

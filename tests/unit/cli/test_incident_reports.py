@@ -31,7 +31,7 @@ def run(*words):
 
 def test_the_list_says_of_each_when_and_what(state):
     """One line each."""
-    result = run("list", "--state", state, "--service", "shop")
+    result = run("--state", state, "--service", "shop")
     assert result.exit_code == 0
     (line,) = result.stdout.splitlines()
     assert line.startswith("20270115-080000-hallucination  2027-01-15 08:00 UTC  open")
@@ -40,40 +40,39 @@ def test_the_list_says_of_each_when_and_what(state):
 
 def test_without_an_incident_the_exit_code_says_so(state):
     """As for any command that found nothing."""
-    assert run("list", "--state", state, "--service", "other").exit_code == 1
+    assert run("--state", state, "--service", "other").exit_code == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "begins"), [("a.md", "# "), ("a.html", "<!doctype html>"), ("a.json", "{")]
-)
-def test_an_export_has_the_form_of_its_name(state, tmp_path, name, begins):
-    """In Chinese where asked; JSON holds every field."""
-    words = ("--state", state, "--service", "shop", "-o", tmp_path / name, "--language", "zh")
-    assert run("export", *words).exit_code == 0
-    text = (tmp_path / name).read_text("utf-8")
-    assert text.startswith(begins)
-    assert "原因" in text or json.loads(text)["cause"]["name"] == "handbook.md"
+def test_one_incident_is_written_as_markdown_for_its_user_alone(state, tmp_path):
+    """In Chinese where asked; questions and answers stand in it."""
+    file = tmp_path / "a.md"
+    words = ("--state", state, "--service", "shop", "-o", file, "--language", "zh")
+    assert run("latest", *words).exit_code == 0
+    text = file.read_text("utf-8")
+    assert text.startswith("# ")
+    assert "原因" in text
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize("name", ["a.md", "a.html", "a.json"])
-def test_an_export_is_for_its_user_alone(state, tmp_path, name):
-    """Questions and answers stand in it."""
-    run("export", "--state", state, "--service", "shop", "-o", tmp_path / name)
-    assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+def test_json_holds_every_field(state):
+    """Of one, and of all."""
+    one = run("latest", "--json", "--state", state, "--service", "shop").stdout
+    assert json.loads(one)["cause"]["name"] == "handbook.md"
+    every = run("--json", "--state", state, "--service", "shop").stdout
+    assert json.loads(every)["incidents"] == [json.loads(one)]
 
 
-def test_show_prints_markdown(state):
-    """The newest by default."""
-    result = run("show", "--state", state, "--service", "shop")
+def test_one_incident_is_printed_as_markdown(state):
+    """By its id, or the newest."""
+    result = run("latest", "--state", state, "--service", "shop")
     assert result.stdout.startswith("# Incident of shop: Hallucination rate\n")
+    words = ("20270115-080000-hallucination", "--state", state, "--service", "shop")
+    assert run(*words).stdout == result.stdout
 
 
 @pytest.mark.parametrize(
     ("words", "problem"),
-    [
-        (("show", "nope"), "there is no incident 'nope'"),
-        (("export", "-o", "a.txt"), "ends with .md, .html or .json"),
-    ],
+    [(("nope",), "there is no incident 'nope'"), (("-o", "a.md"), "-o writes one incident")],
 )
 def test_what_is_wrong_is_said_in_one_line(state, words, problem):
     """And the exit code is that of a usage error."""
@@ -82,8 +81,8 @@ def test_what_is_wrong_is_said_in_one_line(state, words, problem):
     assert problem in result.stderr
 
 
-@pytest.mark.parametrize("command", ["list", "show"])
-def test_an_incident_commands_no_terminal(tmp_path, monkeypatch, command):
+@pytest.mark.parametrize("words", [(), ("latest",)])
+def test_an_incident_commands_no_terminal(tmp_path, monkeypatch, words):
     """Names of documents and attributes of answers are other people's."""
     monkeypatch.chdir(tmp_path)
     file = StateFile.of_service(tmp_path / "state", "incidents", "shop", version=1)
@@ -92,14 +91,7 @@ def test_an_incident_commands_no_terminal(tmp_path, monkeypatch, command):
     bad = replace(bad, interaction=replace(bad.interaction, attributes={"route": evil}))
     keeper = Scene(Journal(file), ScriptedFinder(candidate(evil, examples=(bad,)))).keeper
     keeper.alarm(raised())
-    result = run(
-        command,
-        *(["latest"] if command == "show" else []),
-        "--state",
-        tmp_path / "state",
-        "--service",
-        "shop",
-    )
+    result = run(*words, "--state", tmp_path / "state", "--service", "shop")
     assert result.exit_code == 0, result.output
     assert "a.md" in result.stdout
     assert not any(each in result.stdout for each in "\x1b\x07\x9b")

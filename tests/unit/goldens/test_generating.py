@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -14,20 +14,15 @@ from hypothesis import strategies as st
 from ragmonitor.capabilities import as_judge
 from ragmonitor.errors import InputError, SettingsError
 from ragmonitor.goldens import Golden, GoldenKind, ReferenceChunk, ReviewStatus
-from ragmonitor.goldens.generating import DropReason, Generation, generate
-from ragmonitor.goldens.golden_prompts import (
-    compare_task,
-    read_task,
-    read_without_task,
-    write_task,
-)
-from ragmonitor.goldens.paid_replies import PaidModel, ReplyFile
-from ragmonitor.goldens.question_plan import QuestionPlan, in_turn, parsed_weights
+from ragmonitor.goldens.generating import DropReason, Generation, _in_turn, generate
+from ragmonitor.goldens.golden_prompts import compare_task, read_task, write_task
+from ragmonitor.goldens.paid_replies import PaidModel
 from ragmonitor.goldens.source_documents import read_documents
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.judges.llm import _FRAME_TOKENS
 from ragmonitor.judges.provider import ProviderError
 from ragmonitor.judges.tokens import estimate_tokens
+from ragmonitor.offline.reply_file import ReplyFile
 from ragmonitor.records import Chunk, Interaction
 from ragmonitor.sampling import Budget
 from tests.support.golden_model import GoldenModel, scripted_judge
@@ -66,26 +61,9 @@ class Workshop:
             ReplyFile(self.path),
         )
 
-    async def run(
-        self,
-        n=6,
-        *,
-        mix="single_fact",
-        budget=1.0,
-        known=(),
-        languages=("en",),
-        paid=None,
-        **plan,
-    ):
+    async def run(self, n=6, *, budget=1.0, languages=("en",), paid=None, source=None, **options):
         paid = paid or self.paid(budget)
-        planned = QuestionPlan(
-            plan.pop("source", chunks()),
-            n=n,
-            mix=parsed_weights(mix, GoldenKind, "--mix"),
-            languages=languages,
-            **plan,
-        )
-        result = await generate(planned, paid, known=known)
+        result = await generate(source or chunks(), n, paid, languages=languages, **options)
         return result, paid
 
     def replies(self, task: str, **fields) -> None:
@@ -100,59 +78,43 @@ def workshop(tmp_path) -> Workshop:
 
 def reasons(result: Generation) -> set[DropReason]:
     assert not result.goldens
-    return {drop.reason for drop in result.dropped}
+    return {reason for _, reason in result.dropped}
 
 
 # --- what is kept ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-@pytest.mark.parametrize("kind", GoldenKind)
-async def test_each_kind_is_made_in_each_language(workshop, kind, language):
-    """With its answer, chunks, history and where it comes from."""
-    result, _ = await workshop.run(3, mix=kind, languages=(language,))
-    assert len(result.goldens) == 3
+async def test_questions_are_made_in_each_language(workshop, language):
+    """With their answers and chunks, and where they come from; one in five is unanswerable."""
+    result, _ = await workshop.run(5, languages=(language,))
+    kinds = [golden.kind for golden in result.goldens]
+    assert kinds == [GoldenKind.SINGLE_FACT] * 4 + [GoldenKind.UNANSWERABLE]
     for golden in result.goldens:
-        assert (golden.kind, golden.language) == (kind, language)
-        assert (
-            golden.source
-            == f"generated:{workshop.judge.identity.name}@" + (golden.source.rpartition("@")[2])
-        )
-        assert bool(golden.answer) == bool(golden.chunks) == (kind != "unanswerable")
-        assert len(golden.history) == (2 if kind == "follow_up" else 0)
+        assert golden.language == language
+        assert golden.source.startswith(f"generated:{workshop.judge.identity.name}@")
+        assert bool(golden.answer) == bool(golden.chunks) == (not golden.expects_refusal)
         assert golden.status is ReviewStatus.CANDIDATE
-        if kind in ("several_chunks", "comparison"):
-            assert len({chunk.source for chunk in golden.chunks}) == 2
-    assert len({golden.id for golden in result.goldens}) == 3
+    assert len({golden.id for golden in result.goldens}) == 5
 
 
 async def test_the_readings_are_independent(workshop):
-    """Who reads with chunks sees no reference answer, who reads without sees no chunk."""
+    """Who reads with chunks sees no reference answer."""
     await workshop.run(2)
     shown = {asked.task: set(asked.sections) for asked in workshop.model.asked}
     assert shown == {
         "write": {"CHUNKS"},
         "read": {"CHUNKS", "QUESTION"},
-        "read_without": {"QUESTION"},
         "compare": {"QUESTION", "ANSWER", "REFERENCE"},
     }
 
 
 @pytest.mark.slow
 async def test_of_this_repository_s_own_documents(tmp_path):
-    """All kinds in their shares, spread over the documents, in both languages."""
-    source = read_documents(str(ROOT / "docs")).chunks
-    workshop = Workshop(tmp_path)
-    mix = "single_fact=4,several_chunks=2,comparison=1,unanswerable=1,false_premise=1,follow_up=1"
-    result, paid = await workshop.run(20, mix=mix, languages=("en", "zh"), source=source)
-    assert Counter(golden.kind.value for golden in result.goldens) == {
-        "single_fact": 8,
-        "several_chunks": 4,
-        "comparison": 2,
-        "unanswerable": 2,
-        "false_premise": 2,
-        "follow_up": 2,
-    }
+    """Spread over the documents, in both languages."""
+    source = read_documents(ROOT / "docs").chunks
+    result, paid = await Workshop(tmp_path).run(20, languages=("en", "zh"), source=source)
+    assert {golden.language for golden in result.goldens} == {"en", "zh"}
     asked_about = [g.chunks[0].source for g in result.goldens if g.chunks]
     assert len(set(asked_about)) == len(asked_about)
     assert 0 < paid.usage.cost_usd < 1
@@ -160,83 +122,38 @@ async def test_of_this_repository_s_own_documents(tmp_path):
 
 # --- what is dropped ------------------------------------------------------------------------------
 
-ANSWERED = {"says": "answered", "reply": "Made by hand.", "used": [1]}
-ABSENT = {"says": "absent", "reply": "", "used": []}
+ANSWERED = {"says": "answered", "reply": "Made by hand."}
 
 
 @pytest.mark.parametrize(
-    ("kind", "task", "fields", "reason"),
+    ("task", "fields", "reason"),
     [
-        ("unanswerable", "read", ANSWERED, "answerable"),
-        ("unanswerable", "read", {**ANSWERED, "says": "denied"}, "answerable"),
-        ("false_premise", "read", ANSWERED, "premise_not_denied"),
-        (
-            "false_premise",
-            "read",
-            {"says": "absent", "reply": "", "used": []},
-            "premise_not_denied",
-        ),
-        ("false_premise", "read", {**ANSWERED, "says": "denied"}, "different_answer"),
-        ("single_fact", "read", ABSENT, "not_answerable"),
-        ("single_fact", "read", {**ANSWERED, "says": "denied"}, "not_answerable"),
-        ("single_fact", "read", ANSWERED, "different_answer"),
-        ("single_fact", "read", {**ANSWERED, "says": "maybe"}, "unreadable"),
-        ("single_fact", "read", {**ANSWERED, "reply": ""}, "unreadable"),
-        ("several_chunks", "read", ANSWERED, "one_chunk_suffices"),
-        ("comparison", "read", {**ANSWERED, "used": [1, 7]}, "unreadable"),
-        ("comparison", "read", {**ANSWERED, "used": [True, 2]}, "unreadable"),
-        (
-            "single_fact",
-            "read_without",
-            {"clear": False, "known": False, "guess": ""},
-            "ambiguous",
-        ),
-        (
-            "single_fact",
-            "read_without",
-            {"clear": "yes", "known": False, "guess": ""},
-            "unreadable",
-        ),
-        (
-            "unanswerable",
-            "read_without",
-            {"clear": True, "known": True, "guess": "Newton."},
-            "general_knowledge",
-        ),
-        (
-            "follow_up",
-            "read_without",
-            {"clear": True, "known": False, "guess": "", "alone": True},
-            "needs_no_history",
-        ),
-        ("single_fact", "write", {"question": "", "answer": ""}, "nothing_to_ask"),
-        ("single_fact", "write", {"question": "How?", "answer": ""}, "unreadable"),
-        ("single_fact", "write", {"question": ["How?"], "answer": "So."}, "unreadable"),
-        (
-            "single_fact",
-            "write",
-            {"question": "它是什么颜色的?", "answer": "So."},
-            "wrong_language",
-        ),
+        ("read", {"says": "absent", "reply": ""}, "not_answerable"),
+        ("read", ANSWERED, "different_answer"),
+        ("read", {**ANSWERED, "says": "maybe"}, "unreadable"),
+        ("read", {**ANSWERED, "reply": ""}, "unreadable"),
+        ("compare", {"same": "yes"}, "unreadable"),
+        ("write", {"question": "", "answer": ""}, "nothing_to_ask"),
+        ("write", {"question": "How?", "answer": ""}, "unreadable"),
+        ("write", {"question": ["How?"], "answer": "So."}, "unreadable"),
+        ("write", {"question": "它是什么颜色的?", "answer": "So."}, "wrong_language"),
     ],
 )
-async def test_a_question_is_dropped_with_its_reason(workshop, kind, task, fields, reason):
+async def test_a_question_is_dropped_with_its_reason(workshop, task, fields, reason):
     """Whatever the writer meant it to be."""
     workshop.replies(task, **fields)
-    result, _ = await workshop.run(1, mix=kind)
+    result, _ = await workshop.run(1)
     assert reasons(result) <= {DropReason(reason), DropReason.DUPLICATE}
     assert DropReason(reason) in reasons(result)
 
 
-async def test_what_is_known_without_documents_is_dropped(workshop):
-    """Only if that answer is the right one."""
-    sentence = "A guess."
-    workshop.replies("read_without", clear=True, known=True, guess=sentence)
-    result, _ = await workshop.run(1)
-    assert len(result.goldens) == 1
-    workshop.path.unlink()
+async def test_what_the_documents_answer_is_not_unanswerable(workshop):
+    """Whoever wrote it overlooked the answer."""
+    workshop.replies("read", **ANSWERED)
     workshop.replies("compare", same=True)
-    assert DropReason.GENERAL_KNOWLEDGE in reasons((await workshop.run(1))[0])
+    result, _ = await workshop.run(5)
+    assert result.counts()["unanswerable"]["answerable"] > 0
+    assert not any(golden.expects_refusal for golden in result.goldens)
 
 
 async def test_an_unanswerable_question_is_looked_up_in_other_documents(workshop):
@@ -245,8 +162,9 @@ async def test_an_unanswerable_question_is_looked_up_in_other_documents(workshop
         text="Zebra crossings of the quarter were painted by Orsolya Feher.", source="far.md"
     )
     workshop.replies("write", question="Who painted the zebra crossings of the quarter?", answer="")
-    await workshop.run(1, mix="unanswerable", source=[*chunks(), elsewhere])
+    await workshop.run(5, source=[*chunks(), elsewhere])
     read = [asked for asked in workshop.model.asked if asked.task == "read"]
+    assert read
     assert all(elsewhere.text in asked.chunks for asked in read)
 
 
@@ -255,7 +173,7 @@ async def test_two_questions_may_differ_in_one_name(workshop):
     texts = ("Which colour have the kettles of the second shop?", "Blue.")
     known = [Golden(id="x", question=texts[0].replace("second", "seventh"), answer="Red as rust.")]
     workshop.replies("write", question=texts[0], answer=texts[1])
-    workshop.replies("read", says="answered", reply=texts[1], used=[1])
+    workshop.replies("read", says="answered", reply=texts[1])
     result, _ = await workshop.run(1, known=known)
     assert len(result.goldens) == 1
 
@@ -270,21 +188,14 @@ async def test_a_question_that_was_asked_before_is_dropped_unread(workshop):
     assert {asked.task for asked in workshop.model.asked} == {"write"}
 
 
-async def test_a_single_chunk_has_no_partner(workshop):
-    """A comparison is not made of one chunk, and costs nothing."""
-    result, paid = await workshop.run(1, mix="comparison", source=chunks(1, 1))
-    assert reasons(result) == {DropReason.NO_RELATED_CHUNK}
-    assert paid.usage.calls == 0
-
-
 # --- what it costs --------------------------------------------------------------------------------
 
 
 async def test_a_second_run_pays_nothing(workshop):
     """It makes the same, from the replies that were kept."""
-    first, _ = await workshop.run(5, mix="single_fact,unanswerable,comparison")
+    first, _ = await workshop.run(5)
     calls = len(workshop.model.asked)
-    again, paid = await workshop.run(5, mix="single_fact,unanswerable,comparison")
+    again, paid = await workshop.run(5)
     assert again.goldens == first.goldens
     assert (len(workshop.model.asked), paid.paid_calls) == (calls, 0)
 
@@ -294,11 +205,11 @@ async def test_nothing_is_spent_beyond_the_budget_and_a_larger_one_goes_on(works
     """In all runs together; what was paid before is not paid again."""
     whole = Workshop(workshop.path.parent / "..")
     whole.path = workshop.path.with_name("whole")
-    wanted, _ = await whole.run(6, mix="single_fact,several_chunks")
-    result, paid = await workshop.run(6, mix="single_fact,several_chunks", budget=budget)
+    wanted, _ = await whole.run(6)
+    result, paid = await workshop.run(6, budget=budget)
     assert result.is_budget_spent
     assert paid.usage.cost_usd <= budget
-    result, _ = await workshop.run(6, mix="single_fact,several_chunks")
+    result, _ = await workshop.run(6)
     assert result.goldens == wanted.goldens
     assert len(workshop.model.asked) == len(whole.model.asked)
 
@@ -319,10 +230,10 @@ async def test_a_call_that_is_cancelled_is_paid(workshop):
 async def test_half_of_a_character_in_a_reply_loses_nothing_that_was_paid(workshop):
     """No file holds one; the reply is kept with a mark in its place."""
     workshop.replies("write", question="How many are made \ud83d?", answer="1900 are made there.")
-    result, paid = await workshop.run(1)
+    _, paid = await workshop.run(1)
     assert paid.usage.cost_usd > 0
     assert ReplyFile(workshop.path).usage == paid.usage
-    assert any("made ?" in each.question for each in (*result.goldens, *result.dropped))
+    assert b"made ?" in workshop.path.read_bytes()
 
 
 async def test_what_is_under_way_when_the_run_is_to_end_is_kept(workshop):
@@ -381,7 +292,7 @@ async def test_a_judge_that_is_no_language_model_says_so(tmp_path):
     """The built-in one cannot be asked."""
     paid = PaidModel(as_judge(BuiltinJudge()), None, ReplyFile(tmp_path / "replies"))
     with pytest.raises(SettingsError, match="language model"):
-        await generate(QuestionPlan(chunks(), n=1), paid)
+        await generate(chunks(), 1, paid)
 
 
 def test_what_is_asked_fits_the_reservation():
@@ -390,8 +301,7 @@ def test_what_is_asked_fits_the_reservation():
     shown = Interaction(
         id="", query="", chunks=(Chunk(text=""),), answer="", framework="", started_ns=0, ended_ns=0
     )
-    tasks = [write_task(kind, "hard", to) for kind in GoldenKind for to in ("en", "zh")]
-    tasks += [read_without_task(kind, to) for kind in GoldenKind for to in ("en", "zh")]
+    tasks = [write_task(to, is_answered=each) for each in (True, False) for to in ("en", "zh")]
     tasks += [task(to) for task in (read_task, compare_task) for to in ("en", "zh")]
     asker = judge.asker(shown, _read_nothing(judge))
     for task in tasks:
@@ -409,17 +319,7 @@ def _read_nothing(judge):
     )
 
 
-# --- the plan -------------------------------------------------------------------------------------
-
-
-@given(weights=st.lists(st.floats(0.1, 100), min_size=1, max_size=6), n=st.integers(1, 200))
-def test_every_beginning_has_nearly_the_shares(weights, n):
-    """No name is behind or ahead by the number of names."""
-    named = {str(at): weight for at, weight in enumerate(weights)}
-    turns = in_turn(named)
-    counts = Counter(next(turns) for _ in range(n))
-    for name, weight in named.items():
-        assert abs(counts[name] - n * weight / sum(weights)) <= len(weights)
+# --- the order ------------------------------------------------------------------------------------
 
 
 @given(sizes=st.lists(st.integers(1, 5), min_size=1, max_size=6), seed=st.integers(0, 9))
@@ -430,16 +330,6 @@ def test_every_document_is_asked_about_before_one_is_asked_about_twice(sizes, se
         for document, size in enumerate(sizes)
         for at in range(size)
     ]
-    plan = QuestionPlan(source, n=sum(sizes), mix={"single_fact": 1}, seed=seed)
-    drawn = [planned.chunks[0] for planned in iter(plan.next, None)]
+    drawn = [*islice(_in_turn(source, seed), len(source))]
     assert len({chunk.source for chunk in drawn[: len(sizes)]}) == len(sizes)
     assert sorted(chunk.text for chunk in drawn) == sorted(chunk.text for chunk in source)
-
-
-@pytest.mark.parametrize(
-    "text", ["trivia=1", "single_fact=x", "single_fact=-1", "single_fact=0", ""]
-)
-def test_a_mix_that_is_none_is_refused(text):
-    """With the names that there are."""
-    with pytest.raises(SettingsError):
-        parsed_weights(text, GoldenKind, "--mix")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.offline.csv_cells import guarded, unguarded
+from ragmonitor.offline.tables import guarded, unguarded
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def test_what_does_not_fit_is_refused_and_nothing_is_dropped(opened: Open):
     assert stream.put([b"more"]) == 1
 
 
-def test_the_buried_can_be_seen_replayed_and_deleted(opened: Open):
+def test_the_buried_can_be_seen(opened: Open):
     """They are delivered to nobody meanwhile."""
     stream = opened()
     stream.put([b"1", b"2"])
@@ -130,12 +130,6 @@ def test_the_buried_can_be_seen_replayed_and_deleted(opened: Open):
         stream.bury(each, "it kills")
     assert take(opened(), "b", stale_s=0) == []
     assert [(each.data, each.reason) for each in opened().buried(1)] == [(b"1", "it kills")]
-    assert opened().replay() == 2
-    again = stream.take("a", 10, wait_s=1, stale_s=None)
-    assert [(each.data, each.deliveries) for each in again] == [(b"1", 1), (b"2", 1)]
-    stream.bury(again[0], "once more")
-    assert stream.purge() == 1
-    assert (stream.buried(9), stream.purge(), stream.replay()) == ([], 0, 0)
 
 
 def test_one_owner_has_the_lease(opened: Open):

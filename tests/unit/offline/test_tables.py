@@ -1,4 +1,4 @@
-"""Tables: CSV, Parquet, Arrow, folders that `datasets` saved; lists as every tool writes them."""
+"""Tables: JSON, CSV, Parquet; lists and chunks as every tool writes them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.cli.record_files import Records
-from ragmonitor.cli.table_files import read_list
 from ragmonitor.errors import InputError, MissingExtraError
+from ragmonitor.offline.shapes import Records
+from ragmonitor.offline.tables import read_list
 
 arrow = pytest.importorskip("pyarrow", reason="needs ragmonitor[datasets]")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -114,51 +114,6 @@ def test_a_parquet_file_is_read(tmp_path, columns):
     assert is_the_example(interactions(path))
 
 
-def write_stream(path, table):
-    with arrow.OSFile(str(path), "wb") as file, arrow.ipc.new_stream(file, table.schema) as writer:
-        writer.write_table(table)
-
-
-def test_an_arrow_file_of_either_kind_is_read(tmp_path):
-    """The stream that `datasets` writes, and the file that others do."""
-    table = arrow.table(NEWER)
-    write_stream(tmp_path / "stream.arrow", table)
-    with (
-        arrow.OSFile(str(tmp_path / "file.arrow"), "wb") as file,
-        arrow.ipc.new_file(file, table.schema) as writer,
-    ):
-        writer.write_table(table)
-    assert is_the_example(interactions(tmp_path / "stream.arrow"))
-    assert is_the_example(interactions(tmp_path / "file.arrow"))
-
-
-def save(folder, columns):
-    """Write what `Dataset.save_to_disk` of version 5 writes, in two shards."""
-    folder.mkdir(parents=True)
-    names = [f"data-0000{n}-of-00002.arrow" for n in range(2)]
-    for n, name in enumerate(names):
-        write_stream(folder / name, arrow.table(columns).slice(n, 1))
-    state = {"_data_files": [{"filename": name} for name in names], "_split": None}
-    (folder / "state.json").write_text(json.dumps(state))
-    (folder / "dataset_info.json").write_text("{}")
-
-
-def test_a_saved_data_set_is_read(tmp_path):
-    """Its shards in the order of its state."""
-    save(tmp_path / "set", OLDER)
-    assert is_the_example(interactions(tmp_path / "set"))
-
-
-def test_the_one_split_of_a_saved_dict_is_read(tmp_path):
-    """Of several, one has to be named."""
-    save(tmp_path / "sets/eval", OLDER)
-    (tmp_path / "sets/dataset_dict.json").write_text('{"splits": ["eval"]}')
-    assert is_the_example(interactions(tmp_path / "sets"))
-    (tmp_path / "sets/dataset_dict.json").write_text('{"splits": ["eval", "test"]}')
-    with pytest.raises(InputError, match="splits eval, test; name one"):
-        interactions(tmp_path / "sets")
-
-
 def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
     """The message holds the command that installs it."""
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
@@ -167,12 +122,11 @@ def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
         interactions(tmp_path / "r.parquet")
 
 
-@pytest.mark.parametrize("name", ["r.parquet", "r.arrow"])
-def test_a_broken_table_is_an_error_that_names_it(tmp_path, name):
+def test_a_broken_table_is_an_error_that_names_it(tmp_path):
     """And no traceback of a library."""
-    (tmp_path / name).write_bytes(b"PAR1 this is none PAR1")
-    with pytest.raises(InputError, match=name):
-        interactions(tmp_path / name)
+    (tmp_path / "r.parquet").write_bytes(b"PAR1 this is none PAR1")
+    with pytest.raises(InputError, match=r"r\.parquet"):
+        interactions(tmp_path / "r.parquet")
 
 
 def test_a_wrong_cell_costs_its_own_row_alone(tmp_path):
@@ -256,3 +210,39 @@ def test_a_column_twice_is_refused(tmp_path):
     path.write_text("question,contexts,answer,answer\nq,[],right,wrong\n")
     with pytest.raises(InputError, match="answer twice"):
         list(Records(str(path)))
+
+
+@pytest.mark.parametrize("mark", [";", "\t", ","])
+def test_a_csv_may_separate_its_cells_by_other_marks(tmp_path, mark):
+    """Where commas are decimal marks, spreadsheets write semicolons; headers may hold commas."""
+    file = tmp_path / "r.csv"
+    names = ["question", "contexts", "answer", "tags, by hand"]
+    cells = ["How high, and since when?", '["300 m", "1889; in Paris"]', "300 m; 1889.", "x"]
+    with file.open("w", encoding="utf-8-sig", newline="") as opened:
+        csv.writer(opened, delimiter=mark).writerows([names, cells, ["", "", "", ""]])
+    [interaction] = interactions(file)
+    assert (interaction.query, interaction.answer) == (cells[0], cells[2])
+    assert [chunk.text for chunk in interaction.chunks] == ["300 m", "1889; in Paris"]
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        "300 m",
+        ["300 m"],
+        {"text": "300 m"},
+        {"content": "300 m", "metadata": {}},
+        {"page_content": "300 m", "metadata": {"source": "a.md"}, "type": "Document"},
+        {"lc": 1, "type": "constructor", "id": ["x"], "kwargs": {"page_content": "300 m"}},
+        {"node": {"text": "300 m", "class_name": "TextNode"}, "score": 0.5},
+        {"node": {"text_resource": {"text": "300 m"}}, "score": 0.5},
+    ],
+    ids=str,
+)
+def test_a_chunk_is_read_in_each_shape_in_which_tools_write_it(tmp_path, context):
+    """As a text, within a further list, and as frameworks dump their documents and nodes."""
+    file = tmp_path / "r.jsonl"
+    record = {"question": "How high?", "answer": "300 m.", "contexts": [context]}
+    file.write_text(json.dumps(record), "utf-8")
+    [interaction] = interactions(file)
+    assert [chunk.text for chunk in interaction.chunks] == ["300 m"]

@@ -1,0 +1,339 @@
+"""Reads recorded tables row by row: JSON lines, JSON, CSV and Parquet; writes CSV for spreadsheets.
+
+A CSV may separate its cells by commas, semicolons or tabs, and a cell that holds a list or an
+object may write it as JSON, as Python does, or as numpy prints it.
+"""
+
+from __future__ import annotations
+
+import ast
+import codecs
+import csv
+import io
+import json
+import re
+import sys
+import tokenize
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from ragmonitor.errors import InputError, MissingExtraError, file_errors
+from ragmonitor.export.jsonl import owners_alone
+
+MAX_CELL_BYTES: Final = 64 * 1024 * 1024
+"""The size of one cell of a CSV file: all chunks of an answer."""
+MAX_NESTING: Final = 8
+"""The nesting of brackets in a cell: a list of objects has two."""
+ROWS_AT_ONCE: Final = 256
+NO_UTF_8: Final = (
+    "it is no UTF-8; save it as CSV UTF-8 in a spreadsheet, or convert it, of GBK by "
+    "`iconv -f GB18030 -t UTF-8`, of PowerShell's UTF-16 by `iconv -f UTF-16 -t UTF-8`"
+)
+_NO_TEXT: Final = (
+    *(b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"BZh"),
+    *(codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+)
+"""The beginnings of files of gzip, zstd, zip and bzip2, and of UTF-16."""
+_DOCUMENT: Final = re.compile(rb'\s*(?:\[|\{\s*\Z|\{\s*"(?:results|input_data)"\s*:)')
+"""The beginning of a file that is one JSON document."""
+_FORMULA: Final = re.compile("'* *(?:[\t\r\n]|\\s*[-=+@\uff1d\uff0b\uff0d\uff20])")
+"""The beginning of a cell that a spreadsheet would compute, guarded or not."""
+_NO_LIST: Final = "expected a list as JSON or as Python writes it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One record of a table: a value, or why it could not be read."""
+
+    number: int
+    """From 1; of JSON lines the line."""
+    value: object = None
+    error: str = ""
+
+
+class Table:
+    """The rows of a file, read as they are asked for; to be gone through once."""
+
+    def __init__(self, path: str | PathLike[str], *, columns: Iterable[str] = ()) -> None:
+        """Look for the file.
+
+        Args:
+            path: A file, or `-` for standard input, which is JSON.
+            columns: Those worth reading of a Parquet file; where it has none of them, all are.
+
+        Raises:
+            InputError: It is not there.
+        """
+        self._path = None if str(path) == "-" else Path(path)
+        self.name = "standard input" if self._path is None else str(path)
+        self.size_bytes: int | None = None
+        """None: it is a pipe, which is read once, and may keep its reader waiting."""
+        self.read_bytes = 0
+        """The part of the file that was read for the rows so far."""
+        self._columns = frozenset(columns)
+        if self._path is not None:
+            with file_errors(self.name):
+                size_bytes = self._path.stat().st_size
+                if self._path.is_file():
+                    self.size_bytes = size_bytes
+
+    def __iter__(self) -> Iterator[Row]:
+        """Yield every row that is not blank.
+
+        Raises:
+            InputError: The file cannot be read, or the whole of it is broken.
+            MissingExtraError: It is Parquet, and pyarrow is not installed.
+        """
+        with file_errors(self.name):
+            if self._path is None:
+                yield from self._json(sys.stdin.buffer)
+                return
+            suffix = self._path.suffix.lower()
+            if suffix == ".parquet":
+                yield from self._parquet(self._path)
+                return
+            with self._path.open("rb") as file:
+                yield from self._csv(file) if suffix in (".csv", ".tsv") else self._json(file)
+
+    # --- JSON -----------------------------------------------------------------------------------
+
+    def _json(self, file: BinaryIO) -> Iterator[Row]:
+        is_first = True
+        for number, line in enumerate(file, 1):
+            self.read_bytes += len(line)
+            raw = self._begun(line) if number == 1 else line
+            if not raw.strip():
+                continue
+            if is_first and _DOCUMENT.match(raw):
+                yield from self._document(number, raw, file.read())
+                return
+            row = _parsed(number, raw)
+            if is_first and (columns := _columnar(row.value)):
+                yield from self._records(columns)
+                return
+            is_first = False
+            yield row
+
+    def _begun(self, line: bytes) -> bytes:
+        """Return the first line without its byte order mark. Raises `InputError`: it is no text."""
+        if line.startswith(_NO_TEXT):
+            raise InputError(
+                f"{self.name} is no UTF-8 but compressed, or UTF-16; give it as UTF-8, such as "
+                "by `gzip -dc FILE | ragmonitor score -`"
+            )
+        return line.removeprefix(codecs.BOM_UTF8)
+
+    def _document(self, number: int, first: bytes, rest: bytes) -> Iterator[Row]:
+        """Yield the records of a file that is one JSON document."""
+        self.read_bytes += len(rest)
+        whole = _parsed(number, first + rest)
+        if not whole.error:
+            yield from self._records(records_of(whole.value))
+        elif _parsed(number, first).error:
+            raise InputError(f"{self.name}: {whole.error}")
+        else:  # a document on its first line alone: JSON lines after all
+            for position, raw in enumerate([first, *rest.splitlines()], number):
+                if raw.strip():
+                    yield _parsed(position, raw)
+
+    def _records(self, records: Iterable[object]) -> Iterator[Row]:
+        values = [*records]
+        size_bytes = self.size_bytes or self.read_bytes
+        for number, value in enumerate(values, 1):
+            # The document was read at once, so the share of its records is what is done of it.
+            self.read_bytes = size_bytes * number // len(values)
+            yield Row(number=number, value=value)
+
+    # --- CSV ------------------------------------------------------------------------------------
+
+    def _csv(self, file: BinaryIO) -> Iterator[Row]:
+        # The default, 128 kB, is less than the chunks of many an answer. It is the process's own.
+        csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_BYTES))
+        first = self._begun(file.readline()).decode("utf-8", "surrogateescape")
+        delimiter = max(",;\t", key=lambda mark: len(next(csv.reader([first], delimiter=mark), [])))
+        file.seek(0)
+        # Wrong bytes become what no text holds, so that they cost their own row alone.
+        text = io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
+        reader = csv.reader(text, delimiter=delimiter)
+        header: list[str] = []
+        number = 0
+        try:
+            for cells in reader:
+                if not any(cells):
+                    continue
+                if not header:
+                    header = [name.strip() for name in cells]
+                    twice = [name for name in header if name and header.count(name) > 1]
+                    if twice:  # which of the two was meant nobody knows
+                        raise InputError(f"{self.name} has the column {twice[0]} twice; rename one")
+                    continue
+                number += 1
+                self.read_bytes = min(self.size_bytes or 0, file.tell())
+                yield _of_cells(number, header, cells)
+        except csv.Error as error:
+            raise InputError(f"{self.name}, line {reader.line_num}: {error}") from error
+        finally:
+            text.detach()
+
+    # --- Parquet --------------------------------------------------------------------------------
+
+    def _parquet(self, path: Path) -> Iterator[Row]:
+        try:
+            from pyarrow import ArrowException, parquet
+        except ImportError as error:
+            raise MissingExtraError("pyarrow, which reads Parquet,", "datasets") from error
+        with path.open("rb") as file:
+            try:
+                table = parquet.ParquetFile(file)
+                names = [name for name in table.schema_arrow.names if name in self._columns]
+                number = 0
+                for batch in table.iter_batches(ROWS_AT_ONCE, columns=names or None):
+                    for value in batch.to_pylist():
+                        number += 1
+                        share = number / table.metadata.num_rows
+                        self.read_bytes = round(share * (self.size_bytes or 0))
+                        yield Row(number=number, value=value)
+            except (ArrowException, UnicodeDecodeError) as error:
+                raise InputError(f"{self.name}: {error}") from error
+
+
+def _parsed(number: int, raw: bytes) -> Row:
+    try:
+        return Row(number=number, value=json.loads(raw.decode("utf-8")))
+    except UnicodeDecodeError as error:
+        problem = f"no UTF-8: byte {error.start + 1} of the line"
+    except json.JSONDecodeError as error:
+        problem = f"no JSON: {error.msg}, column {error.colno}; each line is to be one JSON object"
+    except (ValueError, RecursionError):  # a number, or a nesting, beyond all measure
+        problem = "no JSON that can be read: a number or a nesting is too large"
+    return Row(number=number, error=problem)
+
+
+def _of_cells(number: int, header: list[str], cells: list[str]) -> Row:
+    if len(cells) != len(header):
+        problem = f"{len(cells)} cells; the header has {len(header)}"
+        return Row(number=number, error=problem)
+    values = {name: unguarded(cell) for name, cell in zip(header, cells, strict=True) if name}
+    wrong = [name for name, cell in values.items() if re.search("[\udc80-\udcff]", cell)]
+    if wrong:
+        return Row(number=number, error=f"{', '.join(wrong)}: no UTF-8")
+    return Row(number=number, value=values)
+
+
+def records_of(document: object) -> Iterable[object]:
+    """Return the records of one JSON document.
+
+    They stand in a list, in one under `results` (RAGChecker; `input_data` in its older files), or
+    as one list for each column (a data set, or a table of pandas, as JSON).
+    """
+    if isinstance(document, list):
+        return document
+    if isinstance(document, dict):
+        for name in ("results", "input_data"):
+            if isinstance(document.get(name), list):
+                return list(document[name])
+    return _columnar(document) or [document]
+
+
+def _columnar(document: object) -> list[object]:
+    """Return the records of an object that holds one list for each column; empty: it does not."""
+    if not isinstance(document, Mapping) or not document:
+        return []
+    columns = {
+        name: [*column.values()] if isinstance(column, Mapping) else column
+        for name, column in document.items()
+    }
+    lengths = {len(column) for column in columns.values() if isinstance(column, list)}
+    # A record has texts beside its lists; of columns each is a list, and all are of one length.
+    if len(lengths) != 1 or not all(isinstance(column, list) for column in columns.values()):
+        return []
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def read_list(text: str) -> list[Any]:
+    """Return the list in a cell's text: JSON, a Python literal, or an array as numpy prints it.
+
+    Nothing is evaluated. A blank cell is an empty list.
+
+    Raises:
+        InputError: It shows none.
+    """
+    text = text.strip()
+    if not text:
+        return []
+    if text[0] not in "[(":  # a chunk as it is; one list of it would be a guess
+        raise InputError(_NO_LIST)
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        try:
+            value = ast.literal_eval(_with_commas(text))
+        except (ValueError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError) as error:
+            raise InputError(_NO_LIST) from error
+    if not isinstance(value, list | tuple):
+        raise InputError(_NO_LIST)
+    return [*value]
+
+
+def _with_commas(text: str) -> str:
+    """Return the literal with a comma between texts that stand side by side.
+
+    Python would join `'a' 'b'` to one text. It never writes that itself; numpy's arrays are printed
+    so, and pandas and `datasets` write them into CSV files.
+    """
+    parts: list[tuple[int, str]] = []
+    depth = 0
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        depth += (token.string in "[({") - (token.string in "])}") if token.string else 0
+        if depth > MAX_NESTING:  # the parser's own stack has an end
+            raise InputError("a list nested too deep")
+        if token.string == "..." or (token.type == tokenize.OP and token.string == "."):
+            raise InputError("a list with an ellipsis: numpy printed only a part of it")
+        if token.type in (tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER):
+            continue
+        if token.type == tokenize.STRING and parts and parts[-1][0] == tokenize.STRING:
+            parts.append((tokenize.OP, ","))
+        parts.append((token.type, token.string))
+    return " ".join(string for _, string in parts)
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def write_csv(
+    path: Path, columns: Iterable[str], rows: Iterable[Mapping[str, Any]], *, mode: str = "w"
+) -> None:
+    """Write a CSV that spreadsheets open, Chinese too; it is its owner's alone. Raises `OSError`.
+
+    Args:
+        path: The file.
+        columns: Its header.
+        rows: Cells by column; what is missing is empty, and no column beside these is written.
+        mode: `x`: refuse a file that is there.
+    """
+    # Excel takes UTF-8 for what it is only by this mark.
+    with open(path, mode, encoding="utf-8-sig", newline="", opener=owners_alone) as file:
+        table = csv.DictWriter(file, [*columns], restval="", extrasaction="ignore")
+        table.writeheader()
+        for row in rows:
+            table.writerow(
+                {name: guarded(c) if isinstance(c, str) else c for name, c in row.items()}
+            )
+
+
+def guarded(text: str) -> str:
+    """Return a text as it stands in a cell: it is nobody's formula, and can be written.
+
+    Models write these texts, and applications their ids; what UTF-8 cannot hold, a lone surrogate,
+    is written as an escape.
+    """
+    text = text.encode("utf-8", "backslashreplace").decode()
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def unguarded(cell: str) -> str:
+    """Return the text of a cell that `guarded` wrote."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell[1:]) else cell
