@@ -93,7 +93,7 @@ check: $(STAMP)  ## Format, lint, strict types, import contracts
 	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin $(SOURCES)
 	$(BIN)/lint-imports
 
-bench: $(STAMP)  ## Measure: request path, memory, event loop, load, built-in judge, records as bytes, learning, causes (ARGS=data folder)
+bench: $(STAMP)  ## Measure: request path, memory, event loop, load, built-in judge, records as bytes, causes (ARGS=data folder)
 	$(BIN)/python tests/bench/request_path.py
 	$(BIN)/python tests/bench/stages.py
 	$(BIN)/python tests/bench/by_thread.py
@@ -104,7 +104,6 @@ bench: $(STAMP)  ## Measure: request path, memory, event loop, load, built-in ju
 	$(BIN)/python tests/bench/builtin_judge.py
 	$(BIN)/python tests/bench/wire.py
 	$(BIN)/python tests/bench/auroc.py $(ARGS)
-	$(BIN)/python tests/bench/learning.py $(ARGS)
 	$(BIN)/python tests/bench/causes.py --runs 1 --per-hour 180
 
 bench-numbers: $(STAMP)  ## Estimates and alarms on simulated traffic, beside the rules that others alarm by (an hour)

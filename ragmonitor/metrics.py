@@ -406,7 +406,7 @@ ALARM_RISE_MEAN_BEFORE: Final = _alarms(
 ALARM_OBJECTIVE: Final = _alarms(
     "ragmonitor_alarm_objective",
     "The limit of the mean: the objective that was set, or learned; absent while it is learned. Of "
-    "a signal that is a difference (calibration_..., scores of golden questions) 0.5 is none.",
+    "a signal that is a difference (scores of golden questions) 0.5 is none.",
     _ALARM,
 )
 ALARM_LEARNED_RATIO: Final = _alarms(
@@ -445,10 +445,6 @@ SLICE_ALARM_OBJECTIVE: Final = _slice_alarms(
     "ragmonitor_slice_alarm_objective",
     "The limit of the slice's mean: that of the service, or what was learned of the slice.",
 )
-EARLY_WARNING_EVIDENCE_SECONDS: Final = _alarms(
-    "ragmonitor_early_warning_evidence_seconds",
-    "Evidence of the built-in judge's risk alone; it raises the sampling and never an alarm.",
-)
 
 SAMPLING_RATE: Final = _spending(
     "ragmonitor_judge_sampling_rate",
@@ -459,12 +455,6 @@ MAX_SAMPLING_RATE: Final = _spending(
     "ragmonitor_judge_max_sampling_rate",
     "That probability while the budget permits it, as it is set.",
     "judge",
-)
-SAMPLING_BOOST: Final = _spending(
-    "ragmonitor_judge_sampling_boost",
-    "Factor by which an early warning or an alarm raises the sampling.",
-    "judge",
-    merge="livemax",
 )
 ARRIVALS: Final = _spending(
     "ragmonitor_arrivals_per_second",
@@ -556,40 +546,6 @@ BUILTIN_AUROC: Final = _judging(
     "higher for a bad answer than for a good one.",
     "judge",
     unit="ratio",
-)
-UNTRAINED_AUROC: Final = _judging(
-    "ragmonitor_builtin_untrained_auroc",
-    "The same probability for the built-in judge's risk alone.",
-    "judge",
-    unit="ratio",
-)
-LEARNED_VERDICTS: Final = _judging(
-    "ragmonitor_learned_verdicts",
-    "Verdicts that predictions were learned from, older ones counting less.",
-    "judge",
-    unit="verdicts",
-)
-LEARNED_TRUST: Final = _judging(
-    "ragmonitor_learned_trust_ratio",
-    "Weight of what verdicts taught in the next prediction, against the risk alone.",
-    "judge",
-)
-PREDICTION_ERROR: Final = _judging(
-    "ragmonitor_prediction_error_ratio",
-    "Squared error of predictions of later verdicts, relative to that of the verdicts' mean; "
-    "score is untrained (the risk alone) or learned.",
-    "judge score",
-)
-LEARNED_COEFFICIENT: Final = _judging(
-    "ragmonitor_learned_coefficient",
-    "What one unit of a feature of the answer adds to the log odds of a bad verdict; the largest.",
-    "judge feature",
-    transient=True,
-)
-CALIBRATION_RESIDUAL: Final = _judging(
-    "ragmonitor_calibration_residual",
-    "Verdicts minus predictions, on the riskiest fifth of the answers.",
-    "judge",
 )
 JUDGE_FLIP_RATE: Final = _judging(
     "ragmonitor_judge_flip_rate",

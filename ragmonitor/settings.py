@@ -480,7 +480,7 @@ class SamplingSettings(Group):
     rate: float = option(
         0.1,
         "Share of the answers that the judge scores, budget permitting.",
-        change="Raise it for narrower intervals and sooner alarms; `ragmonitor explain` plans it.",
+        change="Raise it for narrower intervals and sooner alarms.",
         gt=0,
         le=1,
     )
@@ -516,15 +516,6 @@ class SamplingSettings(Group):
         change="Raise it to learn sooner of small slices; 0 for an even spending.",
         ge=0,
         le=10_000,
-    )
-    early_warning_boost: float = option(
-        4.0,
-        "Factor by which sampling is raised for 45 minutes when the built-in judge's score alone "
-        "gets suspicious; 1: not at all.",
-        unit="factor",
-        change="1 for an even spending.",
-        ge=1,
-        le=100,
     )
 
 
@@ -754,12 +745,6 @@ class EstimationSettings(Group):
         "are told; it may wait for a network, so that questions then have no topic, as a slice or "
         "in group_by. None: by the words of the questions.",
         change="When your questions differ in meaning rather than in words.",
-    )
-    learn_from_verdicts: bool = option(
-        True,
-        "Predict the judge's verdicts from all that the built-in judge finds in an answer, as "
-        "earlier verdicts teach it; else from its risk alone.",
-        change="To compare, or where not even hashed words of answers may be kept in `state`.",
     )
     human_labels: FilePath = option(
         None,

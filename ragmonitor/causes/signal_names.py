@@ -40,8 +40,6 @@ SIGNALS: Final = {
     "weak_retrieval": ("Weak retrieval", "弱检索"),
     "new_question": ("New kinds of questions", "新类型问题"),
     "anchors": ("Reference answers that flipped", "被改判的参考样例"),
-    "calibration_high": ("More errors than predicted", "错误多于预测"),
-    "calibration_low": ("Fewer errors than predicted", "错误少于预测"),
 }
 _GOLDEN: Final = "golden_"
 """Begins the names of the signals of golden questions."""

@@ -26,11 +26,9 @@ from ragmonitor.cli.golden_options import (
 )
 from ragmonitor.cli.monitor_options import (
     DocumentsOptions,
-    ExplainOptions,
     IncidentExportOptions,
     IncidentListOptions,
     IncidentShowOptions,
-    LearnedOptions,
     McpOptions,
     TailOptions,
     TopOptions,
@@ -130,7 +128,6 @@ COMMANDS: Final[dict[str, tuple[type, Place]]] = {
     "replay": (ReplayOptions, "replay:run"),
     "demo": (DemoOptions, "demo.run:run"),
     "doctor": (DoctorOptions, "doctor:run"),
-    "explain": (ExplainOptions, "explain:run"),
     "gate": (
         GateOptions,
         lambda options: "gate:run" if options.goldens is None else "golden_gate:run",
@@ -139,7 +136,6 @@ COMMANDS: Final[dict[str, tuple[type, Place]]] = {
     "documents": (DocumentsOptions, "document_lists:run"),
     "top": (TopOptions, "watching:top"),
     "tail": (TailOptions, "watching:tail"),
-    "learned": (LearnedOptions, "learned:run"),
     "rules": (RulesOptions, "rules:run"),
     "worker": (WorkerOptions, "services:work"),
     "estimator": (EstimatorOptions, "services:estimate"),

@@ -17,11 +17,9 @@ from ragmonitor.addresses import shown
 from ragmonitor.cli.masking import Masker
 from ragmonitor.cli.monitor_client import STATE, Page, address, numbers
 from ragmonitor.cli.monitor_options import McpOptions
-from ragmonitor.cli.monitor_state import ServiceState
 from ragmonitor.cli.terminal import FINE, say
 from ragmonitor.cli.topic_titles import add_titles, topic_of
 from ragmonitor.errors import InputError, MissingExtraError, RagMonitorError
-from ragmonitor.export.content import finite
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -68,7 +66,6 @@ class MonitorTools:
             self.documents,
             self.changes,
             self.worst_answers,
-            self.explain,
         )
 
     def rates(self, window: Window = "1h") -> dict[str, Any]:
@@ -98,7 +95,7 @@ class MonitorTools:
 
         `evidence_days` against `threshold_days`: while the limits are met, evidence reaches the
         threshold at most once in that many days. An alarm without `objective` still learns it.
-        Signals named calibration_... and golden_answer_correctness, golden_context_recall and
+        Signals named golden_answer_correctness, golden_context_recall and
         golden_refusal_correctness are differences: of x in `objective`, `mean` and `before` the
         difference is 2 x - 1.
         """
@@ -213,16 +210,6 @@ class MonitorTools:
         ]
         kept.sort(key=lambda each: -float(each.get("badness") or 0.0))
         return {"kept": len(kept), "answers": kept[: max(1, min(limit, MAX_ANSWERS))]}
-
-    def explain(self) -> dict[str, Any]:
-        """Return what the numbers rest on, and what other budgets would change.
-
-        How answers are drawn, what was scored and why not, the budget, and how soon an alarm would
-        come at other budgets.
-        """
-        states = [ServiceState(each) for each in self._services()]
-        add_titles({state.service: state.alarms for state in states}, lambda: self._page)
-        return {"services": [finite(state.as_json()) for state in states]}
 
     # --- what the monitor serves ------------------------------------------------------------------
 

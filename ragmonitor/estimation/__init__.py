@@ -3,7 +3,6 @@
 from ragmonitor.estimation.alarm_streams import streams
 from ragmonitor.estimation.alarms import Alarms
 from ragmonitor.estimation.anchors import Anchors
-from ragmonitor.estimation.early_warning import EarlyWarning
 from ragmonitor.estimation.golden_questions import GoldenQuestions
 from ragmonitor.estimation.interval import summarise
 from ragmonitor.estimation.judge_drift import JudgeDrift
@@ -12,23 +11,22 @@ from ragmonitor.estimation.means import WindowedMeans
 from ragmonitor.estimation.parts import Part
 from ragmonitor.estimation.peoples_feedback import PeoplesFeedback
 from ragmonitor.estimation.predictions import Predictions
-from ragmonitor.estimation.residuals import Residuals
 from ragmonitor.estimation.self_disagreement import SelfDisagreement
 from ragmonitor.estimation.statistics import Statistics
+from ragmonitor.estimation.suspicion import Suspicion
 
 __all__ = [
     "Alarms",
     "Anchors",
-    "EarlyWarning",
     "GoldenQuestions",
     "HumanLabels",
     "JudgeDrift",
     "Part",
     "PeoplesFeedback",
     "Predictions",
-    "Residuals",
     "SelfDisagreement",
     "Statistics",
+    "Suspicion",
     "WindowedMeans",
     "streams",
     "summarise",

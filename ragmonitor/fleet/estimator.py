@@ -54,7 +54,6 @@ from ragmonitor.metrics import (
     ESTIMATOR_TAKEOVERS,
     EXPECTED_COST,
     MAX_SAMPLING_RATE,
-    SAMPLING_BOOST,
     SAMPLING_RATE,
     STREAM_SETTLED,
     STREAM_UP,
@@ -720,7 +719,7 @@ class Term:
         if self._kept.get(KEPT_ALARMS, b"") != told:
             changed[KEPT_ALARMS] = told
         state.at_s = self._server_s
-        state.boost, state.alarmed = self.estimates.boost, self.estimates.alarmed
+        state.alarmed = self.estimates.alarmed
         state.suspects = [(str(name), str(value)) for name, value in self._suspects[0]]
         state.suspects_for_s = self._suspects[1]
         self._suspects = ((), 0.0)
@@ -749,7 +748,6 @@ class Term:
             return
         judge = self._judging.judge.identity.name
         whose = (("judge", judge),)
-        yield GaugeValue(name=SAMPLING_BOOST, value=self.state.boost, labels=whose)
         known = {BUDGET_LEVEL, BUDGET_LIMIT, MAX_SAMPLING_RATE}
         if self.state.rate is None:
             known.add(SAMPLING_RATE)  # nothing was drawn yet: as it is set

@@ -611,7 +611,6 @@ class _Learned:
             judge=judging.judge.identity.name,
             file=self._file,
             reader=reader.identity.name,
-            learns=settings.estimation.learn_from_verdicts,
         )
 
     def predict(self, builtin: Report) -> Prediction:
@@ -631,7 +630,6 @@ class _Learned:
         state = msgspec.json.decode(told, type=EstimatorState)
         sampler = self._judging.sampler
         sampler.share_arrivals(state.arrivals_per_s)
-        sampler.boost(state.boost)
         if state.suspects:
             sampler.suspect(state.suspects, state.suspects_for_s)
         if self._judging.second is not None:

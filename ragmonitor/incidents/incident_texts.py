@@ -10,7 +10,7 @@ from typing import Final
 
 from ragmonitor.causes.signal_names import Language, number, signal_name
 from ragmonitor.incidents.incident import Rate
-from ragmonitor.records import CALIBRATIONS, is_difference
+from ragmonitor.records import is_difference
 
 _VERDICTS: Final = {
     "absent": ("in no chunk", "检索内容中没有"),
@@ -67,7 +67,6 @@ _TEXTS: Final = {
     "at_most": ("at most {value}", "容忍上限 {value}"),
     "at_least": ("at least {value}", "容忍下限 {value}"),
     "at_most_below": ("at most {value} below their own history", "最多比自身历史低 {value}"),
-    "points": ("{value} percentage points", "{value} 个百分点"),
     "learning": ("still learned", "仍在学习"),
     "col_signal": ("Signal", "信号"),
     "col_judge": ("Scored by", "评分者"),
@@ -404,9 +403,6 @@ class Wording:
         """Return a mean of a signal: a difference with its sign, as the page has it."""
         if not is_difference(signal) or not math.isfinite(value):
             return number(value, signal)
-        if signal in CALIBRATIONS:
-            points = round(200 * value - 100, 1)
-            return self("points", value=f"{points:+.1f}" if points else "0.0")
         shift = round(2 * value - 1, 2)
         return f"{shift:+.2f}" if shift else "0.00"
 
@@ -416,8 +412,6 @@ class Wording:
             return self("learning")
         if signal == "version_worse":
             return self("no_worse")
-        if signal in CALIBRATIONS:
-            return self("at_most", value=self("points", value=f"{200 * objective - 100:.1f}"))
         if is_difference(signal):
             return self("at_most_below", value=f"{1 - 2 * objective:.2f}")
         return self("at_least" if higher_is_better else "at_most", value=number(objective, signal))

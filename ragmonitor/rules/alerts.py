@@ -528,20 +528,15 @@ def judging(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
             # At the threshold and not before: it holds pages back.
             expr=raised(scope, threshold_days, 'kind="judge"'),
             has_incident=True,
-            summary="The judge's verdicts differ from its old ones, or from the predictions.",
+            summary="The judge's verdicts differ from its old ones.",
             description=(
                 f"{SERVICE}: {JUDGE} by {{{{ $labels.signal }}}}: {evidence()}. Share of "
                 "reference answers with a changed verdict: "
                 f"{percentage(f'max({names.ANCHOR_FLIP_RATE}{of_judge})')}; "
                 f"cause of the active alarm: {cause()}; "
                 "share of answers judged twice on which it disagrees with itself: "
-                f"{percentage(f'max({names.JUDGE_FLIP_RATE}{of_judge})')}; "
-                "verdicts minus predictions on the riskiest fifth: "
-                + number(
-                    f"max({names.CALIBRATION_RESIDUAL}{of_judge})",
-                    form="%+.3f",
-                )
-                + f". Versions now: {_versions()}."
+                f"{percentage(f'max({names.JUDGE_FLIP_RATE}{of_judge})')}. "
+                f"Versions now: {_versions()}."
             ),
             variables=BY_JUDGE,
         ),

@@ -20,16 +20,15 @@ from ragmonitor.errors import InputError, SettingsError, did_you_mean
 from ragmonitor.estimation import (
     Alarms,
     Anchors,
-    EarlyWarning,
     GoldenQuestions,
     HumanLabels,
     JudgeDrift,
     Part,
     PeoplesFeedback,
     Predictions,
-    Residuals,
     SelfDisagreement,
     Statistics,
+    Suspicion,
     WindowedMeans,
     streams,
 )
@@ -56,7 +55,7 @@ from ragmonitor.judges.builtin import Limits
 from ragmonitor.judging import JudgeConfig
 from ragmonitor.prices import Prices
 from ragmonitor.protocols import Cost, Judge
-from ragmonitor.records import Interaction, JudgeIdentity, Report, Severity
+from ragmonitor.records import JudgeIdentity, Severity
 from ragmonitor.settings import Settings
 from ragmonitor.state import State, StateFile, rows_of_service, state_of_service
 
@@ -99,29 +98,22 @@ def estimates_of(settings: Settings, reader: Judge, judging: JudgeConfig | None)
     goldens = _goldens(settings, name or reader.identity.name)
     if judge is None:
         return Statistics(parts, means=means, alarms=alarms, goldens=goldens)
-    parts += [Residuals(clock=time.monotonic), SelfDisagreement(clock=time.monotonic)]
+    parts.append(SelfDisagreement(clock=time.monotonic))
     predictions = Predictions(
         judge=judge.name,
         file=file(
             state_name(reader.identity, settings.estimation.min_severity), PREDICTIONS_VERSION
         ),
         reader=reader.identity.name,
-        learns=settings.estimation.learn_from_verdicts,
     )
     if settings.estimation.human_labels is not None:
-        labels = HumanLabels(
-            settings.estimation.human_labels,
-            # Labelled answers are read at once, which is too quick for an encoder.
-            read=_builtin_reader(settings) if settings.judge.builtin is None else None,
-            learn=predictions.learn_labels,
-        )
-        parts.append(labels)
+        parts.append(HumanLabels(settings.estimation.human_labels))
     return Statistics(
         parts,
         means=means,
         alarms=alarms,
         predictions=predictions,
-        early_warning=EarlyWarning(factor=settings.sample.early_warning_boost),
+        suspicion=Suspicion(),
         judge_drift=JudgeDrift(
             _anchors(settings),
             judge=judge.name,
@@ -285,19 +277,6 @@ def _higher_is_better(settings: Settings) -> Callable[[str], bool]:
     entries = table.select(settings.evaluators)
     higher = {entry.name for entry in entries if not entry.lower_is_better} - {*FROM_ASSESSMENT}
     return higher.__contains__
-
-
-def _builtin_reader(settings: Settings) -> Callable[[Interaction], Report]:
-    """Return what has the built-in judge read an answer, in this process and without evaluators."""
-    judge = BuiltinJudge(Limits(max_characters=settings.judge.builtin_max_characters))
-
-    def read(interaction: Interaction) -> Report:
-        assessment = judge.read(interaction)
-        return Report(
-            interaction=interaction, judge=judge.identity, evaluations=(), assessment=assessment
-        )
-
-    return read
 
 
 def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[Stream]:

@@ -425,8 +425,6 @@ class Worker(WorksInSteps):
         if self._runner is None:
             return
         config = self._runner.config
-        with contained("sample"):
-            config.sampler.boost(self._estimates.boost)
         if config.second is not None:
             config.second.alarmed = self._estimates.alarmed
         with contained("estimate"):

@@ -35,11 +35,11 @@ from ragmonitor.causes.versions import Versions  # noqa: E402
 from ragmonitor.estimation import (  # noqa: E402
     Alarms,
     Anchors,
-    EarlyWarning,
     JudgeDrift,
     Predictions,
     SelfDisagreement,
     Statistics,
+    Suspicion,
     WindowedMeans,
     streams,
     summarise,
@@ -262,7 +262,7 @@ class Service:
             means=WindowedMeans(builtin=LEXICAL.name, judge=judge, clock=self.clock),
             alarms=alarms,
             predictions=Predictions(judge=judge, file=None),
-            early_warning=EarlyWarning(factor=4.0, now=self.now),
+            suspicion=Suspicion(now=self.now),
             judge_drift=JudgeDrift(
                 Anchors(per_day=20), judge=judge, threshold_s=30 * 86_400.0, now=self.now
             ),

@@ -568,7 +568,6 @@ JUDGING = (
             alarm("anchors", "judge", days="1x30 33x90", active="0x30 1x90", since="_x30 1800x90"),
             plain("anchor_flip_rate", "0.2x120", judge=MODEL),
             plain("judge_flip_rate", "0.04x120", judge=MODEL),
-            plain("calibration_residual", "0.12x120", judge=MODEL),
             plain("judge_info", "1x120", judge=MODEL, version="3f2a", kind="LLM"),
         ),
         good=alarm("anchors", "judge", days="29x120"),
@@ -580,8 +579,7 @@ JUDGING = (
             "bot: openai/gpt-4o-mini by anchors: evidence at 110 % of the threshold; raised: "
             "1970-01-01 00:30:00 +0000 UTC. Share of reference answers with a changed verdict: "
             "20.0 %; cause of the active alarm: not examined; share of answers judged twice on "
-            "which it disagrees with itself: 4.0 %; verdicts minus predictions on the riskiest "
-            "fifth: +0.120. Versions now: 3f2a ."
+            "which it disagrees with itself: 4.0 %. Versions now: 3f2a ."
         ),
         dashboard=f"{PIPELINE}{OF_MODEL}{SINCE}",
     ),

@@ -167,12 +167,6 @@ ANCHORS = labels("JudgeDrift", kind="judge", signal="anchors")
     [
         pytest.param(ANCHORS, SPIKES, True, id="judge-drift-holds-pages"),
         pytest.param(ANCHORS, DRIFTS, True, id="judge-drift-holds-tickets"),
-        pytest.param(
-            {**ANCHORS, "signal": "calibration_high"}, SPIKES, False, id="calibration-holds-no-page"
-        ),
-        pytest.param(
-            SPIKES, {**ANCHORS, "signal": "calibration_high"}, True, id="a-page-holds-calibration"
-        ),
         pytest.param(SPIKES, ANCHORS, False, id="a-page-holds-no-judge-drift"),
         pytest.param({**ANCHORS, "judge": "other"}, SPIKES, False, id="of-its-own-judge-only"),
         pytest.param({**ANCHORS, "service": "other"}, SPIKES, False, id="of-its-own-service-only"),

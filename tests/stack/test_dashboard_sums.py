@@ -96,7 +96,6 @@ def test_a_limit_of_differences_is_one(tmp_path: Path) -> None:
     labels = 'service="shop",judge="model",kind="quality"'
     limits = {
         "hallucination": (0.05, 0.05),
-        "calibration_high": (0.51, 0.02),
         "golden_answer_correctness": (0.475, -0.05),
         "golden_availability": (0.95, 0.95),
     }

@@ -773,25 +773,6 @@ def test_an_alarm_that_ended_says_when_and_why_a_number_is_still_red(
     assert page.errors() == []
 
 
-def test_the_limit_of_a_calibration_alarm_is_a_difference(page: Page, shown: Shown) -> None:
-    """In percentage points, and its title says in which direction."""
-    snapshot = numbers(3, 0.0, active=False)
-    high = AlarmState(
-        signal="calibration_high",
-        judge=MODEL.name,
-        kind="judge",
-        evidence_s=0.0,
-        active=False,
-        objective=0.51,
-    )
-    shown.fill()
-    shown.tick(replace(snapshot, alarms=(*snapshot.alarms, high)))
-    load(page, shown)
-    told = page.text('.alarm[data-signal="calibration_high"]')
-    assert "More errors than predicted" in told
-    assert "at most 2.0 percentage points" in told
-
-
 def test_an_alarm_of_differences_is_said_in_differences(page: Page, shown: Shown) -> None:
     """Their scale of 0 to 1 holds differences of -1 to 1: half of it is none, and no mean score."""
     shown.fill()
@@ -808,19 +789,13 @@ def test_an_alarm_of_differences_is_said_in_differences(page: Page, shown: Shown
             higher_is_better=signal.startswith("golden"),
             span=AlarmSpan(since_s=1_794_999_000.0, scored=40, mean=mean, bad=None, before=0.5),
         )
-        for signal, objective, mean in (
-            ("golden_answer_correctness", 0.475, 0.42),
-            ("calibration_high", 0.51, 0.56),
-        )
+        for signal, objective, mean in (("golden_answer_correctness", 0.475, 0.42),)
     ]
     shown.tick(replace(told, alarms=(*told.alarms, *states)))
     load(page, shown)
     golden = page.text('.alarm[data-signal="golden_answer_correctness"]')
     assert "a mean of -0.16 over 40 scored" in golden
     assert "limit: at most 0.05 below their own history" in golden
-    calibration = page.text('.alarm[data-signal="calibration_high"]')
-    assert "a mean of +12.0 percentage points over 40 scored" in calibration
-    assert "; 0.0 percentage points before" in calibration
 
 
 def test_an_alarm_is_said_at_the_top(page: Page, shown: Shown) -> None:

@@ -462,7 +462,6 @@ class Past:
             ("weak_retrieval", "none", "input", weak),
             ("new_question", "none", "input", False),
             ("anchors", MODEL, "judge", False),
-            ("calibration_high", MODEL, "judge", False),
         ]
         for signal, judge, kind, moved in signals:
             evidence = self._evidence.setdefault((signal, judge, kind), Evidence())
@@ -519,7 +518,6 @@ class Past:
         for judge, kind, its in ((MODEL, "LLM", version), (BUILTIN, "CODE", "7")):
             record.gauge("ragmonitor_judge_info", 1, judge=judge, version=its, kind=kind)
         record.gauge("ragmonitor_judge_sampling_rate", rate / (1.8 if bad else 1), judge=MODEL)
-        record.gauge("ragmonitor_judge_sampling_boost", 4 if bad else 1, judge=MODEL)
         for signal in ("hallucination", "refusal", *EVALUATORS):
             for window in WINDOWS:
                 record.gauge(
@@ -545,12 +543,6 @@ class Past:
     def _ruler(self) -> None:
         record, chance = self.recorder, self._chance
         record.gauge("ragmonitor_builtin_auroc", chance.uniform(0.78, 0.82), judge=MODEL)
-        record.gauge("ragmonitor_builtin_untrained_auroc", chance.uniform(0.7, 0.72), judge=MODEL)
-        record.gauge("ragmonitor_learned_trust_ratio", chance.uniform(0.9, 1.0), judge=MODEL)
-        record.gauge("ragmonitor_learned_verdicts", 1500, judge=MODEL)
-        for score, error in (("untrained", 0.8), ("learned", 0.6)):
-            record.gauge("ragmonitor_prediction_error_ratio", error, judge=MODEL, score=score)
-        record.gauge("ragmonitor_calibration_residual", chance.gauss(0, 0.01), judge=MODEL)
         record.gauge("ragmonitor_judge_flip_rate", chance.uniform(0.03, 0.05), judge=MODEL)
         record.gauge("ragmonitor_anchors", 40, judge=MODEL)
         for cause in ("judge", "application", "unknown"):

@@ -12,12 +12,11 @@ from pathlib import Path
 from ragmonitor.estimation import (
     Alarms,
     Anchors,
-    EarlyWarning,
     JudgeDrift,
     Predictions,
-    Residuals,
     SelfDisagreement,
     Statistics,
+    Suspicion,
     WindowedMeans,
     streams,
 )
@@ -133,9 +132,7 @@ class Service:
         ]
 
     def _publish(self) -> None:
-        """Let the sampling know what the estimates say."""
-        if self.sampler is not None:
-            self.sampler.boost(self.estimates.boost)
+        """Let workers elsewhere know what the estimates say."""
 
     def _place(self) -> tuple[Callable[[Report], Prediction], AdaptiveSampler | None]:
         """Return what predicts and what draws the next answer."""
@@ -230,7 +227,6 @@ class FleetService(Service):
         self._arrived = 0
         for sampler in self.samplers:
             sampler.share_arrivals(self._per_s)
-            sampler.boost(self.estimates.boost)
         kept = self._calibration("").path
         if kept.exists() and (content := kept.read_bytes()) != self._published:
             self._published = content
@@ -255,10 +251,8 @@ def statistics(
     judge: bool = True,
     objectives: Mapping[str, float] | None = None,
     alarms: Sequence[str] = ("*",),
-    boost: float = 4.0,
     group_by: Sequence[str] = (),
     folder: Path | None = None,
-    learns: bool = True,
 ) -> Statistics:
     """Return the estimates of a simulated service, wired as a monitor wires them.
 
@@ -268,10 +262,8 @@ def statistics(
         judge: Whether there is one.
         objectives: By signal; what is not given is learned.
         alarms: Patterns of the signals that may raise one.
-        boost: What an early warning raises sampling by.
         group_by: Parts with a rate of their own.
         folder: Where the state is kept; None: in memory.
-        learns: Whether verdicts teach more than the calibration of the risk.
     """
 
     def file(what: str, version: int) -> StateFile | None:
@@ -306,13 +298,11 @@ def statistics(
     if not judge:
         return Statistics([drift], means=means, alarms=alarms_of_service)
     return Statistics(
-        [drift, Residuals(clock=clock), SelfDisagreement(clock=clock)],
+        [drift, SelfDisagreement(clock=clock)],
         means=means,
         alarms=alarms_of_service,
-        predictions=Predictions(
-            judge=records.judge.name, file=file("calibration", 1), learns=learns
-        ),
-        early_warning=EarlyWarning(factor=boost, now=now),
+        predictions=Predictions(judge=records.judge.name, file=file("calibration", 1)),
+        suspicion=Suspicion(now=now),
         judge_drift=JudgeDrift(
             # The simulated judge is asked nothing beside the stream.
             Anchors(per_day=0),

@@ -37,7 +37,7 @@ BY_GROUP = "service, dimension, group"
 GROUP_N = "ragmonitor_group_hallucination_rate_effective_n"
 
 
-DIFFERENCES = "calibration_.+|golden_(answer_correctness|context_recall|refusal_correctness)"
+DIFFERENCES = "golden_(answer_correctness|context_recall|refusal_correctness)"
 """Signals whose scale of 0 to 1 holds differences of -1 to 1."""
 
 
@@ -61,10 +61,10 @@ FIRST = (
             "All signals on one axis: what left the floor first is the likeliest cause. Inputs"
             " first (empty or weak retrievals, new kinds of questions): the index or the traffic"
             " changed. Quality first: the prompt or the model. The judge first (reference"
-            " answers, calibration): trust no quality alarm before the judge is checked.",
+            " answers): trust no quality alarm before the judge is checked.",
             "所有信号同轴：最先离开底部的最可能是原因。输入先动（检索为空或偏弱、新类型问题）："
             "索引或流量变了；"
-            "质量先动：提示词或模型变了；评审先动（参考样例、校准）：先查评审，"
+            "质量先动：提示词或模型变了；评审先动（参考样例）：先查评审，"
             "再信质量告警。",
         ),
         at=(0, 1, 24, 9),

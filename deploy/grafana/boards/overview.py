@@ -253,10 +253,9 @@ PER_SERVICE = (
         description=Words(
             "At 100 % an alarm is raised: look at which signal crossed the threshold first. While"
             " every objective is met, all alarms together reach an evidence of N days at most once"
-            " in N days; the threshold is 30 days unless set. The dashed early warning only raises"
-            " the share of answers that are judged.",
+            " in N days; the threshold is 30 days unless set.",
             "达到 100 % 即告警：先看最早越过阈值的信号。各目标均达成时，所有告警合计平均至多每 N 天"
-            "达到 N 天的证据一次；阈值默认为 30 天。虚线预警只会提高被评审的比例，不会告警。",
+            "达到 N 天的证据一次；阈值默认为 30 天。",
         ),
         at=(12, 6, 12, 8),
         unit="percentunit",
@@ -271,13 +270,6 @@ PER_SERVICE = (
                 expr=f"0 * max by (service) (ragmonitor_alarm_threshold_seconds{{{SERVICE}}}) + 1",
                 legend=Words("threshold", "告警阈值"),
                 look=Look(color=RED, dashed=True, width=2),
-            ),
-            Query(
-                expr=evidence_share(
-                    "max by (service)", "ragmonitor_early_warning_evidence_seconds"
-                ),
-                legend=Words("early warning (built-in judge)", "预警（内置评审）"),
-                look=Look(color=GREY, dashed=True),
             ),
         ),
         leads_on=True,

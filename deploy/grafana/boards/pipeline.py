@@ -75,9 +75,9 @@ JUDGE_ROW = (
         title=Words("Cost of the judge per hour", "评审每小时花费"),
         description=Words(
             "US dollars spent on judging in the last hour. More than expected: see tokens per call"
-            " (long contexts) and the boost of the sampling.",
+            " (long contexts) and the share of answers that is drawn.",
             "最近一小时的评审花费（美元）。高于预期：看每次调用的 Token"
-            " 数（上下文过长）与抽样加倍。",
+            " 数（上下文过长）与抽样比例。",
         ),
         at=(8, 1, 8, 8),
         unit="currencyUSD",
@@ -272,18 +272,13 @@ DRIFT = (
         kind="lines",
         title=Words("Built-in judge, by the model's verdicts", "内置评审（以大模型为准）"),
         description=Words(
-            "How well bad answers are told from good ones before the judge reads them (AUROC): by"
-            " what its verdicts taught, and thin by the built-in judge's risk alone; the same while"
-            " what they taught is not trusted. 50 % is guessing; when low, sampling saves nothing"
-            " and the early warning is deaf, while the estimates stay unbiased. Dashed, on the"
-            " right: verdicts less what was predicted of them, on the riskiest fifth; away from 0"
-            " for long: what makes answers risky has changed, or the judge has.",
-            "评审之前区分好坏回答的能力（AUROC）：按从结论中学到的，细线为只看内置评审的风险分；"
-            "尚未采信时两者相同。50 % 等于瞎猜；偏低时抽样不再省钱、预警失灵，"
-            "但估计仍无偏。右轴虚线：风险最高的五分之一上，结论减去预测；长期偏离 0："
-            "风险的成因变了，或评审变了。",
+            "How well the built-in judge's risk tells bad answers from good ones before the judge"
+            " reads them (AUROC). 50 % is guessing; when low, sampling saves nothing, while the"
+            " estimates stay unbiased.",
+            "内置评审的风险分在评审之前区分好坏回答的能力（AUROC）。50 % 等于瞎猜；"
+            "偏低时抽样不再省钱，但估计仍无偏。",
         ),
-        at=(0, 26, 8, 8),
+        at=(0, 26, 12, 8),
         unit="percentunit",
         low=0.4,
         high=1,
@@ -295,51 +290,6 @@ DRIFT = (
                 expr=f"avg by (service) (ragmonitor_builtin_auroc{{{JUDGED}}})",
                 legend=Words("{{service}} · AUROC", "{{service}} · AUROC"),
                 look=Look(width=2),
-            ),
-            Query(
-                expr=f"avg by (service) (ragmonitor_builtin_untrained_auroc{{{JUDGED}}})",
-                legend=Words("{{service}} · risk alone", "{{service}} · 只看风险分"),
-                look=Look(width=1),
-            ),
-            Query(
-                expr=f"avg by (service) (ragmonitor_calibration_residual{{{JUDGED}}})",
-                legend=Words("{{service}} · residual", "{{service}} · 残差"),
-                look=Look(color=GREY, dashed=True, right_axis=True, ends=(-0.2, 0.2)),
-            ),
-        ),
-    ),
-    Panel(
-        kind="lines",
-        title=Words("Learned from the judge's verdicts", "从评审结论中学到的"),
-        description=Words(
-            "How far predictions rest on what verdicts taught beyond the built-in judge's risk: 0 %"
-            " until later verdicts bear it out. Thick: by how much the predictions' squared error"
-            " is lower for it, and with it the verdicts that an interval needs; below 0 it is"
-            " higher, and trust falls soon. On the right: verdicts learned from.",
-            "预测在多大程度上依据从结论中学到的（内置评审风险分之外的）内容：后来的结论证实之前为"
-            " 0 %。粗线：预测的平方误差因此降低的比例，区间所需的评审随之减少；低于 0"
-            " 则误差反而更大，采信度很快会下降。右轴：学习所用的结论数。",
-        ),
-        at=(8, 26, 8, 8),
-        unit="percentunit",
-        if_empty=Words("Too few verdicts yet", "评审结论还太少"),
-        queries=(
-            Query(
-                expr=f"avg by (service) (ragmonitor_learned_trust_ratio{{{JUDGED}}})",
-                legend=Words("{{service}} · trusted", "{{service}} · 采信度"),
-            ),
-            Query(
-                expr="1 - avg by (service)"
-                f' (ragmonitor_prediction_error_ratio{{{JUDGED}, score="learned"}})'
-                " / avg by (service)"
-                f' (ragmonitor_prediction_error_ratio{{{JUDGED}, score="untrained"}})',
-                legend=Words("{{service}} · less error", "{{service}} · 误差降低"),
-                look=Look(width=2),
-            ),
-            Query(
-                expr=f"max by (service) (ragmonitor_learned_verdicts{{{JUDGED}}})",
-                legend=Words("{{service}} · verdicts", "{{service}} · 结论数"),
-                look=Look(color=GREY, dashed=True, unit="short", right_axis=True),
             ),
         ),
     ),
@@ -353,7 +303,7 @@ DRIFT = (
             "最近一天评审得出的幻觉率，以及按人工标注修正后的幻觉率。相差很大：评审过严或过松。"
             "虚线是标注数，不足 30 时修正只是猜测。",
         ),
-        at=(16, 26, 8, 8),
+        at=(12, 26, 12, 8),
         unit="percentunit",
         low=0,
         queries=(
@@ -402,10 +352,9 @@ SAMPLING = (
         kind="lines",
         title=Words("Share of answers drawn for judging", "被抽中评审的比例"),
         description=Words(
-            "The base rate of sampling, and by how much an early warning raises it. It follows"
-            " from traffic and budget; near 0 the intervals are wide: raise the budget.",
-            "基础抽样比例，以及预警时提高的倍数。它由流量与预算决定；接近 0"
-            " 时区间很宽：请提高预算。",
+            "The base rate of sampling. It follows from traffic and budget; near 0 the intervals"
+            " are wide: raise the budget.",
+            "基础抽样比例。它由流量与预算决定；接近 0 时区间很宽：请提高预算。",
         ),
         at=(0, 35, 8, 8),
         unit="percentunit",
@@ -414,11 +363,6 @@ SAMPLING = (
             Query(
                 expr=f"avg by (service) (ragmonitor_judge_sampling_rate{{{JUDGED}}})",
                 legend=Words("{{service}} · rate", "{{service}} · 抽样比例"),
-            ),
-            Query(
-                expr=f"max by (service) (ragmonitor_judge_sampling_boost{{{JUDGED}}})",
-                legend=Words("{{service}} · boost", "{{service}} · 加倍"),
-                look=Look(color=ORANGE, dashed=True, unit="suffix: ×", right_axis=True),
             ),
         ),
     ),

@@ -47,7 +47,7 @@ MAX_GAUGES: Final = 200
 SHOWN_GAUGES: Final = frozenset(
     f"{name}{end}"
     for name in (
-        *(metrics.ARRIVALS, metrics.SAMPLING_RATE, metrics.SAMPLING_BOOST, metrics.MISSING_RATIO),
+        *(metrics.ARRIVALS, metrics.SAMPLING_RATE, metrics.MISSING_RATIO),
         *(metrics.BUDGET_LIMIT, metrics.BUDGET_LEVEL, metrics.COST_PER_GOOD_ANSWER),
         *(metrics.FEEDBACK_AGREEMENT, metrics.FEEDBACK_ANSWERS),
     )

@@ -287,15 +287,6 @@ def test_nothing_is_written_as_less_than_nothing(value):
     ("signal", "objective", "mean", "told"),
     [
         (
-            "calibration_high",
-            0.51,
-            0.56,
-            (
-                "a mean of +12.0 percentage points over 80 scored",
-                "limit: at most 2.0 percentage points",
-            ),
-        ),
-        (
             "golden_answer_correctness",
             0.475,
             0.42,

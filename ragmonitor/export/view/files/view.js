@@ -20,7 +20,6 @@ const chosen = { signal: "hallucination", range: null };
 const count = (n) => Math.round(n).toLocaleString(language());
 
 export function bound({ objective, higher_is_better: higherIsBetter, signal }) {
-  if (signal.startsWith("calibration_")) return t("atMost", { value: t("points", { value: (200 * objective - 100).toFixed(1) }) });
   if (isDifference(signal)) return t("atMostBelow", { value: (1 - 2 * objective).toFixed(2) });
   return t(higherIsBetter ? "atLeast" : "atMost", { value: boundary(objective, signal, higherIsBetter) });
 }
@@ -176,8 +175,7 @@ function showNow() {
     const read = missing ? t("factMissing", { share: `${(100 * missing.value).toFixed(1)}%` }) : t("judgedBy", { judge: state.judge });
     facts.push(fact(count(state.judged), t("factJudged"), read));
     const rate = gauge("ragmonitor_judge_sampling_rate", { judge: state.judge });
-    const boost = gauge("ragmonitor_judge_sampling_boost", { judge: state.judge })?.value ?? 1;
-    facts.push(fact(rate ? `${(100 * rate.value).toFixed(rate.value < 0.1 ? 1 : 0)}%` : "–", t("factShare"), boost > 1 ? t("factBoost", { boost }) : t("factCommon")));
+    facts.push(fact(rate ? `${(100 * rate.value).toFixed(rate.value < 0.1 ? 1 : 0)}%` : "–", t("factShare"), t("factCommon")));
     const limits = state.gauges.filter((r) => r.name === "ragmonitor_budget_limit");
     for (const limit of limits) {
       const { unit, per } = limit.labels;
