@@ -116,7 +116,6 @@ bench-numbers: $(STAMP)  ## Estimates and alarms on simulated traffic, beside th
 	$(BIN)/python tests/bench/alarms.py false
 	$(BIN)/python tests/bench/alarms.py delay
 	$(BIN)/python tests/bench/alarms.py monitor
-	$(BIN)/python tests/bench/drift.py $(ARGS)
 	$(BIN)/python tests/bench/sampling.py
 	$(BIN)/python tests/bench/slice_alarms.py delay --runs 4
 	$(BIN)/python tests/bench/slice_alarms.py false --days 40

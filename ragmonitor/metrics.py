@@ -277,11 +277,6 @@ WEAK_RETRIEVAL_RATIO: Final = _means(
     "Share of answers whose best chunk is weaker than nearly all of the reference's.",
     "window",
 )
-NEW_QUESTION_RATIO: Final = _means(
-    "ragmonitor_new_question_ratio",
-    "Share of questions of a new kind: unlike nearly all of the reference's.",
-    "window",
-)
 SAMPLING_EFFICIENCY: Final = _means(
     "ragmonitor_sampling_efficiency",
     "Verdicts needed for the interval, relative to a plain random sample; below 1 some are saved.",
@@ -720,12 +715,7 @@ CHANGE_TIMESTAMP: Final = _versions(
 
 REFERENCE_RATIO: Final = _inputs(
     "ragmonitor_drift_reference_ratio",
-    "Share of the reference questions that is collected; at 1 the reference is frozen.",
-)
-REFERENCE_INFO: Final = _inputs(
-    "ragmonitor_drift_reference_info",
-    "1, for the frozen reference that questions are compared with.",
-    "version",
+    "Share of the reference retrievals that is collected; at 1 the reference is frozen.",
 )
 
 CHECKS: Final = _judging(

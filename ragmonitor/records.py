@@ -597,9 +597,7 @@ class PendingVerdict:
     signals: tuple[str, ...] = ()
     """The signals that were predicted."""
     groups: tuple[tuple[str, str], ...] = ()
-    """The dimensions that answers are grouped by, with the answer's values; without topics."""
-    query: str = ""
-    """The question, where answers are grouped by topic: estimates know what topic it is of."""
+    """The dimensions that answers are grouped by, with the answer's values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -745,11 +743,11 @@ class SeriesKey:
 
     signal: str
     """`hallucination`, `minor_hallucination`, `refusal`, an evaluator's name, `empty_retrieval`,
-    `weak_retrieval`, `new_question`."""
+    `weak_retrieval`."""
     judge: str
     """The judge whose verdicts they are; `none` for what needs no judge."""
     dimension: str = ""
-    """The dimension of a part of the answers: `route`, `language`, `topic`, ...; empty: all of
+    """The dimension of a part of the answers: `route`, `language`, ...; empty: all of
     them."""
     group: str = ""
     """The part: the value of the dimension."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ragmonitor.estimation.drift.features import BUCKETS, features
+from ragmonitor.causes.question_features import BUCKETS, features
 from ragmonitor.export.content import ContentPolicy
 from ragmonitor.records import CompletedAnswer
 
@@ -36,7 +36,7 @@ class _Cluster:
 class MissingQuestions:
     """Puts each such question with the first cluster that it resembles.
 
-    Features are those of the input drift: hashed words and pieces of words, weighted by how rare
+    Features are hashed words and pieces of words, weighted by how rare
     they are among all questions, of which a few are looked at in each tick.
     """
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import fnmatch
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from ragmonitor.estimation.parts import Answer
 from ragmonitor.estimation.signals import language_of
-from ragmonitor.records import Interaction
 
 Slice = tuple[str, str]
 """A dimension and its value: `("route", "billing")`."""
@@ -32,20 +31,16 @@ class SliceNames:
 
     Attributes of the application are found by themselves: whatever an answer carries is a
     dimension. The others are what the records say: framework, name of the chain, language, model,
-    retriever, source, tag, number of chunks, turn of the session, topic of the question.
+    retriever, source, tag, number of chunks, turn of the session.
     """
 
-    def __init__(
-        self, *, leave_out: Sequence[str] = (), topic: Callable[[Interaction], str]
-    ) -> None:
+    def __init__(self, *, leave_out: Sequence[str] = ()) -> None:
         """Begin without a session.
 
         Args:
             leave_out: Patterns of dimensions that are not looked at: `user*`.
-            topic: Returns the topic of a question; empty: not known.
         """
         self._leave_out = tuple(leave_out)
-        self._topic = topic
         self.clear()
 
     def clear(self) -> None:
@@ -108,7 +103,6 @@ class SliceNames:
             ("framework", interaction.framework),
             ("name", interaction.name),
             ("language", language_of(answer.completed.builtin)),
-            ("topic", self._topic(interaction)),
             ("chunks", _number(len(interaction.chunks))),
         ]
         if interaction.generations:
@@ -131,7 +125,7 @@ class SliceNames:
 
 
 RECORDED: Final = frozenset(
-    ("framework", "name", "language", "topic", "model", "chunks", "turn", *SHARED)
+    ("framework", "name", "language", "model", "chunks", "turn", *SHARED)
 ) | {"latency_s", "chunk_score"}
 """Dimensions that are no attribute of the application's."""
 

@@ -24,7 +24,7 @@ MAX_PRINTED: Final = 1_000
 MAX_TEXT: Final = 200
 _RATES: Final = (
     *("hallucination", "minor_hallucination", "refusal"),
-    *("empty_retrieval", "weak_retrieval", "new_question"),
+    *("empty_retrieval", "weak_retrieval"),
 )
 
 

@@ -7,12 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from ragmonitor.estimation.alarms import Stream
-from ragmonitor.estimation.drift import MIN_OBJECTIVES
+from ragmonitor.estimation.retrieval_drift import MIN_WEAK_OBJECTIVE
 from ragmonitor.estimation.signals import (
     EMPTY_RETRIEVAL,
     FROM_ASSESSMENT,
     HALLUCINATION,
-    NEW_QUESTION,
     NO_JUDGE,
     REFUSAL,
     WEAK_RETRIEVAL,
@@ -67,9 +66,8 @@ def streams(
             for name in means
         ),
         (EMPTY_RETRIEVAL, NO_JUDGE, "input", False, 1.0, None),
-        # Learned: a reference of few or clustered questions has more than its nominal share itself.
+        # Learned: a reference of few retrievals has more than its nominal share itself.
         (WEAK_RETRIEVAL, NO_JUDGE, "input", False, 1.0, None),
-        (NEW_QUESTION, NO_JUDGE, "input", False, 1.0, None),
     ]
     if judge is not None:
         found.append((ANCHORS, quality, "judge", False, 1.0, FLIPS_OBJECTIVE))
@@ -88,7 +86,7 @@ def streams(
             max_importance_weight=most,
             default_objective=default,
             reserve=RESERVE if signal == HALLUCINATION and judge is not None else 0.0,
-            least_learned=MIN_OBJECTIVES.get(signal, 0.0),
+            least_learned=MIN_WEAK_OBJECTIVE if signal == WEAK_RETRIEVAL else 0.0,
             definition=min_severity if signal == HALLUCINATION else "",
             # What hallucination means is a setting's.
             version=1 if signal == HALLUCINATION else (versions or {}).get(signal, 1),

@@ -18,7 +18,6 @@ _VERDICTS: Final = {
 }
 _KINDS: Final = {
     "slice": ("slice", "分片"),
-    "mix": ("mix of the traffic", "流量构成"),
     "document": ("document", "文档"),
     "version": ("version", "版本"),
     "event": ("event", "事件"),
@@ -101,10 +100,6 @@ _TEXTS: Final = {
         "Its answers are at {now}; before the rise: {before}.",
         "相关回答现为 {now}；上升之前：{before}。",
     ),
-    "goes_mix": (
-        "Answers of this kind are at {now}; before the rise, when there were fewer: {before}.",
-        "此类回答现为 {now}；上升之前数量较少，为 {before}。",
-    ),
     "goes_version": (
         "Its answers are at {now}; those of the version that it is compared with: {before}.",
         "该版本的回答现为 {now}；对照版本的回答为 {before}。",
@@ -114,13 +109,6 @@ _TEXTS: Final = {
         "此外已查明：{names}。它们可能各有起因，也可能是同一批回答的另一面。",
     ),
     "none_before": ("none like them", "没有此类回答"),
-    "is_mix": (
-        (
-            "Mix or rate: the mix, for the share that goes with it. There are more answers of a kind "
-            "that was bad before, too."
-        ),
-        "构成还是质量：就与之相关的部分而言，是构成变了。以前就差的那类回答变多了。",
-    ),
     "is_version": (
         (
             "Mix or rate: the rate, if both versions get questions of the same kinds. Where they are "
@@ -196,8 +184,6 @@ _TEXTS: Final = {
     "col_sure": ("Evidence", "证据"),
     "col_since": ("Since", "始于"),
     "shown": ("shown, e = {e}", "已查明，e = {e}"),
-    "shown_mix": ("shown, by its interval", "已查明（依区间）"),
-    "suspected_mix": ("suspected", "疑点"),
     "near": ("near in time, no more", "仅时间相近"),
     "suspected": ("suspected, e = {e}", "疑点，e = {e}"),
     "answers": ("The worst answers", "最差的回答"),
@@ -277,13 +263,6 @@ _TEXTS: Final = {
             "around {time}, and can it be undone?"
         ),
         "{name} 有何特别：提示词、模型、索引还是用户？{time} 前后那里改了什么，能否撤销？",
-    ),
-    "next_mix": (
-        (
-            "Why are there more answers of {name}? They were as bad before: they want an improvement "
-            "or an objective of their own, not a rollback."
-        ),
-        "为什么 {name} 的回答变多了？它们以前就这么差：需要改进或单独的目标，而不是回滚。",
     ),
     "next_event": (
         "What did {name} change, and can it be undone?",

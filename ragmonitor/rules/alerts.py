@@ -355,13 +355,6 @@ def inputs(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
             "Retrieved chunks fit their questions worse than they did.",
             "the share of retrievals weaker than the reference's weakest 5 %",
         ),
-        alert(
-            "RagMonitorNewQuestions",
-            "new_question",
-            "People ask new kinds of questions.",
-            "the share of questions unlike nearly all of the reference's",
-            severity="info",
-        ),
     )
 
 

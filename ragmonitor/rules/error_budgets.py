@@ -17,7 +17,6 @@ LOW_IS_GOOD: Final = frozenset(
         "hallucination",
         "minor_hallucination",
         "noise_sensitivity",
-        "new_question",
         "refusal",
         "weak_retrieval",
         "wrong_refusal",

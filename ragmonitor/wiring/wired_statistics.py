@@ -13,7 +13,6 @@ from ragmonitor.causes.events import STATE_VERSION as EVENTS_VERSION
 from ragmonitor.causes.events import Events
 from ragmonitor.causes.slice_watch import SliceWatch
 from ragmonitor.causes.slices import Slices
-from ragmonitor.causes.topic_words import TopicWords
 from ragmonitor.causes.versions import STATE_VERSION as VERSIONS_VERSION
 from ragmonitor.causes.versions import Versions
 from ragmonitor.errors import InputError, SettingsError, did_you_mean
@@ -39,17 +38,16 @@ from ragmonitor.estimation.anchors import VERSION as ANCHORS_VERSION
 from ragmonitor.estimation.anchors import ForgottenTexts
 from ragmonitor.estimation.answer_cost import AnswerCost
 from ragmonitor.estimation.detector import DAY_S
-from ragmonitor.estimation.drift import STATE_VERSION as DRIFT_VERSION
-from ragmonitor.estimation.drift import InputDrift
 from ragmonitor.estimation.feedback_store import MAX_ANSWERS, FeedbackStore
 from ragmonitor.estimation.feedback_store import STATE_VERSION as FEEDBACK_VERSION
 from ragmonitor.estimation.golden_questions import STATE_VERSION as GOLDENS_VERSION
 from ragmonitor.estimation.predictions import STATE_VERSION as PREDICTIONS_VERSION
 from ragmonitor.estimation.predictions import state_name
+from ragmonitor.estimation.retrieval_drift import STATE_VERSION as DRIFT_VERSION
+from ragmonitor.estimation.retrieval_drift import RetrievalDrift
 from ragmonitor.estimation.signals import FROM_ASSESSMENT, HALLUCINATION
 from ragmonitor.evaluators import table
 from ragmonitor.export.content import PROCESS_KEY, ContentPolicy
-from ragmonitor.guard import logger
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.judges.builtin import Limits
 from ragmonitor.judging import JudgeConfig
@@ -72,22 +70,20 @@ def estimates_of(settings: Settings, reader: Judge, judging: JudgeConfig | None)
     judge = None if judging is None else judging.judge.identity
     name = None if judge is None else judge.name
     every_days = settings.alarms.false_alarm_every_days
-    drift = _input_drift(settings)
     means = WindowedMeans(
         builtin=reader.identity.name,
         judge=name,
         clock=time.monotonic,
         group_by=settings.estimation.group_by,
-        topic=drift.topic,
     )
     alarms = _alarms(settings, reader.identity.name, name)
-    topics = TopicWords(drift.topic) if settings.content.policy == "all" else None
     cost_usd = Prices(settings.estimation.prices).cost_usd
     # A new statistic is one more part: of every answer here, of a judge's verdicts below.
     parts: list[Part] = [
-        drift,
-        *([] if topics is None else [topics]),
-        _slices(settings, judging, drift=drift, alarms=alarms, topics=topics),
+        RetrievalDrift(
+            size=settings.estimation.drift_reference_size, file=file("drift", DRIFT_VERSION)
+        ),
+        _slices(settings, judging, alarms),
         _documents(settings, judge),
         _versions(settings, reader.identity.name, name, cost_usd),
         _events(settings, is_judged=judge is not None),
@@ -151,38 +147,17 @@ def _alarms(settings: Settings, builtin: str, judge: str | None) -> Alarms:
     )
 
 
-def _input_drift(settings: Settings) -> InputDrift:
-    embedding = settings.estimation.embedding
-    if embedding is not None and "topic" in settings.estimation.group_by:
-        logger.warning(
-            "ragmonitor: estimation.group_by=topic gives no rates: by an embedding of your own "
-            "(estimation.embedding) the topic of a question is not known yet when its answer is "
-            "counted; leave one of the two out"
-        )
-    return InputDrift(
-        size=settings.estimation.drift_reference_size,
-        embed=embedding,
-        embedding=getattr(embedding, "__qualname__", "") or type(embedding).__name__,
-        state=_kept(settings, "drift", DRIFT_VERSION),
-    )
-
-
 def _slices(
     settings: Settings,
     judging: JudgeConfig | None,
-    *,
-    drift: InputDrift,
     alarms: Alarms,
-    topics: TopicWords | None,
 ) -> Slices:
     """Return what finds the slices of the traffic that got worse, and feeds their alarms.
 
     Args:
         settings: The settings.
         judging: The judges of a share of the answers.
-        drift: Knows the topics of questions.
         alarms: Know which signals are better the higher they are, and have slots for slices.
-        topics: Know what topics are about; None: texts may not be shown.
     """
     suspect = None if judging is None else judging.sampler.suspect
     watch = None
@@ -196,8 +171,6 @@ def _slices(
     return Slices(
         max_importance_weight=1.0 if judging is None else MAX_IMPORTANCE_WEIGHT,
         higher_is_better=alarms.higher_is_better,
-        topic=drift.topic,
-        title=(lambda _: "") if topics is None else topics.of,
         # A source counts as a text, as it does where documents are named.
         leave_out=(*settings.estimation.leave_out, *(() if shows_texts else ("source",))),
         suspect=suspect,

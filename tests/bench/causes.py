@@ -104,11 +104,6 @@ WORLDS = {
         says="a document, shown for a fifth, 3 to 35 %", right=(DOCUMENT,), document=0.35
     ),
     "version": World(says="a new version, half, at 16 %", right=(VERSION,), version=0.16),
-    "mix": World(
-        says="a route that was bad (20 %) goes from 5 to 45 %",
-        right=("mix route=legal",),
-        legal_share=0.45,
-    ),
     "judge": World(says="the judge is stricter on 7 %", right=("judge",), stricter=0.07),
     "two": World(
         says="the route and the document, each to 35 %",

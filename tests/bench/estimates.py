@@ -36,7 +36,6 @@ sys.path.insert(0, str(ROOT))
 
 
 from ragmonitor.estimation import summarise  # noqa: E402  # runs from a checkout
-from ragmonitor.estimation.drift import InputDrift  # noqa: E402
 from ragmonitor.estimation.signals import Outcome  # noqa: E402
 from ragmonitor.estimation.sums import Sums, group_of  # noqa: E402
 from ragmonitor.records import Estimate, Interaction, Moments, SamplingDecision, SeriesKey  # noqa: E402
@@ -691,14 +690,12 @@ def steps(answers: int) -> None:
     print(f"\n{answers:,} answers, 600 a minute, 5 % judged; medians, caches warm.\n")
     head(["step", "µs"])
     taken = steps_taken(answers)
-    looked = taken.pop("observe")
-    adding = taken.pop("add") - looked
+    adding = taken.pop("add")
     row(["predicting", f"{taken['predict']:.1f}"])
     row(["drawing, without a budget", f"{taken['draw']:.1f}"])
     row(["summing up, not drawn", f"{adding:.1f}"])
     row(["**the last three**", f"**{taken['predict'] + taken['draw'] + adding:.1f}**"])
-    row(["summing up, drawn", f"{taken['add, drawn'] - looked:.1f}"])
-    row(["input drift, a real question", f"{looked:.1f}"])
+    row(["summing up, drawn", f"{taken['add, drawn']:.1f}"])
 
 
 def steps_taken(answers: int) -> dict[str, float]:
@@ -706,9 +703,6 @@ def steps_taken(answers: int) -> dict[str, float]:
     clock = ManualClock()
     records = Records(questions=True)
     estimates = simulation.statistics(clock, records)
-    [part] = [each for each in estimates.parts if isinstance(each, InputDrift)]
-    drift = Stopwatch(part, "observe")
-    part.observe = drift.observe  # type: ignore[method-assign]
     statistics = Stopwatch(estimates, "predict", "add")
     sampler = Stopwatch(AdaptiveSampler(0.05, clock=clock), "draw")
     service = Service(estimates=statistics, sampler=sampler, clock=clock, records=records)
@@ -716,7 +710,7 @@ def steps_taken(answers: int) -> dict[str, float]:
     service.feed(stream.answers())
     return {
         name: 1e6 * median(found)
-        for watch in (statistics, sampler, drift)
+        for watch in (statistics, sampler)
         for name, found in watch.taken.items()
     }
 

@@ -99,8 +99,7 @@ def _power_row(runs: int, per_hour: int, size: float, to: float, auroc: float | 
         )
         named += PLANTED in found
         first += bool(found) and found[0] == PLANTED
-        # A pair within the planted route did get worse.
-        wrong += sum(PLANTED not in each for each in found) / max(1, len(found))
+        wrong += sum(each != PLANTED for each in found) / max(1, len(found))
     score = "-" if auroc is None else f"{auroc:.1f}"
     print(
         f"| {per_hour:,} | {size:.0%} | {to:.0%} | {score} | {named / runs:.0%} "

@@ -41,7 +41,6 @@ from ragmonitor.causes.answer_log import _HALF_LIFE_S, MAX_JUDGED, AnswerLog
 from ragmonitor.causes.document_causes import RECORD_EVERY_S, Documents
 from ragmonitor.causes.events import Events
 from ragmonitor.causes.slices import Slices
-from ragmonitor.causes.topic_words import TopicWords
 from ragmonitor.causes.versions import Versions
 from ragmonitor.estimation import Alarms
 from ragmonitor.estimation.answer_cost import AnswerCost
@@ -64,7 +63,7 @@ from ragmonitor.worker.worker_thread import TICK_S, Worker
 BUILTIN = BuiltinJudge()
 JUDGE = JudgeIdentity(name="scripted", version="1", kind="CODE")
 WARM_UP = 200
-"""Answers before those that are measured; the reference of questions takes 100."""
+"""Answers before those that are measured; the reference of retrievals takes 100."""
 TURNS = 40
 """Of each part at each rate."""
 STEADY_S = 4 * 3_600.0
@@ -151,7 +150,7 @@ def _taken(answers: int, judge: ScriptedJudge | None) -> Taken:
     """Have a monitor take answers in, and return them with its parts."""
     rng = random.Random(0)
     taken, reports, parts, keepers = [], [], {}, []  # type: ignore[var-annotated]
-    given = [(of, of.add) for of in (Slices, TopicWords, Documents, Versions, Events, AnswerCost)]
+    given = [(of, of.add) for of in (Slices, Documents, Versions, Events, AnswerCost)]
     for of, add in given:
         of.add = _remembering(of.__name__, add, parts, taken)  # type: ignore[method-assign]
     export = IncidentKeeper.export
@@ -176,20 +175,12 @@ def _taken(answers: int, judge: ScriptedJudge | None) -> Taken:
             if number % 100 == 99:  # so that the queue is not full
                 monitor.flush(600)
             if number == -1:
-                _until_topics_are_known(parts)
                 taken.clear()
                 reports.clear()
     for of, add in given:
         of.add = add  # type: ignore[method-assign]
     IncidentKeeper.export = export  # type: ignore[method-assign]
     return Taken(taken, reports, parts, keepers[0])
-
-
-def _until_topics_are_known(parts: dict[str, Part]) -> None:
-    """Wait until the reference of the questions is fitted, as it is after a while."""
-    drift = parts["TopicWords"]._topic.__self__  # type: ignore[attr-defined]
-    while drift.reference is None:
-        time.sleep(0.1)  # the worker ticks
 
 
 def _remembering(

@@ -183,7 +183,7 @@ def watched(everything, monkeypatch):
                     "content": {"policy": policy},
                     "sample": 1.0,
                     "judge": {"repeat_rate": 1.0},
-                    "estimation": {"group_by": ("language", "topic"), "drift_reference_size": 100},
+                    "estimation": {"group_by": ("language",), "drift_reference_size": 100},
                 },
                 options,
             ),

@@ -420,14 +420,6 @@ INPUT = (
         f"{INVESTIGATE}{SINCE}",
         "input",
     ),
-    drifting(
-        "new_question",
-        "RagMonitorNewQuestions",
-        f"bot: the share of questions unlike nearly all of the reference's is above its "
-        f"limit (5.0 %): {A_FIFTH}",
-        f"{INVESTIGATE}{SINCE}",
-        "info",
-    ),
 )
 
 

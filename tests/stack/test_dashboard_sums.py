@@ -43,9 +43,7 @@ def told(
     check(folder, series, values=values, rules=rules)
 
 
-@pytest.mark.parametrize(
-    ("n", "signal"), [(0, "empty_retrieval"), (1, "weak_retrieval"), (2, "new_question")]
-)
+@pytest.mark.parametrize(("n", "signal"), [(0, "empty_retrieval"), (1, "weak_retrieval")])
 def test_a_share_of_questions_is_that_of_all_processes(n: int, signal: str, tmp_path: Path) -> None:
     """A process with few questions, all bad, does not count as much as one with many, all well."""
     series: dict[str, str] = {}

@@ -424,39 +424,6 @@ def test_from_an_answers_address_one_comes_to_all_answers_of_a_slice(
     page.shows("nothing fits", "document.querySelector('#shown').textContent === '0 of 21 kept'")
 
 
-def test_a_topic_is_called_by_its_words(page: Page) -> None:
-    """Wherever its number stands: in the groups, its view, its alarm and an incident's line."""
-    scene = Scene(None, ScriptedFinder(candidate("topic=topic-07", kind="slice")))
-    scene.keeper.alarm(raised())
-    shown = Shown(incidents=IncidentPages(scene.journal))
-    try:
-        told = numbers(30, 40.0, active=True)
-        alarm = replace(told.alarms[0], signal="hallucination{topic=topic-07}", kind="slice")
-        key = SeriesKey(
-            signal="hallucination", judge=MODEL.name, dimension="topic", group="topic-07"
-        )
-        views = {"topics": {"topic-07": "parcel, return"}}
-        # A route may be called as a topic is.
-        keys = key, replace(key, dimension="route")
-        moments = (*told.moments, *((each, "1h", sums(30, 100)) for each in keys))
-        shown.fill(active=True)
-        shown.tick(replace(told, moments=moments, views=views, alarms=(*told.alarms, alarm)))
-        page.driver.get(f"{shown.base}/ragmonitor/#slice=topic%3Dtopic-07")
-        page.shows("its view", "document.querySelector('#focus-title').innerText !== ''")
-        for selector in ("#focus-title", "#groups", "#alarms", "#incidents"):
-            assert "topic-07 (parcel, return)" in page.text(selector), selector
-        links = (
-            "return [...document.querySelectorAll('#groups a')].map((a) => [a.hash, a.innerText])"
-        )
-        assert dict(page.run(links)) == {
-            "#slice=topic%3Dtopic-07": "topic-07 (parcel, return)",
-            "#slice=route%3Dtopic-07": "topic-07",
-        }
-        assert page.errors() == []
-    finally:
-        shown.exporter.close()
-
-
 def test_incidents_are_listed_and_open(page: Page) -> None:
     """With what moved and why; in Chinese where the page is."""
     scene = Scene(None, ScriptedFinder(candidate()))

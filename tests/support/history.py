@@ -43,7 +43,7 @@ EVALUATORS = {
     "context_utilization": (0.6, 0.4),
 }
 """Mean score in good times, and in the spike."""
-INPUTS = {"empty_retrieval": 0.02, "weak_retrieval": 0.06, "new_question": 0.05}
+INPUTS = {"empty_retrieval": 0.02, "weak_retrieval": 0.06}
 CHUNK_BUCKETS = (0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0)
 DIAGNOSES = {
     "ok": (0.9, 0.66),
@@ -448,7 +448,6 @@ class Past:
                 if interval is not None:
                     self.recorder.gauge(f"ragmonitor_{signal}_ratio", interval[0], window=window)
         self.recorder.gauge("ragmonitor_drift_reference_ratio", 1.0)
-        self.recorder.gauge("ragmonitor_drift_reference_info", 1, version="r1")
 
     def _alarms(self, at_s: float, *, bad: bool, weak: bool) -> None:
         record = self.recorder
@@ -460,7 +459,6 @@ class Past:
             ("context_relevance", MODEL, "quality", False),
             ("empty_retrieval", "none", "input", False),
             ("weak_retrieval", "none", "input", weak),
-            ("new_question", "none", "input", False),
             ("anchors", MODEL, "judge", False),
         ]
         for signal, judge, kind, moved in signals:

@@ -21,8 +21,8 @@ from ragmonitor.estimation import (
     streams,
 )
 from ragmonitor.estimation.alarms import STATE_VERSION
-from ragmonitor.estimation.drift import STATE_VERSION as DRIFT_VERSION
-from ragmonitor.estimation.drift import InputDrift
+from ragmonitor.estimation.retrieval_drift import STATE_VERSION as DRIFT_VERSION
+from ragmonitor.estimation.retrieval_drift import RetrievalDrift
 from ragmonitor.estimation.signals import outcomes
 from ragmonitor.estimation.sums import Sums, row_difference
 from ragmonitor.fleet.estimator import ARRIVALS_HALF_LIFE_S
@@ -274,13 +274,12 @@ def statistics(
     def now() -> float:
         return records.began_s + clock()
 
-    drift = InputDrift(state=file("drift", DRIFT_VERSION), clock=clock, wall=now)
+    drift = RetrievalDrift(file=file("drift", DRIFT_VERSION), clock=clock)
     means = WindowedMeans(
         builtin=LEXICAL.name,
         judge=records.judge.name if judge else None,
         clock=clock,
         group_by=group_by,
-        topic=drift.topic,
     )
     alarms_of_service = Alarms(
         streams(

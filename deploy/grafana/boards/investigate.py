@@ -59,10 +59,10 @@ FIRST = (
         title=Words("Evidence of every signal, % of the threshold", "各信号的证据，占阈值的百分比"),
         description=Words(
             "All signals on one axis: what left the floor first is the likeliest cause. Inputs"
-            " first (empty or weak retrievals, new kinds of questions): the index or the traffic"
+            " first (empty or weak retrievals): the index or the traffic"
             " changed. Quality first: the prompt or the model. The judge first (reference"
             " answers): trust no quality alarm before the judge is checked.",
-            "所有信号同轴：最先离开底部的最可能是原因。输入先动（检索为空或偏弱、新类型问题）："
+            "所有信号同轴：最先离开底部的最可能是原因。输入先动（检索为空或偏弱）："
             "索引或流量变了；"
             "质量先动：提示词或模型变了；评审先动（参考样例）：先查评审，"
             "再信质量告警。",
@@ -390,16 +390,13 @@ RETRIEVAL = (
     Row(title=Words("Retrieval and questions", "检索与问题"), y=61),
     Panel(
         kind="lines",
-        title=Words(
-            "Empty and weak retrievals, new kinds of questions", "空检索、弱检索与新类型问题"
-        ),
+        title=Words("Empty and weak retrievals", "空检索与弱检索"),
         description=Words(
-            "Share of questions for which nothing was found, for which the best chunk was weak, and"
-            " that are unlike those of the reference period. Empty: index or filter. Weak with"
-            " new kinds: users ask what is not in the documents. Weak alone: the embedding changed."
-            " The dashed line is how much of the reference is collected.",
-            "没有检索到、最好的片段仍偏弱、与基准期不同的问题占比。空：索引或过滤条件；"
-            "弱且新：用户问的不在文档里；只有弱：向量模型变了。虚线是基准已收集的比例。",
+            "Share of questions for which nothing was found, and for which the best chunk was weak."
+            " Empty: index or filter. Weak: users ask what is not in the documents, or the"
+            " embedding changed. The dashed line is how much of the reference is collected.",
+            "没有检索到、最好的片段仍偏弱的问题占比。空：索引或过滤条件；"
+            "弱：用户问的不在文档里，或向量模型变了。虚线是基准已收集的比例。",
         ),
         at=(0, 62, 12, 8),
         unit="percentunit",
@@ -418,10 +415,6 @@ RETRIEVAL = (
                     (
                         "weak_retrieval",
                         Words("{{service}} · weak", "{{service}} · 弱检索"),
-                    ),
-                    (
-                        "new_question",
-                        Words("{{service}} · new kinds", "{{service}} · 新类型问题"),
                     ),
                 )
             ),

@@ -386,7 +386,6 @@ class View(Exporter):
             "now_s": self._now(),
             "processes": self._processes(),
             "views": list(snapshot.views),
-            "topics": snapshot.views.get("topics", {}),
             "numbers": numbers,
             "groups": groups,
             "alarms": [alarm_record(each) for each in snapshot.alarms],

@@ -475,7 +475,7 @@ def test_what_is_not_known_any_more_is_gone(gauge: GaugeValue) -> None:
 
 
 def test_what_reads_the_numbers_is_given_none_that_is_not_known() -> None:
-    """Several processes show NaN for it; a null among the numbers ended a command that read them."""
+    """Several processes show NaN for it; a null among the numbers ends what reads them."""
     family = GaugeMetricFamily("ragmonitor_budget_level", "Level.", labels=["service", "per"])
     family.add_metric(["shop", "day"], math.nan)
     family.add_metric(["shop", "hour"], 2.0)

@@ -67,7 +67,6 @@ def test_a_pending_verdict_comes_back():
         inclusion_probability=0.5,
         signals=("hallucination", "refusal"),
         groups=(("route", "billing\ud800"), ("language", "zh")),
-        query="How long is it?",
     )
     assert decode_pending(encode_pending(pending)) == pending
 

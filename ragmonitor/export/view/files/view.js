@@ -6,7 +6,7 @@ import { Chart, interval, meter, spark } from "./charts.js";
 import { Documents } from "./documents.js";
 import { Focus, focused, viewOf } from "./focus.js";
 import { Goldens } from "./goldens.js";
-import { called, language, list, speak, t, tellTopics, titled } from "./words.js";
+import { called, language, list, speak, t } from "./words.js";
 import { boundary, clock, days, element, isDifference, isShare, moment, number, percent, renew, say, span, tell, zone } from "./writing.js";
 
 const EVERY_MS = 3000, HIDDEN_MS = 15000;
@@ -354,7 +354,7 @@ function showAlarms() {
       element("div", { title: help }, element("small", {}, told), meter(share, kind, told)));
   }));
   byId("incidents-box").hidden = !state.incidents.length;
-  renew(byId("incidents"), state.incidents.map((each) => element("li", { "data-id": each.id }, element("time", {}, moment(each.opened_s)), element("span", { class: `tag ${each.closed_s === null ? "bad" : "good"}` }, t(each.closed_s === null ? "incidentOpen" : "incidentClosed")), " ", element("a", { href: `incidents/${encodeURIComponent(each.id)}?lang=${language()}` }, titled(each[language()])))));
+  renew(byId("incidents"), state.incidents.map((each) => element("li", { "data-id": each.id }, element("time", {}, moment(each.opened_s)), element("span", { class: `tag ${each.closed_s === null ? "bad" : "good"}` }, t(each.closed_s === null ? "incidentOpen" : "incidentClosed")), " ", element("a", { href: `incidents/${encodeURIComponent(each.id)}?lang=${language()}` }, each[language()]))));
   byId("events-box").hidden = !state.events.length;
   renew(byId("events"), [...state.events].reverse().map((event) => {
     const found = event.estimate;
@@ -464,7 +464,6 @@ function takeHistory(history) {
 
 function take(state) {
   tell(state.now_s);
-  tellTopics(state.topics);
   if (state.anew) {
     store.rings = {};
     store.answers.clear();

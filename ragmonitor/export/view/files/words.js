@@ -10,7 +10,7 @@ const SIGNALS = {
   noise_sensitivity: ["Noise sensitivity", "噪声敏感度"], language_match: ["Language match", "语言一致性"],
   wrong_refusal: ["Wrong refusal", "错误拒答"], empty_retrieval: ["Empty retrieval", "空检索"],
   version_worse: ["Version got worse", "版本变差"],
-  weak_retrieval: ["Weak retrieval", "弱检索"], new_question: ["New kinds of questions", "新类型问题"],
+  weak_retrieval: ["Weak retrieval", "弱检索"],
   anchors: ["Reference answers", "参考样例"],
   refusal_correctness: ["Refusal correctness", "拒答正确性"], availability: ["Availability", "可用性"],
   references: ["Reference answers rejected", "被拒绝的参考回答"],
@@ -292,21 +292,9 @@ export function parted(signal) {
 export function called(table, name) {
   if (table === "signal" && name.startsWith("golden_")) return `${t("goldens")} · ${called(table, name.slice(7))}`;
   const [whole, slice] = table === "signal" ? parted(name) : [name, ""];
-  if (slice) return `${called(table, whole)} · ${titled(slice)}`;
+  if (slice) return `${called(table, whole)} · ${slice}`;
   const known = Object.hasOwn(TABLES[table], name) ? TABLES[table][name] : null;
   return known ? known[column] : String(name).replaceAll("_", " ");
-}
-
-let topics = {};
-
-/** Take what the topics of questions are about, by their names. */
-export function tellTopics(known) {
-  topics = known;
-}
-
-/** A text in which each slice by a topic ("topic=topic-07") has the words of its questions behind it. */
-export function titled(text) {
-  return text.replace(/(?<![\w-])topic=(topic-\d+)(?![\w-])/g, (slice, name) => (Object.hasOwn(topics, name) ? `${slice} (${topics[name]})` : slice));
 }
 
 export function list(items) {

@@ -62,7 +62,7 @@ export function span(seconds) {
   return t("d", { n: Math.round(seconds / 86400) });
 }
 
-export const isShare = (signal) => ["hallucination", "minor_hallucination", "refusal", "empty_retrieval", "weak_retrieval", "new_question", "wrong_refusal", "anchors", "golden_availability", "golden_references"].includes(signal.split("{")[0]);
+export const isShare = (signal) => ["hallucination", "minor_hallucination", "refusal", "empty_retrieval", "weak_retrieval", "wrong_refusal", "anchors", "golden_availability", "golden_references"].includes(signal.split("{")[0]);
 
 /** Whether a signal's scale of 0 to 1 holds differences of -1 to 1: to a question's own history. */
 export const isDifference = (signal) => ["golden_answer_correctness", "golden_context_recall", "golden_refusal_correctness"].includes(signal);

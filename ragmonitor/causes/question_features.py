@@ -8,9 +8,6 @@ from typing import Final
 
 from ragmonitor.patterns import lazy_pattern
 
-FEATURES: Final = "grams@1"
-"""Name and version: changed features make a new reference, not a drift."""
-
 Features = tuple[int, ...]
 """The features of one text: ascending, each once, below `BUCKETS`. Empty: the text has no word."""
 
