@@ -726,20 +726,6 @@ CHECKS: Final = _judging(
     kind="counter",
 )
 
-DOCUMENTS_TRACKED: Final = _inputs(
-    "ragmonitor_documents_tracked",
-    "Retrieved documents of which figures are kept: the most frequent ones.",
-    unit="documents",
-    merge="livemax",
-)
-MISLEADING_DOCUMENTS: Final = _inputs(
-    "ragmonitor_misleading_documents",
-    "Documents whose answers are hallucinated more often than the others; at most a tenth of "
-    "those that are named are named wrongly.",
-    unit="documents",
-    merge="livemax",
-)
-
 FEEDBACK: Final = _people(
     "ragmonitor_feedback",
     "Feedback that people gave; direction is good, bad or neither.",

@@ -9,11 +9,12 @@ from typing import Final, Literal, Protocol, runtime_checkable
 from ragmonitor.records import Estimate, Example
 
 CandidateKind = Literal["slice", "document", "version", "event"]
-"""The kind of what may have caused a rise: answers of one kind got worse (`slice`), answers rest on
-one document, come from one version, or the rise follows an event such as a deployment."""
+"""The kind of what may have caused a rise: answers of one kind got worse (`slice`), those that were
+shown one document did (what a slice by `source` is told as), or those of one version; or the rise
+follows an event such as a deployment."""
 
 LISTED_FROM: Final = 2.0
-"""The e-value from which on a slice or a document is listed at all: below it there is no more than
+"""The e-value from which on a slice is listed at all: below it there is no more than
 chance to speak of."""
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import fnmatch
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Final
 
 from ragmonitor.estimation.parts import Answer
 from ragmonitor.estimation.signals import language_of
+from ragmonitor.records import Chunk
 
 Slice = tuple[str, str]
 """A dimension and its value: `("route", "billing")`."""
@@ -34,12 +36,19 @@ class SliceNames:
     retriever, source, tag, number of chunks, turn of the session.
     """
 
-    def __init__(self, *, leave_out: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        leave_out: Sequence[str] = (),
+        source: Callable[[Chunk], str] = attrgetter("source"),
+    ) -> None:
         """Begin without a session.
 
         Args:
             leave_out: Patterns of dimensions that are not looked at: `user*`.
+            source: Returns what a chunk's document is called.
         """
+        self._source = source
         self._leave_out = tuple(leave_out)
         self.clear()
 
@@ -111,9 +120,7 @@ class SliceNames:
             found.append(("turn", _number(turn)))
         found += [("retriever", each.name) for each in interaction.retrievals[:MAX_VALUES]]
         found += [("tag", each) for each in interaction.tags[:MAX_VALUES]]
-        found += [
-            ("source", each.source) for each in interaction.chunks[:MAX_VALUES] if each.metadata
-        ]
+        found += [("source", self._source(each)) for each in interaction.chunks[:MAX_VALUES]]
         attributes = interaction.attributes
         if attributes:
             # One that is called as what the records say is a dimension of its own.

@@ -139,7 +139,7 @@ class SliceSearch:
         tested = sorted(testable, key=self._excess, reverse=True)[:MAX_TESTED]
         tested = [each for each in tested if self._excess(each) > 0]
         e_values = [math.exp(min(700.0, log)) for log in self._evidence(tested)]
-        found = {tested[at] for at in discovered(e_values, [1.0] * len(tested), len(testable))}
+        found = {tested[at] for at in discovered(e_values, len(testable))}
         evidence = dict(zip(tested, e_values, strict=True))
         listed = [each for each in tested if evidence[each] >= LISTED_FROM]
         listed.sort(key=lambda each: (each in found, evidence[each], _is_own(each)), reverse=True)

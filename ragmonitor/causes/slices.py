@@ -6,6 +6,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final
 
 from ragmonitor.causes.answer_log import AnswerLog, Row
@@ -18,7 +19,7 @@ from ragmonitor.estimation.parts import Answer, Observation, Part
 from ragmonitor.estimation.signals import HALLUCINATION
 from ragmonitor.export.service_state import estimate_record
 from ragmonitor.protocols import Clock
-from ragmonitor.records import Example
+from ragmonitor.records import Chunk, Example
 from ragmonitor.sampling.floors import SUSPECT_S
 
 MAX_TIME_SHARE: Final = 0.05
@@ -48,6 +49,7 @@ class Slices(Part):
         max_importance_weight: float,
         higher_is_better: Callable[[str], bool],
         leave_out: Sequence[str] = (),
+        source: Callable[[Chunk], str] = attrgetter("source"),
         suspect: Callable[[Sequence[Slice], float], None] | None = None,
         watch: SliceWatch | None = None,
         clock: Clock = time.monotonic,
@@ -58,12 +60,13 @@ class Slices(Part):
             max_importance_weight: Of the verdicts, as in `Stream`.
             higher_is_better: Whether a signal is the better the higher it is.
             leave_out: Patterns of dimensions that are not looked at.
+            source: Returns what a chunk's document is called.
             suspect: Told of the slices by an attribute that look suspicious, worst first, and for
                 how many seconds.
             watch: Knows which slices have an alarm of their own; None: none has.
             clock: Of how long looks take.
         """
-        self._log = AnswerLog(SliceNames(leave_out=leave_out))
+        self._log = AnswerLog(SliceNames(leave_out=leave_out, source=source))
         self._max_weight = max_importance_weight
         self._higher_is_better = higher_is_better
         self._suspect = suspect

@@ -25,7 +25,6 @@ from ragmonitor.cli.golden_options import (
     ReviewOptions,
 )
 from ragmonitor.cli.monitor_options import (
-    DocumentsOptions,
     IncidentExportOptions,
     IncidentListOptions,
     IncidentShowOptions,
@@ -133,7 +132,6 @@ COMMANDS: Final[dict[str, tuple[type, Place]]] = {
         lambda options: "gate:run" if options.goldens is None else "golden_gate:run",
     ),
     "probe": (ProbeOptions, "probing_commands:run"),
-    "documents": (DocumentsOptions, "document_lists:run"),
     "top": (TopOptions, "watching:top"),
     "tail": (TailOptions, "watching:tail"),
     "rules": (RulesOptions, "rules:run"),

@@ -170,7 +170,7 @@ class MonitorTools:
         }
 
     def documents(self) -> dict[str, Any]:
-        """Return documents that go with bad answers: misleading, noise, missing, conflicting."""
+        """Return documents: how often each was retrieved, shown, rested on and contradicted."""
         return self._page.json("documents.json")
 
     def changes(self) -> dict[str, Any]:

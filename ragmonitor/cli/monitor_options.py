@@ -52,18 +52,6 @@ class _PageOptions(_MonitorOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentsOptions(_PageOptions):
-    """Print which documents go with bad answers, as a running monitor knows them.
-
-    Misleading ones, noise, questions for which nothing relevant was found, and chunks that
-    contradict each other; then what each retrieval of an answer brought. Read off the monitor's
-    page, which needs server.ui. docs/causes.md says how documents are named.
-    """
-
-    json_output: JsonOption = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _WatchOptions(_PageOptions):
     """Says how often `ragmonitor top` and `ragmonitor tail` look, and for how long."""
 

@@ -13,8 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ragmonitor.causes import CandidateKind, ChangePoint
 from ragmonitor.causes.candidates import LISTED_FROM
-from ragmonitor.causes.document_table import name_of
-from ragmonitor.causes.slice_names import MAX_CHARACTERS
+from ragmonitor.causes.sources import name_of
 from ragmonitor.export.content import Content, ContentPolicy, encodable
 from ragmonitor.export.view.answers import closest
 from ragmonitor.records import (
@@ -127,12 +126,10 @@ class Candidate(Part):
         return self.is_discovery or self.kind == "event" or self.e_value >= LISTED_FROM
 
     def is_of(self, other: Candidate) -> bool:
-        """Return whether another one is the slice of this document's or this version's answers."""
-        if self.kind not in ("document", "version") or other.kind != "slice":
+        """Return whether another one is the slice of this version's answers."""
+        if self.kind != "version" or other.kind != "slice":
             return False
         of, _, value = other.name.partition("=")
-        if of == "source" and self.kind == "document":
-            return self.name[:MAX_CHARACTERS] == value
         # The service's own version is called "version 1.5", and another one "prompt_version 1.5".
         return self.name in (value, f"{of} {value}", f"{of.removeprefix('service_')} {value}")
 
@@ -451,11 +448,11 @@ class Incident(Part):
 
 
 def _merged(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return the candidates, a slice of a document's or a version's answers told with that one.
+    """Return the candidates, a slice of a version's answers told with that one.
 
-    The slice is the same answers by another name: it says less than the cause itself, but how much
-    of the rise goes with it, and it may be shown sooner. Without the cause itself the slice of a
-    document's answers is told as the document.
+    The slice is the same answers by another name: it says less than the version itself, but how
+    much of the rise goes with it, and it may be shown sooner. The slice of a document's answers is
+    told as the document.
     """
     found = list(candidates)
     for cause in candidates:

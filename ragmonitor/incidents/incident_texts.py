@@ -126,16 +126,6 @@ _TEXTS: Final = {
             "也可能是以前就差的那类回答变多了。"
         ),
     ),
-    "is_either": (
-        (
-            "Mix or rate: not known. The intervals of its rate before the rise and now overlap, so it "
-            "is not shown that its answers got worse. There may be more of them instead."
-        ),
-        (
-            "构成还是质量：尚不可知。上升之前与现在的比率区间有重叠，未能查明相关回答变差；"
-            "也可能只是这类回答变多了。"
-        ),
-    ),
     "is_rate": (
         (
             "Mix or rate: the rate. Answers of this kind got worse; it is not that there are more of "

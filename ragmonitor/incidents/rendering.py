@@ -281,9 +281,7 @@ def _worse_or_more(named: Candidate) -> str:
         return "is_version"
     if not named.is_compared or named.now is None or named.before is None:
         return "is_uncompared"
-    # Evidence of a slice is that it got worse; of a document, that it is worse than the others.
-    overlaps = named.now.lower <= named.before.upper and named.before.lower <= named.now.upper
-    return "is_either" if named.kind == "document" and overlaps else "is_rate"
+    return "is_rate"
 
 
 def _goes_with(named: Candidate, say: Wording) -> str:

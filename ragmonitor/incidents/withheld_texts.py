@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ragmonitor.causes.document_table import hashed_name
+from ragmonitor.causes.sources import hashed_name
 from ragmonitor.export.content import ContentPolicy
 from ragmonitor.incidents.incident import BadAnswer, BadSentence, Candidate, Incident
 

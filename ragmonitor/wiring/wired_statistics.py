@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ragmonitor.causes.document_causes import Documents
 from ragmonitor.causes.events import STATE_VERSION as EVENTS_VERSION
 from ragmonitor.causes.events import Events
 from ragmonitor.causes.slice_watch import SliceWatch
 from ragmonitor.causes.slices import Slices
+from ragmonitor.causes.sources import Sources, name_of
 from ragmonitor.causes.versions import STATE_VERSION as VERSIONS_VERSION
 from ragmonitor.causes.versions import Versions
 from ragmonitor.errors import InputError, SettingsError, did_you_mean
@@ -48,12 +48,10 @@ from ragmonitor.estimation.retrieval_drift import RetrievalDrift
 from ragmonitor.estimation.signals import FROM_ASSESSMENT, HALLUCINATION
 from ragmonitor.evaluators import table
 from ragmonitor.export.content import PROCESS_KEY, ContentPolicy
-from ragmonitor.judges import BuiltinJudge
-from ragmonitor.judges.builtin import Limits
 from ragmonitor.judging import JudgeConfig
 from ragmonitor.prices import Prices
 from ragmonitor.protocols import Cost, Judge
-from ragmonitor.records import JudgeIdentity, Severity
+from ragmonitor.records import Severity
 from ragmonitor.settings import Settings
 from ragmonitor.state import State, StateFile, rows_of_service, state_of_service
 
@@ -84,7 +82,7 @@ def estimates_of(settings: Settings, reader: Judge, judging: JudgeConfig | None)
             size=settings.estimation.drift_reference_size, file=file("drift", DRIFT_VERSION)
         ),
         _slices(settings, judging, alarms),
-        _documents(settings, judge),
+        Sources(_content(settings)),
         _versions(settings, reader.identity.name, name, cost_usd),
         _events(settings, is_judged=judge is not None),
         _feedback_of_people(settings),
@@ -167,12 +165,11 @@ def _slices(
             patterns=settings.alarms.slices,
             suspect=suspect,
         )
-    shows_texts = settings.content.policy == "all"
     return Slices(
         max_importance_weight=1.0 if judging is None else MAX_IMPORTANCE_WEIGHT,
         higher_is_better=alarms.higher_is_better,
-        # A source counts as a text, as it does where documents are named.
-        leave_out=(*settings.estimation.leave_out, *(() if shows_texts else ("source",))),
+        leave_out=settings.estimation.leave_out,
+        source=partial(name_of, policy=_content(settings)),
         suspect=suspect,
         watch=watch,
     )
@@ -192,20 +189,9 @@ def _slice_limit(text: str) -> tuple[str, float]:
     return name, rate
 
 
-def _documents(settings: Settings, judge: JudgeIdentity | None) -> Documents:
-    """Return what finds the documents that go with bad answers.
-
-    Args:
-        settings: The settings.
-        judge: The judge that scores a sample; None: the built-in judge scores every answer.
-    """
-    return Documents(
-        is_sampled=judge is not None,
-        read=BuiltinJudge(Limits(max_characters=settings.judge.builtin_max_characters)).read,
-        policy=ContentPolicy(
-            content=settings.content.policy, key=settings.content.key or PROCESS_KEY
-        ),
-    )
+def _content(settings: Settings) -> ContentPolicy:
+    """Return what documents may be called."""
+    return ContentPolicy(content=settings.content.policy, key=settings.content.key or PROCESS_KEY)
 
 
 def _kept(settings: Settings, name: str, version: int) -> State | None:

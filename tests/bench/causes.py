@@ -27,7 +27,6 @@ from statistics import median
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ragmonitor.causes.document_causes import Documents  # noqa: E402  # from a checkout
 from ragmonitor.causes.events import Events  # noqa: E402
 from ragmonitor.causes.slice_watch import SliceWatch  # noqa: E402
 from ragmonitor.causes.slices import Slices  # noqa: E402
@@ -47,7 +46,6 @@ from ragmonitor.estimation import (  # noqa: E402
 from ragmonitor.estimation.alarm_streams import slice_slots  # noqa: E402
 from ragmonitor.export.content import ContentPolicy  # noqa: E402
 from ragmonitor.incidents import Incident, IncidentKeeper, Journal  # noqa: E402
-from ragmonitor.judges.builtin import BuiltinJudge  # noqa: E402
 from ragmonitor.records import Chunk, CompletedAnswer, Interaction, Report  # noqa: E402
 from ragmonitor.sampling import AdaptiveSampler  # noqa: E402
 from ragmonitor.testing import ManualClock  # noqa: E402
@@ -235,13 +233,6 @@ class Service:
                 suspect=self.sampler.suspect,
                 watch=watch,
                 clock=self.clock,
-            ),
-            Documents(
-                is_sampled=True,
-                read=BuiltinJudge().read,
-                policy=ContentPolicy(content="all"),
-                clock=self.clock,
-                now=self.now,
             ),
             self._versions(alarms),
             Events(

@@ -126,7 +126,6 @@ def fleet(server: RedisServer) -> Iterator[Fleet]:
     [
         ("top", "--once"),
         ("tail", "--seconds", "1"),
-        ("documents",),
         ("incident", "list", "--url"),
     ],
     ids=" ".join,

@@ -76,7 +76,7 @@ def test_a_counted_verdict_lies_within_its_cell(values):
 def test_discoveries_are_the_largest_that_meet_their_bar(e_values, others):
     """As the definition of e-BH has it, by trying every number of discoveries."""
     hypotheses = len(e_values) + others
-    found = discovered(e_values, [1.0] * len(e_values), hypotheses)
+    found = discovered(e_values, hypotheses)
     best = 0
     ranked = sorted(e_values, reverse=True)
     for k in range(1, len(ranked) + 1):

@@ -46,7 +46,6 @@ from ragmonitor.records import (
 from ragmonitor.testing import ManualClock
 from tests.support.browser import Page, browser
 from tests.support.incidents import Scene, ScriptedFinder, candidate, raised
-from tests.unit.causes.test_document_causes import documents, fed
 from tests.unit.estimation.test_golden_questions import Asking
 from tests.unit.export.examples import LEXICAL, MODEL, TARGET, assessment, interaction, report
 
@@ -55,6 +54,23 @@ pytestmark = [pytest.mark.stack, pytest.mark.slow]
 SCRIPT = "<script>window.broken = true</script><img src=x onerror='window.broken = true'>"
 SERVICE = f"shop {SCRIPT}"
 TRACES = "http://traces.example/trace/{trace_id}"
+DOCUMENTS = {
+    "documents": {
+        "answers": 600,
+        "kept": 3,
+        "listed": [
+            {
+                "document": name,
+                "retrieved": 90,
+                "shown": 80,
+                "rests_on": 40,
+                "contradicted": contradicted,
+                "last_s": 1_795_000_000.0,
+            }
+            for name, contradicted in (("d7.md", 30), ("policy", 2), (SCRIPT, 0))
+        ],
+    }
+}
 ANSWER = "The upload limit is 9 MB 😀 per file. Ask in Helsinki."
 
 
@@ -393,7 +409,7 @@ def test_an_address_opens_the_part_that_it_names(page: Page, address: str, selec
     in_view = f"{in_view} || ({place} < innerHeight && {at_end})"
     try:
         shown.fill(active=True)
-        views = fed(documents(), 600, bad_document="d7.md").views()
+        views = DOCUMENTS
         shown.tick(replace(numbers(30, 40.0, active=True), views=views))
         page.driver.get(f"{shown.base}/ragmonitor/#{address}")
         page.shows("it is in view", in_view)
@@ -542,34 +558,22 @@ def test_limits_and_plurals_are_written_as_people_write_them(page: Page, shown: 
 
 
 def test_the_documents_are_listed_in_both_languages(page: Page, shown: Shown) -> None:
-    """The one that went bad is named; an application's names stay texts."""
-    told = fed(documents(), 600, bad_document="d7.md").views()
-    told["documents"]["missing"] = [
-        {
-            "questions": 3.0,
-            "judged": 3,
-            "last_s": 1.0,
-            "examples": [{"id": "i", "question": SCRIPT}],
-        }
-    ]
+    """The one that contradicts most answers first; an application's names stay texts."""
     shown.fill()
-    shown.tick(Snapshot(views=told))
+    shown.tick(Snapshot(views=DOCUMENTS))
     load(page, shown)
-    page.shows("the lists are drawn", "document.querySelectorAll('#documents table').length >= 2")
-    first = page.text("#documents tbody tr")
-    assert "d7.md" in first
-    assert "named" in first
-    assert SCRIPT in page.text("#documents-lists")
+    page.shows("the list is drawn", "document.querySelectorAll('#documents table').length === 1")
+    assert "d7.md" in page.text("#documents tbody tr")
+    assert SCRIPT in page.text("#documents-list")
     assert not page.run("return Boolean(window.broken)")
     page.run("document.querySelector('#lang-zh').click()")
     page.shows("it is Chinese", "document.querySelector('#documents-title').innerText === '文档'")
-    assert "已确认" in page.text("#documents tbody tr")
     assert page.errors() == []
 
 
 def test_a_slice_and_a_document_have_a_view_with_an_address(page: Page, shown: Shown) -> None:
     """What is known of it, and its answers alone; what happened is marked on the charts."""
-    told = fed(documents(), 600, bad_document="d7.md").views()
+    told = DOCUMENTS
     rate = {"mean": 0.4, "lower": 0.3, "upper": 0.5}
     listed = [{"name": "route=/chat", "answers": 900, "share": 0.3, "judged": 90, "rate": rate}]
     shown.fill(active=True)
@@ -595,7 +599,7 @@ def test_a_slice_and_a_document_have_a_view_with_an_address(page: Page, shown: S
     assert all("/search" not in each for each in page.run(routes))
     page.run("location.hash = '#document=d7.md'")
     page.shows("the document", "document.querySelector('#focus-title').innerText.includes('d7.md')")
-    assert "Misleading" in page.text("#focus")
+    assert "Contradict it" in page.text("#focus")
     assert page.run(routes) == []
     page.run("location.hash = '#document=policy'")
     page.shows("its answers", "document.querySelectorAll('.answer').length >= 10")
@@ -971,7 +975,7 @@ def test_it_fits_the_window_and_can_be_read(
 ) -> None:
     """Nothing is wider than the window; text stands out from its ground by 4.5 to 1."""
     shown.fill(active=True)
-    told = fed(documents(), 600, bad_document="d7.md").views()
+    told = DOCUMENTS
     snapshot = numbers(11, 40.0, active=True)
     long = replace(snapshot.alarms[1], signal="golden_references")
     shown.tick(replace(snapshot, views=told, alarms=(*snapshot.alarms, long)))
@@ -991,19 +995,6 @@ def test_it_fits_the_window_and_can_be_read(
         )
         page.shows("the lists are drawn", "document.querySelectorAll('#documents td').length > 0")
         assert page.run(thin) == 0
-
-
-def test_a_long_question_fits_the_list_of_what_is_missing(page: Page, shown: Shown) -> None:
-    """It is as long as people write, and breaks as texts do."""
-    shown.fill()
-    lists = fed(documents(), 600, bad_document="d7.md").views()["documents"]
-    example = {"id": "i-1", "question": "How long may goods be returned? " * 9}
-    missing = [{"examples": [example], "questions": 3, "last_s": 1_795_000_000.0}]
-    shown.tick(Snapshot(views={"documents": {**lists, "missing": missing}}))
-    load(page, shown)
-    page.shows("it is drawn", "document.querySelectorAll('#documents-lists tr').length > 3")
-    assert page.text("#documents-lists").count("How long may goods be returned?") == 9
-    assert page.run("return document.documentElement.scrollWidth - innerWidth") <= 0
 
 
 def test_an_incident_fits_a_narrow_window(tmp_path: Path) -> None:

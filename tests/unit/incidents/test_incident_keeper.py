@@ -136,7 +136,6 @@ def test_what_is_shown_and_explains_most_is_named_first():
     [
         ("version", "prompt_version 1.1", "prompt_version=1.1"),
         ("version", "version 1.5", "service_version=1.5"),
-        ("document", "handbook.md", "source=handbook.md"),
     ],
 )
 def test_a_document_or_version_is_named_rather_than_the_slice_of_its_answers(kind, name, of):
@@ -203,15 +202,6 @@ def test_the_slice_of_one_documents_answers_is_told_as_the_document():
     told = [(each.kind, each.name) for each in scene.incident.candidates]
     assert told == [("document", "handbook.md"), ("slice", "route=/r")]
     assert (scene.incident.cause.kind, scene.incident.cause.name) == told[0]
-
-
-def test_a_long_source_is_known_by_what_a_slice_keeps_of_it():
-    """The name of a slice is cut off, that of a document is not."""
-    url = "https://docs.example.com/" + "handbook/" * 15
-    slice_ = candidate(f"source={url[:80]}", kind="slice")
-    scene = Scene(None, ScriptedFinder(slice_, candidate(url)))
-    scene.keeper.alarm(raised())
-    assert [each.name for each in scene.incident.candidates] == [url]
 
 
 @pytest.mark.parametrize(
@@ -313,18 +303,6 @@ def test_what_is_shown_while_the_rise_seems_to_fade_is_told_beside_the_named_cau
     assert shown == {"handbook.md": 0.85, "route=a": 0.85}
     assert scene.incident.named.name == "handbook.md"
     assert "Shown besides: slice route=a." in as_markdown(scene.incident)
-
-
-def test_what_a_document_does_not_know_of_itself_its_slice_tells():
-    """Which share of the rise goes with it, and that it is shown, by the slice's evidence."""
-    found = (
-        candidate("source=handbook.md", kind="slice", explained=0.8, e_value=1e9),
-        candidate(explained=None, is_discovery=False, e_value=10),
-    )
-    scene = Scene(None, ScriptedFinder(*found))
-    scene.keeper.alarm(raised())
-    (told,) = scene.incident.candidates
-    assert (told.kind, told.is_discovery, told.explained) == ("document", True, 0.8)
 
 
 def test_a_judge_that_changed_is_named_before_any_document():

@@ -82,14 +82,11 @@ export class Focus {
   }
 
   document(name) {
-    const lists = this.documents.lists ?? {};
-    const known = ["misleading", "often", "noise"].flatMap((each) => lists[each] ?? []).find((each) => each.document === name || each.id === name);
+    const known = this.documents.found?.listed.find((each) => each.document === name);
     if (!known) return element("p", { class: "quiet" }, t("focusUnknownDocument"));
-    const is = Object.entries({ misleading: "docMisleading", noise: "docNoise" }).filter(([list]) => lists[list]?.some((each) => each.document === known.document)).map(([, title]) => t(title));
     return facts([
-      ["docWith", range(known.with)], ["docWithout", range(known.without)], ["docJudged", String(known.judged)],
-      ["docRests", String(known.rests_on)], ["docContradicted", String(known.contradicted)],
-      ["docRetrieved", String(known.retrieved)], ["docShown", String(known.shown)], ["focusListed", is.join(", ")],
+      ["docContradicted", String(known.contradicted)], ["docRests", String(known.rests_on)],
+      ["docShown", String(known.shown)], ["docRetrieved", String(known.retrieved)],
     ]);
   }
 }
