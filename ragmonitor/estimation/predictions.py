@@ -71,8 +71,13 @@ class Predictions(Part):
         self._mean_uncertainty = 0.0
         self._exchange()
 
-    def predict(self, builtin: Report, outcomes: Outcomes, prediction: Prediction) -> Prediction:
-        """Return what past verdicts say of an answer."""
+    def predict(self, builtin: Report, outcomes: Outcomes) -> Prediction:
+        """Return what past verdicts say of an answer, before it may be drawn; each comes once.
+
+        Args:
+            builtin: The report of the judge that scores every answer.
+            outcomes: Its outcomes.
+        """
         pooled = self._pooled
         predictor = self._hallucination(language_of(builtin))
         expected = {}

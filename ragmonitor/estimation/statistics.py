@@ -86,12 +86,9 @@ class Statistics:
 
     def predict(self, builtin: Report) -> Prediction:
         """Return what past verdicts say of an answer; called once each, before it may be drawn."""
-        prediction = _UNPREDICTED
-        if self._predictions is not None:
-            found = self._outcomes(builtin)
-            for part in self.parts:
-                prediction = part.predict(builtin, found, prediction)
-        return prediction
+        if self._predictions is None:
+            return _UNPREDICTED
+        return self._predictions.predict(builtin, self._outcomes(builtin))
 
     def _outcomes(self, builtin: Report) -> Outcomes:
         """Return the built-in judge's outcomes, worked out once for an answer and not twice."""

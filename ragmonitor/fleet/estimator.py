@@ -482,7 +482,7 @@ class Term:
         self._order.draw(entry.drawn, entry.id, is_known=pending is not None)
         with _ESTIMATE:
             # They trust a verdict by what was known at the draw, which is nothing after a takeover:
-            # an early warning begins anew then.
+            # suspicion begins anew then.
             self.estimates.drawn(entry.drawn, age_s=max(0.0, reached_s - entry.at_s))
             if pending is not None and not is_awaited:
                 self.estimates.await_verdict(entry.drawn, pending)

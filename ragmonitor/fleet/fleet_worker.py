@@ -617,7 +617,7 @@ class _Learned:
         """Return what the published calibration says of an answer."""
         if self._predictions is not None:
             with contained("estimate"):
-                return self._predictions.predict(builtin, outcomes(builtin), Prediction())
+                return self._predictions.predict(builtin, outcomes(builtin))
         return Prediction()
 
     def follow(self, stream: FleetStream) -> None:

@@ -346,10 +346,6 @@ SCENES: dict[str, Any] = {
         "judge": {"model": FunctionJudge(lambda _: _raise(SystemExit(text("message"))), name="f")},
         "budget": {"calls_per_day": 10**6},
     },
-    "embedding": lambda: {"estimation": {"embedding": fail}},
-    "embedding panics": lambda: {
-        "estimation": {"embedding": lambda _: _raise(Panic(text("message")))}
-    },
     "redaction": lambda: {"content": {"redaction": ("secrets", fail)}},
     "redaction panics": lambda: {
         "content": {"redaction": ("secrets", lambda _: _raise(Panic(text("message"))))}

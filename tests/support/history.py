@@ -484,10 +484,6 @@ class Past:
             record.gauge("ragmonitor_alarm_learned_ratio", 1.0, **labels)
             record.count("ragmonitor_alarms_raised_total", evidence.raised - raised, **labels)
         record.gauge("ragmonitor_alarm_threshold_seconds", THRESHOLD_DAYS * DAY_S)
-        record.gauge(
-            "ragmonitor_early_warning_evidence_seconds",
-            DAY_S * (self._chance.uniform(8, 20) if bad else self._chance.uniform(0.02, 0.4)),
-        )
 
     def _judge(
         self, drawn: int, failed: int, rate: float, n: int, *, version: str, down: bool, bad: bool

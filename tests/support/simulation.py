@@ -239,7 +239,7 @@ class FleetService(Service):
         predictions = self._predictions[worker]
         self._arrived += 1
         return (
-            lambda builtin: predictions.predict(builtin, outcomes(builtin), Prediction()),
+            lambda builtin: predictions.predict(builtin, outcomes(builtin)),
             self.samplers[worker],
         )
 
