@@ -666,9 +666,9 @@ PIPELINE_ROW = (
         kind="table",
         title=Words("What runs", "正在运行的版本"),
         description=Words(
-            "Versions of the application, of ragmonitor, and of the reference of questions. Two"
+            "Versions of the application and of ragmonitor. Two"
             " versions of the application: a rollout is under way, compare them in “Investigate”.",
-            "应用、ragmonitor 与问题基准的版本。应用有两个版本：正在发布，可在“排查”中对比。",
+            "应用与 ragmonitor 的版本。应用有两个版本：正在发布，可在“排查”中对比。",
         ),
         at=(16, 68, 8, 8),
         unit="none",
@@ -680,7 +680,6 @@ PIPELINE_ROW = (
                     for series, part in (
                         ("ragmonitor_service_info", "application"),
                         ("ragmonitor_build_info", "ragmonitor"),
-                        ("ragmonitor_drift_reference_info", "reference"),
                     )
                 ),
                 legend="{{part}}",
