@@ -277,11 +277,6 @@ WEAK_RETRIEVAL_RATIO: Final = _means(
     "Share of answers whose best chunk is weaker than nearly all of the reference's.",
     "window",
 )
-NEW_QUESTION_RATIO: Final = _means(
-    "ragmonitor_new_question_ratio",
-    "Share of questions of a new kind: unlike nearly all of the reference's.",
-    "window",
-)
 SAMPLING_EFFICIENCY: Final = _means(
     "ragmonitor_sampling_efficiency",
     "Verdicts needed for the interval, relative to a plain random sample; below 1 some are saved.",
@@ -406,7 +401,7 @@ ALARM_RISE_MEAN_BEFORE: Final = _alarms(
 ALARM_OBJECTIVE: Final = _alarms(
     "ragmonitor_alarm_objective",
     "The limit of the mean: the objective that was set, or learned; absent while it is learned. Of "
-    "a signal that is a difference (calibration_..., scores of golden questions) 0.5 is none.",
+    "a signal that is a difference (scores of golden questions) 0.5 is none.",
     _ALARM,
 )
 ALARM_LEARNED_RATIO: Final = _alarms(
@@ -445,10 +440,6 @@ SLICE_ALARM_OBJECTIVE: Final = _slice_alarms(
     "ragmonitor_slice_alarm_objective",
     "The limit of the slice's mean: that of the service, or what was learned of the slice.",
 )
-EARLY_WARNING_EVIDENCE_SECONDS: Final = _alarms(
-    "ragmonitor_early_warning_evidence_seconds",
-    "Evidence of the built-in judge's risk alone; it raises the sampling and never an alarm.",
-)
 
 SAMPLING_RATE: Final = _spending(
     "ragmonitor_judge_sampling_rate",
@@ -459,12 +450,6 @@ MAX_SAMPLING_RATE: Final = _spending(
     "ragmonitor_judge_max_sampling_rate",
     "That probability while the budget permits it, as it is set.",
     "judge",
-)
-SAMPLING_BOOST: Final = _spending(
-    "ragmonitor_judge_sampling_boost",
-    "Factor by which an early warning or an alarm raises the sampling.",
-    "judge",
-    merge="livemax",
 )
 ARRIVALS: Final = _spending(
     "ragmonitor_arrivals_per_second",
@@ -543,40 +528,6 @@ BUILTIN_AUROC: Final = _judging(
     "higher for a bad answer than for a good one.",
     "judge",
     unit="ratio",
-)
-UNTRAINED_AUROC: Final = _judging(
-    "ragmonitor_builtin_untrained_auroc",
-    "The same probability for the built-in judge's risk alone.",
-    "judge",
-    unit="ratio",
-)
-LEARNED_VERDICTS: Final = _judging(
-    "ragmonitor_learned_verdicts",
-    "Verdicts that predictions were learned from, older ones counting less.",
-    "judge",
-    unit="verdicts",
-)
-LEARNED_TRUST: Final = _judging(
-    "ragmonitor_learned_trust_ratio",
-    "Weight of what verdicts taught in the next prediction, against the risk alone.",
-    "judge",
-)
-PREDICTION_ERROR: Final = _judging(
-    "ragmonitor_prediction_error_ratio",
-    "Squared error of predictions of later verdicts, relative to that of the verdicts' mean; "
-    "score is untrained (the risk alone) or learned.",
-    "judge score",
-)
-LEARNED_COEFFICIENT: Final = _judging(
-    "ragmonitor_learned_coefficient",
-    "What one unit of a feature of the answer adds to the log odds of a bad verdict; the largest.",
-    "judge feature",
-    transient=True,
-)
-CALIBRATION_RESIDUAL: Final = _judging(
-    "ragmonitor_calibration_residual",
-    "Verdicts minus predictions, on the riskiest fifth of the answers.",
-    "judge",
 )
 ALARM_CAUSE: Final = _judging(
     "ragmonitor_alarm_cause",
@@ -745,12 +696,7 @@ CHANGE_TIMESTAMP: Final = _versions(
 
 REFERENCE_RATIO: Final = _inputs(
     "ragmonitor_drift_reference_ratio",
-    "Share of the reference questions that is collected; at 1 the reference is frozen.",
-)
-REFERENCE_INFO: Final = _inputs(
-    "ragmonitor_drift_reference_info",
-    "1, for the frozen reference that questions are compared with.",
-    "version",
+    "Share of the reference retrievals that is collected; at 1 the reference is frozen.",
 )
 
 CHECKS: Final = _judging(
@@ -759,20 +705,6 @@ CHECKS: Final = _judging(
     "answer was seen: fine, flagged, no_claim, unread.",
     "of outcome",
     kind="counter",
-)
-
-DOCUMENTS_TRACKED: Final = _inputs(
-    "ragmonitor_documents_tracked",
-    "Retrieved documents of which figures are kept: the most frequent ones.",
-    unit="documents",
-    merge="livemax",
-)
-MISLEADING_DOCUMENTS: Final = _inputs(
-    "ragmonitor_misleading_documents",
-    "Documents whose answers are hallucinated more often than the others; at most a tenth of "
-    "those that are named are named wrongly.",
-    unit="documents",
-    merge="livemax",
 )
 
 FEEDBACK: Final = _people(

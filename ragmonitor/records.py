@@ -16,7 +16,7 @@ from functools import lru_cache
 from html import escape
 from operator import add
 from textwrap import shorten
-from typing import Any, Final, Literal, NamedTuple, Self, get_args
+from typing import Any, Final, Literal, Self, get_args
 
 Status = Literal["ok", "error", "partial", "cancelled"]
 """The end of an interaction. `partial`: a stream that was closed before its end."""
@@ -576,27 +576,6 @@ class SamplingDecision:
 CERTAIN = SamplingDecision(inclusion_probability=1.0, drawn=True)
 
 
-Features = tuple[tuple[int, float], ...]
-"""Features of an answer: positions in `estimation.answer_features.NAMES` and values; the others are
-0."""
-
-
-class PredictionBasis(NamedTuple):
-    """The inputs of a prediction of hallucination, as they stood before the draw."""
-
-    features: Features
-    untrained: float
-    """Chance by the built-in judge's risk alone, calibrated; above 0 and below 1."""
-    shift: float
-    """The model of all that the built-in judge knows adds this to the log odds; bounded."""
-    learned: float
-    """Chance with that share of the shift which earlier verdicts bore out; above 0 and below 1."""
-    mixed: float
-    """A mixture of both chances, as far as the learned one is trusted; else `untrained` itself."""
-    is_trusted: bool
-    """Whether the learned chance is."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
     """The prediction from past verdicts, before anybody judges the answer."""
@@ -607,8 +586,6 @@ class Prediction:
     """Standard deviation of the verdict as predicted, relative to its mean over answers; >= 0."""
     expected: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """The chance that the verdict has a value, and that value's mean, by signal; 0 to 1 each."""
-    basis: PredictionBasis | None = None
-    """The basis of a model of more than the risk; None: it was not asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -620,9 +597,7 @@ class PendingVerdict:
     signals: tuple[str, ...] = ()
     """The signals that were predicted."""
     groups: tuple[tuple[str, str], ...] = ()
-    """The dimensions that answers are grouped by, with the answer's values; without topics."""
-    query: str = ""
-    """The question, where answers are grouped by topic: estimates know what topic it is of."""
+    """The dimensions that answers are grouped by, with the answer's values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -768,11 +743,11 @@ class SeriesKey:
 
     signal: str
     """`hallucination`, `minor_hallucination`, `refusal`, an evaluator's name, `empty_retrieval`,
-    `weak_retrieval`, `new_question`."""
+    `weak_retrieval`."""
     judge: str
     """The judge whose verdicts they are; `none` for what needs no judge."""
     dimension: str = ""
-    """The dimension of a part of the answers: `route`, `language`, `topic`, ...; empty: all of
+    """The dimension of a part of the answers: `route`, `language`, ...; empty: all of
     them."""
     group: str = ""
     """The part: the value of the dimension."""
@@ -989,13 +964,13 @@ class AlarmState:
     minutes; the strictest holds. 0: none was said, and it is learned."""
 
 
-CALIBRATIONS: Final = frozenset(("calibration_high", "calibration_low"))
-"""Signals of verdicts less what was predicted of them."""
-_DIFFERENCES: Final = CALIBRATIONS | {
-    "golden_answer_correctness",
-    "golden_context_recall",
-    "golden_refusal_correctness",
-}
+_DIFFERENCES: Final = frozenset(
+    (
+        "golden_answer_correctness",
+        "golden_context_recall",
+        "golden_refusal_correctness",
+    )
+)
 
 
 def is_difference(signal: str) -> bool:
@@ -1107,11 +1082,6 @@ class AlarmEvent:
             "input": "what comes in has changed",
             "judge": "the judge has changed, not the answers",
         }[self.kind]
-        if self.signal.startswith("calibration"):
-            subject = (
-                "verdicts on the riskiest fifth are off what the built-in score predicts: the "
-                "answers, the score or the judge may be why"
-            )
         sentence = f"alarm {'raised' if self.raised else 'cleared'}: {self.signal}"
         if self.raised:
             sentence += f" ({subject})"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
@@ -437,7 +437,7 @@ class SamplingSettings(Group):
     rate: float = option(
         0.1,
         "Share of the answers that the judge scores, budget permitting.",
-        change="Raise it for narrower intervals and sooner alarms; `ragmonitor explain` plans it.",
+        change="Raise it for narrower intervals and sooner alarms.",
         gt=0,
         le=1,
     )
@@ -473,15 +473,6 @@ class SamplingSettings(Group):
         change="Raise it to learn sooner of small slices; 0 for an even spending.",
         ge=0,
         le=10_000,
-    )
-    early_warning_boost: float = option(
-        4.0,
-        "Factor by which sampling is raised for 45 minutes when the built-in judge's score alone "
-        "gets suspicious; 1: not at all.",
-        unit="factor",
-        change="1 for an even spending.",
-        ge=1,
-        le=100,
     )
 
 
@@ -616,7 +607,7 @@ class AlarmSettings(Group):
     slices: Names = option(
         ("*",),
         "Attributes of interactions of which each frequent value has an alarm on its hallucination "
-        "rate, or patterns of their names; also 'language', 'model', 'topic' and others of "
+        "rate, or patterns of their names; also 'language', 'model' and others of "
         "docs/causes.md, where they are named. 'none' for nothing.",
         change="To leave out attributes of which nobody would act on a value's alarm.",
     )
@@ -666,7 +657,7 @@ class EstimationSettings(Group):
 
     group_by: Names = option(
         ("language", "model", "latency_s"),
-        "Parts of the traffic that get a hallucination rate of their own: 'language', 'topic', "
+        "Parts of the traffic that get a hallucination rate of their own: 'language', "
         "'model', 'latency_s' (bands of the time to the last token), or attributes of interactions "
         "(route, version, ...); 'none' for nothing.",
         change="To compare tenants, routes or versions.",
@@ -699,24 +690,11 @@ class EstimationSettings(Group):
     )
     drift_reference_size: int = option(
         2_000,
-        "Questions and retrievals that later ones are compared with.",
+        "Retrievals that later ones are compared with.",
         unit="interactions",
         change="Lower it for little traffic.",
         ge=100,
         le=100_000,
-    )
-    embedding: Callable[[Sequence[str]], Sequence[Sequence[float]]] | None = option(
-        None,
-        "In Python a function from questions to vectors, one each, by which new kinds of questions "
-        "are told; it may wait for a network, so that questions then have no topic, as a slice or "
-        "in group_by. None: by the words of the questions.",
-        change="When your questions differ in meaning rather than in words.",
-    )
-    learn_from_verdicts: bool = option(
-        True,
-        "Predict the judge's verdicts from all that the built-in judge finds in an answer, as "
-        "earlier verdicts teach it; else from its risk alone.",
-        change="To compare, or where not even hashed words of answers may be kept in `state`.",
     )
     human_labels: FilePath = option(
         None,

@@ -97,8 +97,6 @@ def reason_to_stay(settings: Settings) -> str:
             return f"{name} was given as an object"
     if any(map(callable, settings.content.redaction)):
         return "content.redaction holds a function of the application's"
-    if settings.estimation.embedding is not None:
-        return "estimation.embedding is a function of the application's"
     own = [entry.name for entry in table.select(settings.evaluators) if not _is_ours(entry)]
     if own:
         return f"the evaluator {own[0]} is a function of the application's"

@@ -8,13 +8,13 @@ from typing import Final, Literal, Protocol, runtime_checkable
 
 from ragmonitor.records import Estimate, Example
 
-CandidateKind = Literal["slice", "mix", "document", "version", "event"]
-"""The kind of what may have caused a rise: answers of one kind got worse (`slice`), there are more
-answers of a kind that was bad before (`mix`), answers rest on one document, come from one version,
-or the rise follows an event such as a deployment."""
+CandidateKind = Literal["slice", "document", "version", "event"]
+"""The kind of what may have caused a rise: answers of one kind got worse (`slice`), those that were
+shown one document did (what a slice by `source` is told as), or those of one version; or the rise
+follows an event such as a deployment."""
 
 LISTED_FROM: Final = 2.0
-"""The e-value from which on a slice or a document is listed at all: below it there is no more than
+"""The e-value from which on a slice is listed at all: below it there is no more than
 chance to speak of."""
 
 
@@ -27,9 +27,6 @@ class CandidateCause:
     """For people, without texts of answers: `route=billing`, `handbook.md`, `version 1.1`."""
     signal: str
     """The signal that rose."""
-    title: str = ""
-    """What the name's topic of questions is about, in the questions' own words; empty: it has no
-    topic, or texts may not be shown."""
     now: Estimate | None
     """Mean of the signal over the answers concerned, since the rise began."""
     before: Estimate | None
@@ -47,8 +44,6 @@ class CandidateCause:
     is_compared: bool = True
     """Enough answers of the kind were judged before the rise to tell that they got worse from that
     there are more of them."""
-    only_in: str = ""
-    """Of a slice: the pair whose answers alone are why it is worse; empty: there is none."""
     since_s: float | None = None
     """Since when, in seconds since the epoch."""
     detail: str = ""

@@ -197,34 +197,6 @@ def rate_part(everything: Periods, part: Periods, *, is_new: bool) -> float:
     return (shares[0] + shares[1]) / 2 * (now - before)
 
 
-def mix_part(everything: Periods, parts: Sequence[Periods], are_new: Sequence[bool]) -> float:
-    """Return what the mix of the parts adds to the rise; what is in none of them is one more part.
-
-    A part that is gone has the rate that it had. One that is new shifts the mix as if it were as
-    all answers were before: what it is worse by is its own rate's, since it was no kind of answers
-    that was bad before.
-
-    Args:
-        everything: Totals of all answers.
-        parts: Totals of each part.
-        are_new: Which of them had hardly any answers before.
-    """
-    left = everything
-    for each in parts:
-        left = _rest(left, each)
-    usual = everything[0].rate or 0.0
-    total = 0.0
-    for (before, now), is_new in zip((*parts, left), (*are_new, False), strict=True):
-        rates = [usual if is_new or before.rate is None else before.rate]
-        if now.rate is not None and not is_new and before.rate is not None:
-            rates.append(now.rate)
-        shift = now.scored / max(_LEAST, everything[1].scored) - before.scored / max(
-            _LEAST, everything[0].scored
-        )
-        total += shift * sum(rates) / len(rates)
-    return total
-
-
 def share_of_rise(
     everything: PartSums,
     parts: Sequence[PartSums],

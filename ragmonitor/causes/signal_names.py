@@ -15,7 +15,6 @@ _SHARES: Final = frozenset(
         "wrong_refusal",
         "empty_retrieval",
         "weak_retrieval",
-        "new_question",
         "anchors",
         "golden_availability",
         "golden_references",
@@ -38,10 +37,7 @@ SIGNALS: Final = {
     "empty_retrieval": ("Empty retrieval", "空检索"),
     "version_worse": ("Worse version", "变差的版本"),
     "weak_retrieval": ("Weak retrieval", "弱检索"),
-    "new_question": ("New kinds of questions", "新类型问题"),
     "anchors": ("Reference answers that flipped", "被改判的参考样例"),
-    "calibration_high": ("More errors than predicted", "错误多于预测"),
-    "calibration_low": ("Fewer errors than predicted", "错误少于预测"),
 }
 _GOLDEN: Final = "golden_"
 """Begins the names of the signals of golden questions."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import fnmatch
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Final
 
 from ragmonitor.estimation.parts import Answer
 from ragmonitor.estimation.signals import language_of
-from ragmonitor.records import Interaction
+from ragmonitor.records import Chunk
 
 Slice = tuple[str, str]
 """A dimension and its value: `("route", "billing")`."""
@@ -32,20 +33,23 @@ class SliceNames:
 
     Attributes of the application are found by themselves: whatever an answer carries is a
     dimension. The others are what the records say: framework, name of the chain, language, model,
-    retriever, source, tag, number of chunks, turn of the session, topic of the question.
+    retriever, source, tag, number of chunks, turn of the session.
     """
 
     def __init__(
-        self, *, leave_out: Sequence[str] = (), topic: Callable[[Interaction], str]
+        self,
+        *,
+        leave_out: Sequence[str] = (),
+        source: Callable[[Chunk], str] = attrgetter("source"),
     ) -> None:
         """Begin without a session.
 
         Args:
             leave_out: Patterns of dimensions that are not looked at: `user*`.
-            topic: Returns the topic of a question; empty: not known.
+            source: Returns what a chunk's document is called.
         """
+        self._source = source
         self._leave_out = tuple(leave_out)
-        self._topic = topic
         self.clear()
 
     def clear(self) -> None:
@@ -108,7 +112,6 @@ class SliceNames:
             ("framework", interaction.framework),
             ("name", interaction.name),
             ("language", language_of(answer.completed.builtin)),
-            ("topic", self._topic(interaction)),
             ("chunks", _number(len(interaction.chunks))),
         ]
         if interaction.generations:
@@ -117,9 +120,7 @@ class SliceNames:
             found.append(("turn", _number(turn)))
         found += [("retriever", each.name) for each in interaction.retrievals[:MAX_VALUES]]
         found += [("tag", each) for each in interaction.tags[:MAX_VALUES]]
-        found += [
-            ("source", each.source) for each in interaction.chunks[:MAX_VALUES] if each.metadata
-        ]
+        found += [("source", self._source(each)) for each in interaction.chunks[:MAX_VALUES]]
         attributes = interaction.attributes
         if attributes:
             # One that is called as what the records say is a dimension of its own.
@@ -131,7 +132,7 @@ class SliceNames:
 
 
 RECORDED: Final = frozenset(
-    ("framework", "name", "language", "topic", "model", "chunks", "turn", *SHARED)
+    ("framework", "name", "language", "model", "chunks", "turn", *SHARED)
 ) | {"latency_s", "chunk_score"}
 """Dimensions that are no attribute of the application's."""
 

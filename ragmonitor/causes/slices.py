@@ -6,6 +6,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final
 
 from ragmonitor.causes.answer_log import AnswerLog, Row
@@ -18,7 +19,7 @@ from ragmonitor.estimation.parts import Answer, Observation, Part
 from ragmonitor.estimation.signals import HALLUCINATION
 from ragmonitor.export.service_state import estimate_record
 from ragmonitor.protocols import Clock
-from ragmonitor.records import Example, Interaction
+from ragmonitor.records import Chunk, Example
 from ragmonitor.sampling.floors import SUSPECT_S
 
 MAX_TIME_SHARE: Final = 0.05
@@ -47,9 +48,8 @@ class Slices(Part):
         *,
         max_importance_weight: float,
         higher_is_better: Callable[[str], bool],
-        topic: Callable[[Interaction], str] = lambda _: "",
-        title: Callable[[Slice], str] = lambda _: "",
         leave_out: Sequence[str] = (),
+        source: Callable[[Chunk], str] = attrgetter("source"),
         suspect: Callable[[Sequence[Slice], float], None] | None = None,
         watch: SliceWatch | None = None,
         clock: Clock = time.monotonic,
@@ -59,18 +59,16 @@ class Slices(Part):
         Args:
             max_importance_weight: Of the verdicts, as in `Stream`.
             higher_is_better: Whether a signal is the better the higher it is.
-            topic: Returns the topic of a question; empty: not known.
-            title: Returns what the questions of a topic are about; empty: not known, or no topic.
             leave_out: Patterns of dimensions that are not looked at.
+            source: Returns what a chunk's document is called.
             suspect: Told of the slices by an attribute that look suspicious, worst first, and for
                 how many seconds.
             watch: Knows which slices have an alarm of their own; None: none has.
             clock: Of how long looks take.
         """
-        self._log = AnswerLog(SliceNames(leave_out=leave_out, topic=topic))
+        self._log = AnswerLog(SliceNames(leave_out=leave_out, source=source))
         self._max_weight = max_importance_weight
         self._higher_is_better = higher_is_better
-        self._title = title
         self._suspect = suspect
         self._watch = watch
         self._clock = clock
@@ -123,7 +121,7 @@ class Slices(Part):
         return self._rates
 
     def candidates(self, signal: str, since_s: float) -> Sequence[CandidateCause]:
-        """Return slices in which a signal got worse, and shifts of the mix; as `CauseFinder`.
+        """Return slices in which a signal got worse, as `CauseFinder`.
 
         What was found last is returned again while a new look would take too much of the time.
         """
@@ -147,14 +145,13 @@ class Slices(Part):
             is_flipped=self._higher_is_better(signal),
             max_weight=self._max_weight,
             proven=proven,
-            title=self._title,
         )
         if not search.is_possible:
             return tuple(search.alarmed(self._examples))
-        found = list(search.slices(self._examples))
+        found = tuple(search.slices(self._examples))
         if self._suspect is not None:
             self._suspect(search.suspects, SUSPECT_S)
-        return (*found, *search.mixes(self._examples))
+        return found
 
 
 def _example(answer: Answer) -> Example:

@@ -22,10 +22,7 @@ from ragmonitor.cli.golden_options import (
     MineOptions,
 )
 from ragmonitor.cli.monitor_options import (
-    DocumentsOptions,
-    ExplainOptions,
     IncidentOptions,
-    LearnedOptions,
     McpOptions,
 )
 from ragmonitor.cli.options import (
@@ -114,14 +111,11 @@ COMMANDS: Final[dict[str, tuple[type, Place]]] = {
     "score": (ScoreOptions, lambda options: "compare:run" if options.compare else "score:run"),
     "demo": (DemoOptions, "demo.run:run"),
     "doctor": (DoctorOptions, "doctor:run"),
-    "explain": (ExplainOptions, "explain:run"),
     "gate": (
         GateOptions,
         lambda options: "gate:run" if options.goldens is None else "golden_gate:run",
     ),
     "probe": (ProbeOptions, "probing_commands:run"),
-    "documents": (DocumentsOptions, "document_lists:run"),
-    "learned": (LearnedOptions, "learned:run"),
     "rules": (RulesOptions, "rules:run"),
     "worker": (WorkerOptions, "services:work"),
     "estimator": (EstimatorOptions, "services:estimate"),

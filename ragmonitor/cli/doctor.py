@@ -29,16 +29,14 @@ from ragmonitor.estimation.anchors.anchor_files import read_own
 from ragmonitor.estimation.labels import read_labels
 from ragmonitor.export import JsonLines
 from ragmonitor.export.posting import DeliveryError, PostingExporter
-from ragmonitor.fleet.fleet_stream import FleetStream, elsewhere, fleet_stream_in
+from ragmonitor.fleet.fleet_stream import FleetStream, elsewhere
 from ragmonitor.guard import reason
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.protocols import Judge
 from ragmonitor.records import Assessment, Chunk, Interaction, JudgeUsage, Verdict
-from ragmonitor.redis_client import is_redis
 from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
 from ragmonitor.state import state_of_service
 from ragmonitor.state.redis_state import server_at
-from ragmonitor.streams import stream_in, url_of
 from ragmonitor.streams.redis_streams import RedisSetup
 from ragmonitor.wiring import (
     builtin_judge,
@@ -311,15 +309,9 @@ def _stream(settings: Settings) -> Iterator[Check]:
     if settings.stream.url is None:
         return
     try:
-        opened = fleet_stream_in if is_redis(url_of(settings)) else stream_in
-        with closing(opened(settings)) as stream:
-            if isinstance(stream, FleetStream):
-                yield from _redis_setup(stream.server())
-                scores = elsewhere("worker", stream.leader())
-            else:
-                waiting = stream.state().waiting
-                yield Check("stream", "ok", f"the brokers answer; {waiting:,} records wait")
-                return
+        with closing(FleetStream.of(settings)) as stream:
+            yield from _redis_setup(stream.server())
+            scores = elsewhere("worker", stream.leader())
     except StreamError as error:
         finding = f"{reason(error)}; answers would wait in the application, and then be lost"
         remedy = f"start the server, or correct {PREFIX}STREAM; a Redis has to be of version 7"

@@ -17,11 +17,8 @@ from ragmonitor.addresses import shown
 from ragmonitor.cli.masking import Masker
 from ragmonitor.cli.monitor_client import STATE, Page, address, numbers
 from ragmonitor.cli.monitor_options import McpOptions
-from ragmonitor.cli.monitor_state import ServiceState
 from ragmonitor.cli.terminal import FINE, say
-from ragmonitor.cli.topic_titles import add_titles, topic_of
 from ragmonitor.errors import InputError, MissingExtraError, RagMonitorError
-from ragmonitor.export.content import finite
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -68,7 +65,6 @@ class MonitorTools:
             self.documents,
             self.changes,
             self.worst_answers,
-            self.explain,
         )
 
     def rates(self, window: Window = "1h") -> dict[str, Any]:
@@ -98,16 +94,14 @@ class MonitorTools:
 
         `evidence_days` against `threshold_days`: while the limits are met, evidence reaches the
         threshold at most once in that many days. An alarm without `objective` still learns it.
-        Signals named calibration_... and golden_answer_correctness, golden_context_recall and
+        Signals named golden_answer_correctness, golden_context_recall and
         golden_refusal_correctness are differences: of x in `objective`, `mean` and `before` the
         difference is 2 x - 1.
         """
-        services = self._services()
-        add_titles({each["service"]: each["alarms"] for each in services}, lambda: self._page)
         return {
             "services": [
                 {name: each[name] for name in ("service", "threshold_days", "alarms")}
-                for each in services
+                for each in self._services()
             ]
         }
 
@@ -145,31 +139,25 @@ class MonitorTools:
     def slices(self, dimension: str = "") -> dict[str, Any]:
         """Return where answers are bad: slices that an incident found, and rates of the largest.
 
-        `found`: the slices, pairs of slices and shifts of the mix of the open incidents, else of
-        the newest one: rate before and now, the share of the rise that goes with each, and whether
-        it is shown (`is_shown`) or no more than suspected. Read these first. `largest`: the slices
-        with the most answers of the last day, worst first, each with its hallucination rate.
-        `by_setting`: those that `estimation.group_by` names, of the last hour and day. All with 95
-        % intervals. `title` says in the questions' words what a topic is about.
+        `found`: the slices of the open incidents, else of the newest one: rate before and now, the
+        share of the rise that goes with each, and whether it is shown (`is_shown`) or no more than
+        suspected. Read these first. `largest`: the slices with the most answers of the last day,
+        worst first, each with its hallucination rate. `by_setting`: those that
+        `estimation.group_by` names, of the last hour and day. All with 95 % intervals.
 
         Args:
-            dimension: Only slices by it: route, language, model, topic, source, ...; empty: all.
+            dimension: Only slices by it: route, language, model, source, ...; empty: all.
         """
-        state = self._page.json("state.json", "views", "topics", "service")
-        titles, views = state["topics"], state["views"]
-        rates = self._page.json("slices.json", "listed")["listed"] if "slices" in views else []
+        state = self._page.json("state.json", "views", "service")
+        has_rates = "slices" in state["views"]
+        rates = self._page.json("slices.json", "listed")["listed"] if has_rates else []
         largest = [
-            {"service": state["service"], **each} | _titled(each["name"], titles)
+            {"service": state["service"], **each}
             for each in rates
             if _is_by(each["name"], dimension)
         ]
         groups = [
-            {"service": each["service"]}
-            | number
-            | _titled(
-                f"{number['dimension']}={number['group']}",
-                titles if each["service"] == state["service"] else {},
-            )
+            {"service": each["service"]} | number
             for each in self._services()
             for window in get_args(Window)
             for number in _numbers(each, window, of_parts=True)
@@ -182,7 +170,7 @@ class MonitorTools:
         }
 
     def documents(self) -> dict[str, Any]:
-        """Return documents that go with bad answers: misleading, noise, missing, conflicting."""
+        """Return documents: how often each was retrieved, shown, rested on and contradicted."""
         return self._page.json("documents.json")
 
     def changes(self) -> dict[str, Any]:
@@ -214,16 +202,6 @@ class MonitorTools:
         kept.sort(key=lambda each: -float(each.get("badness") or 0.0))
         return {"kept": len(kept), "answers": kept[: max(1, min(limit, MAX_ANSWERS))]}
 
-    def explain(self) -> dict[str, Any]:
-        """Return what the numbers rest on, and what other budgets would change.
-
-        How answers are drawn, what was scored and why not, the budget, and how soon an alarm would
-        come at other budgets.
-        """
-        states = [ServiceState(each) for each in self._services()]
-        add_titles({state.service: state.alarms for state in states}, lambda: self._page)
-        return {"services": [finite(state.as_json()) for state in states]}
-
     # --- what the monitor serves ------------------------------------------------------------------
 
     def _found_slices(self) -> Iterator[dict[str, Any]]:
@@ -235,10 +213,8 @@ class MonitorTools:
         ]
         for incident in [each for each in kept if each["closed_s"] is None] or kept[:1]:
             for each in incident["candidates"]:
-                if each["kind"] in ("slice", "mix"):
+                if each["kind"] == "slice":
                     told = {name: each[name] for name in _OF_CANDIDATES if each[name] != ""}
-                    if each["kind"] == "mix":  # which is shown by its interval
-                        del told["e_value"]
                     yield {"incident": incident["id"], "is_shown": each["is_discovery"]} | told
 
     def _services(self) -> list[dict[str, Any]]:
@@ -252,20 +228,14 @@ class MonitorTools:
 
 _UNKNOWN: Final[Mapping[str, float]] = {"lower": -1.0}
 _OF_CANDIDATES: Final = (
-    *("kind", "name", "title", "signal", "before", "now"),
-    *("explained", "explained_lower", "explained_upper", "e_value", "only_in", "since_s", "detail"),
+    *("kind", "name", "signal", "before", "now"),
+    *("explained", "explained_lower", "explained_upper", "e_value", "since_s", "detail"),
 )
 
 
 def _is_by(name: str, dimension: str) -> bool:
-    """Return whether a slice, or one of a pair, is by a dimension; empty: any is."""
-    return not dimension or any(part.startswith(f"{dimension}=") for part in name.split(", "))
-
-
-def _titled(name: str, titles: Mapping[str, str]) -> dict[str, str]:
-    """Return what the topic of a slice is about, under `title`; nothing where it has none."""
-    title = titles.get(topic_of(name))
-    return {} if title is None else {"title": title}
+    """Return whether a slice is by a dimension; empty: any is."""
+    return not dimension or name.startswith(f"{dimension}=")
 
 
 def _numbers(service: Mapping[str, Any], window: str, *, of_parts: bool) -> list[dict[str, Any]]:

@@ -49,55 +49,6 @@ class _PageOptions(_MonitorOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainOptions(_PageOptions):
-    """Say what the numbers of a running monitor rest on, and what they would be at other budgets.
-
-    Reads its state once, beside /metrics: estimates and what they are made of, sampling, money,
-    the judge, alarms and their evidence, what comes in; then how wide intervals would be and how
-    long alarms would take at other budgets. docs/statistics.md says what each number means.
-    """
-
-    service: Annotated[str | None, typer.Option(help="Only this one.")] = None
-    answers_per_hour: Annotated[
-        float | None,
-        typer.Option(min=0.01, help="Plan for this traffic instead of that of now."),
-    ] = None
-    json_output: JsonOption = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentsOptions(_PageOptions):
-    """Print which documents go with bad answers, as a running monitor knows them.
-
-    Misleading ones, noise, questions for which nothing relevant was found, and chunks that
-    contradict each other; then what each retrieval of an answer brought. Read off the monitor's
-    page, which needs server.ui. docs/causes.md says how documents are named.
-    """
-
-    json_output: JsonOption = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LearnedOptions:
-    """Show, export or forget what a service's predictions have learned from verdicts.
-
-    Reads the service's file in the state folder; no monitor need run. Without --json the largest
-    coefficients by name: what each adds to the log odds that the judge finds an answer bad. Exit
-    code 1 if nothing was learned.
-    """
-
-    state: StateOption = None
-    service: ServiceOption = None
-    reset: Annotated[
-        bool,
-        typer.Option(
-            "--reset", help="Forget it: running processes begin anew with their next verdict."
-        ),
-    ] = False
-    json_output: JsonOption = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentSource:
     """The source of incidents: a running monitor, or the state folder."""
 

@@ -200,12 +200,11 @@ class DemoOptions:
         ),
     ] = None
     cause: Annotated[
-        Literal["document", "version", "route", "mix", "judge"],
+        Literal["document", "version", "route", "judge"],
         typer.Option(
             help="What makes the spike: one document is replaced by a wrong edition, half of the "
-            "questions get version 1.1 of the prompt, the answers of one route are spoiled, more "
-            "questions come to a route whose answers always are bad, or a harsher judge answers "
-            "under the name of the judge."
+            "questions get version 1.1 of the prompt, the answers of one route are spoiled, or a "
+            "harsher judge answers under the name of the judge."
         ),
     ] = "document"
     spike_share: Annotated[

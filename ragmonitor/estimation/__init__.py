@@ -3,7 +3,6 @@
 from ragmonitor.estimation.alarm_streams import streams
 from ragmonitor.estimation.alarms import Alarms
 from ragmonitor.estimation.anchors import Anchors
-from ragmonitor.estimation.early_warning import EarlyWarning
 from ragmonitor.estimation.golden_questions import GoldenQuestions
 from ragmonitor.estimation.interval import summarise
 from ragmonitor.estimation.judge_drift import JudgeDrift
@@ -12,21 +11,20 @@ from ragmonitor.estimation.means import WindowedMeans
 from ragmonitor.estimation.parts import Part
 from ragmonitor.estimation.peoples_feedback import PeoplesFeedback
 from ragmonitor.estimation.predictions import Predictions
-from ragmonitor.estimation.residuals import Residuals
 from ragmonitor.estimation.statistics import Statistics
+from ragmonitor.estimation.suspicion import Suspicion
 
 __all__ = [
     "Alarms",
     "Anchors",
-    "EarlyWarning",
     "GoldenQuestions",
     "HumanLabels",
     "JudgeDrift",
     "Part",
     "PeoplesFeedback",
     "Predictions",
-    "Residuals",
     "Statistics",
+    "Suspicion",
     "WindowedMeans",
     "streams",
     "summarise",

@@ -7,12 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from ragmonitor.estimation.alarms import Stream
-from ragmonitor.estimation.drift import MIN_OBJECTIVES
+from ragmonitor.estimation.retrieval_drift import MIN_WEAK_OBJECTIVE
 from ragmonitor.estimation.signals import (
     EMPTY_RETRIEVAL,
     FROM_ASSESSMENT,
     HALLUCINATION,
-    NEW_QUESTION,
     NO_JUDGE,
     REFUSAL,
     WEAK_RETRIEVAL,
@@ -20,8 +19,6 @@ from ragmonitor.estimation.signals import (
 from ragmonitor.records import AlarmKind, Severity
 
 ANCHORS: Final = "anchors"
-CALIBRATION_HIGH: Final = "calibration_high"
-CALIBRATION_LOW: Final = "calibration_low"
 FIRST_SHARE: Final = 0.5
 """The share of the false alarms that the hallucination rate has, which people are paged for."""
 RESERVE: Final = 0.25
@@ -31,13 +28,6 @@ MAX_IMPORTANCE_WEIGHT: Final = 2.0
 all answers."""
 FLIPS_OBJECTIVE: Final = 0.04
 """The objective for anchors: a judge contradicts itself on one in 30 or so."""
-RESIDUAL_OBJECTIVE: Final = 0.02
-"""Verdicts on the riskiest fifth may be off their predictions by so much."""
-
-
-def half(residual: float) -> float:
-    """Return a residual, -1 to 1, on a scale from 0 to 1."""
-    return (1.0 + residual) / 2
 
 
 def streams(
@@ -76,17 +66,11 @@ def streams(
             for name in means
         ),
         (EMPTY_RETRIEVAL, NO_JUDGE, "input", False, 1.0, None),
-        # Learned: a reference of few or clustered questions has more than its nominal share itself.
+        # Learned: a reference of few retrievals has more than its nominal share itself.
         (WEAK_RETRIEVAL, NO_JUDGE, "input", False, 1.0, None),
-        (NEW_QUESTION, NO_JUDGE, "input", False, 1.0, None),
     ]
     if judge is not None:
-        off = half(RESIDUAL_OBJECTIVE)
-        found += [
-            (CALIBRATION_HIGH, quality, "judge", False, importance_weight, off),
-            (CALIBRATION_LOW, quality, "judge", False, importance_weight, off),
-            (ANCHORS, quality, "judge", False, 1.0, FLIPS_OBJECTIVE),
-        ]
+        found.append((ANCHORS, quality, "judge", False, 1.0, FLIPS_OBJECTIVE))
     wanted = [each for each in found if any(fnmatch.fnmatch(each[0], p) for p in patterns)]
     others = sum(each[0] != HALLUCINATION for each in wanted)
     first = any(each[0] == HALLUCINATION for each in wanted)
@@ -102,7 +86,7 @@ def streams(
             max_importance_weight=most,
             default_objective=default,
             reserve=RESERVE if signal == HALLUCINATION and judge is not None else 0.0,
-            least_learned=MIN_OBJECTIVES.get(signal, 0.0),
+            least_learned=MIN_WEAK_OBJECTIVE if signal == WEAK_RETRIEVAL else 0.0,
             definition=min_severity if signal == HALLUCINATION else "",
             # What hallucination means is a setting's.
             version=1 if signal == HALLUCINATION else (versions or {}).get(signal, 1),

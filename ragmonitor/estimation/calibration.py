@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -13,8 +13,6 @@ narrowest at 0 and 1, where such values crowd: of answers of risk 0 one in a hun
 of those of risk 0.03 nearly all."""
 TRUST: Final = 8.0
 """The number of verdicts that the logistic curve counts for in each bin."""
-TRUST_IN_CURVE: Final = 30.0
-"""The same number for a curve that was known before any verdict."""
 KEPT: Final = 2_000.0
 """The number of verdicts that are remembered: each later one makes earlier ones count a little
 less."""
@@ -24,8 +22,6 @@ ENOUGH_TO_TELL: Final = 20.0
 """Verdicts before it is said how often a signal applies at all."""
 REFIT_EACH: Final = 50
 RIDGE: Final = 1.0
-RIDGE_OF_CURVE: Final = 6.0
-"""The ridge of a curve that was known before any verdict, and of its intercept."""
 LEAST: Final = 1e-4
 """Means lie between this and 1 less this."""
 RAMP: Final = 1e-3
@@ -56,15 +52,8 @@ class Calibration:
         Journal of Applied Econometrics 11).
     """
 
-    def __init__(self, curve: Callable[[float], float] | None = None) -> None:
-        """Begin without verdicts.
-
-        Args:
-            curve: What the mean of each value is without verdicts, 0 to 1 and never falling; bins
-                are drawn towards Platt's curve of its log odds, whose slope begins at 1. None: not
-                known, and Platt's curve is of the value itself.
-        """
-        self._prior = curve
+    def __init__(self) -> None:
+        """Begin without verdicts."""
         self._sums = {name: [0.0] * (BINS + 1) for name in _SUMS}
         self._counts = [0.0, 0.0, 0.0]
         """Verdicts; those that apply; sum of their values. Each for one."""
@@ -205,10 +194,8 @@ class Calibration:
         self.is_fitted = min(n_value, n_scored - n_value) >= ENOUGH
         points = [
             (feature[b] / scored[b], value[b] / scored[b], scored[b] * per_verdict)
-            if scored[b] > 0
-            else (_middle(b), 0.0, 0.0)
             for b in range(BINS)
-            if scored[b] > 0 or self._prior is not None
+            if scored[b] > 0
         ]
         means = self._means(points, base)
         applies = self._applies[0]
@@ -221,26 +208,16 @@ class Calibration:
             points: Of each bin, in order: value, mean, verdicts.
             base: The mean over all.
         """
-        prior = self._prior
-        if prior is None:
-            if not self.is_fitted:
-                return [base] * (_GRID + 1)
-            self.intercept, self.slope = _logistic(points, self.intercept)
-            if self.slope <= 0:
-                return [base] * (_GRID + 1)
-            xs, trust = [x for x, _, _ in points], TRUST
-        else:
-            xs, trust = [_log_odds(prior(x)) for x, _, _ in points], TRUST_IN_CURVE
-            self.intercept, self.slope = 0.0, 1.0
-            if self.is_fitted:
-                of_odds = [(x, mean, w) for x, (_, mean, w) in zip(xs, points, strict=True)]
-                self.intercept, self.slope = _logistic(of_odds, 0.0, slope=1.0)
-        curve = [_curve(self.intercept + self.slope * x) for x in xs]
+        if not self.is_fitted:
+            return [base] * (_GRID + 1)
+        self.intercept, self.slope = _logistic(points, self.intercept)
+        if self.slope <= 0:
+            return [base] * (_GRID + 1)
         drawn = [
-            (x, (mean * w + trust * drawn_to) / (w + trust), w)
-            for (x, mean, w), drawn_to in zip(points, curve, strict=True)
+            (x, (mean * w + TRUST * _curve(self.intercept + self.slope * x)) / (w + TRUST), w)
+            for x, mean, w in points
         ]
-        return _between([x for x, _, _ in drawn], _rising(drawn, trust))
+        return _between([x for x, _, _ in drawn], _rising(drawn))
 
     # --- how good it is -------------------------------------------------------------------------
 
@@ -280,26 +257,15 @@ def _bin(feature: float) -> int:
     return min(BINS - 1, int(share * BINS))
 
 
-def _log_odds(chance: float) -> float:
-    chance = min(1 - LEAST, max(LEAST, chance))
-    return math.log(chance / (1 - chance))
-
-
-def _middle(place: int) -> float:
-    """Return the value in the middle of a bin."""
-    return math.sin(math.pi / 2 * (place + 0.5) / BINS) ** 2
-
-
-def _rising(points: Sequence[tuple[float, float, float]], trust: float) -> list[float]:
+def _rising(points: Sequence[tuple[float, float, float]]) -> list[float]:
     """Return what fits the means best and never falls: adjacent violators are pooled.
 
     Args:
         points: Of each bin, in order: feature, mean, verdicts.
-        trust: What a bin counts for beside its verdicts.
     """
     pools: list[tuple[float, float, int]] = []
     for _, mean, verdicts in points:
-        pools.append((mean, verdicts + trust, 1))
+        pools.append((mean, verdicts + TRUST, 1))
         while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
             (first, of_first, n), (second, of_second, more) = pools[-2:]
             weight = of_first + of_second
@@ -328,9 +294,7 @@ def _curve(x: float) -> float:
     return 1.0 / (1.0 + math.exp(-min(30.0, max(-30.0, x))))
 
 
-def _logistic(
-    points: Sequence[tuple[float, float, float]], start: float, *, slope: float = 0.0
-) -> tuple[float, float]:
+def _logistic(points: Sequence[tuple[float, float, float]], start: float) -> tuple[float, float]:
     """Return intercept and slope of the curve through (feature, mean, verdicts), by Newton steps.
 
     The feature is standardised for the ridge, so that its scale does not matter.
@@ -338,22 +302,19 @@ def _logistic(
     Args:
         points: Verdicts of 0 count for nothing.
         start: The intercept to begin with, and to return where the curve would not rise.
-        slope: What the ridge draws the slope to; where that is 0 the curve has to rise by itself.
     """
     total = sum(w for _, _, w in points)
     centre = sum(w * x for x, _, w in points) / total
     spread = math.sqrt(sum(w * (x - centre) ** 2 for x, _, w in points) / total)
     if spread < 1e-9:
-        return start, slope
+        return start, 0.0
     a, b = start, 0.0
-    # Where the curve was known before, its intercept is drawn to what it was, too.
-    ridge, of_intercept = (RIDGE_OF_CURVE, RIDGE_OF_CURVE) if slope else (RIDGE, 0.0)
     for _ in range(_MAX_STEPS):
-        gradient_a, gradient_b = of_intercept * (start - a), -ridge * b
-        aa, ab, bb = 1e-9 + of_intercept, 0.0, ridge
+        gradient_a, gradient_b = 0.0, -RIDGE * b
+        aa, ab, bb = 1e-9, 0.0, RIDGE
         for x, mean, w in points:
             z = (x - centre) / spread
-            p = _curve(a + b * z + slope * x)
+            p = _curve(a + b * z)
             error, steepness = w * (mean - p), w * p * (1 - p)
             gradient_a += error
             gradient_b += error * z
@@ -367,9 +328,9 @@ def _logistic(
         b += max(-2.0, min(2.0, step_b))
         if abs(step_a) + abs(step_b) < 1e-6:
             break
-    if b / spread + slope <= 0:
+    if b <= 0:
         return start, 0.0
-    return a - b * centre / spread, b / spread + slope
+    return a - b * centre / spread, b / spread
 
 
 def _read(told: Mapping[str, Any]) -> tuple[dict[str, list[float]], list[float], float]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from ragmonitor import metrics
-from ragmonitor.estimation.alarm_streams import FLIPS_OBJECTIVE, half
+from ragmonitor.estimation.alarm_streams import FLIPS_OBJECTIVE
 from ragmonitor.estimation.alarms import Alarms, Stream
 from ragmonitor.estimation.beta import beta_share
 from ragmonitor.estimation.golden_history import Level, ScoreHistory, level_of, share_of
@@ -62,6 +62,11 @@ KEEP_EACH_S: Final = 10.0
 STATE_VERSION: Final = 1
 WINDOWS: Final[dict[Window, float]] = {"1h": 3_600.0, "24h": 86_400.0}
 PERCENTILES: Final = (50, 95)
+
+
+def half(difference: float) -> float:
+    """Return a difference, -1 to 1, on a scale from 0 to 1."""
+    return (1.0 + difference) / 2
 
 
 class _Question(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from ragmonitor.estimation.drift.input_drift import MAX_QUESTION
 from ragmonitor.estimation.interval import summarise
 from ragmonitor.estimation.parts import Answer, Observation, Part
 from ragmonitor.estimation.signals import HALLUCINATION, NO_JUDGE, Outcome, language_of, outcomes
@@ -16,7 +15,6 @@ from ragmonitor.estimation.windows import Windows
 from ragmonitor.protocols import Clock
 from ragmonitor.records import (
     Estimate,
-    Interaction,
     Moments,
     PendingVerdict,
     Prediction,
@@ -31,7 +29,6 @@ MAX_GROUPS: Final = 40
 """The number of groups of one dimension; further values are taken together: an id is no group."""
 OTHER_GROUPS: Final = "other"
 _NOTHING: Final = (0.0, 0.0)
-_TOPIC: Final = "topic"
 
 
 LATENCY_CUTS_S: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
@@ -65,12 +62,11 @@ def pending_verdict(
         inclusion_probability=decision.inclusion_probability,
         signals=tuple(prediction.expected),
         groups=tuple(_groups_of(builtin, group_by)),
-        query=builtin.interaction.query.strip()[:MAX_QUESTION] if _TOPIC in group_by else "",
     )
 
 
 def _groups_of(report: Report, group_by: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the dimensions but that of topics, with an answer's values; an empty one is none."""
+    """Return the dimensions with an answer's values; an empty one is none."""
     found: list[tuple[str, str]] = []
     for dimension in group_by:
         if dimension == "language":
@@ -81,7 +77,7 @@ def _groups_of(report: Report, group_by: Sequence[str]) -> list[tuple[str, str]]
             group = report.interaction.attributes.get(dimension, "")
             if not group and dimension == "model":
                 group = report.interaction.model
-        if group and dimension != _TOPIC:
+        if group:
             found.append((dimension, group))
     return found
 
@@ -110,7 +106,6 @@ class WindowedMeans(Part):
         judge: str | None,
         clock: Clock,
         group_by: Sequence[str] = (),
-        topic: Callable[[Interaction], str] = lambda _: "",
     ) -> None:
         """Begin without an answer.
 
@@ -119,15 +114,13 @@ class WindowedMeans(Part):
             judge: The one that scores a sample; None: there is none.
             clock: For the windows.
             group_by: Dimensions with a hallucination rate of their own for each value: `language`,
-                `topic`, `model`, `latency_s`, or attributes of interactions.
-            topic: Returns the topic of a question; empty: not known.
+                `model`, `latency_s`, or attributes of interactions.
         """
         self.reader = builtin
         """The name of the judge that scores every answer."""
         self._judge = judge
         self.group_by = tuple(group_by)
         """The dimensions, for `pending_verdict`."""
-        self._topic = topic
         self._windows = Windows(clock=clock)
         self._begin()
 
@@ -203,10 +196,7 @@ class WindowedMeans(Part):
         series = self._of_judge(judge)
         for signal in pending.signals:
             series[signal].await_verdict(pending.inclusion_probability)
-        groups = pending.groups
-        if pending.query and _TOPIC in self.group_by:
-            groups = (*groups, (_TOPIC, self._topic(_question(answer, pending.query))))
-        for dimension, group in groups:
+        for dimension, group in pending.groups:
             if group and dimension in self.group_by:
                 known = self._groups.get((judge, dimension, group))
                 sums = self._new_group(judge, dimension, group) if known is None else known
@@ -235,9 +225,6 @@ class WindowedMeans(Part):
         for dimension, group in _groups_of(report, self.group_by):
             known = self._groups.get((judge, dimension, group))
             yield self._new_group(judge, dimension, group) if known is None else known
-        if _TOPIC in self.group_by and (topic := self._topic(report.interaction)):
-            known = self._groups.get((judge, _TOPIC, topic))
-            yield self._new_group(judge, _TOPIC, topic) if known is None else known
 
     def _new_group(self, judge: str, dimension: str, group: str) -> Sums:
         """Return the sums of a group that was not met before; of too many, those of the others."""
@@ -290,10 +277,3 @@ class WindowedMeans(Part):
         """Forget everything."""
         self._windows.clear()
         self._begin()
-
-
-def _question(answer: str, query: str) -> Interaction:
-    """Return an interaction of which no more is known than the question."""
-    return Interaction(
-        id=answer, query=query, chunks=(), answer="", framework="", started_ns=0, ended_ns=0
-    )

@@ -14,7 +14,6 @@ from ragmonitor.records import (
     Example,
     GaugeValue,
     Interaction,
-    Prediction,
     Report,
     Window,
 )
@@ -108,16 +107,6 @@ class Part:
 
     All are called from one thread, and none may wait for a network.
     """
-
-    def predict(self, builtin: Report, outcomes: Outcomes, prediction: Prediction) -> Prediction:
-        """Return the prediction for an answer before it may be drawn; each answer comes once.
-
-        Args:
-            builtin: The built-in judge's report.
-            outcomes: Its outcomes.
-            prediction: By the parts before this one.
-        """
-        return prediction
 
     def add(self, answer: Answer) -> Iterable[Observation]:
         """Take in one completed answer, and return what it says of signals with an alarm."""

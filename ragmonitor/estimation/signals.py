@@ -14,7 +14,6 @@ FROM_ASSESSMENT: Final = (HALLUCINATION, REFUSAL, MINOR_HALLUCINATION)
 """The signals of every assessment, whichever evaluators are selected."""
 EMPTY_RETRIEVAL: Final = "empty_retrieval"
 WEAK_RETRIEVAL: Final = "weak_retrieval"
-NEW_QUESTION: Final = "new_question"
 NO_JUDGE: Final = "none"
 """The judge of signals that need none."""
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from ragmonitor.estimation.alarms import Alarms
-from ragmonitor.estimation.early_warning import EarlyWarning
 from ragmonitor.estimation.golden_questions import GoldenQuestions
 from ragmonitor.estimation.judge_drift import JudgeDrift
 from ragmonitor.estimation.means import WindowedMeans, pending_verdict
@@ -15,6 +14,7 @@ from ragmonitor.estimation.peoples_feedback import PeoplesFeedback
 from ragmonitor.estimation.predictions import Predictions
 from ragmonitor.estimation.signals import HALLUCINATION, Outcome, Outcomes, outcomes
 from ragmonitor.estimation.sums import ALONE, group_of
+from ragmonitor.estimation.suspicion import Suspicion
 from ragmonitor.feedback import JoinedFeedback
 from ragmonitor.guard import logger
 from ragmonitor.lock_slices import give_back
@@ -40,7 +40,7 @@ class Statistics:
     """Predicts, sums up, and watches: the estimation of one service.
 
     Each statistic is a `Part`. This class knows the order in which they see an answer, and the few
-    that others need: the means, the alarms, the early warning, the predictions and the judge's
+    that others need: the means, the alarms, the suspicion, the predictions and the judge's
     drift. What parts observe of signals updates the alarms.
     """
 
@@ -51,7 +51,7 @@ class Statistics:
         means: WindowedMeans,
         alarms: Alarms,
         predictions: Predictions | None = None,
-        early_warning: EarlyWarning | None = None,
+        suspicion: Suspicion | None = None,
         judge_drift: JudgeDrift | None = None,
         goldens: GoldenQuestions | None = None,
     ) -> None:
@@ -63,7 +63,7 @@ class Statistics:
             alarms: The alarms.
             predictions: Of a sampled judge's verdicts; None: there is no such judge, and nothing to
                 give for the other two either.
-            early_warning: By the built-in judge's score.
+            suspicion: Of the built-in judge's score.
             judge_drift: Whether the sampled judge has changed.
             goldens: The scores of golden questions; None: they are left out.
         """
@@ -73,10 +73,10 @@ class Statistics:
         self.alarms = alarms
         """What waits of them a successor is told again."""
         self._predictions = predictions
-        self._early_warning = early_warning
+        self._suspicion = suspicion
         self._judge_drift = judge_drift
         verdicts = Verdicts(alarms.higher_is_better)
-        listed = (predictions, *parts, means, early_warning, verdicts, judge_drift, alarms, goldens)
+        listed = (predictions, *parts, means, suspicion, verdicts, judge_drift, alarms, goldens)
         self.parts: tuple[Part, ...] = tuple(part for part in listed if part is not None)
         """In the order in which they see an answer."""
         self._adding = tuple(part for part in self.parts if type(part).add is not Part.add)
@@ -86,12 +86,9 @@ class Statistics:
 
     def predict(self, builtin: Report) -> Prediction:
         """Return what past verdicts say of an answer; called once each, before it may be drawn."""
-        prediction = _UNPREDICTED
-        if self._predictions is not None:
-            found = self._outcomes(builtin)
-            for part in self.parts:
-                prediction = part.predict(builtin, found, prediction)
-        return prediction
+        if self._predictions is None:
+            return _UNPREDICTED
+        return self._predictions.predict(builtin, self._outcomes(builtin))
 
     def _outcomes(self, builtin: Report) -> Outcomes:
         """Return the built-in judge's outcomes, worked out once for an answer and not twice."""
@@ -104,7 +101,7 @@ class Statistics:
     @property
     def suspicion(self) -> float:
         """0 to 1: how suspicious the built-in judge's score of the answers so far is."""
-        return 0.0 if self._early_warning is None else self._early_warning.suspicion
+        return 0.0 if self._suspicion is None else self._suspicion.value
 
     def awaits(self, builtin: Report, prediction: Prediction, decision: SamplingDecision) -> None:
         """Take note of an answer that was drawn just now and whose verdict is on its way.
@@ -238,19 +235,6 @@ class Statistics:
             yield state if drift is None else drift.shown(state)
         for part in self.parts:
             yield from part.alarm_states()
-
-    @property
-    def boost(self) -> float:
-        """The factor by which the sampling should be raised for now; 1: nothing is suspicious.
-
-        Once the verdicts have raised the alarm themselves there is nothing left to find out.
-        """
-        if self._early_warning is None:
-            return 1.0
-        is_raised = any(
-            state.active for state in self.alarms.states() if state.signal == HALLUCINATION
-        )
-        return 1.0 if is_raised else self._early_warning.boost
 
     def snapshot(self) -> Snapshot:
         """Return every number as of the last tick."""

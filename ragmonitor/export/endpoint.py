@@ -26,7 +26,7 @@ from ragmonitor.guard import logger, shielded
 
 METRICS: Final = "/metrics"
 STATE: Final = "/metrics.json"
-"""The path of the numbers for `ragmonitor explain`; on loopback only under a name of loopback."""
+"""The path of the numbers as JSON; on loopback only under a name of loopback."""
 _MALFORMED: Final = Reply(status=400, body=b"this request cannot be read\n")
 _NOT_FOUND: Final = Reply(status=404, body=b"there is no such page\n")
 _ANOTHER_NAME: Final = Reply(

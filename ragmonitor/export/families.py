@@ -50,7 +50,6 @@ _RATES = {
 _INPUTS = {
     "empty_retrieval": metrics.EMPTY_RETRIEVAL_RATIO,
     "weak_retrieval": metrics.WEAK_RETRIEVAL_RATIO,
-    "new_question": metrics.NEW_QUESTION_RATIO,
 }
 """The series of the mean of each signal."""
 

@@ -1,4 +1,4 @@
-"""The numbers of now as one record for JSON: the page shows it, and `ragmonitor explain` reads it.
+"""The numbers of now as one record for JSON: the page shows it, and commands read it.
 
 It holds what /metrics holds, names and numbers, and never a text of an interaction.
 """

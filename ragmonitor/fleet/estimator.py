@@ -55,7 +55,6 @@ from ragmonitor.metrics import (
     ESTIMATOR_TAKEOVERS,
     EXPECTED_COST,
     MAX_SAMPLING_RATE,
-    SAMPLING_BOOST,
     SAMPLING_RATE,
     STREAM_SETTLED,
     STREAM_UP,
@@ -484,7 +483,7 @@ class Term:
         self._order.draw(entry.drawn, entry.id, is_known=pending is not None)
         with _ESTIMATE:
             # They trust a verdict by what was known at the draw, which is nothing after a takeover:
-            # an early warning begins anew then.
+            # suspicion begins anew then.
             self.estimates.drawn(entry.drawn, age_s=max(0.0, reached_s - entry.at_s))
             if pending is not None and not is_awaited:
                 self.estimates.await_verdict(entry.drawn, pending)
@@ -722,7 +721,6 @@ class Term:
         if self._kept.get(KEPT_ALARMS, b"") != told:
             changed[KEPT_ALARMS] = told
         state.at_s = self._server_s
-        state.boost = self.estimates.boost
         state.suspects = [(str(name), str(value)) for name, value in self._suspects[0]]
         state.suspects_for_s = self._suspects[1]
         self._suspects = ((), 0.0)
@@ -751,7 +749,6 @@ class Term:
             return
         judge = self._judging.judge.identity.name
         whose = (("judge", judge),)
-        yield GaugeValue(name=SAMPLING_BOOST, value=self.state.boost, labels=whose)
         known = {BUDGET_LEVEL, BUDGET_LIMIT, MAX_SAMPLING_RATE}
         if self.state.rate is None:
             known.add(SAMPLING_RATE)  # nothing was drawn yet: as it is set

@@ -46,7 +46,6 @@ class EstimatorState:
     """The common rate of the newest decision; None: none was made yet."""
     reading_costs: dict[str, float] = field(default_factory=dict)
     """What one reading comes to, by the unit of the budget."""
-    boost: float = 1.0
     suspects: list[tuple[str, str]] = field(default_factory=list)
     """Attributes and values of which more answers are to be judged."""
     suspects_for_s: float = 0.0

@@ -608,14 +608,13 @@ class _Learned:
             judge=judging.judge.identity.name,
             file=self._file,
             reader=reader.identity.name,
-            learns=settings.estimation.learn_from_verdicts,
         )
 
     def predict(self, builtin: Report) -> Prediction:
         """Return what the published calibration says of an answer."""
         if self._predictions is not None:
             with contained("estimate"):
-                return self._predictions.predict(builtin, outcomes(builtin), Prediction())
+                return self._predictions.predict(builtin, outcomes(builtin))
         return Prediction()
 
     def follow(self, stream: FleetStream) -> None:
@@ -628,7 +627,6 @@ class _Learned:
         state = msgspec.json.decode(told, type=EstimatorState)
         sampler = self._judging.sampler
         sampler.share_arrivals(state.arrivals_per_s)
-        sampler.boost(state.boost)
         if state.suspects:
             sampler.suspect(state.suspects, state.suspects_for_s)
         if state.epoch != self.epoch:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
@@ -14,8 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ragmonitor.causes import CandidateKind, ChangePoint
 from ragmonitor.causes.candidates import LISTED_FROM
-from ragmonitor.causes.document_table import name_of
-from ragmonitor.causes.slice_names import MAX_CHARACTERS
+from ragmonitor.causes.sources import name_of
 from ragmonitor.export.content import Content, ContentPolicy, encodable
 from ragmonitor.export.view.answers import closest
 from ragmonitor.records import (
@@ -99,7 +97,6 @@ class Candidate(Part):
 
     kind: CandidateKind
     name: Name
-    title: Name = ""
     signal: Name
     now: Rate | None
     before: Rate | None
@@ -110,44 +107,36 @@ class Candidate(Part):
     e_value: Annotated[float, AfterValidator(lambda e: 1.0 if math.isnan(e) else min(e, 1e300))]
     is_discovery: bool
     is_compared: bool = True
-    only_in: Name = ""
     since_s: float | None
     detail: Detail
     detail_zh: Detail = ""
 
     @property
-    def weight(self) -> tuple[bool, bool, float, float]:
-        """For sorting: what is shown before what is suspected, then by how much it explains.
-
-        A slice that is bad by a pair's answers alone comes behind, however much it explains.
-        """
+    def weight(self) -> tuple[bool, float, float]:
+        """For sorting: what is shown before what is suspected, then by how much it explains."""
         known = (self.explained_lower, self.explained)
         share = next((each for each in known if each is not None), 0.0)
-        return self.is_discovery, not self.only_in, round(share, 2), self.e_value
+        return self.is_discovery, round(share, 2), self.e_value
 
     def has_evidence(self) -> bool:
-        """Return whether more than chance speaks for it; a shift of the mix has an interval.
+        """Return whether more than chance speaks for it.
 
         An event is near in time, and says no more.
         """
-        is_told = self.is_discovery or self.kind in ("mix", "event")
-        return is_told or self.e_value >= LISTED_FROM
+        return self.is_discovery or self.kind == "event" or self.e_value >= LISTED_FROM
 
     def is_of(self, other: Candidate) -> bool:
-        """Return whether another one is the slice of this document's or this version's answers."""
-        if self.kind not in ("document", "version") or other.kind != "slice":
+        """Return whether another one is the slice of this version's answers."""
+        if self.kind != "version" or other.kind != "slice":
             return False
         of, _, value = other.name.partition("=")
-        if of == "source" and self.kind == "document":
-            return self.name[:MAX_CHARACTERS] == value
         # The service's own version is called "version 1.5", and another one "prompt_version 1.5".
         return self.name in (value, f"{of} {value}", f"{of.removeprefix('service_')} {value}")
 
     def as_document(self) -> Self:
         """Return the slice of one document's answers as that document, anything else as it is."""
         of, _, value = self.name.partition("=")
-        is_pair = re.search(", [^=]+=", value) is not None
-        if (self.kind, of) != ("slice", "source") or is_pair:
+        if (self.kind, of) != ("slice", "source"):
             return self
         return self.model_copy(update={"kind": "document", "name": value})
 
@@ -155,7 +144,6 @@ class Candidate(Part):
         """Return it with what is known of the slice of the same answers."""
         shares = ("explained", "explained_lower", "explained_upper")
         new = {name: getattr(same, name) for name in shares} if self.explained is None else {}
-        new["only_in"] = same.only_in
         if not self.is_discovery and (same.is_discovery or same.e_value > self.e_value):
             new |= {"is_discovery": same.is_discovery, "e_value": same.e_value}
         return self.model_copy(update={"since_s": self.since_s or same.since_s} | new)
@@ -303,10 +291,8 @@ class BadAnswer(Part):
         of, _, value = cause.name.partition(" ")
         if cause.kind == "version":
             return self.attributes.get("service_version" if of == "version" else of) == value
-        if cause.kind not in ("slice", "mix"):
-            return False
-        parts = [each.partition("=") for each in cause.name.split(", ")]
-        return all(self.attributes.get(name) == value for name, _, value in parts)
+        name, _, value = cause.name.partition("=")
+        return cause.kind == "slice" and self.attributes.get(name) == value
 
 
 class Incident(Part):
@@ -462,11 +448,11 @@ class Incident(Part):
 
 
 def _merged(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return the candidates, a slice of a document's or a version's answers told with that one.
+    """Return the candidates, a slice of a version's answers told with that one.
 
-    The slice is the same answers by another name: it says less than the cause itself, but how much
-    of the rise goes with it, and it may be shown sooner. Without the cause itself the slice of a
-    document's answers is told as the document.
+    The slice is the same answers by another name: it says less than the version itself, but how
+    much of the rise goes with it, and it may be shown sooner. The slice of a document's answers is
+    told as the document.
     """
     found = list(candidates)
     for cause in candidates:

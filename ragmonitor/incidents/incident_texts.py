@@ -10,7 +10,7 @@ from typing import Final
 
 from ragmonitor.causes.signal_names import Language, number, signal_name
 from ragmonitor.incidents.incident import Rate
-from ragmonitor.records import CALIBRATIONS, is_difference
+from ragmonitor.records import is_difference
 
 _VERDICTS: Final = {
     "absent": ("in no chunk", "检索内容中没有"),
@@ -18,7 +18,6 @@ _VERDICTS: Final = {
 }
 _KINDS: Final = {
     "slice": ("slice", "分片"),
-    "mix": ("mix of the traffic", "流量构成"),
     "document": ("document", "文档"),
     "version": ("version", "版本"),
     "event": ("event", "事件"),
@@ -67,7 +66,6 @@ _TEXTS: Final = {
     "at_most": ("at most {value}", "容忍上限 {value}"),
     "at_least": ("at least {value}", "容忍下限 {value}"),
     "at_most_below": ("at most {value} below their own history", "最多比自身历史低 {value}"),
-    "points": ("{value} percentage points", "{value} 个百分点"),
     "learning": ("still learned", "仍在学习"),
     "col_signal": ("Signal", "信号"),
     "col_judge": ("Scored by", "评分者"),
@@ -102,10 +100,6 @@ _TEXTS: Final = {
         "Its answers are at {now}; before the rise: {before}.",
         "相关回答现为 {now}；上升之前：{before}。",
     ),
-    "goes_mix": (
-        "Answers of this kind are at {now}; before the rise, when there were fewer: {before}.",
-        "此类回答现为 {now}；上升之前数量较少，为 {before}。",
-    ),
     "goes_version": (
         "Its answers are at {now}; those of the version that it is compared with: {before}.",
         "该版本的回答现为 {now}；对照版本的回答为 {before}。",
@@ -115,13 +109,6 @@ _TEXTS: Final = {
         "此外已查明：{names}。它们可能各有起因，也可能是同一批回答的另一面。",
     ),
     "none_before": ("none like them", "没有此类回答"),
-    "is_mix": (
-        (
-            "Mix or rate: the mix, for the share that goes with it. There are more answers of a kind "
-            "that was bad before, too."
-        ),
-        "构成还是质量：就与之相关的部分而言，是构成变了。以前就差的那类回答变多了。",
-    ),
     "is_version": (
         (
             "Mix or rate: the rate, if both versions get questions of the same kinds. Where they are "
@@ -137,16 +124,6 @@ _TEXTS: Final = {
         (
             "构成还是质量：尚不可知。上升之前这类回答评审得太少：可能是质量变差，可能是新出现的一类，"
             "也可能是以前就差的那类回答变多了。"
-        ),
-    ),
-    "is_either": (
-        (
-            "Mix or rate: not known. The intervals of its rate before the rise and now overlap, so it "
-            "is not shown that its answers got worse. There may be more of them instead."
-        ),
-        (
-            "构成还是质量：尚不可知。上升之前与现在的比率区间有重叠，未能查明相关回答变差；"
-            "也可能只是这类回答变多了。"
         ),
     ),
     "is_rate": (
@@ -197,8 +174,6 @@ _TEXTS: Final = {
     "col_sure": ("Evidence", "证据"),
     "col_since": ("Since", "始于"),
     "shown": ("shown, e = {e}", "已查明，e = {e}"),
-    "shown_mix": ("shown, by its interval", "已查明（依区间）"),
-    "suspected_mix": ("suspected", "疑点"),
     "near": ("near in time, no more", "仅时间相近"),
     "suspected": ("suspected, e = {e}", "疑点，e = {e}"),
     "answers": ("The worst answers", "最差的回答"),
@@ -278,13 +253,6 @@ _TEXTS: Final = {
             "around {time}, and can it be undone?"
         ),
         "{name} 有何特别：提示词、模型、索引还是用户？{time} 前后那里改了什么，能否撤销？",
-    ),
-    "next_mix": (
-        (
-            "Why are there more answers of {name}? They were as bad before: they want an improvement "
-            "or an objective of their own, not a rollback."
-        ),
-        "为什么 {name} 的回答变多了？它们以前就这么差：需要改进或单独的目标，而不是回滚。",
     ),
     "next_event": (
         "What did {name} change, and can it be undone?",
@@ -404,9 +372,6 @@ class Wording:
         """Return a mean of a signal: a difference with its sign, as the page has it."""
         if not is_difference(signal) or not math.isfinite(value):
             return number(value, signal)
-        if signal in CALIBRATIONS:
-            points = round(200 * value - 100, 1)
-            return self("points", value=f"{points:+.1f}" if points else "0.0")
         shift = round(2 * value - 1, 2)
         return f"{shift:+.2f}" if shift else "0.00"
 
@@ -416,8 +381,6 @@ class Wording:
             return self("learning")
         if signal == "version_worse":
             return self("no_worse")
-        if signal in CALIBRATIONS:
-            return self("at_most", value=self("points", value=f"{200 * objective - 100:.1f}"))
         if is_difference(signal):
             return self("at_most_below", value=f"{1 - 2 * objective:.2f}")
         return self("at_least" if higher_is_better else "at_most", value=number(objective, signal))

@@ -259,15 +259,15 @@ def _cause(incident: Incident, say: Wording) -> Iterator[Block]:
     elif cause.kind == "unknown":
         yield _p(say("cause_unknown" if incident.candidates else "cause_nothing"))
     else:
-        said = say.cause(cause.kind, cause.name) + _about_topic(named, say)
+        said = say.cause(cause.kind, cause.name)
         text = say("cause_named", cause=said, after=after)
         yield Block(kind="p", lines=([Piece("strong", text)],))
     if named is not None:
         yield _p(_goes_with(named, say), _detail(named, say), between=say.between)
         if named.kind != "event":
-            yield _p(say(_mix_or_rate(named)))
+            yield _p(say(_worse_or_more(named)))
     others = [
-        say.cause(each.kind, each.name) + _about_topic(each, say)
+        say.cause(each.kind, each.name)
         for each in incident.candidates
         if each.is_discovery and each is not named
     ]
@@ -275,15 +275,13 @@ def _cause(incident: Incident, say: Wording) -> Iterator[Block]:
         yield _p(say("cause_others", names=say.comma.join(others)))
 
 
-def _mix_or_rate(named: Candidate) -> str:
+def _worse_or_more(named: Candidate) -> str:
     """Return the text that says whether its answers got worse or there are more of them."""
-    if named.kind in ("mix", "version"):
-        return f"is_{named.kind}"
+    if named.kind == "version":
+        return "is_version"
     if not named.is_compared or named.now is None or named.before is None:
         return "is_uncompared"
-    # Evidence of a slice is that it got worse; of a document, that it is worse than the others.
-    overlaps = named.now.lower <= named.before.upper and named.before.lower <= named.now.upper
-    return "is_either" if named.kind == "document" and overlaps else "is_rate"
+    return "is_rate"
 
 
 def _goes_with(named: Candidate, say: Wording) -> str:
@@ -291,7 +289,7 @@ def _goes_with(named: Candidate, say: Wording) -> str:
     before = say("none_before")
     if named.before is not None:
         before = say.rate(named.before, named.signal)
-    kind = named.kind if named.kind in ("mix", "version") else "part"
+    kind = "version" if named.kind == "version" else "part"
     change = say(f"goes_{kind}", now=now, before=before)
     if named.explained is None:
         return change
@@ -341,25 +339,18 @@ def _candidates(incident: Incident, say: Wording) -> Block:
 
 
 def _called(candidate: Candidate, say: Wording) -> str:
-    return say.name(candidate.kind, candidate.name) + _about_topic(candidate, say)
-
-
-def _about_topic(candidate: Candidate | None, say: Wording) -> str:
-    """Return what the topic of a candidate is about, in brackets; empty: not known."""
-    return say.bracketed(candidate.title) if candidate is not None and candidate.title else ""
+    return say.name(candidate.kind, candidate.name)
 
 
 def _sure(candidate: Candidate, say: Wording) -> str:
     if candidate.kind == "event":
         return say("near")
     shown = "shown" if candidate.is_discovery else "suspected"
-    if candidate.kind == "mix":
-        return say(f"{shown}_mix")
     return say(shown, e=e_value(candidate.e_value))
 
 
 def _questions(incident: Incident, say: Wording) -> Iterator[str]:
-    name = incident.cause.name + _about_topic(incident.named, say)
+    name = incident.cause.name
     names: dict[str, object] = {"name": name, "time": moment(_began_s(incident))}
     if incident.scope == "input":
         yield say("next_input")

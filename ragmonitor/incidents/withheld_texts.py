@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ragmonitor.causes.document_table import hashed_name
+from ragmonitor.causes.sources import hashed_name
 from ragmonitor.export.content import ContentPolicy
 from ragmonitor.incidents.incident import BadAnswer, BadSentence, Candidate, Incident
 
@@ -57,14 +57,7 @@ class _Names:
         return self.document(name) if kind == "document" else self.slice(name)
 
     def candidate(self, candidate: Candidate) -> Candidate:
-        names = {
-            "name": self.named(candidate.kind, candidate.name),
-            "only_in": self.slice(candidate.only_in),
-        }
-        kept = {"detail": candidate.detail, "detail_zh": candidate.detail_zh}
-        if names["only_in"] != candidate.only_in:  # a detail quotes it
-            kept = dict.fromkeys(kept, "")
-        return candidate.model_copy(update={"title": "", **names, **kept})
+        return candidate.model_copy(update={"name": self.named(candidate.kind, candidate.name)})
 
     def answer(self, answer: BadAnswer) -> BadAnswer:
         causes = (each.partition(" ") for each in answer.causes)

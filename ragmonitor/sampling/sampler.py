@@ -86,7 +86,6 @@ class AdaptiveSampler:
         self._usual = UsualSession("answers", "drawn each for itself") if by_session else None
         self._always = frozenset(always)
         self._floors = floors
-        self._boost = 1.0
         self._arrivals_of_all_per_s = 0.0
         self._is_warned = False
         self._arrivals = Arrivals(ARRIVALS_HALF_LIFE_S)
@@ -164,7 +163,7 @@ class AdaptiveSampler:
         # Not over the time since the first one: the first burst would look like all the traffic.
         per_s = max(self._arrivals.per_s(now), self._arrivals_of_all_per_s)
         bearable = bearable_per_s / max(_SMALLEST, per_s)
-        return min(1.0, self._boost * min(self._rate, bearable))
+        return min(1.0, self._rate, bearable)
 
     def _by_uncertainty(self, interaction: Interaction, rate: float, uncertainty: float) -> float:
         if self._is_of_session(interaction):
@@ -249,10 +248,6 @@ class AdaptiveSampler:
 
     # --- steering and showing -------------------------------------------------------------------
 
-    def boost(self, factor: float) -> None:
-        """Raise the common rate by a factor from now on; 1 ends it. The budget stays as it is."""
-        self._boost = max(1.0, factor)
-
     def share_arrivals(self, per_s: float) -> None:
         """Take note of how many answers come in per second at all that draw from this budget."""
         self._arrivals_of_all_per_s = per_s
@@ -263,7 +258,7 @@ class AdaptiveSampler:
             self._floors.suspect(values, self._clock(), for_s)
 
     def gauges(self, judge: str) -> Sequence[GaugeValue]:
-        """Return the common rate, the boost, the traffic and the budget as of now.
+        """Return the common rate, the traffic and the budget as of now.
 
         A budget whose place fails is shown as spent, which `RagMonitorBudgetExhausted` tells of.
         """
@@ -290,7 +285,6 @@ class AdaptiveSampler:
         return (
             GaugeValue.of(names.SAMPLING_RATE, self._common(bearable_per_s, now), judge=judge),
             GaugeValue.of(names.MAX_SAMPLING_RATE, self._rate, judge=judge),
-            GaugeValue.of(names.SAMPLING_BOOST, self._boost, judge=judge),
             GaugeValue.of(names.ARRIVALS, self._arrivals.per_s_since_first(now)),
             *money,
         )

@@ -8,27 +8,25 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ragmonitor.causes.document_causes import Documents
 from ragmonitor.causes.events import STATE_VERSION as EVENTS_VERSION
 from ragmonitor.causes.events import Events
 from ragmonitor.causes.slice_watch import SliceWatch
 from ragmonitor.causes.slices import Slices
-from ragmonitor.causes.topic_words import TopicWords
+from ragmonitor.causes.sources import Sources, name_of
 from ragmonitor.causes.versions import STATE_VERSION as VERSIONS_VERSION
 from ragmonitor.causes.versions import Versions
 from ragmonitor.errors import InputError, SettingsError, did_you_mean
 from ragmonitor.estimation import (
     Alarms,
     Anchors,
-    EarlyWarning,
     GoldenQuestions,
     HumanLabels,
     JudgeDrift,
     Part,
     PeoplesFeedback,
     Predictions,
-    Residuals,
     Statistics,
+    Suspicion,
     WindowedMeans,
     streams,
 )
@@ -39,22 +37,20 @@ from ragmonitor.estimation.anchors import VERSION as ANCHORS_VERSION
 from ragmonitor.estimation.anchors import ForgottenTexts
 from ragmonitor.estimation.answer_cost import AnswerCost
 from ragmonitor.estimation.detector import DAY_S
-from ragmonitor.estimation.drift import STATE_VERSION as DRIFT_VERSION
-from ragmonitor.estimation.drift import InputDrift
 from ragmonitor.estimation.feedback_store import MAX_ANSWERS, FeedbackStore
 from ragmonitor.estimation.feedback_store import STATE_VERSION as FEEDBACK_VERSION
 from ragmonitor.estimation.golden_questions import STATE_VERSION as GOLDENS_VERSION
 from ragmonitor.estimation.predictions import STATE_VERSION as PREDICTIONS_VERSION
 from ragmonitor.estimation.predictions import state_name
+from ragmonitor.estimation.retrieval_drift import STATE_VERSION as DRIFT_VERSION
+from ragmonitor.estimation.retrieval_drift import RetrievalDrift
 from ragmonitor.estimation.signals import FROM_ASSESSMENT, HALLUCINATION
 from ragmonitor.evaluators import table
 from ragmonitor.export.content import PROCESS_KEY, ContentPolicy
-from ragmonitor.guard import logger
-from ragmonitor.judges import BuiltinJudge
 from ragmonitor.judging import JudgeConfig
 from ragmonitor.prices import Prices
 from ragmonitor.protocols import Cost, Judge
-from ragmonitor.records import Interaction, JudgeIdentity, Report, Severity
+from ragmonitor.records import Severity
 from ragmonitor.settings import Settings
 from ragmonitor.state import State, StateFile, rows_of_service, state_of_service
 
@@ -71,23 +67,21 @@ def estimates_of(settings: Settings, reader: Judge, judging: JudgeConfig | None)
     judge = None if judging is None else judging.judge.identity
     name = None if judge is None else judge.name
     every_days = settings.alarms.false_alarm_every_days
-    drift = _input_drift(settings)
     means = WindowedMeans(
         builtin=reader.identity.name,
         judge=name,
         clock=time.monotonic,
         group_by=settings.estimation.group_by,
-        topic=drift.topic,
     )
     alarms = _alarms(settings, reader.identity.name, name)
-    topics = TopicWords(drift.topic) if settings.content.policy == "all" else None
     cost_usd = Prices(settings.estimation.prices).cost_usd
     # A new statistic is one more part: of every answer here, of a judge's verdicts below.
     parts: list[Part] = [
-        drift,
-        *([] if topics is None else [topics]),
-        _slices(settings, judging, drift=drift, alarms=alarms, topics=topics),
-        _documents(settings, judge),
+        RetrievalDrift(
+            size=settings.estimation.drift_reference_size, file=file("drift", DRIFT_VERSION)
+        ),
+        _slices(settings, judging, alarms),
+        Sources(_content(settings)),
         _versions(settings, reader.identity.name, name, cost_usd),
         _events(settings, is_judged=judge is not None),
         _feedback_of_people(settings),
@@ -97,29 +91,21 @@ def estimates_of(settings: Settings, reader: Judge, judging: JudgeConfig | None)
     goldens = _goldens(settings, name or reader.identity.name)
     if judge is None:
         return Statistics(parts, means=means, alarms=alarms, goldens=goldens)
-    parts.append(Residuals(clock=time.monotonic))
     predictions = Predictions(
         judge=judge.name,
         file=file(
             state_name(reader.identity, settings.estimation.min_severity), PREDICTIONS_VERSION
         ),
         reader=reader.identity.name,
-        learns=settings.estimation.learn_from_verdicts,
     )
     if settings.estimation.human_labels is not None:
-        labels = HumanLabels(
-            settings.estimation.human_labels,
-            # Labelled answers are read at once, which is too quick for an encoder.
-            read=_builtin_reader() if settings.judge.builtin is None else None,
-            learn=predictions.learn_labels,
-        )
-        parts.append(labels)
+        parts.append(HumanLabels(settings.estimation.human_labels))
     return Statistics(
         parts,
         means=means,
         alarms=alarms,
         predictions=predictions,
-        early_warning=EarlyWarning(factor=settings.sample.early_warning_boost),
+        suspicion=Suspicion(),
         judge_drift=JudgeDrift(
             _anchors(settings),
             judge=judge.name,
@@ -157,38 +143,17 @@ def _alarms(settings: Settings, builtin: str, judge: str | None) -> Alarms:
     )
 
 
-def _input_drift(settings: Settings) -> InputDrift:
-    embedding = settings.estimation.embedding
-    if embedding is not None and "topic" in settings.estimation.group_by:
-        logger.warning(
-            "ragmonitor: estimation.group_by=topic gives no rates: by an embedding of your own "
-            "(estimation.embedding) the topic of a question is not known yet when its answer is "
-            "counted; leave one of the two out"
-        )
-    return InputDrift(
-        size=settings.estimation.drift_reference_size,
-        embed=embedding,
-        embedding=getattr(embedding, "__qualname__", "") or type(embedding).__name__,
-        state=_kept(settings, "drift", DRIFT_VERSION),
-    )
-
-
 def _slices(
     settings: Settings,
     judging: JudgeConfig | None,
-    *,
-    drift: InputDrift,
     alarms: Alarms,
-    topics: TopicWords | None,
 ) -> Slices:
     """Return what finds the slices of the traffic that got worse, and feeds their alarms.
 
     Args:
         settings: The settings.
         judging: The judges of a share of the answers.
-        drift: Knows the topics of questions.
         alarms: Know which signals are better the higher they are, and have slots for slices.
-        topics: Know what topics are about; None: texts may not be shown.
     """
     suspect = None if judging is None else judging.sampler.suspect
     watch = None
@@ -198,14 +163,11 @@ def _slices(
             patterns=settings.alarms.slices,
             suspect=suspect,
         )
-    shows_texts = settings.content.policy == "all"
     return Slices(
         max_importance_weight=1.0 if judging is None else MAX_IMPORTANCE_WEIGHT,
         higher_is_better=alarms.higher_is_better,
-        topic=drift.topic,
-        title=(lambda _: "") if topics is None else topics.of,
-        # A source counts as a text, as it does where documents are named.
-        leave_out=(*settings.estimation.leave_out, *(() if shows_texts else ("source",))),
+        leave_out=settings.estimation.leave_out,
+        source=partial(name_of, policy=_content(settings)),
         suspect=suspect,
         watch=watch,
     )
@@ -225,20 +187,9 @@ def _slice_limit(text: str) -> tuple[str, float]:
     return name, rate
 
 
-def _documents(settings: Settings, judge: JudgeIdentity | None) -> Documents:
-    """Return what finds the documents that go with bad answers.
-
-    Args:
-        settings: The settings.
-        judge: The judge that scores a sample; None: the built-in judge scores every answer.
-    """
-    return Documents(
-        is_sampled=judge is not None,
-        read=BuiltinJudge().read,
-        policy=ContentPolicy(
-            content=settings.content.policy, key=settings.content.key or PROCESS_KEY
-        ),
-    )
+def _content(settings: Settings) -> ContentPolicy:
+    """Return what documents may be called."""
+    return ContentPolicy(content=settings.content.policy, key=settings.content.key or PROCESS_KEY)
 
 
 def _kept(settings: Settings, name: str, version: int) -> State | None:
@@ -283,19 +234,6 @@ def _higher_is_better(settings: Settings) -> Callable[[str], bool]:
     entries = table.select(settings.evaluators)
     higher = {entry.name for entry in entries if not entry.lower_is_better} - {*FROM_ASSESSMENT}
     return higher.__contains__
-
-
-def _builtin_reader() -> Callable[[Interaction], Report]:
-    """Return what has the built-in judge read an answer, in this process and without evaluators."""
-    judge = BuiltinJudge()
-
-    def read(interaction: Interaction) -> Report:
-        assessment = judge.read(interaction)
-        return Report(
-            interaction=interaction, judge=judge.identity, evaluations=(), assessment=assessment
-        )
-
-    return read
 
 
 def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[Stream]:

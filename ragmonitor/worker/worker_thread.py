@@ -425,9 +425,6 @@ class Worker(WorksInSteps):
                 self._exports.pass_on(joined)
         if self._runner is None:
             return
-        config = self._runner.config
-        with contained("sample"):
-            config.sampler.boost(self._estimates.boost)
         with contained("estimate"):
             self._handler.check_anchors(self._runner)
 

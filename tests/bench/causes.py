@@ -27,7 +27,6 @@ from statistics import median
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ragmonitor.causes.document_causes import Documents  # noqa: E402  # from a checkout
 from ragmonitor.causes.events import Events  # noqa: E402
 from ragmonitor.causes.slice_watch import SliceWatch  # noqa: E402
 from ragmonitor.causes.slices import Slices  # noqa: E402
@@ -35,10 +34,10 @@ from ragmonitor.causes.versions import Versions  # noqa: E402
 from ragmonitor.estimation import (  # noqa: E402
     Alarms,
     Anchors,
-    EarlyWarning,
     JudgeDrift,
     Predictions,
     Statistics,
+    Suspicion,
     WindowedMeans,
     streams,
     summarise,
@@ -46,7 +45,6 @@ from ragmonitor.estimation import (  # noqa: E402
 from ragmonitor.estimation.alarm_streams import slice_slots  # noqa: E402
 from ragmonitor.export.content import ContentPolicy  # noqa: E402
 from ragmonitor.incidents import Incident, IncidentKeeper, Journal  # noqa: E402
-from ragmonitor.judges.builtin import BuiltinJudge  # noqa: E402
 from ragmonitor.records import Chunk, CompletedAnswer, Interaction, Report  # noqa: E402
 from ragmonitor.sampling import AdaptiveSampler  # noqa: E402
 from ragmonitor.testing import ManualClock  # noqa: E402
@@ -103,11 +101,6 @@ WORLDS = {
         says="a document, shown for a fifth, 3 to 35 %", right=(DOCUMENT,), document=0.35
     ),
     "version": World(says="a new version, half, at 16 %", right=(VERSION,), version=0.16),
-    "mix": World(
-        says="a route that was bad (20 %) goes from 5 to 45 %",
-        right=("mix route=legal",),
-        legal_share=0.45,
-    ),
     "judge": World(says="the judge is stricter on 7 %", right=("judge",), stricter=0.07),
     "two": World(
         says="the route and the document, each to 35 %",
@@ -240,13 +233,6 @@ class Service:
                 watch=watch,
                 clock=self.clock,
             ),
-            Documents(
-                is_sampled=True,
-                read=BuiltinJudge().read,
-                policy=ContentPolicy(content="all"),
-                clock=self.clock,
-                now=self.now,
-            ),
             self._versions(alarms),
             Events(
                 version="",
@@ -261,7 +247,7 @@ class Service:
             means=WindowedMeans(builtin=LEXICAL.name, judge=judge, clock=self.clock),
             alarms=alarms,
             predictions=Predictions(judge=judge, file=None),
-            early_warning=EarlyWarning(factor=4.0, now=self.now),
+            suspicion=Suspicion(now=self.now),
             judge_drift=JudgeDrift(
                 Anchors(per_day=20), judge=judge, threshold_s=30 * 86_400.0, now=self.now
             ),

@@ -6,7 +6,6 @@
     python tests/bench/estimates.py bursts
     python tests/bench/estimates.py unobserved [--windows 400]
     python tests/bench/estimates.py sessions [--windows 300]
-    python tests/bench/estimates.py calibration [--data ../shared/data] [--days 10]
     python tests/bench/estimates.py cost
     python tests/bench/estimates.py steps
 
@@ -20,7 +19,6 @@ from __future__ import annotations
 import argparse
 import functools
 import itertools
-import json
 import math
 import operator
 import random
@@ -36,16 +34,11 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
+
 from ragmonitor.estimation import summarise  # noqa: E402  # runs from a checkout
-from ragmonitor.estimation.alarm_streams import RESIDUAL_OBJECTIVE, half  # noqa: E402
-from ragmonitor.estimation.calibration import Calibration  # noqa: E402
-from ragmonitor.estimation.detector import Detector  # noqa: E402
-from ragmonitor.estimation.drift import InputDrift  # noqa: E402
-from ragmonitor.estimation.residuals import Residuals  # noqa: E402
 from ragmonitor.estimation.signals import Outcome  # noqa: E402
 from ragmonitor.estimation.sums import Sums, group_of  # noqa: E402
-from ragmonitor.judges.builtin import BuiltinJudge  # noqa: E402
-from ragmonitor.records import Chunk, Estimate, Interaction, Moments, SamplingDecision, SeriesKey  # noqa: E402
+from ragmonitor.records import Estimate, Interaction, Moments, SamplingDecision, SeriesKey  # noqa: E402
 from ragmonitor.sampling import AdaptiveSampler, Budget, uniform_of  # noqa: E402
 from ragmonitor.testing import ManualClock  # noqa: E402
 from tests.support import simulation  # noqa: E402
@@ -79,7 +72,6 @@ class Uniformly:
     def __init__(self, sampler: AdaptiveSampler) -> None:
         self._sampler = sampler
         self.refund = sampler.refund
-        self.boost = sampler.boost
         self.reserve = sampler.reserve
         self.gauges = sampler.gauges
 
@@ -465,7 +457,6 @@ class Noted:
         self._clock = clock
         self._times = times
         self.refund = sampler.refund
-        self.boost = sampler.boost
         self.reserve = sampler.reserve
         self.gauges = sampler.gauges
 
@@ -618,81 +609,6 @@ def of_sessions(
     return functools.reduce(operator.add, [sums.moments() for sums in processes])
 
 
-def scored(path: Path) -> list[tuple[float, bool]]:
-    """Return the built-in judge's risk of each answer of a corpus, and whether it is bad."""
-    judge = BuiltinJudge()
-    found = []
-    for line in path.read_text("utf-8").splitlines():
-        answer = json.loads(line)
-        interaction = Interaction(
-            id="0" * 32,
-            query=answer["question"],
-            chunks=tuple(Chunk(text=text) for text in answer["contexts"]),
-            answer=answer["answer"],
-            framework="python",
-            started_ns=0,
-            ended_ns=0,
-        )
-        risk = judge.read(interaction).risk
-        if risk is not None:
-            found.append((risk, bool(answer["hallucinated"])))
-    return found
-
-
-def calibrated(folder: Path, days: float) -> None:
-    """Print how far verdicts are off what was predicted on services that do not change."""
-    print(
-        f"\n{days:g} days at 180 verdicts an hour, scores of the built-in judge on real answers.\n"
-    )
-    head(["answers", "rate", "off in the riskiest fifth, pp", "calibration_high", "_low"])
-    for path in sorted(folder.glob("*.jsonl")):
-        scores = scored(path)
-        bad, sound = ([risk for risk, is_bad in scores if is_bad is kind] for kind in (True, False))
-        if min(len(bad), len(sound)) < 50:
-            continue
-        for rate in (0.05, 0.15, 0.3):
-            off, raised = steadily(bad, sound, rate, days)
-            mean = 100 * math.fsum(off) / max(1, len(off))
-            row([path.stem, f"{rate:.0%}", f"{mean:+.1f}", raised[1], raised[-1]])
-
-
-def steadily(
-    bad: Sequence[float], sound: Sequence[float], rate: float, days: float
-) -> tuple[list[float], dict[int, int]]:
-    """Return the residuals of a service that does not change, and how often either alarm rose."""
-    rng, clock = random.Random(9), ManualClock()
-    calibration, residuals = Calibration(), Residuals(clock=clock)
-    # Two signals of ten that share one half of the false alarms.
-    line, step_s = 600.0, HOUR_S / 180
-    watching = {
-        sign: Detector(
-            objective=half(RESIDUAL_OBJECTIVE), max_importance_weight=2.0, threshold_days=line
-        )
-        for sign in (1, -1)
-    }
-    off, raised = [], {1: 0, -1: 0}
-    for number in range(int(days * DAY_S / step_s)):
-        clock.now_s = number * step_s
-        is_bad = rng.random() < rate
-        risk = rng.choice(bad if is_bad else sound)
-        expected = calibration.expected(risk)[1]
-        if calibration.is_fitted:
-            residuals.add_predicted(expected)
-            if residuals.is_risky(expected):
-                off.append(is_bad - expected)
-                for sign, detector in watching.items():
-                    detector.pass_time(clock.now_s)
-                    detector.update(half(sign * off[-1]))
-                    if detector.evidence >= line:
-                        raised[sign] += 1
-                        detector.restart()
-        calibration.add(risk, scored=True, value=float(is_bad), weight=1.0)
-        if number % 5 == 0:
-            calibration.merge()
-            residuals.tick()
-    return off, raised
-
-
 def cost(answers: int) -> None:
     """Microseconds per answer of sampling and estimation, and what the state takes on disk."""
     print(
@@ -773,26 +689,20 @@ def steps(answers: int) -> None:
     """Microseconds of each step, in the median: what `cost` is made of."""
     print(f"\n{answers:,} answers, 600 a minute, 5 % judged; medians, caches warm.\n")
     head(["step", "µs"])
-    untrained, taken = (steps_taken(answers, learns=learns) for learns in (False, True))
-    looked = taken.pop("observe")
-    adding = taken.pop("add") - looked
-    row(["predicting from the risk alone", f"{untrained['predict']:.1f}"])
-    row(["predicting as verdicts teach", f"{taken['predict']:.1f}"])
+    taken = steps_taken(answers)
+    adding = taken.pop("add")
+    row(["predicting", f"{taken['predict']:.1f}"])
     row(["drawing, without a budget", f"{taken['draw']:.1f}"])
     row(["summing up, not drawn", f"{adding:.1f}"])
     row(["**the last three**", f"**{taken['predict'] + taken['draw'] + adding:.1f}**"])
-    row(["summing up, drawn", f"{taken['add, drawn'] - looked:.1f}"])
-    row(["input drift, a real question", f"{looked:.1f}"])
+    row(["summing up, drawn", f"{taken['add, drawn']:.1f}"])
 
 
-def steps_taken(answers: int, *, learns: bool) -> dict[str, float]:
+def steps_taken(answers: int) -> dict[str, float]:
     """Return the microseconds of each step of a service."""
     clock = ManualClock()
     records = Records(questions=True)
-    estimates = simulation.statistics(clock, records, learns=learns)
-    [part] = [each for each in estimates.parts if isinstance(each, InputDrift)]
-    drift = Stopwatch(part, "observe")
-    part.observe = drift.observe  # type: ignore[method-assign]
+    estimates = simulation.statistics(clock, records)
     statistics = Stopwatch(estimates, "predict", "add")
     sampler = Stopwatch(AdaptiveSampler(0.05, clock=clock), "draw")
     service = Service(estimates=statistics, sampler=sampler, clock=clock, records=records)
@@ -800,7 +710,7 @@ def steps_taken(answers: int, *, learns: bool) -> dict[str, float]:
     service.feed(stream.answers())
     return {
         name: 1e6 * median(found)
-        for watch in (statistics, sampler, drift)
+        for watch in (statistics, sampler)
         for name, found in watch.taken.items()
     }
 
@@ -817,14 +727,12 @@ def main() -> None:
             "bursts",
             "unobserved",
             "sessions",
-            "calibration",
             "cost",
             "steps",
         ),
     )
     parser.add_argument("--judged", type=int, default=60_000, help="verdicts a row")
-    parser.add_argument("--days", type=float, default=60.0, help="of bursts, calibration")
-    parser.add_argument("--data", type=Path, default=ROOT / "../shared/data", help="real answers")
+    parser.add_argument("--days", type=float, default=60.0, help="of bursts")
     parser.add_argument("--answers", type=int, default=50_000, help="of cost")
     parser.add_argument("--windows", type=int, default=300, help="of unobserved, sessions")
     given = parser.parse_args()
@@ -832,8 +740,6 @@ def main() -> None:
         bursts(given.days)
     elif given.table in {"unobserved", "sessions"}:
         {"unobserved": unobserved, "sessions": sessions}[given.table](given.windows)
-    elif given.table == "calibration":
-        calibrated(given.data, given.days)
     elif given.table == "steps":
         steps(given.answers)
     elif given.table == "cost":

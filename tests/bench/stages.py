@@ -38,10 +38,9 @@ from variants import Dropping
 
 from ragmonitor import Chunk, Monitor
 from ragmonitor.causes.answer_log import _HALF_LIFE_S, MAX_JUDGED, AnswerLog
-from ragmonitor.causes.document_causes import RECORD_EVERY_S, Documents
 from ragmonitor.causes.events import Events
 from ragmonitor.causes.slices import Slices
-from ragmonitor.causes.topic_words import TopicWords
+from ragmonitor.causes.sources import Sources
 from ragmonitor.causes.versions import Versions
 from ragmonitor.estimation import Alarms
 from ragmonitor.estimation.answer_cost import AnswerCost
@@ -64,7 +63,7 @@ from ragmonitor.worker.worker_thread import TICK_S, Worker
 BUILTIN = BuiltinJudge()
 JUDGE = JudgeIdentity(name="scripted", version="1", kind="CODE")
 WARM_UP = 200
-"""Answers before those that are measured; the reference of questions takes 100."""
+"""Answers before those that are measured; the reference of retrievals takes 100."""
 TURNS = 40
 """Of each part at each rate."""
 STEADY_S = 4 * 3_600.0
@@ -151,7 +150,7 @@ def _taken(answers: int, judge: ScriptedJudge | None) -> Taken:
     """Have a monitor take answers in, and return them with its parts."""
     rng = random.Random(0)
     taken, reports, parts, keepers = [], [], {}, []  # type: ignore[var-annotated]
-    given = [(of, of.add) for of in (Slices, TopicWords, Documents, Versions, Events, AnswerCost)]
+    given = [(of, of.add) for of in (Slices, Sources, Versions, Events, AnswerCost)]
     for of, add in given:
         of.add = _remembering(of.__name__, add, parts, taken)  # type: ignore[method-assign]
     export = IncidentKeeper.export
@@ -176,20 +175,12 @@ def _taken(answers: int, judge: ScriptedJudge | None) -> Taken:
             if number % 100 == 99:  # so that the queue is not full
                 monitor.flush(600)
             if number == -1:
-                _until_topics_are_known(parts)
                 taken.clear()
                 reports.clear()
     for of, add in given:
         of.add = add  # type: ignore[method-assign]
     IncidentKeeper.export = export  # type: ignore[method-assign]
     return Taken(taken, reports, parts, keepers[0])
-
-
-def _until_topics_are_known(parts: dict[str, Part]) -> None:
-    """Wait until the reference of the questions is fitted, as it is after a while."""
-    drift = parts["TopicWords"]._topic.__self__  # type: ignore[attr-defined]
-    while drift.reference is None:
-        time.sleep(0.1)  # the worker ticks
 
 
 def _remembering(
@@ -209,18 +200,16 @@ def _remembering(
 def _costs(taken: Taken, per_s: float, at_ticks: dict[str, float]) -> dict[str, float]:
     """Return the microseconds per answer of each part in traffic of so many answers a second.
 
-    Folding answers in at the ticks is part of it, and so is adding up documents' answers every six
-    seconds, when their lists are drawn up. What ticks do besides, whatever the traffic, is
+    Folding answers in at the ticks is part of it. What ticks do besides, whatever the traffic, is
     left out, and its longest median goes to `at_ticks`, in seconds.
     """
-    slices, documents = taken.parts["Slices"], taken.parts["Documents"]
+    slices = taken.parts["Slices"]
     watch, log = slices._watch, slices._log  # type: ignore[attr-defined]
     watch.tick(log)
     watch._looked_at = watch._look_each_s = math.inf  # a look is a matter of minutes, not of ticks
     began_s = time.time() - TURNS * len(taken.answers) / per_s
     _settle(log, taken.answers, per_s, began_s)
     besides = {
-        "choosing questions and chunks to compare": (documents, "_compare"),
         "versions: exchange and decision": (taken.parts["Versions"], "_exchange"),
     }
     clocks = {what: Clocked(*of) for what, of in besides.items()}
@@ -278,8 +267,7 @@ def _take(
     """
     spent = []
     each_tick = max(1, round(TICK_S * per_s))
-    ticks_between = round(RECORD_EVERY_S / max(TICK_S, 1 / per_s))
-    for tick, first in enumerate(range(0, len(answers), each_tick), 1):
+    for first in range(0, len(answers), each_tick):
         without = sum(clock.spent_s for clock in aside)
         if isinstance(part, Both):
             part.versions._now = partial(float, answers[first].at_s)  # type: ignore[attr-defined]
@@ -288,8 +276,6 @@ def _take(
         for answer in answers[first : first + each_tick]:
             seen += part.add(answer)
         part.tick()
-        if isinstance(part, Documents) and tick % ticks_between == 0:
-            part._table.add_up()  # as lists need it
         if isinstance(part, Both) and first + each_tick >= len(answers):
             part.versions._add_up()  # type: ignore[attr-defined]
         ended = time.thread_time()

@@ -182,7 +182,7 @@ def watched(everything, monkeypatch):
                 {
                     "content": {"policy": policy},
                     "sample": 1.0,
-                    "estimation": {"group_by": ("language", "topic"), "drift_reference_size": 100},
+                    "estimation": {"group_by": ("language",), "drift_reference_size": 100},
                 },
                 options,
             ),
@@ -344,10 +344,6 @@ SCENES: dict[str, Any] = {
     "function exits": lambda: {
         "judge": {"model": FunctionJudge(lambda _: _raise(SystemExit(text("message"))), name="f")},
         "budget": {"calls_per_day": 10**6},
-    },
-    "embedding": lambda: {"estimation": {"embedding": fail}},
-    "embedding panics": lambda: {
-        "estimation": {"embedding": lambda _: _raise(Panic(text("message")))}
     },
     "redaction": lambda: {"content": {"redaction": ("secrets", fail)}},
     "redaction panics": lambda: {

@@ -194,9 +194,6 @@ FAULTS: dict[str, Callable[[], dict[str, Any]]] = {
     "redaction gives no text": lambda: (
         {"content": {"redaction": ("secrets", lambda _: None)}} | judged(SOUND)
     ),
-    "embedding panics": lambda: (
-        {"estimation": {"embedding": lambda _: _raise(PanicException())}} | judged(SOUND)
-    ),
 }
 
 

@@ -21,7 +21,7 @@ from ragmonitor import Budget, Monitor, SamplingSettings, ServerSettings
 from ragmonitor.errors import StreamError
 from ragmonitor.estimation.alarms import draw_order, service_alarms
 from ragmonitor.estimation.alarms.draw_order import DrawOrder
-from ragmonitor.estimation.early_warning import EarlyWarning
+from ragmonitor.estimation.suspicion import Suspicion
 from ragmonitor.feedback import feedback_of
 from ragmonitor.fleet import estimator as estimator_module
 from ragmonitor.fleet import fleet_worker
@@ -580,7 +580,7 @@ def settle(server: RedisServer, entry: str, answer: SettledAnswer) -> None:
 def test_a_verdict_is_trusted_as_was_known_before_its_draw(server: RedisServer, monkeypatch):
     """What the built-in judge finds while the judge reads says nothing of what it knew before."""
     suspicion = 0.25
-    monkeypatch.setattr(EarlyWarning, "suspicion", property(lambda _: suspicion))
+    monkeypatch.setattr(Suspicion, "value", property(lambda _: suspicion))
     trusted: list[float] = []
     draw = DrawOrder.draw
 

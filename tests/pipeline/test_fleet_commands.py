@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 from typer.testing import CliRunner, Result
 
 from ragmonitor import Budget, Monitor, ServerSettings
@@ -121,41 +122,8 @@ def fleet(server: RedisServer) -> Iterator[Fleet]:
 
 
 @pytest.mark.parametrize(
-    ("of", "what"), [("worker", "a worker of a fleet"), ("standby", "an estimator that stands by")]
-)
-def test_explain_says_where_the_numbers_are(fleet: Fleet, of: str, what: str):
-    """And not that no judge is configured, nor that nothing was answered."""
-    said = command("explain", getattr(fleet, of)).stdout
-    assert what in said
-    assert f"keeps them, at {fleet.estimator}" in said
-    assert "no judge" not in said
-    assert "Nothing was answered" not in said
-
-
-def test_explain_says_how_a_workers_stream_is(fleet: Fleet):
-    """As of its last look, which may be of before it settled the last answer."""
-    settled = "On the stream: 0 waiting, 0 in hand, 0 buried"
-    until("it says so", lambda: settled in command("explain", fleet.worker).stdout)
-
-
-def test_counts_of_an_estimator_are_those_of_its_fleet(fleet: Fleet):
-    """A takeover does not begin them anew, so they are not said to be the process's."""
-    said = command("explain", fleet.estimator).stdout
-    assert "What they are made of, since the fleet began" in said
-
-
-def test_explain_tells_programs_too(fleet: Fleet):
-    """In a member that is null where the numbers are."""
-    (told,) = json.loads(command("explain", fleet.worker, "--json").stdout)["services"]
-    assert fleet.estimator in told["why_no_numbers"]
-    (told,) = json.loads(command("explain", fleet.estimator, "--json").stdout)["services"]
-    assert (told["why_no_numbers"], told["answers"]["answers"]) == (None, 5)
-
-
-@pytest.mark.parametrize(
     "words",
     [
-        ("documents",),
         ("incident", "--url"),
     ],
     ids=" ".join,
@@ -167,7 +135,7 @@ def test_commands_that_read_the_page_say_who_has_it(fleet: Fleet, words: tuple[s
     assert "server.ui" not in said
 
 
-@pytest.mark.parametrize("tool", ["rates", "alarms", "slices", "changes", "explain", "documents"])
+@pytest.mark.parametrize("tool", ["rates", "alarms", "slices", "changes", "documents"])
 def test_an_assistant_is_told_that_a_worker_has_no_numbers(fleet: Fleet, tool: str):
     """Empty lists would be taken for a service without traffic."""
     with pytest.raises(InputError, match=f"at {fleet.estimator}"):
@@ -230,29 +198,13 @@ def test_looking_leaves_nothing_on_the_server(server: RedisServer, monkeypatch: 
 
 
 def test_an_application_with_a_stream_says_that_its_worker_has_the_numbers(server: RedisServer):
-    """With what it could not hand over."""
+    """And not that it has none."""
     port = free_port()
     with Monitor(SERVICE, stream=server.url, server=ServerSettings(port=port)) as monitor:
         monitor.observe(answers(1)[0])
         until("it is served", lambda: monitor.metrics_url is not None)
-        said = command("explain", str(monitor.metrics_url)).stdout
-        assert "a process that puts answers on a stream" in said
-        assert "`ragmonitor worker` keeps them" in said
         with pytest.raises(InputError, match="puts answers on a stream"):
             Page(monitor.metrics_url, "").poll()
-
-
-def test_answers_that_were_refused_are_explained(server: RedisServer):
-    port = free_port()
-    options = {"url": server.url, "max_records": 1_000}
-    assert stream(server).put([b"another's"] * 998) == 998
-    with Monitor(SERVICE, stream=options, server=ServerSettings(port=port)) as monitor:
-        for each in answers(5):
-            monitor.observe(each)
-            assert monitor.flush()
-        until("it is served", lambda: monitor.metrics_url is not None)
-        said = command("explain", str(monitor.metrics_url)).stdout
-    assert "counted as unscored: 3 queue_full" in said
 
 
 # --- what a reading costs -------------------------------------------------------------------------
@@ -273,43 +225,31 @@ def paid() -> dict[str, Any]:
     return {"judge": judge, "sample": 0.5, "budget": Budget(usd_per_day=1_000.0)}
 
 
-def explained(port: int) -> dict[str, Any]:
-    """Return what `--json` says of the service of a port."""
-    told = command("explain", f"127.0.0.1:{port}", "--json").stdout
-    found: dict[str, Any] = json.loads(told)["services"][0]
-    return found
+def sampled(registry: CollectorRegistry) -> list[float]:
+    """Return the sampling rate, as it is and as it is set, and the cost of one reading."""
+    names = ("sampling_rate", "max_sampling_rate", "expected_cost")
+    return [total(registry, f"ragmonitor_judge_{name}") for name in names]
 
 
-def sampled(state: Any) -> tuple[str, float, bool]:
-    """Return what decides, the setting, and whether it is known what a reading costs."""
-    sampling = state["sampling"]
-    return sampling["bound_by"], sampling["judge_rate"], sampling["expected_cost"] is not None
-
-
-def test_explain_knows_what_a_reading_costs_as_one_process_does(server: RedisServer):
+def test_a_fleet_knows_what_a_reading_costs_as_one_process_does(server: RedisServer):
     """The estimator reads nothing: what workers paid is in what they settle."""
-    ports = free_port(), free_port()
-    served = ServerSettings(port=ports[0])
-    with Monitor(SERVICE, server=served, worker="thread", **paid()) as alone:
+    with Monitor(SERVICE, server=False, worker="thread", **paid()) as alone:
         for each in answers(200):
             alone.observe(each)
         assert alone.flush()
-        until("it is served", lambda: alone.metrics_url is not None)
-        of_one = explained(ports[0])
+        of_one = sampled(alone.registry)
     put(server, answers(200))
     with (
-        running(Estimator(settings(ports[1], **paid()), stream(server))) as one,
+        running(Estimator(settings(**paid()), stream(server))) as one,
         running(FleetWorker(settings(**paid()), stream(server), redactor=Redactor())),
     ):
         until("it is there", lambda: one.term is not None)
         registry = one.term.meters.registry
         until("all are counted", lambda: total(registry, "ragmonitor_interactions_total") == 200)
         until("all are shown", lambda: total(registry, "ragmonitor_judge_expected_cost") > 0)
-        of_fleet = explained(ports[1])
-        said = command("explain", f"127.0.0.1:{ports[1]}").stdout
-    assert sampled(of_fleet) == sampled(of_one) == ("judge_rate", 0.5, True)
-    assert of_fleet["sampling"]["expected_cost"] == pytest.approx(0.01)
-    assert "no reading has been estimated" not in said
+        of_fleet = sampled(registry)
+    assert of_fleet == pytest.approx([0.5, 0.5, 0.01])
+    assert of_one == pytest.approx([0.5, 0.5, 0.01], rel=0.05)
     # It outlives the estimator, which may have no money for another reading.
     successor = Term(settings(**paid()), stream(server), stream(server).lead("next", "", 60.0))
     successor.begin()
@@ -403,34 +343,11 @@ def test_who_waits_says_for_whom(server: RedisServer, caplog: pytest.LogCaptureF
 # --- what the estimator keeps ---------------------------------------------------------------------
 
 
-def test_what_a_fleet_has_learned_is_read_off_its_checkpoint(
+def test_incidents_of_a_fleet_are_read_off_its_checkpoint(
     server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ):
-    """By the commands that read a state folder elsewhere; it cannot be forgotten there."""
-    judge = ScriptedJudge(
-        lambda each: assessment("absent" if int(each.id, 16) % 3 else "supported")
-    )
-    shared = {"judge": judge, "sample": 1.0}
-    put(server, answers(120))
-    monkeypatch.setenv("RAGMONITOR_STREAM", server.url)
-    monkeypatch.setenv("RAGMONITOR_SERVICE", SERVICE)
-    assert "name it with --state" in command("learned", code=2).stderr
-    worker = FleetWorker(settings(**shared), stream(server), redactor=Redactor())
-    worker.run(threading.Event(), drain=True)
-    Estimator(settings(**shared), stream(server)).run(threading.Event(), drain=True)
-    told = json.loads(CliRunner().invoke(app, ["learned", "--json"]).stdout)
-    assert told["judge"] == judge.identity.name
-    assert told["state"]["signals"]["hallucination/"]["counts"] == [120, 120, 80]
-    assert "is not forgotten here" in command("learned", "--reset", code=2).stderr
-    assert "no incident is kept" in command("incident", code=1).stderr
-
-
-def test_a_fleet_that_has_learned_nothing_names_no_file(
-    server: RedisServer, monkeypatch: pytest.MonkeyPatch
-):
-    """The copy of its checkpoint, in which the file was looked for, is removed again."""
+    """By the command that reads a state folder elsewhere."""
     monkeypatch.setenv("RAGMONITOR_STREAM", server.url)
     monkeypatch.setenv("RAGMONITOR_SERVICE", SERVICE)
     Estimator(settings(), stream(server)).run(threading.Event(), drain=True)
-    said = command("learned", code=1).stderr
-    assert said == f"nothing was learned of {SERVICE!r}: its estimator has kept none\n"
+    assert "no incident is kept" in command("incident", "list", code=1).stderr

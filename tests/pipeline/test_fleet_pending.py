@@ -260,7 +260,7 @@ def test_estimates_are_those_of_one_process_at_every_moment(
 ):
     """Sums, means, intervals, coverage and evidence, while verdicts are on their way."""
     monkeypatch.setattr(draw_order, "WAIT_S", NEVER_S)  # another clock than the answers'
-    options = {"estimation": {"group_by": ["language", "latency_s", "model", "topic"]}}
+    options = {"estimation": {"group_by": ["language", "latency_s", "model"]}}
     both = Twins(server, seed, **options)
     waited: list[float] = []
 

@@ -85,7 +85,7 @@ class Looking:
     def __init__(self, sampler: AdaptiveSampler) -> None:
         self._sampler = sampler
         self.drawn: set[str] = set()
-        self.refund, self.boost = sampler.refund, sampler.boost
+        self.refund = sampler.refund
         self.reserve, self.gauges = sampler.reserve, sampler.gauges
 
     def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> SamplingDecision:

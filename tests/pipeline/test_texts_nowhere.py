@@ -116,7 +116,6 @@ PARTS = {
     "close": lambda: {"exporters": [Failing("close")]},
     "snapshot": lambda: {"exporters": [Failing("snapshot")]},
     "redact": lambda: {"content": {"redaction": ("secrets", fail)}},
-    "embedding": lambda: {"estimation": {"embedding": fail}},
 }
 
 

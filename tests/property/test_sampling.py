@@ -54,7 +54,7 @@ def interactions(draw: st.DrawFn) -> Interaction:
 
 
 # An answer, its cost, how uncertain it is, until the next, how many later it is settled, share
-# of what was reserved that is spent, and the boost from then on (0: as it is).
+# of what was reserved that is spent.
 steps = st.lists(
     st.tuples(
         interactions(),
@@ -63,7 +63,6 @@ steps = st.lists(
         st.one_of(st.just(0.0), st.floats(0, 1), st.floats(0, 7_200)),
         st.integers(0, 3),
         st.floats(0, 1),
-        st.sampled_from([0.0, 0.0, 0.0, 1.0, 4.0, 100.0]),
     ),
     min_size=1,
     max_size=60,
@@ -94,10 +93,8 @@ def test_whatever_comes_chances_are_chances(rate, limits, by_session, floor, ste
         floors=None if floor is None else Floors("route", floor),
     )
     spent, open_ = [], []
-    for told, cost, uncertainty, pause_s, later, share, boost in steps:
+    for told, cost, uncertainty, pause_s, later, share in steps:
         costs.append(cost)
-        if boost:
-            sampler.boost(boost)
         decision = sampler.draw(told, uncertainty=uncertainty)
         assert 0 <= decision.rate <= 1
         assert 0 <= decision.inclusion_probability <= 1
@@ -226,8 +223,7 @@ def traffic(seed: int, hours: int) -> Iterator[tuple[float, bool, float]]:
 
 
 @pytest.mark.parametrize("floors", [False, True])
-@pytest.mark.parametrize("boost", [1.0, 4.0])
-def test_one_over_the_chance_is_the_right_weight(floors, boost):
+def test_one_over_the_chance_is_the_right_weight(floors):
     """Two days of bursts on 60 calls an hour: right to within four standard errors."""
     clock = ManualClock()
     rng = random.Random(99)
@@ -242,8 +238,6 @@ def test_one_over_the_chance_is_the_right_weight(floors, boost):
     drawn, weighted, variance = [], 0.0, 0.0
     for number, (at, bad, uncertainty) in enumerate(traffic(2, 48)):
         clock.now_s = at
-        if number % 500 == 0:
-            sampler.boost(boost if number % 1_000 else 1.0)
         told = replace(
             TOLD,
             id=f"{number:x}",

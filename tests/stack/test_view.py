@@ -46,7 +46,6 @@ from ragmonitor.records import (
 from ragmonitor.testing import ManualClock
 from tests.support.browser import Page, browser
 from tests.support.incidents import Scene, ScriptedFinder, candidate, raised
-from tests.unit.causes.test_document_causes import documents, fed
 from tests.unit.estimation.test_golden_questions import Asking
 from tests.unit.export.examples import LEXICAL, MODEL, TARGET, assessment, interaction, report
 
@@ -55,6 +54,23 @@ pytestmark = [pytest.mark.stack, pytest.mark.slow]
 SCRIPT = "<script>window.broken = true</script><img src=x onerror='window.broken = true'>"
 SERVICE = f"shop {SCRIPT}"
 TRACES = "http://traces.example/trace/{trace_id}"
+DOCUMENTS = {
+    "documents": {
+        "answers": 600,
+        "kept": 3,
+        "listed": [
+            {
+                "document": name,
+                "retrieved": 90,
+                "shown": 80,
+                "rests_on": 40,
+                "contradicted": contradicted,
+                "last_s": 1_795_000_000.0,
+            }
+            for name, contradicted in (("d7.md", 30), ("policy", 2), (SCRIPT, 0))
+        ],
+    }
+}
 ANSWER = "The upload limit is 9 MB 😀 per file. Ask in Helsinki."
 
 
@@ -393,7 +409,7 @@ def test_an_address_opens_the_part_that_it_names(page: Page, address: str, selec
     in_view = f"{in_view} || ({place} < innerHeight && {at_end})"
     try:
         shown.fill(active=True)
-        views = fed(documents(), 600, bad_document="d7.md").views()
+        views = DOCUMENTS
         shown.tick(replace(numbers(30, 40.0, active=True), views=views))
         page.driver.get(f"{shown.base}/ragmonitor/#{address}")
         page.shows("it is in view", in_view)
@@ -422,39 +438,6 @@ def test_from_an_answers_address_one_comes_to_all_answers_of_a_slice(
         "location.hash = '#document=policy'"
     )
     page.shows("nothing fits", "document.querySelector('#shown').textContent === '0 of 21 kept'")
-
-
-def test_a_topic_is_called_by_its_words(page: Page) -> None:
-    """Wherever its number stands: in the groups, its view, its alarm and an incident's line."""
-    scene = Scene(None, ScriptedFinder(candidate("topic=topic-07", kind="slice")))
-    scene.keeper.alarm(raised())
-    shown = Shown(incidents=IncidentPages(scene.journal))
-    try:
-        told = numbers(30, 40.0, active=True)
-        alarm = replace(told.alarms[0], signal="hallucination{topic=topic-07}", kind="slice")
-        key = SeriesKey(
-            signal="hallucination", judge=MODEL.name, dimension="topic", group="topic-07"
-        )
-        views = {"topics": {"topic-07": "parcel, return"}}
-        # A route may be called as a topic is.
-        keys = key, replace(key, dimension="route")
-        moments = (*told.moments, *((each, "1h", sums(30, 100)) for each in keys))
-        shown.fill(active=True)
-        shown.tick(replace(told, moments=moments, views=views, alarms=(*told.alarms, alarm)))
-        page.driver.get(f"{shown.base}/ragmonitor/#slice=topic%3Dtopic-07")
-        page.shows("its view", "document.querySelector('#focus-title').innerText !== ''")
-        for selector in ("#focus-title", "#groups", "#alarms", "#incidents"):
-            assert "topic-07 (parcel, return)" in page.text(selector), selector
-        links = (
-            "return [...document.querySelectorAll('#groups a')].map((a) => [a.hash, a.innerText])"
-        )
-        assert dict(page.run(links)) == {
-            "#slice=topic%3Dtopic-07": "topic-07 (parcel, return)",
-            "#slice=route%3Dtopic-07": "topic-07",
-        }
-        assert page.errors() == []
-    finally:
-        shown.exporter.close()
 
 
 def test_incidents_are_listed_and_open(page: Page) -> None:
@@ -575,34 +558,22 @@ def test_limits_and_plurals_are_written_as_people_write_them(page: Page, shown: 
 
 
 def test_the_documents_are_listed_in_both_languages(page: Page, shown: Shown) -> None:
-    """The one that went bad is named; an application's names stay texts."""
-    told = fed(documents(), 600, bad_document="d7.md").views()
-    told["documents"]["missing"] = [
-        {
-            "questions": 3.0,
-            "judged": 3,
-            "last_s": 1.0,
-            "examples": [{"id": "i", "question": SCRIPT}],
-        }
-    ]
+    """The one that contradicts most answers first; an application's names stay texts."""
     shown.fill()
-    shown.tick(Snapshot(views=told))
+    shown.tick(Snapshot(views=DOCUMENTS))
     load(page, shown)
-    page.shows("the lists are drawn", "document.querySelectorAll('#documents table').length >= 2")
-    first = page.text("#documents tbody tr")
-    assert "d7.md" in first
-    assert "named" in first
-    assert SCRIPT in page.text("#documents-lists")
+    page.shows("the list is drawn", "document.querySelectorAll('#documents table').length === 1")
+    assert "d7.md" in page.text("#documents tbody tr")
+    assert SCRIPT in page.text("#documents-list")
     assert not page.run("return Boolean(window.broken)")
     page.run("document.querySelector('#lang-zh').click()")
     page.shows("it is Chinese", "document.querySelector('#documents-title').innerText === '文档'")
-    assert "已确认" in page.text("#documents tbody tr")
     assert page.errors() == []
 
 
 def test_a_slice_and_a_document_have_a_view_with_an_address(page: Page, shown: Shown) -> None:
     """What is known of it, and its answers alone; what happened is marked on the charts."""
-    told = fed(documents(), 600, bad_document="d7.md").views()
+    told = DOCUMENTS
     rate = {"mean": 0.4, "lower": 0.3, "upper": 0.5}
     listed = [{"name": "route=/chat", "answers": 900, "share": 0.3, "judged": 90, "rate": rate}]
     shown.fill(active=True)
@@ -628,7 +599,7 @@ def test_a_slice_and_a_document_have_a_view_with_an_address(page: Page, shown: S
     assert all("/search" not in each for each in page.run(routes))
     page.run("location.hash = '#document=d7.md'")
     page.shows("the document", "document.querySelector('#focus-title').innerText.includes('d7.md')")
-    assert "Misleading" in page.text("#focus")
+    assert "Contradict it" in page.text("#focus")
     assert page.run(routes) == []
     page.run("location.hash = '#document=policy'")
     page.shows("its answers", "document.querySelectorAll('.answer').length >= 10")
@@ -773,25 +744,6 @@ def test_an_alarm_that_ended_says_when_and_why_a_number_is_still_red(
     assert page.errors() == []
 
 
-def test_the_limit_of_a_calibration_alarm_is_a_difference(page: Page, shown: Shown) -> None:
-    """In percentage points, and its title says in which direction."""
-    snapshot = numbers(3, 0.0, active=False)
-    high = AlarmState(
-        signal="calibration_high",
-        judge=MODEL.name,
-        kind="judge",
-        evidence_s=0.0,
-        active=False,
-        objective=0.51,
-    )
-    shown.fill()
-    shown.tick(replace(snapshot, alarms=(*snapshot.alarms, high)))
-    load(page, shown)
-    told = page.text('.alarm[data-signal="calibration_high"]')
-    assert "More errors than predicted" in told
-    assert "at most 2.0 percentage points" in told
-
-
 def test_an_alarm_of_differences_is_said_in_differences(page: Page, shown: Shown) -> None:
     """Their scale of 0 to 1 holds differences of -1 to 1: half of it is none, and no mean score."""
     shown.fill()
@@ -808,19 +760,13 @@ def test_an_alarm_of_differences_is_said_in_differences(page: Page, shown: Shown
             higher_is_better=signal.startswith("golden"),
             span=AlarmSpan(since_s=1_794_999_000.0, scored=40, mean=mean, bad=None, before=0.5),
         )
-        for signal, objective, mean in (
-            ("golden_answer_correctness", 0.475, 0.42),
-            ("calibration_high", 0.51, 0.56),
-        )
+        for signal, objective, mean in (("golden_answer_correctness", 0.475, 0.42),)
     ]
     shown.tick(replace(told, alarms=(*told.alarms, *states)))
     load(page, shown)
     golden = page.text('.alarm[data-signal="golden_answer_correctness"]')
     assert "a mean of -0.16 over 40 scored" in golden
     assert "limit: at most 0.05 below their own history" in golden
-    calibration = page.text('.alarm[data-signal="calibration_high"]')
-    assert "a mean of +12.0 percentage points over 40 scored" in calibration
-    assert "; 0.0 percentage points before" in calibration
 
 
 def test_an_alarm_is_said_at_the_top(page: Page, shown: Shown) -> None:
@@ -1029,7 +975,7 @@ def test_it_fits_the_window_and_can_be_read(
 ) -> None:
     """Nothing is wider than the window; text stands out from its ground by 4.5 to 1."""
     shown.fill(active=True)
-    told = fed(documents(), 600, bad_document="d7.md").views()
+    told = DOCUMENTS
     snapshot = numbers(11, 40.0, active=True)
     long = replace(snapshot.alarms[1], signal="golden_references")
     shown.tick(replace(snapshot, views=told, alarms=(*snapshot.alarms, long)))
@@ -1049,19 +995,6 @@ def test_it_fits_the_window_and_can_be_read(
         )
         page.shows("the lists are drawn", "document.querySelectorAll('#documents td').length > 0")
         assert page.run(thin) == 0
-
-
-def test_a_long_question_fits_the_list_of_what_is_missing(page: Page, shown: Shown) -> None:
-    """It is as long as people write, and breaks as texts do."""
-    shown.fill()
-    lists = fed(documents(), 600, bad_document="d7.md").views()["documents"]
-    example = {"id": "i-1", "question": "How long may goods be returned? " * 9}
-    missing = [{"examples": [example], "questions": 3, "last_s": 1_795_000_000.0}]
-    shown.tick(Snapshot(views={"documents": {**lists, "missing": missing}}))
-    load(page, shown)
-    page.shows("it is drawn", "document.querySelectorAll('#documents-lists tr').length > 3")
-    assert page.text("#documents-lists").count("How long may goods be returned?") == 9
-    assert page.run("return document.documentElement.scrollWidth - innerWidth") <= 0
 
 
 def test_an_incident_fits_a_narrow_window(tmp_path: Path) -> None:

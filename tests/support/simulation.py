@@ -12,17 +12,16 @@ from pathlib import Path
 from ragmonitor.estimation import (
     Alarms,
     Anchors,
-    EarlyWarning,
     JudgeDrift,
     Predictions,
-    Residuals,
     Statistics,
+    Suspicion,
     WindowedMeans,
     streams,
 )
 from ragmonitor.estimation.alarms import STATE_VERSION
-from ragmonitor.estimation.drift import STATE_VERSION as DRIFT_VERSION
-from ragmonitor.estimation.drift import InputDrift
+from ragmonitor.estimation.retrieval_drift import STATE_VERSION as DRIFT_VERSION
+from ragmonitor.estimation.retrieval_drift import RetrievalDrift
 from ragmonitor.estimation.signals import outcomes
 from ragmonitor.estimation.sums import Sums, row_difference
 from ragmonitor.fleet.estimator import ARRIVALS_HALF_LIFE_S
@@ -132,9 +131,7 @@ class Service:
         ]
 
     def _publish(self) -> None:
-        """Let the sampling know what the estimates say."""
-        if self.sampler is not None:
-            self.sampler.boost(self.estimates.boost)
+        """Let workers elsewhere know what the estimates say."""
 
     def _place(self) -> tuple[Callable[[Report], Prediction], AdaptiveSampler | None]:
         """Return what predicts and what draws the next answer."""
@@ -229,7 +226,6 @@ class FleetService(Service):
         self._arrived = 0
         for sampler in self.samplers:
             sampler.share_arrivals(self._per_s)
-            sampler.boost(self.estimates.boost)
         kept = self._calibration("").path
         if kept.exists() and (content := kept.read_bytes()) != self._published:
             self._published = content
@@ -242,7 +238,7 @@ class FleetService(Service):
         predictions = self._predictions[worker]
         self._arrived += 1
         return (
-            lambda builtin: predictions.predict(builtin, outcomes(builtin), Prediction()),
+            lambda builtin: predictions.predict(builtin, outcomes(builtin)),
             self.samplers[worker],
         )
 
@@ -254,10 +250,8 @@ def statistics(
     judge: bool = True,
     objectives: Mapping[str, float] | None = None,
     alarms: Sequence[str] = ("*",),
-    boost: float = 4.0,
     group_by: Sequence[str] = (),
     folder: Path | None = None,
-    learns: bool = True,
 ) -> Statistics:
     """Return the estimates of a simulated service, wired as a monitor wires them.
 
@@ -267,10 +261,8 @@ def statistics(
         judge: Whether there is one.
         objectives: By signal; what is not given is learned.
         alarms: Patterns of the signals that may raise one.
-        boost: What an early warning raises sampling by.
         group_by: Parts with a rate of their own.
         folder: Where the state is kept; None: in memory.
-        learns: Whether verdicts teach more than the calibration of the risk.
     """
 
     def file(what: str, version: int) -> StateFile | None:
@@ -281,13 +273,12 @@ def statistics(
     def now() -> float:
         return records.began_s + clock()
 
-    drift = InputDrift(state=file("drift", DRIFT_VERSION), clock=clock, wall=now)
+    drift = RetrievalDrift(file=file("drift", DRIFT_VERSION), clock=clock)
     means = WindowedMeans(
         builtin=LEXICAL.name,
         judge=records.judge.name if judge else None,
         clock=clock,
         group_by=group_by,
-        topic=drift.topic,
     )
     alarms_of_service = Alarms(
         streams(
@@ -305,13 +296,11 @@ def statistics(
     if not judge:
         return Statistics([drift], means=means, alarms=alarms_of_service)
     return Statistics(
-        [drift, Residuals(clock=clock)],
+        [drift],
         means=means,
         alarms=alarms_of_service,
-        predictions=Predictions(
-            judge=records.judge.name, file=file("calibration", 1), learns=learns
-        ),
-        early_warning=EarlyWarning(factor=boost, now=now),
+        predictions=Predictions(judge=records.judge.name, file=file("calibration", 1)),
+        suspicion=Suspicion(now=now),
         judge_drift=JudgeDrift(
             # The simulated judge is asked nothing beside the stream.
             Anchors(per_day=0),

@@ -230,7 +230,6 @@ def test_scores_on_traces_need_traces():
         ({"server_port": 3}, r"server=ServerSettings\(port=...\)"),
         ({"exporter": "jsonl:x"}, "exporters"),
         ({"redact": str.upper}, r"content=ContentSettings\(redaction=...\)"),
-        ({"embedding": len}, r"estimation=EstimationSettings\(embedding=...\)"),
         ({"notify": "slack://A"}, r"alarms=AlarmSettings\(notify=...\)"),
         ({"causes": {"leave_out": "user"}}, r"estimation=EstimationSettings\(leave_out=...\)"),
     ],

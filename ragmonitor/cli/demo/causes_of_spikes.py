@@ -1,4 +1,4 @@
-"""Makes the demo's spike: by a document, a prompt's version, a route, the mix, or the judge."""
+"""Makes the demo's spike: by a document, a prompt's version, a route, or the judge."""
 
 from __future__ import annotations
 
@@ -10,25 +10,17 @@ from ragmonitor.cli.demo.answerer import readable_sentences
 from ragmonitor.cli.demo.phases import Phase
 from ragmonitor.cli.demo.spoiler import other_numbers
 
-SpikeCause = Literal["document", "version", "route", "mix", "judge"]
+SpikeCause = Literal["document", "version", "route", "judge"]
 
 REPLACED: Final = "reference/settings.md"
 """The document that is replaced: many questions are answered from it."""
 ROUTES: Final = ("help", "billing")
 SPOILED_ROUTE: Final = "billing"
-HARD_ROUTE: Final = "legal"
-"""With the cause `mix` there is this route beside the others."""
-HARD_SPOILED: Final = 0.8
-"""The share of its answers that is spoiled, in every phase."""
-HARD_SHARE: Final = 0.25
-HARD_SHARE_IN_SPIKE: Final = 0.95
-"""The share of the questions that the hard route has before and after the spike, and during it."""
 VERSIONS: Final = ("1.0", "1.1")
 PLANTED: Final[Mapping[SpikeCause, str]] = {
     "document": REPLACED,
     "version": f"prompt_version={VERSIONS[1]}",
     "route": f"route={SPOILED_ROUTE}",
-    "mix": f"route={HARD_ROUTE}",
     "judge": "judge",
 }
 """The cause that an incident should name."""
@@ -76,12 +68,7 @@ def _otherwise(sentence: str, chance: random.Random) -> str:
 def attributes_of(cause: SpikeCause, phase: Phase, chance: random.Random) -> dict[str, str]:
     """Return the attributes of a question's interaction: a route, and the prompt's version."""
     is_new = cause == "version" and phase == "during" and chance.random() < 0.5
-    route = chance.choice(ROUTES)
-    if cause == "mix" and chance.random() < (
-        HARD_SHARE_IN_SPIKE if phase == "during" else HARD_SHARE
-    ):
-        route = HARD_ROUTE
-    return {"route": route, "prompt_version": VERSIONS[is_new]}
+    return {"route": chance.choice(ROUTES), "prompt_version": VERSIONS[is_new]}
 
 
 def spoiled_share(
@@ -95,8 +82,6 @@ def spoiled_share(
         attributes: As `attributes_of` has them.
         spike_share: The share where the spike spoils answers.
     """
-    if cause == "mix":  # what changes is how many questions the route has
-        return HARD_SPOILED if attributes["route"] == HARD_ROUTE else 0.0
     is_spoiled = (cause == "route" and attributes["route"] == SPOILED_ROUTE) or (
         cause == "version" and attributes["prompt_version"] == VERSIONS[1]
     )

@@ -64,8 +64,6 @@ JUDGE_RATE = 0.5
 """The share of the answers: in a demo that lasts a minute an hour's verdicts must come quickly."""
 BUDGET_USD_PER_DAY = 25.0
 OBJECTIVE = {"hallucination": 0.15, "refusal": 0.4}
-WITH_HARD_ROUTE = {"hallucination": 0.3}
-"""The settings of a service that accepts that the answers of one route often are bad."""
 COLUMNS = 60
 """The columns of the chart of a demo that ends."""
 ENDLESS_BIN_S = 5.0
@@ -158,7 +156,7 @@ def _judging(options: DemoOptions) -> dict[str, Any]:
     judge that the settings name.
     """
     watched: dict[str, Any] = {
-        "objectives": OBJECTIVE | (WITH_HARD_ROUTE if options.cause == "mix" else {}),
+        "objectives": OBJECTIVE,
         "estimation": EstimationSettings(
             drift_reference_size=100,
             compare_by=("service_version", "prompt_version"),

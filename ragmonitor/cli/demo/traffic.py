@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 from typing import Literal, Protocol
 
 from ragmonitor.cli.demo.causes_of_spikes import (
-    HARD_ROUTE,
-    ROUTES,
     SpikeCause,
     attributes_of,
     spoiled_share,
@@ -132,7 +130,7 @@ class Asker(threading.Thread):
     def _turn(self, turn: int, phase: Phase, runner: asyncio.Runner) -> None:
         if self._goldens is not None:
             chance = random.Random(f"{self._seed}:{self.framework}:{turn}:golden")
-            application = self._prepared(turn, phase, chance, is_golden=True)
+            application = self._prepared(turn, phase, chance)
             self._goldens.serve(application.ask)
         chance = random.Random(f"{self._seed}:{self.framework}:{turn}")
         application = self._prepared(turn, phase, chance)
@@ -150,14 +148,9 @@ class Asker(threading.Thread):
         except Exception as error:  # noqa: BLE001 - an application's failure is what is monitored
             self._notes.failed(self.framework, error)
 
-    def _prepared(
-        self, turn: int, phase: Phase, chance: random.Random, *, is_golden: bool = False
-    ) -> Application:
+    def _prepared(self, turn: int, phase: Phase, chance: random.Random) -> Application:
         """Return the application as it is in this phase, for one question."""
         attributes = attributes_of(self._cause, phase, chance)
-        if is_golden and attributes["route"] == HARD_ROUTE:
-            # Golden questions have the same mix in every phase: none are of the hard route.
-            attributes["route"] = ROUTES[0]
         share = spoiled_share(self._cause, phase, attributes, self._spike_share)
         spoiled = share > 0 and chance.random() < share
         self._model.spoiled_with = f"{self._seed}:{turn}" if spoiled else None

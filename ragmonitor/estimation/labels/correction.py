@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from ragmonitor.estimation.interval import Z95
 from ragmonitor.records import Estimate
@@ -14,14 +14,6 @@ MIN_LABELS: Final = 100
 RECENT_S: Final = 30 * 86_400.0
 """Labels of older answers are of another judge, or of another application."""
 MAX_FACTOR: Final = 10_000.0
-
-
-class LabelledTexts(NamedTuple):
-    """The texts that were labelled, whole."""
-
-    question: str
-    answer: str
-    chunks: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +31,6 @@ class Label:
     """Inclusion probability of the answer; above 0, up to 1."""
     drawn_from: int | None = None
     """The number of answers of this verdict that it was drawn among; None: nobody says."""
-    texts: LabelledTexts | None = None
-    """None: they are not all there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

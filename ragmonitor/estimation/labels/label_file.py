@@ -6,29 +6,20 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
 from ragmonitor import metrics
-from ragmonitor.errors import InputError, JudgeError
-from ragmonitor.estimation.answer_features import LabelledAnswer, features_of
+from ragmonitor.errors import InputError
 from ragmonitor.estimation.labels.correction import Label, corrected, recent
 from ragmonitor.estimation.labels.label_table import read_labels
-from ragmonitor.estimation.parts import Means, Observation, Part
+from ragmonitor.estimation.parts import Means, Part
 from ragmonitor.estimation.signals import HALLUCINATION
 from ragmonitor.guard import reason, record_problem
 from ragmonitor.protocols import Clock
-from ragmonitor.records import Chunk, Estimate, GaugeValue, Interaction, Report
+from ragmonitor.records import Estimate, GaugeValue
 
 LOOK_EVERY_S: Final = 60.0
-MAX_LEARNED: Final = 500
-"""The newest labels, from which predictions learn."""
-READ_AT_ONCE: Final = 5
-"""Labelled answers that the built-in judge reads in one tick: some milliseconds each."""
-
-Read = Callable[[Interaction], Report]
-Learn = Callable[[Sequence[LabelledAnswer]], None]
 
 
 class HumanLabels(Part):
@@ -42,8 +33,6 @@ class HumanLabels(Part):
         self,
         path: Path,
         *,
-        read: Read | None = None,
-        learn: Learn | None = None,
         now: Callable[[], float] = time.time,
         clock: Clock = time.monotonic,
     ) -> None:
@@ -51,16 +40,10 @@ class HumanLabels(Part):
 
         Args:
             path: Of the CSV.
-            read: Returns the built-in judge's report on a labelled answer; JudgeError: it cannot.
-            learn: Called with all labelled answers whenever there are others; with `read`.
             now: Seconds since the epoch, for the labels' age.
             clock: For looking again.
         """
         self._path = path
-        self._read = read
-        self._learn = learn
-        self._answers: dict[str, LabelledAnswer | None] = {}
-        """The answers, by id, of the labels that are learned from; None: it cannot be read."""
         self._now = now
         self._clock = clock
         self._look_at = -math.inf
@@ -91,24 +74,6 @@ class HumanLabels(Part):
                 judge=means.quality_judge,
             )
 
-    def tick(self) -> Sequence[Observation]:
-        """Have the built-in judge read a few labelled answers, and predictions learn from them."""
-        if self._read is None or self._learn is None:
-            return ()
-        newest = sorted(self._recent(), key=attrgetter("at_s"))[-MAX_LEARNED:]
-        labels = {label.interaction_id: label for label in newest}
-        answers: dict[str, LabelledAnswer | None] = {}
-        for identity, label in labels.items():
-            if identity in self._answers:
-                known = self._answers[identity]
-                answers[identity] = known and known._replace(bad=bool(label.human))
-        for identity in [each for each in labels if each not in answers][:READ_AT_ONCE]:
-            answers[identity] = _labelled(labels[identity], self._read)
-        if answers != self._answers:
-            self._answers = answers
-            self._learn([each for each in answers.values() if each is not None])
-        return ()
-
     def _recent(self) -> Sequence[Label]:
         now = self._clock()
         if now >= self._look_at:
@@ -135,27 +100,3 @@ class HumanLabels(Part):
                 "people said since does not correct the hallucination rate; name the file that "
                 "`ragmonitor labels` wrote, or correct it",
             )
-
-
-def _labelled(label: Label, read: Read) -> LabelledAnswer | None:
-    """Return what the built-in judge knows of a labelled answer; None: nothing."""
-    texts, at_ns = label.texts, int(label.at_s * 1e9)
-    if texts is None or not label.interaction_id:
-        return None
-    interaction = Interaction(
-        id=label.interaction_id,
-        query=texts.question,
-        chunks=tuple(Chunk(text=text) for text in texts.chunks),
-        answer=texts.answer,
-        framework="python",
-        started_ns=at_ns,
-        ended_ns=at_ns,
-    )
-    try:
-        report = read(interaction)
-    except JudgeError:  # too long for it
-        return None
-    features, assessment = features_of(report), report.assessment
-    if features is None or assessment is None or assessment.risk is None:
-        return None
-    return LabelledAnswer(features, assessment.risk, assessment.language, bool(label.human))

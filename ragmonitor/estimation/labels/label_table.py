@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import Final
 
 from ragmonitor.errors import InputError, file_errors
-from ragmonitor.estimation.labels.correction import Label, LabelledTexts
+from ragmonitor.estimation.labels.correction import Label
 
 YES: Final = frozenset(("1", "yes", "y", "true", "t", "hallucinated", "x", "是", "有", "真"))
 NO: Final = frozenset(("0", "no", "n", "false", "f", "fine", "ok", "否", "无", "假"))
 UNDECIDED: Final = frozenset(("", "?", "unsure", "n/a", "na", "-", "不确定"))
-_NUMBER: Final = re.compile(r"\n\n\[\d+\] ")
-_CUT: Final = re.compile(r"… \[cut: \d+ characters\]")
 SEALED: Final = "sealed"
 """The column that holds what `seal` wrote."""
 _SEAL: Final = re.compile(r"v([0-9a-f]{16})((?:[0-9a-f]{2})+)", re.IGNORECASE)
@@ -143,17 +141,7 @@ def _row(cells: Mapping[str, str], where: str) -> Label:
         at_s=_moment(cells["at"], f"{where}, column at"),
         chance=_chance(cells.get("chance", ""), f"{where}, column chance"),
         drawn_from=_count(cells.get("drawn_from", ""), f"{where}, column drawn_from"),
-        texts=_texts(cells),
     )
-
-
-def _texts(cells: Mapping[str, str]) -> LabelledTexts | None:
-    """Return the texts as `ragmonitor labels sample` writes them; None: some are cut, or absent."""
-    question, answer, chunks = (cells.get(name, "") for name in ("question", "answer", "chunks"))
-    if not answer or not chunks.startswith("[1] ") or any(map(_CUT.search, (answer, chunks))):
-        return None
-    numbered = _NUMBER.split(f"\n\n{chunks}")
-    return LabelledTexts(question, answer, tuple(numbered[1:]))
 
 
 def _answer(cell: str, where: str) -> bool | None:

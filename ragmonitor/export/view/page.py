@@ -47,7 +47,7 @@ MAX_GAUGES: Final = 200
 SHOWN_GAUGES: Final = frozenset(
     f"{name}{end}"
     for name in (
-        *(metrics.ARRIVALS, metrics.SAMPLING_RATE, metrics.SAMPLING_BOOST, metrics.MISSING_RATIO),
+        *(metrics.ARRIVALS, metrics.SAMPLING_RATE, metrics.MISSING_RATIO),
         *(metrics.BUDGET_LIMIT, metrics.BUDGET_LEVEL, metrics.COST_PER_GOOD_ANSWER),
         *(metrics.FEEDBACK_AGREEMENT, metrics.FEEDBACK_ANSWERS),
     )
@@ -386,7 +386,6 @@ class View(Exporter):
             "now_s": self._now(),
             "processes": self._processes(),
             "views": list(snapshot.views),
-            "topics": snapshot.views.get("topics", {}),
             "numbers": numbers,
             "groups": groups,
             "alarms": [alarm_record(each) for each in snapshot.alarms],

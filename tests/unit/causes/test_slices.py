@@ -1,9 +1,8 @@
-"""Where a rise concentrates: slices, pairs of them, new values, and shifts of the mix."""
+"""Where a rise concentrates: slices, and new values."""
 
 from __future__ import annotations
 
 import math
-import random
 import sys
 from dataclasses import replace
 
@@ -23,7 +22,7 @@ from tests.support.streams import JUDGE, Records
 
 
 def names(*leave_out: str) -> SliceNames:
-    return SliceNames(leave_out=leave_out, topic=lambda _: "topic-01")
+    return SliceNames(leave_out=leave_out)
 
 
 def finder(**options: object) -> Slices:
@@ -51,79 +50,6 @@ def test_a_route_that_got_worse_is_named_first():
     assert first.before.lower < RATE < first.before.upper
     assert first.explained_lower is not None
     assert first.explained_lower < 1 < first.explained_upper
-
-
-def test_a_pair_is_named_where_neither_of_its_slices_says_as_much():
-    """Half of a route's answers got worse: those in one language."""
-    traffic = Traffic(
-        now=1_000, billing=(0.3, 0.3), rates=only(route="billing", language="zh")(0.5)
-    )
-    assert traffic.slices()[0].name == "language=zh, route=billing"
-
-
-def test_a_pair_that_says_no_more_than_its_slice_is_left_out():
-    """Of a route that got worse, its part in each language did too, and needs no line."""
-    found = Traffic(now=600, rates=only(route="billing")(0.5)).slices()
-    assert not [each.name for each in found if each.name == "language=zh, route=billing"]
-
-
-def test_a_pair_is_not_named_where_its_slice_got_worse_without_it_too():
-    """The slice alone explains as much, and more: what is left of it is at 25 instead of 4 %."""
-
-    def rates(since: bool, values: dict[str, str]) -> float:
-        if not since or values["route"] != "billing":
-            return RATE
-        return 0.6 if values["language"] == "zh" else 0.25
-
-    for seed in (1, 3):
-        traffic = Traffic(seed=seed, now=600, billing=(0.2, 0.2), rates=rates)
-        assert traffic.discoveries() == ["route=billing"]
-
-
-def test_a_topic_says_what_it_is_about():
-    """Its name stays the number, and the words stand beside it."""
-    topics = {"topic": lambda since: "topic-01" if next(turns) % 3 else "topic-02"}
-    turns = iter(range(10**9))
-    rows = Traffic(now=600, rates=only(topic="topic-02")(0.5), extra=topics).rows()
-    search = SliceSearch(
-        rows,
-        SIGNAL,
-        SINCE_S,
-        is_flipped=False,
-        max_weight=1.0,
-        title=lambda each: "return, parcel" if each == ("topic", "topic-02") else "",
-    )
-    first, *others = search.slices(())
-    assert (first.name, first.title) == ("topic=topic-02", "return, parcel")
-    assert not [each.title for each in others if "topic-02" not in each.name and each.title]
-
-
-def test_slices_that_are_bad_by_a_pair_alone_stand_behind_it():
-    """Each holds the pair's bad answers among others that are fine, and says so."""
-    traffic = Traffic(
-        now=1_500, billing=(0.2, 0.2), rates=only(route="billing", language="zh")(0.5)
-    )
-    pair, *slices = [each for each in traffic.slices() if each.is_discovery]
-    assert pair.name == "language=zh, route=billing"
-    assert {each.name for each in slices} == {"language=zh", "route=billing"}
-    assert {each.only_in for each in slices} == {pair.name}
-    assert all("by the answers of language=zh, route=billing alone" in s.detail for s in slices)
-
-
-def test_a_pair_with_what_nearly_all_answers_are_adds_nothing_to_its_slice():
-    """It is drawn by chance: what is left of the slice is as bad as the pair."""
-    for seed in range(5):
-        chance = random.Random(seed)
-        traffic = Traffic(
-            seed=seed,
-            now=400,
-            billing=(0.2, 0.2),
-            rates=only(route="billing")(0.35),
-            extra={"chunks": lambda _, c=chance: "few" if c.random() < 0.1 else "many"},
-        )
-        found = [each.name for each in traffic.slices()]
-        assert "route=billing" in found
-        assert not [each for each in found if "route=billing" in each and "," in each]
 
 
 def test_two_names_of_the_same_answers_are_listed_once():
@@ -170,17 +96,12 @@ def test_a_slice_that_always_was_bad_is_not_named():
 
 
 def test_a_shift_of_the_mix_is_no_slice_that_got_worse():
-    """More of a hard route: the mix explains the rise, and nothing got worse."""
+    """More of a hard route: nothing got worse."""
 
     def rates(since: bool, values: dict[str, str]) -> float:
         return 0.3 if values["route"] == "billing" else RATE
 
     search = Traffic(now=800, billing=(0.1, 0.5), rates=rates).search()
-    first = next(iter(search.mixes(())))
-    assert (first.kind, first.name) == ("mix", "route=billing")
-    assert first.is_discovery
-    assert first.explained_lower < 1 < first.explained_upper
-    assert "of the answers" in first.detail
     assert not [each for each in search.slices(()) if each.is_discovery]
 
 
@@ -197,7 +118,7 @@ def test_a_slice_with_few_verdicts_before_is_not_said_to_have_got_worse(before, 
     assert first.is_compared is is_compared
 
 
-def test_a_new_version_is_a_slice_and_no_shift_of_the_mix():
+def test_a_new_version_is_a_slice():
     """It was no kind of answers that was bad before: there were none of it."""
 
     def rates(since: bool, values: dict[str, str]) -> float:
@@ -213,7 +134,6 @@ def test_a_new_version_is_a_slice_and_no_shift_of_the_mix():
     first = next(iter(search.slices(())))
     assert (first.name, first.before) == ("version=1.1", None)
     assert first.explained == pytest.approx(1, abs=0.3)
-    assert not [each for each in search.mixes(()) if each.is_discovery]
 
 
 def test_answers_of_one_session_count_once():
@@ -324,7 +244,6 @@ def test_slices_are_found_in_attributes_and_records():
     assert set(known.of(given, known.turn("s"))) == {
         ("framework", "python"),
         ("language", "en"),
-        ("topic", "topic-01"),
         ("model", "small"),
         ("chunks", "2"),
         ("turn", "1"),

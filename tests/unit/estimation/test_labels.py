@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from datetime import UTC, datetime
 
@@ -17,7 +16,6 @@ from ragmonitor.estimation.labels import (
     Share,
     corrected,
     hallucinated_share,
-    label_file,
     labels_to_halve,
     read_labels,
     read_rows,
@@ -26,8 +24,7 @@ from ragmonitor.estimation.labels import (
 from ragmonitor.estimation.labels.correction import RECENT_S, combined, recent
 from ragmonitor.estimation.labels.label_file import LOOK_EVERY_S
 from ragmonitor.guard import errors
-from ragmonitor.judges.builtin import BuiltinJudge
-from ragmonitor.records import Estimate, Report
+from ragmonitor.records import Estimate
 from ragmonitor.testing import ManualClock
 from tests.support.means import FixedMeans
 
@@ -347,76 +344,3 @@ def test_without_a_judged_rate_there_is_no_corrected_one(path, live):
     """Nothing was judged lately; the labels are still counted."""
     path.write_text(table())
     assert [each.name for each in live.gauges(FixedMeans(None))] == [metrics.HUMAN_LABELS]
-
-
-def labelled(path, rows):
-    """Write labels as `ragmonitor labels sample` does, filled in."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["id", "question", "answer", "chunks", "human", "judged", "chance", "at"])
-        table.writerows(rows)
-
-
-def test_predictions_learn_from_what_people_say(tmp_path):
-    """A few a tick, each once; what is taken back is unlearned, and what was cut left out."""
-    path, clock = tmp_path / "labels.csv", ManualClock()
-    chunks = "[1] The hotel opens at nine.\n\n[2] It lies by the lake."
-    answer = "It opens at nine, with parking."
-    rows = [[f"a{n}", "When?", answer, chunks, "yes", "yes", 1, NOW] for n in range(8)]
-    rows += [["b", "When?", answer, f"{chunks}… [cut: 9 characters]", "yes", "yes", 1, NOW]]
-    labelled(path, rows)
-    read, learned = [], []
-
-    def builtin(interaction):
-        read.append(interaction)
-        judge = BuiltinJudge()
-        return Report(
-            interaction=interaction,
-            judge=judge.identity,
-            evaluations=(),
-            assessment=judge.read(interaction),
-        )
-
-    labels = HumanLabels(path, read=builtin, learn=learned.append, now=lambda: NOW, clock=clock)
-    for _ in range(4):
-        labels.tick()
-    assert [len(each) for each in learned] == [5, 8]
-    assert len(read) == 8
-    assert [chunk.text for chunk in read[0].chunks] == [
-        "The hotel opens at nine.",
-        "It lies by the lake.",
-    ]
-    assert all(each.bad for each in learned[-1])
-    rows[0][4], rows[1][4] = "no", ""
-    labelled(path, rows)
-    clock.now_s += LOOK_EVERY_S
-    labels.tick()
-    assert [each.bad for each in learned[-1]] == [False, *[True] * 6]
-    assert len(read) == 8
-
-
-def test_predictions_learn_from_the_newest_labels_wherever_they_stand_in_the_file(
-    tmp_path, monkeypatch
-):
-    """`ragmonitor labels sample` writes answers in random order."""
-    monkeypatch.setattr(label_file, "MAX_LEARNED", 2)
-    path, learned = tmp_path / "labels.csv", []
-    texts = ["When?", "It opens at nine.", "[1] The hotel opens at nine."]
-    days = {"a": 1, "b": 20, "c": 2, "d": 10}
-    labelled(
-        path,
-        [
-            [identity, *texts, "yes" if ago < 5 else "no", "yes", 1, NOW - 86_400 * ago]
-            for identity, ago in days.items()
-        ],
-    )
-
-    def builtin(interaction):
-        judge = BuiltinJudge()
-        assessment = judge.read(interaction)
-        return Report(
-            interaction=interaction, judge=judge.identity, evaluations=(), assessment=assessment
-        )
-
-    HumanLabels(path, read=builtin, learn=learned.append, now=lambda: NOW).tick()
-    assert [each.bad for each in learned[-1]] == [True, True]

@@ -1,4 +1,4 @@
-"""Which signals have an alarm, what verdicts are off by, and what a report says of a signal."""
+"""Which signals have an alarm, and what a report says of a signal."""
 
 from dataclasses import replace
 
@@ -6,10 +6,8 @@ import pytest
 
 from ragmonitor.estimation.alarm_streams import streams
 from ragmonitor.estimation.alarms.alarm_stream import key_of
-from ragmonitor.estimation.residuals import Residuals
 from ragmonitor.estimation.signals import NOT_APPLICABLE, Outcome, features, outcomes
 from ragmonitor.records import Cause, Report, Scored, Unscored
-from ragmonitor.testing import ManualClock
 from tests.support.stories import JUDGE, assessment, interaction
 
 NAMES = ("faithfulness", "answer_relevancy", "contradicted_claims", "hallucination")
@@ -134,23 +132,3 @@ def test_hallucination_is_predicted_from_the_risk():
     assert dict(features(told, outcomes(told)))["hallucination"] == 0.7
     told = replace(told, assessment=assessment("absent", risk=None))
     assert dict(features(told, outcomes(told)))["hallucination"] == 1.0
-
-
-def test_the_riskiest_fifth_is_found_and_followed():
-    """As of the last tick; none before there are answers enough."""
-    residuals = Residuals(clock=ManualClock())
-    assert not residuals.is_risky(0.99)
-    for number in range(1_000):
-        residuals.add_predicted(number / 1_000)
-    residuals.tick()
-    assert residuals.is_risky(0.85)
-    assert not residuals.is_risky(0.75)
-
-
-def test_the_mean_residual_is_weighted_by_one_over_chance():
-    """Of twenty verdicts and more; before, nothing is said."""
-    residuals = Residuals(clock=ManualClock())
-    for number in range(20):
-        assert residuals.mean is None
-        residuals.add_residual(0.5 if number % 2 else -0.5, weight=3.0 if number % 2 else 1.0)
-    assert residuals.mean == pytest.approx(0.25, abs=0.02)

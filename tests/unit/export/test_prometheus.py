@@ -455,7 +455,6 @@ def test_a_late_variable_is_not_heeded_and_says_so(
 @pytest.mark.parametrize(
     "gauge",
     [
-        GaugeValue.of(metrics.LEARNED_COEFFICIENT, 3.0, judge="j", feature="risk"),
         *GaugeValue.interval(metrics.CORRECTED_RATE, 0.3, 0.2, 0.4, judge="j"),
         GaugeValue.of(metrics.ANCHOR_FLIP_RATE, 0.1, judge="j"),
         *GaugeValue.interval(metrics.FEEDBACK_AGREEMENT, 0.8, 0.7, 0.9, judge="j"),
@@ -475,7 +474,7 @@ def test_what_is_not_known_any_more_is_gone(gauge: GaugeValue) -> None:
 
 
 def test_what_reads_the_numbers_is_given_none_that_is_not_known() -> None:
-    """Several processes show NaN for it; a null among the numbers ended `ragmonitor explain`."""
+    """Several processes show NaN for it; a null among the numbers ends what reads them."""
     family = GaugeMetricFamily("ragmonitor_budget_level", "Level.", labels=["service", "per"])
     family.add_metric(["shop", "day"], math.nan)
     family.add_metric(["shop", "hour"], 2.0)

@@ -435,7 +435,7 @@ def test_a_name_that_is_made_to_point_here_reads_nothing():
 
 
 def test_such_a_name_reads_no_numbers_beside_the_series():
-    """Neither with the page nor without it, while `ragmonitor explain` goes on."""
+    """Neither with the page nor without it, while /metrics.json goes on."""
     for page in (view(), None):
         with served(page) as base:
             status, _, body = get(base, "/metrics.json", Host="evil.example:9464")

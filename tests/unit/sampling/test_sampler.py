@@ -341,7 +341,6 @@ def test_a_budget_whose_place_fails_is_shown_as_spent(file, clock):
     sampler = AdaptiveSampler(
         1.0, clock=clock, budget=kept(file, clock), expected_cost=lambda _: 0.01
     )
-    sampler.boost(2.0)
     sampler.draw(interaction(id=lucky(0.01)))
     before = {(each.name, each.labels): each.value for each in sampler.gauges("j")}
     for path in file.parent.iterdir():
@@ -389,51 +388,17 @@ def test_without_a_budget_such_a_reading_is_free(clock):
     assert sampler.reserve(interaction()).reserved == 0.0
 
 
-# Boost
-
-
-def test_a_boost_raises_the_common_rate_and_ends(clock):
-    """Four times as much, at most 1; what is below 1 is none."""
-    sampler = AdaptiveSampler(0.1, clock=clock)
-    rates = []
-    for factor in (4.0, 100.0, 1.0, 0.5):
-        sampler.boost(factor)
-        rates.append(sampler.draw(interaction()).rate)
-    assert rates == [0.4, 1.0, 0.1, 0.1]
-
-
-def test_a_boost_comes_out_of_the_same_bucket():
-    """It is spent sooner: more at once, and no more than the bucket in the long run."""
-    drawn = {}
-    for factor in (1.0, 4.0):
-        clock = ManualClock()
-        sampler = with_budget(clock, 2_400.0)
-        counts = [0, 0]
-        for number in range(8_640):  # half a day at twelve a minute
-            if number == 2_880:
-                sampler.boost(factor)
-            clock.advance(5)
-            decision = sampler.draw(interaction(id=f"{number:x}"))
-            counts[2_880 <= number < 3_240] += decision.drawn
-            if decision.drawn:
-                sampler.refund(decision, 1.0)
-        drawn[factor] = counts
-    assert drawn[4.0][1] > 1.5 * drawn[1.0][1]
-    assert abs(sum(drawn[4.0]) - sum(drawn[1.0])) < 100 + 5 * 1_200**0.5
-
-
 # For people
 
 
 def test_the_readings_say_what_is_going_on(clock):
-    """Rate, boost, traffic, cost and every limit, with their labels."""
+    """Rate, traffic, cost and every limit, with their labels."""
     sampler = AdaptiveSampler(
         0.2,
         clock=clock,
         budget=Budget(2_400.0, per_hour=400.0, unit="tokens", clock=clock),
         expected_cost=lambda _: 2.0,
     )
-    sampler.boost(2.0)
     for number in range(100):
         clock.advance(10)
         decision = sampler.draw(interaction(id=str(number)))
@@ -444,7 +409,6 @@ def test_the_readings_say_what_is_going_on(clock):
     assert found.keys() == {
         ("ragmonitor_judge_sampling_rate", (judge,)),
         ("ragmonitor_judge_max_sampling_rate", (judge,)),
-        ("ragmonitor_judge_sampling_boost", (judge,)),
         ("ragmonitor_arrivals_per_second", ()),
         ("ragmonitor_judge_expected_cost", (judge, unit)),
         ("ragmonitor_budget_level", (unit, ("per", "day"))),
@@ -452,10 +416,9 @@ def test_the_readings_say_what_is_going_on(clock):
         ("ragmonitor_budget_limit", (unit, ("per", "day"))),
         ("ragmonitor_budget_limit", (unit, ("per", "hour"))),
     }
-    assert found["ragmonitor_judge_sampling_boost", (judge,)] == 2
     assert found["ragmonitor_arrivals_per_second", ()] == pytest.approx(0.1, rel=0.05)
     assert found["ragmonitor_judge_expected_cost", (judge, unit)] == pytest.approx(1.0)
-    assert found["ragmonitor_judge_sampling_rate", (judge,)] == pytest.approx(0.4)
+    assert found["ragmonitor_judge_sampling_rate", (judge,)] == pytest.approx(0.2)
     assert found["ragmonitor_budget_limit", (unit, ("per", "hour"))] == 400
 
 
@@ -472,12 +435,11 @@ def test_the_rate_shown_is_the_rate_drawn_at(clock):
 
 
 def test_without_a_budget_there_is_no_talk_of_money(clock):
-    """Rate, boost and traffic remain."""
+    """Rate and traffic remain."""
     sampler = AdaptiveSampler(0.2, clock=clock)
     assert [reading.name for reading in sampler.gauges("m")] == [
         "ragmonitor_judge_sampling_rate",
         "ragmonitor_judge_max_sampling_rate",
-        "ragmonitor_judge_sampling_boost",
         "ragmonitor_arrivals_per_second",
     ]
 

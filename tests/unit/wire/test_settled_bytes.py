@@ -15,7 +15,6 @@ from ragmonitor.records import (
     Example,
     PendingVerdict,
     Prediction,
-    PredictionBasis,
     SamplingDecision,
 )
 from ragmonitor.wire import (
@@ -34,8 +33,7 @@ from ragmonitor.wire.frames import framed
 from tests.support.stories import assessment, interaction
 from tests.support.wire_records import interactions, is_same, reports
 
-BASIS = PredictionBasis(((1, 0.5),), 0.25, -0.5, 0.125, 0.2, True)
-PREDICTION = Prediction(hallucination=0.2, expected={"refusal": (0.5, 0.25)}, basis=BASIS)
+PREDICTION = Prediction(hallucination=0.2, expected={"refusal": (0.5, 0.25)})
 
 
 @given(interaction=interactions, several=st.lists(reports, max_size=3))
@@ -69,7 +67,6 @@ def test_a_pending_verdict_comes_back():
         inclusion_probability=0.5,
         signals=("hallucination", "refusal"),
         groups=(("route", "billing\ud800"), ("language", "zh")),
-        query="How long is it?",
     )
     assert decode_pending(encode_pending(pending)) == pending
 

@@ -1,7 +1,7 @@
 // One slice, or one document: what is known of it. It has an address of its own, and its answers stand below.
 
 import { ask } from "./asking.js";
-import { t, titled } from "./words.js";
+import { t } from "./words.js";
 import { element, moment, number, renew, say } from "./writing.js";
 
 const EVERY_S = 10;
@@ -21,12 +21,7 @@ export function focused() {
 }
 
 /** A link to the view of a slice ("route=billing") or a document; `shown` is the end of its name. */
-export const viewOf = (kind, name, shown = name) => element("a", { href: `#${kind}=${encodeURIComponent(name)}` }, kind === "slice" ? titled(name).slice(name.length - shown.length) : shown);
-
-/** The parts of a slice's name, which may be a pair: [[dimension, value], ...]. */
-function parts(name) {
-  return name.split(/, (?=[^=,]+=)/).map((each) => { const at = each.indexOf("="); return [each.slice(0, at), each.slice(at + 1)]; });
-}
+export const viewOf = (kind, name, shown = name) => element("a", { href: `#${kind}=${encodeURIComponent(name)}` }, shown);
 
 function values(answer, dimension) {
   const attribute = answer.attributes[dimension.replace(/^attribute /, "")];
@@ -37,7 +32,8 @@ function values(answer, dimension) {
 /** Whether an answer is one of the slice's, or was shown the document. */
 export function belongs(answer, { kind, name }) {
   if (kind === "document") return answer.chunks.some((each) => each.source === name || each.id === name);
-  return parts(name).every(([dimension, value]) => values(answer, dimension).includes(value));
+  const at = name.indexOf("=");
+  return values(answer, name.slice(0, at)).includes(name.slice(at + 1));
 }
 
 function facts(entries) {
@@ -64,7 +60,7 @@ export class Focus {
     const found = focused(), { state } = this.store;
     byId("focus").hidden = !found || !state;
     if (!found || !state) return;
-    say(byId("focus-title"), `${t(found.kind === "slice" ? "focusSlice" : "docName")} ${found.kind === "slice" ? titled(found.name) : found.name}`);
+    say(byId("focus-title"), `${t(found.kind === "slice" ? "focusSlice" : "docName")} ${found.name}`);
     const incidents = state.incidents.filter((each) => each.names?.includes(found.name));
     renew(byId("focus-known"), [
       found.kind === "slice" ? this.slice(found.name) : this.document(found.name),
@@ -86,14 +82,11 @@ export class Focus {
   }
 
   document(name) {
-    const lists = this.documents.lists ?? {};
-    const known = ["misleading", "often", "noise"].flatMap((each) => lists[each] ?? []).find((each) => each.document === name || each.id === name);
+    const known = this.documents.found?.listed.find((each) => each.document === name);
     if (!known) return element("p", { class: "quiet" }, t("focusUnknownDocument"));
-    const is = Object.entries({ misleading: "docMisleading", noise: "docNoise" }).filter(([list]) => lists[list]?.some((each) => each.document === known.document)).map(([, title]) => t(title));
     return facts([
-      ["docWith", range(known.with)], ["docWithout", range(known.without)], ["docJudged", String(known.judged)],
-      ["docRests", String(known.rests_on)], ["docContradicted", String(known.contradicted)],
-      ["docRetrieved", String(known.retrieved)], ["docShown", String(known.shown)], ["focusListed", is.join(", ")],
+      ["docContradicted", String(known.contradicted)], ["docRests", String(known.rests_on)],
+      ["docShown", String(known.shown)], ["docRetrieved", String(known.retrieved)],
     ]);
   }
 }

@@ -6,7 +6,7 @@ import { Chart, interval, meter, spark } from "./charts.js";
 import { Documents } from "./documents.js";
 import { Focus, focused, viewOf } from "./focus.js";
 import { Goldens } from "./goldens.js";
-import { called, language, list, speak, t, tellTopics, titled } from "./words.js";
+import { called, language, list, speak, t } from "./words.js";
 import { boundary, clock, days, element, isDifference, isShare, moment, number, percent, renew, say, span, tell, zone } from "./writing.js";
 
 const EVERY_MS = 3000, HIDDEN_MS = 15000;
@@ -20,7 +20,6 @@ const chosen = { signal: "hallucination", range: null };
 const count = (n) => Math.round(n).toLocaleString(language());
 
 export function bound({ objective, higher_is_better: higherIsBetter, signal }) {
-  if (signal.startsWith("calibration_")) return t("atMost", { value: t("points", { value: (200 * objective - 100).toFixed(1) }) });
   if (isDifference(signal)) return t("atMostBelow", { value: (1 - 2 * objective).toFixed(2) });
   return t(higherIsBetter ? "atLeast" : "atMost", { value: boundary(objective, signal, higherIsBetter) });
 }
@@ -176,8 +175,7 @@ function showNow() {
     const read = missing ? t("factMissing", { share: `${(100 * missing.value).toFixed(1)}%` }) : t("judgedBy", { judge: state.judge });
     facts.push(fact(count(state.judged), t("factJudged"), read));
     const rate = gauge("ragmonitor_judge_sampling_rate", { judge: state.judge });
-    const boost = gauge("ragmonitor_judge_sampling_boost", { judge: state.judge })?.value ?? 1;
-    facts.push(fact(rate ? `${(100 * rate.value).toFixed(rate.value < 0.1 ? 1 : 0)}%` : "–", t("factShare"), boost > 1 ? t("factBoost", { boost }) : t("factCommon")));
+    facts.push(fact(rate ? `${(100 * rate.value).toFixed(rate.value < 0.1 ? 1 : 0)}%` : "–", t("factShare"), t("factCommon")));
     const limits = state.gauges.filter((r) => r.name === "ragmonitor_budget_limit");
     for (const limit of limits) {
       const { unit, per } = limit.labels;
@@ -356,7 +354,7 @@ function showAlarms() {
       element("div", { title: help }, element("small", {}, told), meter(share, kind, told)));
   }));
   byId("incidents-box").hidden = !state.incidents.length;
-  renew(byId("incidents"), state.incidents.map((each) => element("li", { "data-id": each.id }, element("time", {}, moment(each.opened_s)), element("span", { class: `tag ${each.closed_s === null ? "bad" : "good"}` }, t(each.closed_s === null ? "incidentOpen" : "incidentClosed")), " ", element("a", { href: `incidents/${encodeURIComponent(each.id)}?lang=${language()}` }, titled(each[language()])))));
+  renew(byId("incidents"), state.incidents.map((each) => element("li", { "data-id": each.id }, element("time", {}, moment(each.opened_s)), element("span", { class: `tag ${each.closed_s === null ? "bad" : "good"}` }, t(each.closed_s === null ? "incidentOpen" : "incidentClosed")), " ", element("a", { href: `incidents/${encodeURIComponent(each.id)}?lang=${language()}` }, each[language()]))));
   byId("events-box").hidden = !state.events.length;
   renew(byId("events"), [...state.events].reverse().map((event) => {
     const found = event.estimate;
@@ -466,7 +464,6 @@ function takeHistory(history) {
 
 function take(state) {
   tell(state.now_s);
-  tellTopics(state.topics);
   if (state.anew) {
     store.rings = {};
     store.answers.clear();

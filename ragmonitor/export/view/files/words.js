@@ -10,9 +10,8 @@ const SIGNALS = {
   noise_sensitivity: ["Noise sensitivity", "噪声敏感度"], language_match: ["Language match", "语言一致性"],
   wrong_refusal: ["Wrong refusal", "错误拒答"], empty_retrieval: ["Empty retrieval", "空检索"],
   version_worse: ["Version got worse", "版本变差"],
-  weak_retrieval: ["Weak retrieval", "弱检索"], new_question: ["New kinds of questions", "新类型问题"],
-  anchors: ["Reference answers", "参考样例"], calibration_high: ["More errors than predicted", "错误多于预测"],
-  calibration_low: ["Fewer errors than predicted", "错误少于预测"],
+  weak_retrieval: ["Weak retrieval", "弱检索"],
+  anchors: ["Reference answers", "参考样例"],
   refusal_correctness: ["Refusal correctness", "拒答正确性"], availability: ["Availability", "可用性"],
   references: ["Reference answers rejected", "被拒绝的参考回答"],
 };
@@ -76,53 +75,25 @@ const TEXTS = {
   golden_no_answer: ["no text in the reply", "回复中没有文本"],
   golden_exception: ["exception", "异常"],
   documents: ["Documents", "文档"],
-  docTold: ["{kept} {kept|document|documents}, by the {judged} scored {judged|answer|answers} that they were shown for.", "共 {kept} 篇文档，依据使用它们的 {judged} 条已评分回答。"],
+  docTold: ["Of the {kept} {kept|document|documents} of {answers} {answers|answer|answers}, those that contradict most of them.", "{answers} 条回答用到的 {kept} 篇文档中，与回答矛盾最多的几篇。"],
   deployment: ["deployment", "发布"], judge_change: ["judge change", "评审变更"], event: ["event", "事件"],
   rise: ["{signal} has been worse from here on, by its alarm", "据告警，{signal}自此变差"],
   focusSlice: ["Slice", "分片"],
   focusRate: ["Hallucination rate, last 24 hours", "幻觉率（最近 24 小时）"],
   focusShare: ["Of all answers", "占全部回答"],
   focusAlarm: ["Its own alarm", "独立告警"],
-  focusListed: ["Listed under", "列入"],
   focusIncident: ["It stands in the incident of", "见于该时刻的事件："],
   focusAnswers: ["Below are its answers among the recent ones. The address of this page leads here again.", "下面是近期回答中属于它的那些。本页地址可直接回到这里。"],
   focusAll: ["Show all answers", "显示全部回答"],
   focusUnknownSlice: ["Too few answers of it are known for a rate.", "已知的此类回答太少，无法给出比率。"],
-  focusUnknownDocument: ["It is not among the documents that are shown most, and nothing stands out about it.", "它不在最常提供给模型的文档之列，也没有异常。"],
-  docNone: ["None.", "无。"],
-  docMisleading: ["Misleading", "误导性文档"],
-  docMisleadingHelp: ["Answers that were shown them are hallucinated more often than the others. At most a tenth of those marked are marked wrongly, whenever one looks.", "使用这些文档的回答比其他回答更常出现幻觉。无论何时查看，被标记的文档中误标的至多占十分之一。"],
-  docNoise: ["Noise", "噪声文档"],
-  docNoiseHelp: ["Retrieved often, and relevant to none of the questions for which that was rated.", "经常被检索到，但在已评定的问题中从未相关。"],
-  docMissing: ["Missing", "缺失内容"],
-  docMissingHelp: ["Questions for which nothing relevant was found, alike ones together.", "未检索到任何相关内容的问题，相似的归为一类。"],
-  docConflicting: ["Conflicting", "相互矛盾的文档"],
-  docConflictingHelp: ["Chunks shown together, of which one supports a sentence and the other contradicts it.", "同时提供给模型的内容块：一个支持某句话，另一个与之矛盾。"],
-  docHops: ["Retrievals, by turn", "各轮检索"],
-  docHopsHelp: ["How often each retrieval of an answer brought a relevant chunk.", "每条回答的各轮检索带来相关内容块的频率。"],
-  docDiscovery: ["named", "已确认"],
+  focusUnknownDocument: ["It is not among the documents that contradict most answers.", "它不在与回答矛盾最多的文档之列。"],
   docName: ["Document", "文档"],
-  docWith: ["Hallucinated with it", "使用它时的幻觉率"],
-  docWithout: ["Without it", "未使用时"],
   docJudged: ["Scored", "已评分"],
   docRests: ["Rest on it", "以其为依据"],
   docContradicted: ["Contradict it", "与其矛盾"],
   docRetrieved: ["Retrieved", "检索次数"],
   docShown: ["Shown to the model", "提供给模型"],
-  docRated: ["Relevance rated", "已评定相关性"],
-  docAsked: ["Asked, for example", "问题示例"],
-  docQuestions: ["Questions", "问题数"],
   docLast: ["Last", "最近一次"],
-  docSupports: ["Supports it", "支持"],
-  docContradicts: ["Contradicts it", "矛盾"],
-  docSentence: ["Sentence", "句子"],
-  docTimes: ["Times", "次数"],
-  docRetriever: ["Turn and retriever", "轮次与检索器"],
-  docRelevant: ["Brought something relevant", "带来相关内容"],
-  docRetrievals: ["Retrievals", "检索次数"],
-  docEmpty: ["Found nothing", "无结果"],
-  docUnshown: ["Nothing of it shown", "结果均未提供给模型"],
-  docLost: ["Hallucinated without", "缺失且出现幻觉"],
   answers: ["Recent answers", "最近的回答"],
   live: ["Live, {time}", "实时，{time}"],
   lost: ["No connection since {time}", "自 {time} 起无连接"],
@@ -141,7 +112,6 @@ const TEXTS = {
   stateEnded: ["Ended at {time} (raised at {raised}); limit: {bound}.", "{time} 解除（{raised} 触发）；{bound}。"],
   stateEndedRed: ["The last hour is beyond it still, as it holds answers from before the end; it is over by {until}.", "最近一小时仍超限，因其包含解除前的回答；最迟 {until} 恢复。"],
   armed: ["{armed} {armed|alarm|alarms} armed, {n} learning.", "{armed} 个告警已就绪，{n} 个仍在学习。"],
-  points: ["{value} percentage points", "{value} 个百分点"],
   predicted: ["predicted {p}%", "预测 {p}%"],
   predictedTitle: ["Chance that the LLM judge finds it hallucinated, as its earlier verdicts teach", "大模型评审判定其为幻觉的概率，由以往评审结论学得"],
   judgedBy: ["scored by {judge}", "由 {judge} 评分"],
@@ -165,7 +135,6 @@ const TEXTS = {
   factShare: ["sampling rate now", "当前抽样比例"],
   factPeople: ["people agree with the judge", "用户与评审一致"],
   factPeopleMore: ["95% interval {lower} to {upper}, of {n} answers people spoke of; no random sample", "95% 区间 {lower} 至 {upper}，共 {n} 个用户评价过的回答；并非随机样本"],
-  factBoost: ["raised ×{boost} by an early warning", "预警期间提高 ×{boost}"],
   factMissing: ["{share} of the drawn answers have no verdict", "抽中的回答中 {share} 无结论"],
   factCommon: ["base rate, before uncertainty is weighed", "基础抽样比例"],
   factBudget: ["of {limit} per {per} spent on answers", "每{per}预算 {limit} 中已用于评审"],
@@ -295,21 +264,9 @@ export function parted(signal) {
 export function called(table, name) {
   if (table === "signal" && name.startsWith("golden_")) return `${t("goldens")} · ${called(table, name.slice(7))}`;
   const [whole, slice] = table === "signal" ? parted(name) : [name, ""];
-  if (slice) return `${called(table, whole)} · ${titled(slice)}`;
+  if (slice) return `${called(table, whole)} · ${slice}`;
   const known = Object.hasOwn(TABLES[table], name) ? TABLES[table][name] : null;
   return known ? known[column] : String(name).replaceAll("_", " ");
-}
-
-let topics = {};
-
-/** Take what the topics of questions are about, by their names. */
-export function tellTopics(known) {
-  topics = known;
-}
-
-/** A text in which each slice by a topic ("topic=topic-07") has the words of its questions behind it. */
-export function titled(text) {
-  return text.replace(/(?<![\w-])topic=(topic-\d+)(?![\w-])/g, (slice, name) => (Object.hasOwn(topics, name) ? `${slice} (${topics[name]})` : slice));
 }
 
 export function list(items) {

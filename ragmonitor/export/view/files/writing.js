@@ -62,22 +62,20 @@ export function span(seconds) {
   return t("d", { n: Math.round(seconds / 86400) });
 }
 
-export const isShare = (signal) => ["hallucination", "minor_hallucination", "refusal", "empty_retrieval", "weak_retrieval", "new_question", "wrong_refusal", "anchors", "golden_availability", "golden_references"].includes(signal.split("{")[0]);
+export const isShare = (signal) => ["hallucination", "minor_hallucination", "refusal", "empty_retrieval", "weak_retrieval", "wrong_refusal", "anchors", "golden_availability", "golden_references"].includes(signal.split("{")[0]);
 
-/** Whether a signal's scale of 0 to 1 holds differences of -1 to 1: to predictions, or to a question's own history. */
-export const isDifference = (signal) => signal.startsWith("calibration_") || ["golden_answer_correctness", "golden_context_recall", "golden_refusal_correctness"].includes(signal);
+/** Whether a signal's scale of 0 to 1 holds differences of -1 to 1: to a question's own history. */
+export const isDifference = (signal) => ["golden_answer_correctness", "golden_context_recall", "golden_refusal_correctness"].includes(signal);
 
 /** A difference of two means, with its sign. */
-function signed(value, signal) {
-  const points = signal.startsWith("calibration_");
-  const said = (points ? 100 * value : value).toFixed(points ? 1 : 2);
-  const text = Number(said) > 0 ? `+${said}` : Number(said) === 0 ? said.replace("-", "") : said;
-  return points ? t("points", { value: text }) : text;
+function signed(value) {
+  const said = value.toFixed(2);
+  return Number(said) > 0 ? `+${said}` : Number(said) === 0 ? said.replace("-", "") : said;
 }
 
 /** A mean; with so many decimals that what is below 1 is not written as 1. */
 export function number(value, signal = "") {
-  if (isDifference(signal)) return signed(2 * value - 1, signal);
+  if (isDifference(signal)) return signed(2 * value - 1);
   const gap = 1 - value;
   const least = isShare(signal) && value > 0 && value < 0.1 ? 3 : 2;
   const decimals = gap > 0 && gap < 0.01 ? Math.min(6, -Math.floor(Math.log10(gap))) : least;

@@ -1,4 +1,4 @@
-"""A real monitor explained, and the pages that say what its series mean."""
+"""The pages that say what the series of a real monitor mean."""
 
 from __future__ import annotations
 
@@ -16,17 +16,14 @@ from typing import Any
 import pytest
 import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-from typer.testing import CliRunner
 
-from ragmonitor.cli.app import app
 from ragmonitor.cli.drivers import GROUP
-from ragmonitor.cli.monitor_state import ServiceState
 from ragmonitor.estimation import summarise
 from ragmonitor.export import PrometheusExporter
 from ragmonitor.metrics import TABLE
 from tests.support.prometheus_server import free_port, require_binary
 from tests.support.recorded import Sums, recorded
-from tests.support.scripts import ROOT, run_python
+from tests.support.scripts import ROOT
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -84,77 +81,6 @@ def judged(url: str) -> float:
         for each in service["series"]
         if each["name"] == "ragmonitor_judged_answers_total" and each["labels"] == labels
     )
-
-
-def test_a_live_demo_is_explained(demo: str):
-    """Its judge, money, alarms, and an outlook in which more verdicts are quicker."""
-    result = CliRunner().invoke(app, ["explain", demo, "--json"])
-    assert result.exit_code == 0, result.stderr
-    (said,) = json.loads(result.stdout)["services"]
-    assert said["judge"] == "demo/stand-in"
-    assert said["is_judged"]
-    rate = next(mean for mean in said["means"] if mean["signal"] == "hallucination")
-    assert rate["lower"] <= rate["mean"] <= rate["upper"]
-    assert said["sampling"]["judge_rate"] == pytest.approx(0.5)
-    assert said["sampling"]["cost_per_hour"] > 0
-    assert {limit["per"] for limit in said["sampling"]["budget"]} == {"day"}
-    assert said["answers"]["scored"] > 60
-    alarms = {alarm["signal"]: alarm for alarm in said["alarms"]}
-    assert alarms["hallucination"]["objective"] == pytest.approx(0.15)
-    assert {"anchors", "new_question", "faithfulness"} <= set(alarms)
-    rows = {row["budget"]: row for row in said["planning"]}
-    now, all_of_it = rows["unlimited"]["delays"][0], rows["every answer"]["delays"][0]
-    assert all_of_it["hours"] < now["hours"] < 1
-
-
-def test_a_live_demo_is_told_to_people(demo: str):
-    """The same in words, in a terminal of 80 columns."""
-    result = CliRunner().invoke(app, ["explain", demo])
-    assert result.exit_code == 0, result.stderr
-    assert "Judge: demo/stand-in" in result.stdout
-    assert "…" not in result.stdout, "cut off, at 80 columns"
-    assert "what past verdicts predict" in " ".join(result.stdout.split())
-
-
-TWO_PROCESSES = """
-import json, os, urllib.request
-from ragmonitor import Monitor
-from ragmonitor.settings import ServerSettings
-monitor = Monitor("shop", server=ServerSettings(port={port}), judge="").start()
-def answer():
-    with monitor.interaction(query="When?") as i:
-        i.retrieved(["It was built in 1889."])
-        i.answered("It was built in 1889.")
-    assert monitor.flush(20)
-answer()
-done, wait = os.pipe()
-pid = os.fork()
-if pid == 0:
-    answer()
-    os.write(wait, b"1")
-    os.read(0, 1)
-    os._exit(0)
-os.read(done, 1)
-print(urllib.request.urlopen(monitor.metrics_url + ".json", timeout=10).read().decode())
-os.kill(pid, 9)
-monitor.close()
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_the_state_of_several_processes_is_their_sum(tmp_path: Path):
-    """Counters and means are added up; how many processes there are is said."""
-    code = TWO_PROCESSES.replace("{port}", str(free_port()))
-    folder = tmp_path / "metrics"
-    (state,) = json.loads(run_python(code, tmp_path, PROMETHEUS_MULTIPROC_DIR=str(folder)))[
-        "services"
-    ]
-    service = ServiceState(state)
-    assert service.processes == 2
-    assert service.answers is not None
-    assert service.answers.answers == 2
-    rate = next(each for each in service.means if each["signal"] == "hallucination")
-    assert rate["effective_n"] == pytest.approx(2, abs=0.1)
 
 
 # --- docs/metrics.md ------------------------------------------------------------------------------
