@@ -302,34 +302,6 @@ ANSWERS: Final = _sums(
 JUDGED_ANSWERS: Final = _sums(
     "ragmonitor_judged_answers", "Judged answers to which the signal applies.", unit="answers"
 )
-MISSING_ANSWERS: Final = _sums(
-    "ragmonitor_missing_answers",
-    "Drawn answers whose judging gave no verdict, each weighted by 1 / inclusion probability.",
-    unit="answers",
-)
-DRAWN_ANSWERS: Final = _sums(
-    "ragmonitor_drawn_answers",
-    "Answers as they are drawn, each weighted by 1 / inclusion probability.",
-    unit="answers",
-)
-RETURNED_ANSWERS: Final = _sums(
-    "ragmonitor_returned_answers",
-    "Drawn answers that came back, with a verdict or without, weighted alike.",
-    unit="answers",
-)
-RETURNED_COUNT: Final = _sums(
-    "ragmonitor_returned_count",
-    "Drawn answers that came back, with a verdict or without, each for one.",
-    unit="answers",
-)
-RETURNED_SQUARES: Final = _sums(
-    "ragmonitor_returned_squares",
-    "Squares of the weights of drawn answers that came back: with their count and sum they say how "
-    "unequal the weights are.",
-)
-UNCOVERED_ANSWERS: Final = _sums(
-    "ragmonitor_uncovered_answers", "Answers that had no chance to be judged.", unit="answers"
-)
 ESTIMATE_SUM_POSITIVE: Final = _sums(
     "ragmonitor_estimate_sum_positive", "Positive pseudo-outcomes of the value."
 )
@@ -342,16 +314,6 @@ ESTIMATE_COUNT_POSITIVE: Final = _sums(
 ESTIMATE_COUNT_NEGATIVE: Final = _sums(
     "ragmonitor_estimate_count_negative",
     'Negative pseudo-outcomes of "the signal applies", as a size.',
-)
-ESTIMATE_SUM_SQUARES: Final = _sums(
-    "ragmonitor_estimate_sum_squares", "Squares of the value's pseudo-outcomes."
-)
-ESTIMATE_COUNT_SQUARES: Final = _sums(
-    "ragmonitor_estimate_count_squares", 'Squares of the pseudo-outcomes of "the signal applies".'
-)
-ESTIMATE_DIFFERENCE_SQUARES: Final = _sums(
-    "ragmonitor_estimate_difference_squares",
-    "Squares of the difference of the two pseudo-outcomes.",
 )
 
 _ALARM: Final = "signal judge kind"

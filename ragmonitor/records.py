@@ -882,17 +882,7 @@ class Totals:
     value_negative: float = 0.0
     scored_positive: float = 0.0
     scored_negative: float = 0.0
-    value_squares: float = 0.0
-    scored_squares: float = 0.0
-    difference_squares: float = 0.0
-    """Squares of the pseudo-outcome of scored less that of the value."""
     judged: float = 0.0
-    missing: float = 0.0
-    drawn: float = 0.0
-    drawn_count: float = 0.0
-    drawn_squared: float = 0.0
-    awaited: float = 0.0
-    uncovered: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

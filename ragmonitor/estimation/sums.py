@@ -254,23 +254,13 @@ class Sums:
 
     def totals(self) -> Totals:
         """Return what counters show; sessions are not told apart there."""
-        exact = self.exact_answers
         return Totals(
-            answers=exact + self.answers,
+            answers=self.exact_answers + self.answers,
             value_positive=self.certain_value + self.expected + self.corrected_up,
             value_negative=self.corrected_down,
             scored_positive=self.certain + self.expected_scored + self.corrected_scored_up,
             scored_negative=self.corrected_scored_down,
-            value_squares=self.value_value,
-            scored_squares=self.certain + self.scored_scored,
-            difference_squares=self.difference_squares,
             judged=self.certain + self.judged,
-            missing=self.missing,
-            drawn=exact + self.drawn,
-            drawn_count=exact + self.drawn_count,
-            drawn_squared=exact + self.drawn_squared,
-            awaited=exact + self.awaited,
-            uncovered=self.uncovered,
         )
 
 

@@ -66,16 +66,7 @@ _TOTALS = {
     "value_negative": metrics.ESTIMATE_SUM_NEGATIVE,
     "scored_positive": metrics.ESTIMATE_COUNT_POSITIVE,
     "scored_negative": metrics.ESTIMATE_COUNT_NEGATIVE,
-    "value_squares": metrics.ESTIMATE_SUM_SQUARES,
-    "scored_squares": metrics.ESTIMATE_COUNT_SQUARES,
-    "difference_squares": metrics.ESTIMATE_DIFFERENCE_SQUARES,
     "judged": metrics.JUDGED_ANSWERS,
-    "missing": metrics.MISSING_ANSWERS,
-    "awaited": metrics.DRAWN_ANSWERS,
-    "drawn": metrics.RETURNED_ANSWERS,
-    "drawn_count": metrics.RETURNED_COUNT,
-    "drawn_squared": metrics.RETURNED_SQUARES,
-    "uncovered": metrics.UNCOVERED_ANSWERS,
 }
 """The counter of each field of `Totals`."""
 

@@ -22,7 +22,6 @@ from ragmonitor.estimation import summarise
 from ragmonitor.export import PrometheusExporter
 from ragmonitor.metrics import TABLE
 from tests.support.prometheus_server import free_port, require_binary
-from tests.support.recorded import Sums, recorded
 from tests.support.scripts import ROOT
 from tests.support.waiting import until
 
@@ -140,50 +139,6 @@ def test_expressions_parse(tmp_path: Path):
     path = tmp_path / "rules.yml"
     path.write_text(yaml.safe_dump({"groups": [{"name": "page", "rules": rules}]}))
     promtool("check", "rules", str(path))
-
-
-@pytest.mark.stack
-def test_the_first_expression_is_the_mean(tmp_path: Path):
-    """Summed over two processes; what the page says is what the formula gives."""
-    sums = Sums(
-        answers=960,
-        judged=96,
-        value_positive=144,
-        value_negative=48,
-        scored_positive=960,
-        scored_negative=0,
-        value_squares=480,
-        scored_squares=960,
-        difference_squares=960,
-    )
-    wanted = recorded(sums)
-    assert wanted is not None
-    series = [
-        {
-            "series": f"ragmonitor_{name}_total"
-            f'{{service="x",judge="j",signal="hallucination",instance="{instance}"}}',
-            # 24 steps of an hour: half of it in each of two processes.
-            "values": f"0+{grown / 48}x48",
-        }
-        for name, grown in sums.counters().items()
-        for instance in ("a", "b")
-    ]
-    case = {
-        "interval": "1h",
-        "input_series": series,
-        "promql_expr_test": [
-            {
-                "expr": PROMQL[0],
-                "eval_time": "48h",
-                "exp_samples": [{"labels": '{service="x",judge="j"}', "value": wanted.mean}],
-            }
-        ],
-    }
-    path = tmp_path / "test.yml"
-    path.write_text(
-        yaml.safe_dump({"rule_files": [], "evaluation_interval": "1h", "tests": [case]})
-    )
-    promtool("test", "rules", str(path))
 
 
 def test_commands_on_the_page_are_there():

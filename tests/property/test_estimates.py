@@ -133,17 +133,6 @@ def test_counters_of_two_processes_form_the_mean_of_both(
     assert found == pytest.approx(moments.value / moments.scored, rel=1e-6, abs=1e-6)
 
 
-@given(told=alone)
-def test_counters_form_the_variance_of_the_moments(told: list[Told]) -> None:
-    """Squares of the two pseudo-outcomes and of their difference give their products."""
-    sums = summed(told)
-    totals, moments = sums.totals(), sums.moments()
-    product = (totals.value_squares + totals.scored_squares - totals.difference_squares) / 2
-    assert totals.value_squares == pytest.approx(moments.value_value)
-    assert totals.scored_squares == pytest.approx(moments.scored_scored)
-    assert product == pytest.approx(moments.value_scored, rel=1e-6, abs=1e-6)
-
-
 @given(told=answers)
 def test_counters_never_fall(told: list[Told]) -> None:
     """Not by a rounding error either: Prometheus would take it for a restart from 0."""
