@@ -128,8 +128,8 @@ def promtool(*arguments: str) -> None:
 
 
 def test_there_are_expressions():
-    """Of the rate, of a fleet, of the page."""
-    assert len(PROMQL) >= 5
+    """So that the tests below are of something."""
+    assert PROMQL
 
 
 @pytest.mark.stack
