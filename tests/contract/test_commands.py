@@ -110,8 +110,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_incident_is_told_after_the_monitor_has_ended(kept: Path) -> None:
     """What moved, by how much more than is accepted, and the worst answers with their sentences."""
     step = {
-        "arguments": ["incident"],
-        "or": ["incident", "show"],
+        "arguments": ["incident", "latest"],
         "variables": {"RAGMONITOR_SERVICE": "contract", "RAGMONITOR_STATE": str(kept / "kept.db")},
     }
     ended = spelt(step, kept)

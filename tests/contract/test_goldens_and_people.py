@@ -87,7 +87,7 @@ def mute(question):
 
 
 def golden_model(body: dict[str, Any]) -> str:
-    """Write and read questions about weights: gold is ambiguous, lead is read differently."""
+    """Write and read questions about weights: lead is read differently."""
     prompt = prompt_of(body)
     things = re.findall(r"The bar of (\w+) weighs (\d+) kg", prompt)
     thing, weight = things[0] if things else ("", "0")
@@ -96,9 +96,6 @@ def golden_model(body: dict[str, Any]) -> str:
         held = dict(things).get(asked[1] if asked else "")
         reply = {"says": "answered", "reply": f"{held} kg", "used": [1]} if held else {}
         return json.dumps(reply or {"says": "absent", "reply": "", "used": []})
-    if "\nclear: " in prompt:
-        is_clear = asked is not None and asked[1] != "gold"
-        return json.dumps({"clear": is_clear, "known": False, "guess": ""})
     if "\nsame: " in prompt:
         return json.dumps({"same": asked is not None and asked[1] != "lead"})
     question = f"What is the weight of the bar of {thing}?"
@@ -106,7 +103,7 @@ def golden_model(body: dict[str, Any]) -> str:
 
 
 def test_a_model_makes_questions_of_documents_and_reads_them_again(tmp_path: Path) -> None:
-    """What is unclear, or is answered differently the second time, is dropped with its reason."""
+    """What is answered differently the second time is dropped with its reason."""
     pytest.importorskip("litellm")
     documents = tmp_path / "docs"
     documents.mkdir()
@@ -114,23 +111,23 @@ def test_a_model_makes_questions_of_documents_and_reads_them_again(tmp_path: Pat
     for place, thing in enumerate(("gold", "lead", "zinc"), 3):
         text = f"# {thing}\n\nThe bar of {thing} weighs {place} kg. {shelf}\n"
         (documents / f"{thing}.md").write_text(text, encoding="utf-8")
-    options = ("-n", "3", "--mix", "single_fact=1", "--budget-tokens", "1000000", "-o", "g.jsonl")
+    options = ("-n", "3", "--budget-tokens", "1000000", "-o", "g.jsonl", "--json")
     with ModelServer(golden_model) as server:
         model = ("--judge", "openai/judge", "--api-base", server.api_base)
         made = run(
-            *("goldens", "generate", documents, *options, *model, "--dropped", "dropped.jsonl"),
+            *("goldens", "generate", documents, *options, *model),
             folder=tmp_path,
             environment={"OPENAI_API_KEY": "none"},
         )
     assert made.returncode == 1, made.stdout + made.stderr
-    (golden,) = lines_of(tmp_path / "g.jsonl")
+    told = json.loads(made.stdout)["kinds"]["single_fact"]
+    assert (told["kept"], told["different_answer"]) == (2, 1)
+    goldens = {each["answer"]: each for each in lines_of(tmp_path / "g.jsonl")}
+    assert set(goldens) == {"It weighs 3 kg.", "It weighs 5 kg."}
+    golden = goldens["It weighs 5 kg."]
     assert golden["question"] == "What is the weight of the bar of zinc?"
-    assert golden["answer"] == "It weighs 5 kg."
     assert "weighs 5 kg" in golden["chunks"][0]["text"]
     assert "zinc.md" in golden["chunks"][0]["source"]
-    dropped = (tmp_path / "dropped.jsonl").read_text(encoding="utf-8")
-    assert "ambiguous" in dropped
-    assert "different_answer" in dropped
 
 
 @pytest.fixture(scope="module")

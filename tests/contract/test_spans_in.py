@@ -129,7 +129,7 @@ def receiver(folder: Path) -> Iterator[tuple[str, Path]]:
     }
     command = [sys.executable, "-m", "ragmonitor.cli.app", "receive", "--http-port", "0"]
     running = subprocess.Popen(
-        [*command, "--grpc-port", "0"],
+        command,
         env=os.environ | variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

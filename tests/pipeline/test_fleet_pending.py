@@ -90,7 +90,7 @@ class Twins:
         self.records = Records(judge=judging.judge.identity, seed=seed, questions=True)
         self.now_s = self.records.began_s + LOOK_S
         """What the alarms take for now, on both sides: the next look."""
-        self.alone = estimates_of(self.settings, builtin_judge(self.settings), judging)
+        self.alone = estimates_of(self.settings, builtin_judge(), judging)
         self.alone.alarms._now = lambda: self.now_s
         self.alone.tick()
         self.knows_pending = True

@@ -704,7 +704,7 @@ def test_texts_that_may_no_longer_be_kept_leave_the_disk(tmp_path, content, per_
         content=ContentSettings(policy=content),
         judge=JudgeSettings(model=judge, reference_answers_per_day=per_day),
     )
-    estimates_of(settings, builtin_judge(settings), judging_of(settings)).tick()
+    estimates_of(settings, builtin_judge(), judging_of(settings)).tick()
     assert not [*texts.iterdir()]
     assert not file.path.exists()
     assert "the reference answers were removed" in caplog.text

@@ -9,7 +9,6 @@ import statistics
 import pytest
 
 from ragmonitor.estimation.detector import CLEARED_AT, Clearing, Detector
-from ragmonitor.rules.alerts import TICKET_SHARE
 
 HOUR_S = 3_600.0
 DAY_S = 86_400.0
@@ -124,7 +123,7 @@ def test_good_answers_alone_raise_no_ticket():
         detector.pass_time(hour * HOUR_S)
         detector.update(0.0)
         most = max(most, detector.evidence)
-    assert most < TICKET_SHARE * 75.0
+    assert most < 7.5
 
 
 def test_a_tolerated_mean_of_nothing_can_still_be_bet_on():
