@@ -1,0 +1,63 @@
+"""Where sums and small histories are kept: in memory, in an SQLite file, or on Redis."""
+
+from ragmonitor.store.admission import OTHER, Admission
+from ragmonitor.store.buckets import (
+    BET_S,
+    DAY_S,
+    HOUR_S,
+    MEAN_S,
+    TOTALS,
+    Increments,
+    Rows,
+    merge,
+    merge_buckets,
+)
+from ragmonitor.store.budget import Budget, BudgetStatus
+from ragmonitor.store.interface import (
+    ANY,
+    LEASE_S,
+    MAX_SLICES,
+    MAX_VALUES,
+    SCHEMA,
+    Added,
+    Decision,
+    Settlement,
+    Store,
+    StoreUnavailableError,
+)
+from ragmonitor.store.memory import Memory
+from ragmonitor.store.opening import open_store
+from ragmonitor.store.outbox import Outbox
+from ragmonitor.store.redis import Redis
+from ragmonitor.store.sqlite import Sqlite
+
+__all__ = [
+    "ANY",
+    "BET_S",
+    "DAY_S",
+    "HOUR_S",
+    "LEASE_S",
+    "MAX_SLICES",
+    "MAX_VALUES",
+    "MEAN_S",
+    "OTHER",
+    "SCHEMA",
+    "TOTALS",
+    "Added",
+    "Admission",
+    "Budget",
+    "BudgetStatus",
+    "Decision",
+    "Increments",
+    "Memory",
+    "Outbox",
+    "Redis",
+    "Rows",
+    "Settlement",
+    "Sqlite",
+    "Store",
+    "StoreUnavailableError",
+    "merge",
+    "merge_buckets",
+    "open_store",
+]
