@@ -12,41 +12,23 @@ from ragmonitor.store.buckets import (
     merge,
     merge_buckets,
 )
-from ragmonitor.store.budget import Budget, BudgetStatus
-from ragmonitor.store.interface import (
-    ANY,
-    LEASE_S,
-    MAX_SLICES,
-    MAX_VALUES,
-    SCHEMA,
-    Added,
-    Decision,
-    Settlement,
-    Store,
-    StoreUnavailableError,
-)
-from ragmonitor.store.memory import Memory
+from ragmonitor.store.budget import Budget
+from ragmonitor.store.interface import Added, Decision, Settlement, Store, StoreUnavailableError
 from ragmonitor.store.opening import open_store
 from ragmonitor.store.outbox import Outbox
 from ragmonitor.store.redis import Redis
-from ragmonitor.store.sqlite import Sqlite
+from ragmonitor.store.sqlite import Memory, Sqlite
 
 __all__ = [
-    "ANY",
     "BET_S",
     "DAY_S",
     "HOUR_S",
-    "LEASE_S",
-    "MAX_SLICES",
-    "MAX_VALUES",
     "MEAN_S",
     "OTHER",
-    "SCHEMA",
     "TOTALS",
     "Added",
     "Admission",
     "Budget",
-    "BudgetStatus",
     "Decision",
     "Increments",
     "Memory",

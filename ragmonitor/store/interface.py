@@ -78,9 +78,8 @@ class Store(Protocol):
     Safe to call from any thread; a forked child may go on calling it.
     """
 
-    @property
-    def place(self) -> str:
-        """Where it is, for people; without credentials."""
+    place: str
+    """Where it is, for people; without credentials."""
 
     def now(self) -> float:
         """Return the time that orders everything, in seconds since the epoch."""
@@ -168,6 +167,14 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of files and connections; a later call opens them again."""
+
+
+def decision_of(row: bytes | None) -> Decision | None:
+    """Return the decision that a row holds: the draw's bucket, a blank, and the text."""
+    if row is None:
+        return None
+    bucket, _, text = row.decode().partition(" ")
+    return Decision(int(bucket), text)
 
 
 def check_row(row: bytes | None) -> None:

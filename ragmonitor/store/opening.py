@@ -7,9 +7,8 @@ from typing import Final
 
 from ragmonitor.guard import record_problem
 from ragmonitor.store.interface import Store, StoreUnavailableError
-from ragmonitor.store.memory import Memory
 from ragmonitor.store.redis import SENTINEL, Redis, connect
-from ragmonitor.store.sqlite import Sqlite
+from ragmonitor.store.sqlite import Memory, Sqlite
 
 FILE_NAME: Final = "ragmonitor.db"
 

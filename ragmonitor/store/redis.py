@@ -28,8 +28,8 @@ from ragmonitor.store.interface import (
     Settlement,
     StoreUnavailableError,
     check_row,
+    decision_of,
 )
-from ragmonitor.store.sqlite import decision_of
 
 TIMEOUT_S: Final = 1.0
 """The limit of one command."""
@@ -131,7 +131,7 @@ class Redis:
     def decisions(self, ids: Sequence[str]) -> list[Decision | None]:
         with self._asking():
             found = self.client.mget([f"{self._prefix}open{i}" for i in ids]) if ids else []
-        return [None if each is None else decision_of(each) for each in found]
+        return [decision_of(each) for each in found]
 
     def admit(self, dimension: str, value: str) -> frozenset[str]:
         arguments = [dimension, value, MAX_VALUES, MAX_SLICES, int(LONG_S)]

@@ -1,4 +1,4 @@
-"""The store of one machine: an SQLite file that its processes share."""
+"""The store of a machine, an SQLite file that its processes share; that of a process, in memory."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ from ragmonitor.store.interface import (
     Settlement,
     StoreUnavailableError,
     check_row,
+    decision_of,
     has_room,
 )
 
 BUSY_S: Final = 1.0
 """A process waits so long at most for others that write."""
 SWEEP_EACH_S: Final = 600.0
+MAX_OPEN: Final = 100_000
+"""Writings after which a decision is forgotten whose worker died."""
 APPLICATION_ID: Final = 0x5241474D
 """`RAGM`, in the header of the file."""
 NETWORK_FILE_SYSTEMS: Final = frozenset(
@@ -40,6 +43,7 @@ NETWORK_FILE_SYSTEMS: Final = frozenset(
 MOUNTS: Final = Path("/proc/self/mounts")
 
 _SCHEMA: Final = f"""
+BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS sums (
   service TEXT, name TEXT, field TEXT, row BLOB, PRIMARY KEY (service, name, field)
 ) WITHOUT ROWID;
@@ -56,26 +60,30 @@ CREATE TABLE IF NOT EXISTS meta (
 ) WITHOUT ROWID;
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA};
+COMMIT;
 """
+# Each statement has the service as ?1.
 _ADD: Final = (
-    "INSERT INTO sums VALUES (?, ?, ?, ?) "
-    "ON CONFLICT DO UPDATE SET row = vector_sum(row, excluded.row)"
+    "INSERT INTO sums VALUES (?1, ?2, ?3, ?4)"
+    " ON CONFLICT DO UPDATE SET row = vector_sum(row, excluded.row)"
 )
 # From name to name: DISTINCT would read all of their rows.
-_NAMES: Final = """
-WITH RECURSIVE next(x) AS (
-  SELECT (SELECT min(name) FROM sums WHERE service = :s AND name > :low AND name < :high)
-  UNION ALL
-  SELECT (SELECT min(name) FROM sums WHERE service = :s AND name > x AND name < :high)
+_NAMES: Final = """WITH RECURSIVE next(x) AS (
+  SELECT (SELECT min(name) FROM sums WHERE service = ?1 AND name > ?2 AND name < ?3) UNION ALL
+  SELECT (SELECT min(name) FROM sums WHERE service = ?1 AND name > x AND name < ?3)
   FROM next WHERE x IS NOT NULL
-) SELECT x FROM next WHERE x IS NOT NULL
-"""
-_OPEN: Final = "open"
-_ADMITTED: Final = "admitted"
-MAX_OPEN: Final = 100_000
-"""Writings after which a decision is forgotten whose worker died."""
+) SELECT x FROM next WHERE x IS NOT NULL"""
+_COMMIT: Final = (
+    "UPDATE meta SET version = version + 1, closed = ?2, state = ?3"
+    " WHERE service = ?1 AND version = ?4"
+)
+_LEASE: Final = (
+    "UPDATE meta SET holder = ?2, until = ?3 WHERE service = ?1 AND holder = ?4 AND until = ?5"
+)
+_KEYS: Final = "SELECT key FROM rows WHERE service = ?1 AND kind = ?2 ORDER BY written"
 _FORGET_OPEN: Final = (
-    "DELETE FROM rows WHERE kind = ? AND written < (SELECT max(written) FROM rows) - ?"
+    "DELETE FROM rows WHERE service = ?1 AND kind = 'open'"
+    " AND written < (SELECT max(written) FROM rows) - ?2"
 )
 
 _of_parents: list[sqlite3.Connection] = []
@@ -89,7 +97,9 @@ class Sqlite:
     outlive a fork (https://www.sqlite.org/howtocorrupt.html, section 2.6).
     """
 
-    def __init__(self, path: Path, service: str, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, path: str | Path, service: str, *, clock: Callable[[], float] = time.time
+    ) -> None:
         """Touch nothing yet.
 
         Args:
@@ -97,25 +107,18 @@ class Sqlite:
             service: Whose sums these are; several services may share a file.
             clock: Seconds since the epoch, the same for all processes.
         """
-        self.path = path
+        self.place = str(path)
+        self.now = clock
         self._service = service
-        self._clock = clock
         self._db: sqlite3.Connection | None = None
         self._pid = os.getpid()
         self._lock = threading.RLock()
         self._swept_s = clock()
 
-    @property
-    def place(self) -> str:
-        return str(self.path)
-
-    def now(self) -> float:
-        return self._clock()
-
     # --- connection -----------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
+    def _opened(self) -> Iterator[sqlite3.Connection]:
         if os.getpid() != self._pid:
             if self._db is not None:
                 _of_parents.append(self._db)
@@ -126,31 +129,33 @@ class Sqlite:
                     self._db = self._connect()
                 yield self._db
             except (sqlite3.Error, OSError) as error:
-                raise StoreUnavailableError(f"{self.path}: {error}") from error
+                raise StoreUnavailableError(f"{self.place}: {error}") from error
+
+    def _ask(self, statement: str, *values: object) -> list[Any]:
+        with self._opened() as db:
+            return db.execute(statement, (self._service, *values)).fetchall()
+
+    def _change(self, statement: str, *values: object) -> bool:
+        """Return whether the statement changed a row."""
+        with self._opened() as db:
+            return db.execute(statement, (self._service, *values)).rowcount > 0
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self) -> Iterator[None]:
         """Hold the file's one write lock, and undo everything where something is raised."""
-        with self._reading() as db:
+        with self._opened() as db:
             db.execute("BEGIN IMMEDIATE")
             try:
-                yield db
+                yield
                 db.execute("COMMIT")
             finally:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
 
     def _connect(self) -> sqlite3.Connection:
-        file_system = file_system_of(self.path)
-        if file_system in NETWORK_FILE_SYSTEMS:
-            raise StoreUnavailableError(
-                f"{self.path} is on a network file system ({file_system}), where SQLite loses "
-                "data; name a local file, or a Redis server"
-            )
-        if not self.path.exists():  # texts of answers may stand in it
-            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+        self._check_file()
         db = sqlite3.connect(
-            self.path, isolation_level=None, timeout=BUSY_S, check_same_thread=False
+            self.place, isolation_level=None, timeout=BUSY_S, check_same_thread=False
         )
         try:
             self._begin(db)
@@ -159,19 +164,30 @@ class Sqlite:
             raise
         return db
 
+    def _check_file(self) -> None:
+        kind = file_system_of(Path(self.place))
+        if kind in NETWORK_FILE_SYSTEMS:
+            raise StoreUnavailableError(
+                f"{self.place} is on a network file system ({kind}), where SQLite loses data; "
+                "name a local file, or a Redis server"
+            )
+        if not os.path.exists(self.place):  # noqa: PTH110 - texts of answers may stand in it
+            os.close(os.open(self.place, os.O_CREAT | os.O_RDWR, 0o600))
+
     def _begin(self, db: sqlite3.Connection) -> None:
         """Make the tables; a file that is not ours, or a later release's, is left as it is."""
-        (pages,) = db.execute("PRAGMA page_count").fetchone()
-        (application,) = db.execute("PRAGMA application_id").fetchone()
-        (version,) = db.execute("PRAGMA user_version").fetchone()
+        pages, application, version = (
+            db.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("page_count", "application_id", "user_version")
+        )
         if pages and application != APPLICATION_ID:
-            raise StoreUnavailableError(f"{self.path} is a database of something else")
+            raise StoreUnavailableError(f"{self.place} is a database of something else")
         if version > SCHEMA:
-            raise StoreUnavailableError(f"{self.path} is of a later release of ragmonitor")
+            raise StoreUnavailableError(f"{self.place} is of a later release of ragmonitor")
+        db.create_function("vector_sum", 2, _vector_sum, deterministic=True)
         _retried(lambda: db.execute("PRAGMA journal_mode = WAL"))
         db.execute("PRAGMA synchronous = NORMAL")
-        db.create_function("vector_sum", 2, _vector_sum, deterministic=True)
-        _retried(lambda: db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;"))
+        _retried(lambda: db.executescript(_SCHEMA))
         db.execute("INSERT OR IGNORE INTO meta VALUES (?, 0, -1, '{}', '', 0, 0)", (self._service,))
 
     def close(self) -> None:
@@ -189,103 +205,74 @@ class Sqlite:
         *,
         consumer: str = "",  # noqa: ARG002 - records are not on a stream
     ) -> Added:
-        refused: set[str] = set()
-        with self._writing() as db:
-            for each in settlements:
-                if self._is_known(db, each):
-                    refused.add(each.key)
-            if refused:
-                return Added(-1, frozenset(refused))
-            closed = self._meta(db, "closed")
-            placed = place(increments, self.now(), closed)
-            self._add(db, placed.increments)
+        with self._transaction():
+            if refused := frozenset(each.key for each in settlements if self._is_known(each)):
+                return Added(-1, refused)
+            placed = place(increments, self.now(), self._meta("closed"))
+            self._add(placed.increments)
             for each in settlements:
                 if each.decision:
-                    text = f"{placed.bucket} {each.decision}".encode()
-                    self._write(db, _OPEN, each.id, text)
+                    self._write("open", each.id, f"{placed.bucket} {each.decision}".encode())
                 elif each.id:
-                    self._write(db, _OPEN, each.id, None)
-                    db.execute(
-                        "INSERT INTO settled VALUES (?, ?, ?)", (self._service, each.id, self.now())
-                    )
+                    self._write("open", each.id, None)
+                    self._change("INSERT INTO settled VALUES (?, ?, ?)", each.id, self.now())
             if placed.late:
-                db.execute(
-                    "UPDATE meta SET late = late + ? WHERE service = ?",
-                    (placed.late, self._service),
-                )
+                self._change("UPDATE meta SET late = late + ?2 WHERE service = ?1", placed.late)
         return Added(placed.bucket)
 
-    def _is_known(self, db: sqlite3.Connection, each: Settlement) -> bool:
+    def _is_known(self, each: Settlement) -> bool:
         """Return whether a record was settled, or drawn if it is drawn now."""
-        settled = "SELECT 1 FROM settled WHERE service = ? AND id = ?"
-        if db.execute(settled, (self._service, each.id)).fetchone():
+        if self._ask("SELECT 1 FROM settled WHERE service = ? AND id = ?", each.id):
             return True
-        return bool(each.decision) and self._row(db, _OPEN, each.id) is not None
+        return bool(each.decision) and self.row("open", each.id) is not None
 
-    def _add(self, db: sqlite3.Connection, increments: Increments) -> None:
-        db.executemany(
-            _ADD,
-            (
-                (self._service, name, field, packed(row))
-                for name, rows in increments.items()
-                for field, row in rows.items()
-            ),
-        )
+    def _add(self, increments: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
+        with self._opened() as db:
+            db.executemany(
+                _ADD,
+                (
+                    (self._service, name, field, packed(row))
+                    for name, rows in increments.items()
+                    for field, row in rows.items()
+                ),
+            )
 
-    def _meta(self, db: sqlite3.Connection, column: str) -> Any:
-        query = f"SELECT {column} FROM meta WHERE service = ?"  # noqa: S608 - columns of ours
-        return db.execute(query, (self._service,)).fetchone()[0]
+    def _meta(self, column: str) -> Any:
+        return self._ask(f"SELECT {column} FROM meta WHERE service = ?")[0][0]  # noqa: S608 - ours
 
     def decisions(self, ids: Sequence[str]) -> list[Decision | None]:
-        with self._reading() as db:
-            found = [self._row(db, _OPEN, each) for each in ids]
-        return [None if each is None else decision_of(each) for each in found]
+        return [decision_of(self.row("open", each)) for each in ids]
 
     def admit(self, dimension: str, value: str) -> frozenset[str]:
-        with self._writing() as db:
-            admitted = self._keys(db, _ADMITTED)
+        with self._transaction():
+            admitted = [key for (key,) in self._ask(_KEYS, "admitted")]
             name = f"{dimension}={value}"
             if name not in admitted and has_room(admitted, dimension):
-                self._write(db, _ADMITTED, name, b"")
+                self._write("admitted", name, b"")
                 admitted.append(name)
         own = [each.partition("=") for each in admitted]
         return frozenset(each for found, _, each in own if found == dimension)
 
     def lease(self, holder: str) -> bool:
-        with self._reading() as db:
-            now_s = self.now()
-            held_by, until_s = db.execute(
-                "SELECT holder, until FROM meta WHERE service = ?", (self._service,)
-            ).fetchone()
-            # A clock that was put back frees it, too.
-            is_held = now_s < until_s <= now_s + LEASE_S
-            if is_held and (held_by != holder or until_s - now_s > LEASE_S / 2):
-                return bool(held_by == holder)
-            taken = db.execute(
-                "UPDATE meta SET holder = ?, until = ? "
-                "WHERE service = ? AND holder = ? AND until = ?",
-                (holder, now_s + LEASE_S, self._service, held_by, until_s),
-            )
-            return taken.rowcount == 1
+        now_s, (held_by, until_s) = self.now(), (self._meta("holder"), self._meta("until"))
+        # A clock that was put back frees it, too.
+        is_held = now_s < until_s <= now_s + LEASE_S
+        if is_held and (held_by != holder or until_s - now_s > LEASE_S / 2):
+            return bool(held_by == holder)
+        return self._change(_LEASE, holder, now_s + LEASE_S, held_by, until_s)
 
     def names(self, kind: str) -> list[int]:
-        values = {"s": self._service, "low": kind, "high": f"{kind}~"}
-        with self._reading() as db:
-            found = [name for (name,) in db.execute(_NAMES, values)]
+        found = [name for (name,) in self._ask(_NAMES, kind, f"{kind}~")]
         return sorted(int(name[1:]) for name in found if name[1:].isdigit())
 
     def read(self, name: str) -> Rows:
-        query = "SELECT field, row FROM sums WHERE service = ? AND name = ?"
-        with self._reading() as db:
-            return {f: unpacked(row) for f, row in db.execute(query, (self._service, name))}
+        rows = self._ask("SELECT field, row FROM sums WHERE service = ? AND name = ?", name)
+        return {field: unpacked(row) for field, row in rows}
 
     # --- the tick -------------------------------------------------------------------------------
 
     def state(self) -> tuple[int, dict[str, Any]]:
-        with self._reading() as db:
-            version, text = db.execute(
-                "SELECT version, state FROM meta WHERE service = ?", (self._service,)
-            ).fetchone()
+        [(version, text)] = self._ask("SELECT version, state FROM meta WHERE service = ?")
         return version, json.loads(text)
 
     def commit(
@@ -298,42 +285,31 @@ class Sqlite:
         increments: Increments | None = None,
         rows: Mapping[str, bytes] | None = None,
     ) -> bool:
-        with self._writing() as db:
-            changed = db.execute(
-                "UPDATE meta SET version = version + 1, closed = ?, state = ? "
-                "WHERE service = ? AND version = ?",
-                (state.get("closed", -1), json.dumps(state), self._service, version),
-            )
-            if not changed.rowcount:
+        with self._transaction():
+            if not self._change(_COMMIT, state.get("closed", -1), json.dumps(state), version):
                 return False
             for source, target in moves:
-                self._add(db, {target: self._rows_of(db, source)})
+                self._add({target: self.read(source)})
             for name in (*(source for source, _ in moves), *drops):
-                db.execute("DELETE FROM sums WHERE service = ? AND name = ?", (self._service, name))
-            self._add(db, increments or {})
+                self._change("DELETE FROM sums WHERE service = ? AND name = ?", name)
+            self._add(increments or {})
             for key, row in (rows or {}).items():
-                self._write(db, "tick", key, row)
+                self._write("tick", key, row)
             now_s = self.now()
             if not 0 <= now_s - self._swept_s < SWEEP_EACH_S:  # it reads the whole table
-                self._swept_s = now_s
-                db.execute("DELETE FROM settled WHERE at < ?", (now_s - 2 * SETTLED_S,))
-                db.execute(_FORGET_OPEN, (_OPEN, MAX_OPEN))
+                self._swept_s, before_s = now_s, now_s - 2 * SETTLED_S
+                self._change("DELETE FROM settled WHERE service = ? AND at < ?", before_s)
+                self._change(_FORGET_OPEN, MAX_OPEN)
         return True
-
-    def _rows_of(self, db: sqlite3.Connection, name: str) -> Rows:
-        query = "SELECT field, row FROM sums WHERE service = ? AND name = ?"
-        return {f: unpacked(row) for f, row in db.execute(query, (self._service, name))}
 
     # --- small histories ------------------------------------------------------------------------
 
     def rows(self, kind: str) -> dict[str, bytes]:
-        query = "SELECT key, row FROM rows WHERE service = ? AND kind = ? ORDER BY written"
-        with self._reading() as db:
-            return dict(db.execute(query, (self._service, kind)))
+        return dict(self._ask(_KEYS.replace("SELECT key", "SELECT key, row"), kind))
 
     def row(self, kind: str, key: str) -> bytes | None:
-        with self._reading() as db:
-            return self._row(db, kind, key)
+        query = "SELECT row FROM rows WHERE service = ? AND kind = ? AND key = ?"
+        return next((row for (row,) in self._ask(query, kind, key)), None)
 
     def keep(
         self,
@@ -345,43 +321,42 @@ class Sqlite:
         most: int = MAX_ROWS,
     ) -> bool:
         check_row(row)
-        with self._writing() as db:
-            if expected is not ANY and self._row(db, kind, key) != expected:
+        with self._transaction():
+            if expected is not ANY and self.row(kind, key) != expected:
                 return False
-            self._write(db, kind, key, row)
-            known = self._keys(db, kind)
-            for oldest in known[: max(0, len(known) - most)]:
-                self._write(db, kind, oldest, None)
+            self._write(kind, key, row)
+            known = self._ask(_KEYS, kind)
+            for (oldest,) in known[: max(0, len(known) - most)]:
+                self._write(kind, oldest, None)
         return True
 
-    def _keys(self, db: sqlite3.Connection, kind: str) -> list[str]:
-        query = "SELECT key FROM rows WHERE service = ? AND kind = ? ORDER BY written"
-        return [key for (key,) in db.execute(query, (self._service, kind))]
-
-    def _row(self, db: sqlite3.Connection, kind: str, key: str) -> bytes | None:
-        query = "SELECT row FROM rows WHERE service = ? AND kind = ? AND key = ?"
-        found = db.execute(query, (self._service, kind, key)).fetchone()
-        return None if found is None else bytes(found[0])
-
-    def _write(self, db: sqlite3.Connection, kind: str, key: str, row: bytes | None) -> None:
-        which = (self._service, kind, key)
+    def _write(self, kind: str, key: str, row: bytes | None) -> None:
         if row is None:
-            db.execute("DELETE FROM rows WHERE service = ? AND kind = ? AND key = ?", which)
+            self._change("DELETE FROM rows WHERE service = ? AND kind = ? AND key = ?", kind, key)
         else:  # with a new number: rows are ordered by their last writing
-            db.execute(
-                "INSERT OR REPLACE INTO rows (service, kind, key, row) VALUES (?, ?, ?, ?)",
-                (*which, row),
-            )
+            insert = "INSERT OR REPLACE INTO rows (service, kind, key, row) VALUES (?, ?, ?, ?)"
+            self._change(insert, kind, key, row)
 
     def late(self) -> int:
-        with self._reading() as db:
-            return int(self._meta(db, "late"))
+        return int(self._meta("late"))
 
 
-def decision_of(row: bytes) -> Decision:
-    """Return the decision of a row: the draw's bucket, a blank, and the text."""
-    bucket, _, text = row.decode().partition(" ")
-    return Decision(int(bucket), text)
+class Memory(Sqlite):
+    """Sums of one process, in memory. A forked child begins with nothing: its parent goes on."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        """Begin empty.
+
+        Args:
+            clock: Seconds since the epoch.
+        """
+        super().__init__(":memory:", "", clock=clock)
+
+    def _check_file(self) -> None:
+        """Find nothing wrong: there is no file."""
+
+    def close(self) -> None:
+        """Keep everything: there is nothing to let go of."""
 
 
 def file_system_of(path: Path, mounts: Path = MOUNTS) -> str:
@@ -395,14 +370,10 @@ def file_system_of(path: Path, mounts: Path = MOUNTS) -> str:
         lines = mounts.read_text().splitlines()
     except OSError:
         return ""
-    real, longest, found = str(path.resolve()), -1, ""
-    for line in lines:
-        _, point, kind, *_ = line.split(" ")
-        point = point.replace("\\040", " ")
-        is_above = real == point or real.startswith(point.rstrip("/") + "/")
-        if is_above and len(point) >= longest:  # of equal ones the last mount hides the others
-            longest, found = len(point), kind
-    return found
+    above = {str(each) for each in (path.resolve(), *path.resolve().parents)}
+    found = [(len(p), k) for _, p, k, *_ in (line.split(" ") for line in lines) if p in above]
+    # Of equal ones the last mount hides the others.
+    return max(reversed(found), key=lambda each: each[0], default=(0, ""))[1]
 
 
 def _retried(act: Callable[[], object]) -> None:

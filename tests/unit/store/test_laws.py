@@ -10,16 +10,15 @@ from hypothesis import strategies as st
 
 from ragmonitor.store import (
     BET_S,
-    LEASE_S,
-    MAX_SLICES,
-    MAX_VALUES,
     OTHER,
     TOTALS,
     Admission,
     Memory,
     Settlement,
+    Sqlite,
     merge_buckets,
 )
+from ragmonitor.store.interface import LEASE_S, MAX_SLICES, MAX_VALUES
 
 _share_a_store = settings(
     max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -132,8 +131,6 @@ def test_one_holder_has_the_lease(store):
 
 def test_a_lease_ends_by_itself_and_with_a_clock_that_was_put_back(tmp_path):
     """A dead holder, or one of the future, keeps nobody out."""
-    from ragmonitor.store import Sqlite
-
     now = [1_000.0]
     for store in (Memory(lambda: now[0]), Sqlite(tmp_path / "a.db", "s", clock=lambda: now[0])):
         now[0] = 1_000.0

@@ -29,9 +29,9 @@ def _in_child(act) -> int:
 def test_a_file_is_opened_at_the_first_call_and_for_its_owner_alone(tmp_path):
     """Texts of answers may stand in it."""
     store = Sqlite(tmp_path / "a.db", "shop")
-    assert not store.path.exists()
+    assert not (tmp_path / "a.db").exists()
     store.add({})
-    assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "a.db").stat().st_mode) == 0o600
 
 
 def test_a_forked_child_opens_its_own_connection(tmp_path):
@@ -154,7 +154,7 @@ def test_a_writer_waits_a_second_at_most(tmp_path):
     store = Sqlite(tmp_path / "a.db", "shop")
     store.add({})
     assert store._db.execute("PRAGMA busy_timeout").fetchone()[0] == 1_000
-    other = sqlite3.connect(store.path, isolation_level=None)
+    other = sqlite3.connect(store.place, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     store._db.execute("PRAGMA busy_timeout = 20")
     with pytest.raises(StoreUnavailableError, match="locked"):
@@ -194,6 +194,6 @@ def test_a_copy_of_the_file_is_a_store(tmp_path):
     store = Sqlite(tmp_path / "a.db", "shop")
     store.add({"r0": {"s": [1.0]}})
     store.close()
-    shutil.copy(store.path, tmp_path / "b.db")
+    shutil.copy(store.place, tmp_path / "b.db")
     assert Sqlite(tmp_path / "b.db", "shop").read("r0") == {"s": [1.0]}
     assert store.read("r0") == {"s": [1.0]}
