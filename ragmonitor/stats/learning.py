@@ -128,7 +128,8 @@ class Learning:
     def _peak(self) -> float:
         """Return the highest point of the curve over the day; at most 1."""
         sums = self._sums()
-        x, c, s, cc, cs, xc, xs = (sums[at] / sums[_W] for at in (_X, *range(_C, _XS + 1)))
+        shares = [each / sums[_W] for each in sums]
+        x, (c, s, cc, cs, xc, xs) = shares[_X], shares[_C:]
         # With the constant eliminated there are two equations left.
         aa, ab, bb = cc - c * c + _RIDGE, cs - c * s, (1 - cc) - s * s + _RIDGE
         ax, bx = xc - c * x, xs - s * x

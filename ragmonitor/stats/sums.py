@@ -33,9 +33,8 @@ WIDTH: Final = HEAD + 3 * VARIANCE_GROUPS
 # A group of a series in a bucket of bets: importance weights of verdicts, of what is bad of them,
 # of draws whose verdict is on its way, and of draws whose verdict failed.
 WEIGHT, BAD, OPEN, MISSED = range(4)
-# All answers of a series in a bucket of bets, drawn or not: sum of their common rates (times the
-# chance that the signal applies); sum and number of what the built-in judge says of them, on the
-# scale of badness.
+# All answers of a series in a bucket of bets, drawn or not: sum of their common rates, times the
+# chance that the signal applies; sum and number of the badness that is expected of them.
 RATE, RISK, RISKS = range(3)
 ALL: Final = "-"
 """The place of the group in the field of all answers: `hallucination@-`."""
@@ -143,10 +142,10 @@ class Ledger:
             self._mean(answer, signal, head, value, weight)
             self._total(answer, signal, [1.0, float(chance <= 0), float(drawn), 0.0, 0.0], value)
             if chance > 0:
-                risk = answer.features.get(signal)
-                known = float(risk is not None)
-                bad = 0.0 if risk is None else self._badness(signal, risk)
-                self._bet(answer, signal, ALL, (answer.rate * (applies or 1.0), bad, known, 0.0))
+                # What is expected of the answer says, over all answers, whether it has got worse.
+                known = float(applies > 0)
+                risk = known * self._badness(signal, mean)
+                self._bet(answer, signal, ALL, (answer.rate * (applies or 1.0), risk, known, 0.0))
             if drawn:
                 opened = (0.0, 0.0, answer.importance_weight, 0.0)
                 self._bet(answer, signal, str(answer.group), opened)

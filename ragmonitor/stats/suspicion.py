@@ -1,4 +1,4 @@
-"""How far the built-in judge's score of *all* answers has risen: it pages nobody."""
+"""How far what is expected of *all* answers, by the built-in judge, has risen: it pages nobody."""
 
 from __future__ import annotations
 
