@@ -105,7 +105,7 @@ class Alarm:
     began_s: float = -1.0
     """When the rise began that the evidence speaks of; -1: there is none."""
     level: float = 0.0
-    """The sum of badness beyond the objective since then; not below 0."""
+    """The sum of badness beyond the least rise since then; not below 0."""
     reserve: float = 0.0
     """Days of capital that were put aside."""
     learning: Learning | None = None
@@ -235,6 +235,8 @@ class Alarm:
         self._bet(sizes, bar, 1, bets, at_s)
         if self.evidence < self.threshold_days:
             return None
+        if self.began_s < 0:  # not long ago, or it is too small a rise to be dated
+            self.began_s = at_s
         self._turn(at_s, [0.5 / len(CLEARING)] * len(CLEARING))
         return "raised"
 
@@ -260,12 +262,15 @@ class Alarm:
         return days
 
     def _mark_beginning(self, at_s: float, passed_s: float, bar: float, bets: Bets) -> None:
-        """Move the beginning of the rise: where the sum beyond the bar was lowest.
+        """Move the beginning of the rise: where the sum beyond the least rise was lowest.
+
+        Beyond the bar itself it would lie far back where the usual mean is near the bar.
 
         Source:
             Page, "Continuous inspection schemes" (1954), section 2.
         """
-        self.level += sum(bad - bar * weight for weight, bad in bets.values())
+        least = min(MULTIPLES[0] * bar, (1 + bar) / 2)
+        self.level += sum(bad - least * weight for weight, bad in bets.values())
         if self.level <= 0:
             self.level, self.began_s = 0.0, -1.0
         elif self.began_s < 0:
