@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -40,7 +40,7 @@ ALL: Final = "-"
 """The place of the group in the field of all answers: `hallucination@-`."""
 
 TOTAL_FIELDS: Final = (
-    *("answers", "uncovered", "drawn", "verdicts", "failed"),
+    *("answers", "uncovered", "judged"),
     *("value_up", "value_down", "scored_up", "scored_down"),
 )
 """Fields of a series' totals. Pseudo-outcomes may be negative, and counters only rise."""
@@ -71,7 +71,7 @@ class Answer:
     bucket: int = -1
     """The bucket of bets that the store put its draw into; -1: the one of now."""
     session: str = ""
-    slices: Sequence[str] = ()
+    slices: tuple[str, ...] = ()
     expected: Mapping[str, Outcome] = field(default_factory=dict)
     """By signal, of each that is watched, from past verdicts only; `NOTHING`: it is not known."""
     features: Mapping[str, float] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class Ledger:
     (1.0, [1.0, 1.0, 0.0, 0.0])
     """
 
-    __slots__ = ("_higher_is_better", "_increments")
+    __slots__ = ("_higher_is_better", "_increments", "_series")
 
     def __init__(self, higher_is_better: Collection[str] = ()) -> None:
         """Begin empty.
@@ -120,85 +120,108 @@ class Ledger:
             higher_is_better: The signals whose badness is 1 less their value.
         """
         self._increments: Increments = {}
+        self._series: dict[tuple[str, tuple[str, ...]], list[tuple[str, str]]] = {}
         self._higher_is_better = frozenset(higher_is_better)
 
     def take(self) -> Increments:
-        """Return what was added up, and begin anew."""
-        taken, self._increments = self._increments, {}
+        """Return what was added up, totals too, and begin anew."""
+        taken, self._increments, self._series = self._increments, {}, {}
+        totals: Rows = {}
+        for name, rows in taken.items():
+            if name[0] == "r":
+                for series, row in rows.items():
+                    value, scored = math.fsum(row[HEAD::3]), math.fsum(row[HEAD + 1 :: 3])
+                    signed = (
+                        max(0.0, value),
+                        max(0.0, -value),
+                        max(0.0, scored),
+                        max(0.0, -scored),
+                    )
+                    _add(totals, series, (row[ANSWERS], row[UNCOVERED], row[JUDGED], *signed))
+        if totals:
+            taken[TOTALS] = totals
         return taken
 
     def note(self, answer: Answer) -> None:
         """Take in an answer: one that is not drawn, or whose verdict is on its way."""
-        chance, drawn = answer.chance, answer.is_drawn
+        chance, rate, drawn, group = answer.chance, answer.rate, answer.is_drawn, answer.group
+        place = HEAD + 3 * (group % VARIANCE_GROUPS)
+        rows, cells = self._buckets(answer)
         weight = 1 / chance if drawn else 0.0
+        # Written out: this runs for every signal of every answer.
         for signal, (applies, mean) in answer.expected.items():
             expected = applies * mean
-            value = Outcome(applies * (1 - weight), expected * (1 - weight))
-            if chance > 0:
-                head = [1.0, 0.0, 0.0, 0.0, float(drawn), 0.0, weight, weight * weight]
-                head += [expected, expected * expected, expected * (1 - mean) / chance]
-            else:
-                head, value = [1.0, 0.0, 0.0, 0.0, 0.0, 1.0], NOTHING
-            self._mean(answer, signal, head, value, weight)
-            self._total(answer, signal, [1.0, float(chance <= 0), float(drawn), 0.0, 0.0], value)
-            if chance > 0:
-                # What is expected of the answer says, over all answers, whether it has got worse.
-                known = float(applies > 0)
-                risk = known * self._badness(signal, mean)
-                self._bet(answer, signal, ALL, (answer.rate * (applies or 1.0), risk, known, 0.0))
-            if drawn:
-                opened = (0.0, 0.0, answer.importance_weight, 0.0)
-                self._bet(answer, signal, str(answer.group), opened)
+            known = float(applies > 0)
+            # What is expected of the answer says, over all answers, whether it has got worse.
+            risk = known * (1 - mean if signal in self._higher_is_better else mean)
+            for series, everybody in self._series_of(answer, signal):
+                row = rows.get(series)
+                if row is None:
+                    row = rows[series] = [0.0] * WIDTH
+                row[ANSWERS] += 1
+                if chance <= 0:
+                    row[UNCOVERED] += 1
+                    continue
+                row[EXPECTED] += expected
+                row[EXPECTED2] += expected * expected
+                row[SPREAD] += expected * (1 - mean) / chance
+                row[place] += expected * (1 - weight)
+                row[place + 1] += applies * (1 - weight)
+                cell = cells.get(everybody)
+                if cell is None:
+                    cell = cells[everybody] = [0.0] * 4
+                cell[RATE] += rate * (applies or 1.0)
+                cell[RISK] += risk
+                cell[RISKS] += known
+                if drawn:
+                    row[LOST] += 1
+                    row[DRAWN] += weight
+                    row[DRAWN2] += weight * weight
+                    row[place + 2] += weight
+                    opened = (0.0, 0.0, answer.importance_weight, 0.0)
+                    _add(cells, f"{series}@{group}", opened)
 
     def settle(self, answer: Answer, verdicts: Mapping[str, Outcome | None]) -> None:
         """Put verdicts in the place of an open draw; one that failed stays lost."""
-        weight, bets = 1 / answer.chance, answer.importance_weight
-        group = str(answer.group)
+        weight, bets, group = 1 / answer.chance, answer.importance_weight, answer.group
+        place = HEAD + 3 * (group % VARIANCE_GROUPS)
+        rows, cells = self._buckets(answer)
         for signal in answer.expected:
             verdict = verdicts.get(signal)
-            if verdict is None:
-                self._bet(answer, signal, group, (0.0, 0.0, -bets, bets))
-                self._total(answer, signal, [0.0, 0.0, 0.0, 0.0, 1.0], NOTHING)
-                continue
-            applies, found = verdict
-            head = [0.0, applies, applies * found, applies * found * found, -1.0]
-            value = Outcome(weight * applies, weight * applies * found)
-            self._mean(answer, signal, head, value, -weight)
-            self._total(answer, signal, [0.0, 0.0, 0.0, 1.0, 0.0], value)
-            bad = applies * bets * self._badness(signal, found)
-            self._bet(answer, signal, group, (applies * bets, bad, -bets, 0.0))
-            self._learn(answer, signal, verdict, weight)
+            applies, value = verdict or NOTHING
+            bad = 1 - value if signal in self._higher_is_better else value
+            stake = applies * bets
+            bet = (stake, stake * bad, -bets, bets if verdict is None else 0.0)
+            for series, _ in self._series_of(answer, signal):
+                _add(cells, f"{series}@{group}", bet)
+                if verdict is None:
+                    continue
+                row = rows.setdefault(series, [0.0] * WIDTH)
+                row[JUDGED] += applies
+                row[HITS] += applies * value
+                row[SQUARES] += applies * value * value
+                row[LOST] -= 1
+                row[place] += weight * applies * value
+                row[place + 1] += weight * applies
+                row[place + 2] -= weight
+            if verdict is not None:
+                self._learn(answer, signal, verdict, weight)
 
-    def _badness(self, signal: str, value: float) -> float:
-        return 1 - value if signal in self._higher_is_better else value
+    def _buckets(self, answer: Answer) -> tuple[Rows, Rows]:
+        """Return the bucket of means and the bucket of bets that an answer adds to."""
+        means = f"r{int(answer.at_s // MEAN_S) * MEAN_S}"
+        bets = "b" if answer.bucket < 0 else f"b{answer.bucket}"
+        increments = self._increments
+        return increments.setdefault(means, {}), increments.setdefault(bets, {})
 
-    def _mean(
-        self, answer: Answer, signal: str, head: Sequence[float], value: Outcome, lost: float
-    ) -> None:
-        rows = self._increments.setdefault(f"r{int(answer.at_s // MEAN_S) * MEAN_S}", {})
-        place = HEAD + 3 * (answer.group % VARIANCE_GROUPS)
-        for series in _series(answer, signal):
-            row = rows.get(series)
-            if row is None:
-                row = rows[series] = [0.0] * WIDTH
-            for at, amount in enumerate(head):
-                row[at] += amount
-            row[place] += value.value
-            row[place + 1] += value.scored
-            row[place + 2] += lost
-
-    def _bet(self, answer: Answer, signal: str, group: str, amounts: Sequence[float]) -> None:
-        name = "b" if answer.bucket < 0 else f"b{answer.bucket}"
-        cells = self._increments.setdefault(name, {})
-        for series in _series(answer, signal):
-            _add(cells, f"{series}@{group}", amounts)
-
-    def _total(self, answer: Answer, signal: str, head: Sequence[float], value: Outcome) -> None:
-        rows = self._increments.setdefault(TOTALS, {})
-        scored, of_value = value
-        signed = (max(0.0, of_value), max(0.0, -of_value), max(0.0, scored), max(0.0, -scored))
-        for series in _series(answer, signal):
-            _add(rows, series, (*head, *signed))
+    def _series_of(self, answer: Answer, signal: str) -> list[tuple[str, str]]:
+        """Return the series of an answer's signal, each with the field of all its answers."""
+        key = signal, answer.slices
+        known = self._series.get(key)
+        if known is None:
+            series = [signal, *(f"{signal}|{each}" for each in answer.slices)]
+            known = self._series[key] = [(each, f"{each}@{ALL}") for each in series]
+        return known
 
     def _learn(self, answer: Answer, signal: str, verdict: Outcome, weight: float) -> None:
         """Add a verdict to those from which predictions are learned."""
@@ -232,12 +255,6 @@ def bin_of(feature: float) -> int:
     """
     share = 2 / math.pi * math.asin(math.sqrt(min(1.0, max(0.0, feature))))
     return min(BINS - 1, int(share * BINS))
-
-
-def _series(answer: Answer, signal: str) -> Iterator[str]:
-    yield signal
-    for each in answer.slices:
-        yield f"{signal}|{each}"
 
 
 def _add(rows: Rows, field: str, amounts: Sequence[float]) -> None:

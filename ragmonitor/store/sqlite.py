@@ -9,6 +9,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from operator import add
 from pathlib import Path
 from typing import Any, Final
 
@@ -390,4 +391,4 @@ def _retried(act: Callable[[], object]) -> None:
 
 
 def _vector_sum(a: bytes, b: bytes) -> bytes:
-    return packed([x + y for x, y in zip(unpacked(a), unpacked(b), strict=True)])
+    return packed([*map(add, unpacked(a), unpacked(b))])

