@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from operator import add
 from typing import Final, NamedTuple
 
 BET_S: Final = 10
@@ -38,9 +39,7 @@ def merge(into: Rows, rows: Mapping[str, Sequence[float]]) -> None:
     """
     for name, row in rows.items():
         known = into.get(name)
-        into[name] = (
-            list(row) if known is None else [a + b for a, b in zip(known, row, strict=True)]
-        )
+        into[name] = list(row) if known is None else [*map(add, known, row)]
 
 
 def merge_buckets(into: Increments, more: Mapping[str, Mapping[str, Sequence[float]]]) -> None:

@@ -177,11 +177,11 @@ class Sqlite:
 
     def _begin(self, db: sqlite3.Connection) -> None:
         """Make the tables; a file that is not ours, or a later release's, is left as it is."""
-        pages, application, version = (
-            db.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("page_count", "application_id", "user_version")
-        )
-        if pages and application != APPLICATION_ID:
+        names = ("application_id", "user_version")
+        application, version = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
+        # A file without tables may be one that another process is about to fill.
+        is_empty = db.execute("SELECT 1 FROM sqlite_master").fetchone() is None
+        if application != APPLICATION_ID and not is_empty:
             raise StoreUnavailableError(f"{self.place} is a database of something else")
         if version > SCHEMA:
             raise StoreUnavailableError(f"{self.place} is of a later release of ragmonitor")

@@ -1,11 +1,11 @@
 """What the statistics on sums are worth: coverage, alarms, comparisons, cost, and counting once.
 
-    python tests/bench/core.py coverage|width|false|delay|slices|versions|judge|cost|gate|kill
-    python tests/bench/core.py all --quick
+    python tests/bench/core.py coverage|width|false|delay|slices|versions|judge|cost [--runs 100]
+    python tests/bench/core.py gate [--runs 60]   # so many seconds
+    python tests/bench/core.py kill [--runs 20]   # so many kills
 
-Simulated traffic of which the truth is known; each prints rows of a table in Markdown. `--runs` makes
-it short. `gate` takes a core for as long as `--seconds` says, and `kill` starts a Redis server on
-loopback.
+Simulated traffic of which the truth is known; each prints rows of a table in Markdown, and takes
+minutes on two cores with 100 runs. `cost`, `gate` and `kill` start a Redis server on loopback.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def one_window(
     return estimate(ledger.take()["r0"][SIGNAL])
 
 
-SETTINGS: dict[str, dict[str, object]] = {
+SETTINGS: dict[str, dict[str, Any]] = {
     "plain": {},
     "sessions of 5, ICC .3": {"session": 5},
     "dead score": {"auroc": 0.5},
@@ -155,28 +155,27 @@ SETTINGS: dict[str, dict[str, object]] = {
 }
 
 
+def holds(name: str, n: int, seed: str) -> bool | None:
+    """Return whether the interval of one window holds the truth; None: there is none."""
+    options: dict[str, Any] = {"rate": 0.05, "auroc": 0.8} | SETTINGS[name]
+    found = one_window(random.Random(seed), n, **options)
+    return None if found is None else found.lower <= options.get("base", BASE) <= found.upper
+
+
 def coverage(runs: int) -> None:
     """Print how often the interval holds the truth."""
+    sizes = (20, 100, 500, 2_000)
     print("| setting | n = 20 | 100 | 500 | 2,000 |\n|---|---|---|---|---|")
-    for name, options in SETTINGS.items():
+    for name in SETTINGS:
         cells = []
-        for n in (20, 100, 500, 2_000):
-            rng = random.Random(f"{name}{n}")
-            count = max(20, min(runs, runs * 100 // n))
-            if name != "plain" and n > 500:
-                cells.append("")
-                continue
-            base = float(options.get("base", BASE))  # type: ignore[arg-type]
-            found = [
-                one_window(rng, n, **({"rate": 0.05, "auroc": 0.8} | options)) for _ in range(count)
-            ]  # type: ignore[arg-type]
-            seen = [each for each in found if each is not None]
-            held = (
-                statistics.fmean(each.lower <= base <= each.upper for each in seen) if seen else 0.0
-            )
-            cells.append(
-                f"{100 * held:.1f} ± {100 * math.sqrt(held * (1 - held) / max(1, len(seen))):.1f} ({len(seen)})"
-            )
+        for n in sizes if name == "plain" else sizes[:3]:
+            work = [
+                (name, n, f"{name}{n}-{run}") for run in range(max(20, runs * 100 // max(n, 100)))
+            ]
+            held = [each for each in _map(holds, work) if each is not None]
+            share = statistics.fmean(held)
+            error = math.sqrt(share * (1 - share) / len(held))
+            cells.append(f"{100 * share:.1f} ± {100 * error:.1f} ({len(held)})")
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
@@ -754,15 +753,21 @@ def _map(function: Callable[..., Any], work: Sequence[tuple[Any, ...]]) -> list[
         return pool.starmap(function, work, chunksize=1)
 
 
+COMMANDS: dict[str, Callable[[int], None]] = {
+    each.__name__: each
+    for each in (coverage, width, false, delay, slices, versions, judge, cost, gate, kill)
+}
+
+
 def main() -> None:
+    """Run one of the commands."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what")
-    parser.add_argument("--runs", type=int, default=0)
-    parser.add_argument("--only", default="")
+    parser.add_argument("what", choices=COMMANDS)
+    parser.add_argument("--runs", type=int, default=100)
     options = parser.parse_args()
-    globals()[options.what](options.runs or 100)
+    COMMANDS[options.what](options.runs)
 
 
 if __name__ == "__main__":

@@ -197,3 +197,28 @@ def test_a_copy_of_the_file_is_a_store(tmp_path):
     shutil.copy(store.place, tmp_path / "b.db")
     assert Sqlite(tmp_path / "b.db", "shop").read("r0") == {"s": [1.0]}
     assert store.read("r0") == {"s": [1.0]}
+
+
+def test_processes_that_open_a_new_file_at_once_share_it(tmp_path):
+    """None of them takes a file that another is about to fill for a foreign one."""
+    stores = [Sqlite(tmp_path / "a.db", "shop") for _ in range(8)]
+    pids = []
+    for store in stores:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                store.add({"totals": {"answers": [1.0]}})
+            except StoreUnavailableError:
+                os._exit(1)
+            os._exit(0)
+        pids.append(pid)
+    assert [os.waitpid(pid, 0)[1] for pid in pids] == [0] * 8
+    assert stores[0].read("totals") == {"answers": [8.0]}
+
+
+def test_a_file_that_another_process_has_begun_is_not_foreign(tmp_path):
+    """It has a header and no table yet."""
+    db = sqlite3.connect(tmp_path / "a.db")
+    db.execute("PRAGMA journal_mode = WAL")
+    Sqlite(tmp_path / "a.db", "shop").add({})
+    db.close()
