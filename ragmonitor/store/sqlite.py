@@ -177,10 +177,10 @@ class Sqlite:
 
     def _begin(self, db: sqlite3.Connection) -> None:
         """Make the tables; a file that is not ours, or a later release's, is left as it is."""
+        # First whether there are tables: another process may be about to make them, with the rest.
+        is_empty = db.execute("SELECT 1 FROM sqlite_master").fetchone() is None
         names = ("application_id", "user_version")
         application, version = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
-        # A file without tables may be one that another process is about to fill.
-        is_empty = db.execute("SELECT 1 FROM sqlite_master").fetchone() is None
         if application != APPLICATION_ID and not is_empty:
             raise StoreUnavailableError(f"{self.place} is a database of something else")
         if version > SCHEMA:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.stats.evidence import CLEARED_AT, Alarm
+from ragmonitor.stats.alarm import CLEARED_AT, Alarm
 from ragmonitor.stats.learning import ENOUGH, Learning
 from ragmonitor.stats.suspicion import Suspicion
 from ragmonitor.store import DAY_S, HOUR_S
