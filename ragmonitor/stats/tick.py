@@ -30,8 +30,8 @@ LOOKBACK_S: Final = 1_800.0
 """Buckets of bets are kept for so long after they were closed."""
 LEARNED_S: Final = 30 * DAY_S
 MAX_EVENTS: Final = 100
-OBJECTIVES: Final = "objective"
-"""The kind of the rows that say which objectives hold."""
+OBJECTIVES: Final = ("objective", "all")
+"""Kind and key of the row that says which objectives hold."""
 _NONE: Final = (0.0, 0.0, 0.0, 0.0)
 
 
@@ -143,12 +143,16 @@ class Tick:
         return self._evaluate(known, now_s)
 
     def _announce(self) -> None:
-        """Write the objectives of the plan once, as rows: the service has one for each series."""
+        """Write the objectives of the plan once: the service has one for each series."""
         if self._is_announced:
             return
-        for each in self._plan.watched:
-            self._store.keep(OBJECTIVES, each.series, json.dumps(each.objective).encode())
-        self._is_announced = True
+        row = self._store.row(*OBJECTIVES)
+        known = json.loads(row or b"{}")
+        told = known | {each.series: each.objective for each in self._plan.watched}
+        # Where another process was faster it is tried again at the next tick.
+        self._is_announced = told == known or self._store.keep(
+            *OBJECTIVES, json.dumps(told).encode(), expected=row
+        )
 
     def _load(self, version: int, state: dict[str, Any]) -> None:
         rows = self._store.rows("tick")
@@ -174,8 +178,7 @@ class Tick:
         rows: dict[str, bytes] = {}
         self._window_rows(known, now_s, rows, is_minute=is_minute)
         if is_minute or not self._objectives:
-            found = store.rows(OBJECTIVES)
-            self._objectives = {series: json.loads(row) for series, row in found.items()}
+            self._objectives = json.loads(store.row(*OBJECTIVES) or b"{}")
         events: list[AlarmEvent] = []
         alarms: dict[str, Shown] = {}
         for each in self._plan.watched:

@@ -27,8 +27,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ragmonitor.stats.comparison import compare_block, difference, e_bh, e_value  # noqa: E402
 from ragmonitor.stats.alarm import Alarm  # noqa: E402
+from ragmonitor.stats.comparison import compare_block, difference, e_bh, e_value  # noqa: E402
 from ragmonitor.stats.interval import Estimate, estimate  # noqa: E402
 from ragmonitor.stats.judge_change import Rereads, judge_or_application  # noqa: E402
 from ragmonitor.stats.prediction import Calibration  # noqa: E402
@@ -106,7 +106,7 @@ def chance_of(expected: Outcome, usual: float, rate: float) -> float:
     return min(1.0, rate * (uniform + (1 - uniform) * uncertainty))
 
 
-# --- coverage and width ----------------------------------------------------------------------------
+# --- coverage and width ---------------------------------------------------------------------------
 
 
 def one_window(
@@ -194,7 +194,7 @@ def width(runs: int) -> None:
         print(f"| {auroc} | {100 * mean:.1f} | {100 * (1 - spread / usual):.0f} % |", flush=True)
 
 
-# --- alarms ----------------------------------------------------------------------------------------
+# --- alarms ---------------------------------------------------------------------------------------
 
 
 def verdicts(
@@ -309,7 +309,7 @@ def delay(runs: int) -> None:
             )
 
 
-def one_delay(
+def one_delay(  # noqa: PLR0917 - called through a pool
     seed: str,
     after: float,
     hours: float,
@@ -327,7 +327,8 @@ def one_delay(
         math.sqrt(g * (1 - g))
         for g in (score.posterior(score(rng.random() < BASE), BASE) for _ in range(500))
     )
-    at_s, end, cells, risk, count = 0.0, float(BET_S), {}, 0.0, 0.0  # type: float, float, dict[int, list[float]], float, float
+    cells: dict[int, list[float]] = {}
+    at_s, end, risk, count = 0.0, float(BET_S), 0.0, 0.0
     while at_s < quiet_s + hours * HOUR_S:
         at_s += rng.expovariate(1 / pace_s)
         while at_s >= end:
@@ -356,7 +357,7 @@ def one_delay(
     return None
 
 
-# --- slices and versions ---------------------------------------------------------------------------
+# --- slices and versions --------------------------------------------------------------------------
 
 TENANTS = 8
 
@@ -425,7 +426,8 @@ def slices(runs: int) -> None:
     if minutes:
         p50, p90 = minutes[len(minutes) // 2], minutes[len(minutes) * 9 // 10]
         print(
-            f"| 20 % of the traffic, 3 → 35 %: named after | {p50} / {p90} min, {len(minutes)} of {runs}; another one first {wrong} |"
+            f"| 20 % of the traffic, 3 → 35 %: named after | {p50} / {p90} min, "
+            f"{len(minutes)} of {runs}; another one first {wrong} |"
         )
 
 
@@ -456,7 +458,7 @@ def one_version(seed: str, gap: float, ramped: bool) -> tuple[str, str]:
 
 
 def versions(runs: int) -> None:
-    """Print what is decided of versions, 180 verdicts an hour for a day, 2 points worse is allowed."""
+    """Print what is decided of versions; 180 verdicts an hour for a day, 2 points are allowed."""
     print("| version | first decision of runs |\n|---|---|")
     for text, gap, ramped in (
         ("the same, half of the traffic", 0.0, False),
@@ -469,7 +471,7 @@ def versions(runs: int) -> None:
         print(f"| {text} | {counts} |", flush=True)
 
 
-# --- judge or application --------------------------------------------------------------------------
+# --- judge or application -------------------------------------------------------------------------
 
 
 def one_cause(seed: str, by_judge: bool, slip: float, jump: float = 0.1) -> str:
@@ -536,13 +538,14 @@ def judge(runs: int) -> None:
             print(f"| {text}, 4 → 14 % | {slip} | {counts} |", flush=True)
 
 
-# --- cost, the gate, kills -------------------------------------------------------------------------
+# --- cost, the gate, kills ------------------------------------------------------------------------
 
 
 def cost(runs: int) -> None:
     """Print what an answer costs in the ledger and in each store, 5 % judged."""
     print(
-        "| signals, slices | ledger, µs an answer | memory | SQLite | Redis | bytes a 100 answers |\n|---|---|---|---|---|---|"
+        "| signals, slices | ledger, µs an answer | memory | SQLite | Redis | bytes of 100 |\n"
+        "|---|---|---|---|---|---|"
     )
     count = 20 * runs
     with tempfile.TemporaryDirectory() as folder, running_redis(Path(folder), fsync="no") as server:
@@ -558,9 +561,11 @@ def cost(runs: int) -> None:
             began = time.process_time()
             for n in range(count):
                 answer = Answer(
-                    id=str(n), at_s=1_800_000_000.0, chance=0.05, rate=0.05, is_drawn=rng.random() < 0.05,
+                    id=str(n), at_s=1_800_000_000.0, chance=0.05, rate=0.05,
+                    is_drawn=rng.random() < 0.05,
                     slices=tuple(f"d{d}={n % 5}" for d in range(dims)),
-                    expected={name: Outcome(1.0, 0.04) for name in names}, features=dict.fromkeys(names, 0.3),
+                    expected={name: Outcome(1.0, 0.04) for name in names},
+                    features=dict.fromkeys(names, 0.3),
                 )  # fmt: skip
                 ledger.note(answer)
                 if answer.is_drawn:
@@ -588,7 +593,9 @@ def _gate_process(place: str, seconds: float, results: Any) -> None:
         Plan(watched=[Watched(series=s, objective=0.05, share=1 / len(series)) for s in series]),
     )
     rng, admission = random.Random(), Admission(store, ["t"])
-    adds, spent, errors, evaluated, waiting = [], 0.0, 0, 0, []  # type: list[float], float, int, int, list[Any]
+    adds: list[float] = []
+    waiting: list[Any] = []
+    spent, errors, evaluated = 0.0, 0, 0
     end_s = time.monotonic() + seconds
     time.sleep(rng.random() * 2)
     while time.monotonic() < end_s:
@@ -596,7 +603,8 @@ def _gate_process(place: str, seconds: float, results: Any) -> None:
         ledger = Ledger()
         if rng.random() < 0.25:  # 40 processes, 5 answers a second in all: one each 8 seconds
             answer = Answer(
-                id=f"{rng.random()}", at_s=time.time(), chance=0.05, rate=0.05, is_drawn=rng.random() < 0.05,
+                id=f"{rng.random()}", at_s=time.time(), chance=0.05, rate=0.05,
+                is_drawn=rng.random() < 0.05,
                 slices=admission.slices({"t": str(rng.randrange(20))}),
                 expected={name: Outcome(1.0, 0.04) for name in names},
             )  # fmt: skip
@@ -628,7 +636,8 @@ def _gate_process(place: str, seconds: float, results: Any) -> None:
 def gate(runs: int) -> None:
     """Print what 40 processes on one store take; `--runs` is the number of seconds."""
     print(
-        "| store, processes | evaluation, % of a core | `add` p50 / p99 / max ms | errors | evaluated |\n|---|---|---|---|---|"
+        "| store, processes | evaluation, % of a core | add p50 / p99 / max ms | errors | ticks |\n"
+        "|---|---|---|---|---|"
     )
     with tempfile.TemporaryDirectory() as folder, running_redis(Path(folder), fsync="no") as server:
         for place in (str(Path(folder) / "a.db"), server.url):
@@ -647,10 +656,13 @@ def gate(runs: int) -> None:
                 adds = sorted(1e3 * each for adds, *_ in found for each in adds)
                 spent = 100 * sum(each[1] for each in found) / runs
                 kind = place.partition(":")[0] if ":" in place else "SQLite"
+                p50, p99 = adds[len(adds) // 2], adds[len(adds) * 99 // 100]
+                errors, evaluated = (sum(each[at] for each in found) for at in (2, 3))
                 print(
-                    f"| {kind}, {processes} | {spent:.2f} | {adds[len(adds) // 2]:.1f} / {adds[len(adds) * 99 // 100]:.1f} / "
-                    f"{adds[-1]:.1f} | {sum(each[2] for each in found)} | {sum(each[3] for each in found)} |", flush=True,
-                )  # fmt: skip
+                    f"| {kind}, {processes} | {spent:.2f} | {p50:.1f} / {p99:.1f} / {adds[-1]:.1f} "
+                    f"| {errors} | {evaluated} |",
+                    flush=True,
+                )
 
 
 def _fleet_worker(url: str, name: str) -> None:
@@ -738,18 +750,19 @@ def kill(runs: int) -> None:
                 for t in store.names("b"):
                     merge(found, store.read(f"b{t}"))
             wrong += rows.keys() != found.keys()
-            if name == TOTALS:  # rises and falls are counted apart, by batch: their difference is one
-                rows, found = (
-                    {f: [*r[:3], r[3] - r[4], r[5] - r[6]] for f, r in each.items()}
-                    for each in (rows, found)
-                )
             for field, row in rows.items():
                 vectors += 1
-                pairs = zip(row, found.get(field, [math.inf] * len(row)), strict=True)
+                other = found.get(field, [math.inf] * len(row))
+                pairs = [*zip(row, other, strict=True)]
+                if name == TOTALS:  # rises and falls are counted apart, by batch
+                    up, down = pairs[3::2], pairs[4::2]
+                    net = zip(up, down, strict=True)
+                    pairs[3:] = [(a - c, b - d) for (a, b), (c, d) in net]
                 worst = max(worst, *(abs(a - b) / max(1.0, abs(a)) for a, b in pairs))
         print(
-            f"kill -9 on Redis: {kills} kills, {records} records and {twice} duplicates: {vectors} vectors, "
-            f"{wrong} buckets with other fields, largest relative difference {worst:.1e}, left on the stream {client.xlen(stream)}"
+            f"kill -9 on Redis: {kills} kills, {records} records and {twice} duplicates: "
+            f"{vectors} vectors, {wrong} buckets with other fields, largest relative difference "
+            f"{worst:.1e}, left on the stream {client.xlen(stream)}"
         )
 
 
