@@ -28,13 +28,13 @@ class StoreUnavailableError(RagMonitorError):
     quotes_no_text = True
 
 
-class Any_(Enum):  # noqa: N801 - the type of one value, beside `typing.Any`
+class Whatever(Enum):
     """The type of `ANY`."""
 
     ANY = "any"
 
 
-ANY: Final = Any_.ANY
+ANY: Final = Whatever.ANY
 """Whatever a row holds now."""
 
 
@@ -146,7 +146,7 @@ class Store(Protocol):
         key: str,
         row: bytes | None,
         *,
-        expected: bytes | Any_ | None = ANY,
+        expected: bytes | Whatever | None = ANY,
         most: int = MAX_ROWS,
     ) -> bool:
         """Write a row of a small history, and return whether it was written.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import uuid
 from typing import Final
@@ -30,6 +31,10 @@ class Outbox:
             max_bytes: The memory that those may take which wait.
         """
         self._store, self._max_bytes = store, max_bytes
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
         self._lock = threading.Lock()
         self._sent: Increments = {}
         """A batch that was sent and perhaps not added."""
@@ -40,9 +45,15 @@ class Outbox:
         self.dropped = 0
         """Calls of `add` whose increments found no room."""
 
+    def _mine(self) -> threading.Lock:
+        """Return the lock; a forked child begins anew, and what waits is its parent's."""
+        if os.getpid() != self._pid:
+            self._begin()
+        return self._lock
+
     def add(self, increments: Increments) -> int:
         """Add increments and what waits; return the bucket of draws, -1: the store is away."""
-        with self._lock:
+        with self._mine():
             if self.waiting_bytes + size_bytes(increments) > self._max_bytes:
                 self.dropped += 1
             else:
@@ -51,7 +62,7 @@ class Outbox:
 
     def flush(self) -> int:
         """Try to add what waits; return as `add` does."""
-        with self._lock:
+        with self._mine():
             return self._flush()
 
     @property

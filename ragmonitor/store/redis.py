@@ -23,10 +23,10 @@ from ragmonitor.store.interface import (
     SCHEMA,
     SETTLED_S,
     Added,
-    Any_,
     Decision,
     Settlement,
     StoreUnavailableError,
+    Whatever,
     check_row,
     decision_of,
 )
@@ -199,7 +199,7 @@ class Redis:
         key: str,
         row: bytes | None,
         *,
-        expected: bytes | Any_ | None = ANY,
+        expected: bytes | Whatever | None = ANY,
         most: int = MAX_ROWS,
     ) -> bool:
         check_row(row)

@@ -21,10 +21,10 @@ from ragmonitor.store.interface import (
     SCHEMA,
     SETTLED_S,
     Added,
-    Any_,
     Decision,
     Settlement,
     StoreUnavailableError,
+    Whatever,
     check_row,
     decision_of,
     has_room,
@@ -318,7 +318,7 @@ class Sqlite:
         key: str,
         row: bytes | None,
         *,
-        expected: bytes | Any_ | None = ANY,
+        expected: bytes | Whatever | None = ANY,
         most: int = MAX_ROWS,
     ) -> bool:
         check_row(row)

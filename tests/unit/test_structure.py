@@ -75,4 +75,6 @@ def test_no_two_modules_have_one_name():
     names = Counter(
         path.name for path in SOURCES if Path("ragmonitor") in path.relative_to(ROOT).parents
     )
-    assert not {name: n for name, n in names.items() if n > 1 and name not in SEAMS | UNTIL_THE_SWITCH}
+    assert not {
+        name: n for name, n in names.items() if n > 1 and name not in SEAMS | UNTIL_THE_SWITCH
+    }

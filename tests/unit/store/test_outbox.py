@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ragmonitor.store import Added, Memory, Outbox, StoreUnavailableError
+import os
+
+from ragmonitor.store import Added, Memory, Outbox, Sqlite, StoreUnavailableError
 from ragmonitor.store.outbox import size_bytes
 
 
@@ -45,6 +47,21 @@ def test_what_waits_is_added_up_and_bounded():
     store.mode = ""
     assert box.flush() >= 0
     assert store.read("r0") == {"s": [100.0] * 10}
+
+
+def test_a_forked_child_leaves_what_waits_to_its_parent(tmp_path):
+    """Both would add it, and a lock that a thread of the parent held is free."""
+    store = Sqlite(tmp_path / "a.db", "shop")
+    box = Outbox(store)
+    box._waiting = {"totals": {"answers": [5.0]}}
+    with box._lock:
+        pid = os.fork()
+        if pid == 0:
+            box.add({"totals": {"answers": [1.0]}})
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+    box.flush()
+    assert store.read("totals") == {"answers": [6.0]}
 
 
 def test_size_grows_with_rows_and_numbers():

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import signal
 import sqlite3
 import stat
+import time
 
 import pytest
 
-from ragmonitor.store import Memory, Sqlite, StoreUnavailableError, open_store
+from ragmonitor.store import Memory, Settlement, Sqlite, StoreUnavailableError, open_store
 from ragmonitor.store.sqlite import file_system_of
 
 
@@ -179,8 +181,6 @@ def test_network_file_systems_are_refused(tmp_path, monkeypatch):
 
 def test_settled_records_are_forgotten_after_hours(tmp_path):
     """The table does not grow for ever."""
-    from ragmonitor.store import Settlement
-
     now = [1_000.0]
     store = Sqlite(tmp_path / "a.db", "shop", clock=lambda: now[0])
     store.add({}, [Settlement("one")])
@@ -222,3 +222,23 @@ def test_a_file_that_another_process_has_begun_is_not_foreign(tmp_path):
     db.execute("PRAGMA journal_mode = WAL")
     Sqlite(tmp_path / "a.db", "shop").add({})
     db.close()
+
+
+def test_a_process_that_is_killed_leaves_each_record_added_once_or_not_at_all(tmp_path):
+    """Whoever takes its records over adds the rest, at whatever moment it died."""
+    store, records = Sqlite(tmp_path / "a.db", "shop"), [f"r{n}" for n in range(300)]
+    taken = 0
+    for kill in range(4):
+        pid = os.fork()
+        if pid == 0:
+            for record in records:
+                store.add({"totals": {"answers": [1.0]}}, [Settlement(record)])
+            os._exit(0)
+        deadline_s = time.monotonic() + 5
+        while taken < 50 * (kill + 1) and time.monotonic() < deadline_s:
+            taken = store.read("totals").get("answers", [0.0])[0]
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    for record in records:
+        store.add({"totals": {"answers": [1.0]}}, [Settlement(record)])
+    assert store.read("totals") == {"answers": [300.0]}
