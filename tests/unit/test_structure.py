@@ -18,8 +18,6 @@ SOURCES = sorted(
 MAX_LINES = 60
 TABLES = {
     "ragmonitor/rules/alerts.py",  # each function is a list of alerts
-    "ragmonitor/rules/fleet_alerts.py",  # likewise
-    "ragmonitor/rules/recording.py",  # each function is a list of recorded series
 }
 """Files whose long functions are tables of data, and not code with a course."""
 

@@ -1,0 +1,1 @@
+"""Estimates, alarms and comparisons from sums of answers."""

@@ -1,0 +1,242 @@
+"""Predictions of the sampled judge's verdicts, by what the built-in judge says.
+
+What is learned from are sums in bins, which processes and machines add to the store like any
+others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from ragmonitor.stats.sums import BINS, NOTHING, Outcome
+from ragmonitor.store import Store, merge
+
+TRUST: Final = 8.0
+"""The number of verdicts that the logistic curve counts for in each bin."""
+KEPT: Final = 2_000.0
+"""The number of verdicts that are learned from: the newest."""
+ENOUGH: Final = 8.0
+"""Verdicts of either kind before a value means anything; until then there is the base rate."""
+ENOUGH_TO_TELL: Final = 20.0
+"""Verdicts before it is said how often a signal applies at all."""
+RIDGE: Final = 1.0
+LEAST: Final = 1e-4
+"""Means lie between this and 1 less this."""
+_GRID: Final = 100
+_MAX_STEPS: Final = 30
+
+
+class Calibration:
+    """One signal: the chance that a verdict applies, and its mean, by the built-in judge's value.
+
+    A curve that never falls, by isotonic regression of the bins' means, each drawn towards Platt's
+    logistic curve as if that were eight verdicts; straight lines between the bins. A value that
+    says nothing, or the opposite, is left out of account and not turned round. Each verdict counts
+    1 / inclusion probability.
+
+    Source:
+        Zadrozny & Elkan, "Transforming classifier scores into accurate multiclass probability
+        estimates" (2002), section 3; Barlow et al., "Statistical inference under order
+        restrictions" (1972), section 1.2, for pooling adjacent violators; Platt, "Probabilistic
+        outputs for support vector machines" (1999), with the ridge in place of his smoothed
+        targets.
+
+    >>> from ragmonitor.stats.sums import LEARNED_WIDTH
+    >>> Calibration([0.0] * LEARNED_WIDTH).expected(0.5)
+    Outcome(scored=0.0, value=0.0)
+    """
+
+    def __init__(self, sums: Sequence[float]) -> None:
+        """Learn.
+
+        Args:
+            sums: In the shape of `sums.LEARNED_WIDTH`.
+        """
+        weight, scored, value, feature = (sums[at : 4 * (BINS + 1) : 4] for at in range(4))
+        self.verdicts, applied, bad = sums[-3:]
+        self._scored, self._value = scored[:BINS], value[:BINS]
+        self.is_fitted = min(bad, applied - bad) >= ENOUGH
+        """Whether the built-in judge's value means something."""
+        share = _share(math.fsum(self._scored), math.fsum(weight[:BINS]), self.verdicts)
+        self._without = NOTHING
+        """What is expected of answers of which the built-in judge says nothing."""
+        self._table: list[Outcome] = []
+        total = math.fsum(scored)
+        if total <= 0:
+            return
+        unit = applied / total
+        base = (math.fsum(value) * unit + 0.5) / (applied + 1.0)
+        self._without = Outcome(
+            _share(scored[BINS], weight[BINS], self.verdicts),
+            (value[BINS] * unit + base) / (scored[BINS] * unit + 1.0),
+        )
+        points = [
+            (feature[b] / scored[b], value[b] / scored[b], scored[b] * unit)
+            for b in range(BINS)
+            if scored[b] > 0
+        ]
+        if share > 0:
+            means = self._means(points, base)
+            self._table = [Outcome(share, mean) for mean in means]
+
+    def _means(self, points: Sequence[tuple[float, float, float]], base: float) -> list[float]:
+        """Return the means at each step of the value.
+
+        Args:
+            points: Of each bin, in order: value, mean, verdicts.
+            base: The mean over all.
+        """
+        intercept, slope = _logistic(points, base) if self.is_fitted else (0.0, 0.0)
+        if slope <= 0:
+            self.is_fitted = False
+            return [min(1 - LEAST, max(LEAST, base))] * (_GRID + 1)
+        drawn = [
+            ((mean * w + TRUST * _curve(intercept + slope * x)) / (w + TRUST), w + TRUST)
+            for x, mean, w in points
+        ]
+        return _between([x for x, _, _ in points], _rising(drawn))
+
+    def expected(self, feature: float | None) -> Outcome:
+        """Return what to expect of a verdict; `NOTHING` until there are verdicts enough.
+
+        Args:
+            feature: What the built-in judge says, 0 to 1; None: nothing.
+        """
+        if feature is None:
+            return self._without
+        if not self._table:
+            return NOTHING
+        return self._table[int(min(1.0, max(0.0, feature)) * _GRID + 0.5)]
+
+    def auroc(self) -> float | None:
+        """Return the chance that a bad answer has a higher value than a good one; None: too few.
+
+        By the bins: two of the same bin count half. It is weighted, and so that of all answers.
+        """
+        if not self.is_fitted:
+            return None
+        below = pairs = 0.0
+        for scored, value in zip(self._scored, self._value, strict=True):
+            pairs += value * (below + (scored - value) / 2)
+            below += scored - value
+        bad = math.fsum(self._value)
+        return pairs / (bad * below) if bad * below > 0 else None
+
+
+class Predictions:
+    """What verdicts so far say of an answer, for every signal."""
+
+    def __init__(self, store: Store) -> None:
+        """Begin without verdicts; `refresh` reads them."""
+        self._store = store
+        self._calibrations: dict[str, Calibration] = {}
+
+    def refresh(self) -> None:
+        """Learn from the newest verdicts of all processes. Raises `StoreUnavailableError`."""
+        sums: dict[str, list[float]] = {}
+        names = [f"p{t}" for t in reversed(self._store.names("p"))]
+        names += [f"q{t}" for t in reversed(self._store.names("q"))]
+        for name in names:
+            rows = self._store.read(name)
+            wanted = {s: row for s, row in rows.items() if s not in sums or sums[s][-3] < KEPT}
+            if rows and not wanted:
+                break
+            merge(sums, wanted)
+        self._calibrations = {signal: Calibration(row) for signal, row in sums.items()}
+
+    def expected(self, signals: Iterable[str], features: Mapping[str, float]) -> dict[str, Outcome]:
+        """Return what to expect of each signal of an answer.
+
+        Args:
+            signals: Those that are watched.
+            features: What the built-in judge says of it.
+        """
+        known = self._calibrations
+        return {
+            signal: known[signal].expected(features.get(signal)) if signal in known else NOTHING
+            for signal in signals
+        }
+
+    def of(self, signal: str) -> Calibration | None:
+        """Return what was learned of a signal; None: nothing."""
+        return self._calibrations.get(signal)
+
+
+def _share(part: float, whole: float, verdicts: float) -> float:
+    """Return part / whole, a little towards the middle; 0 while there is too little to tell."""
+    if verdicts < ENOUGH_TO_TELL or whole <= 0:
+        return 0.0
+    prior = whole / verdicts  # one verdict's weight
+    return (part + 0.5 * prior) / (whole + prior)
+
+
+def _curve(x: float) -> float:
+    return 1.0 / (1.0 + math.exp(-min(30.0, max(-30.0, x))))
+
+
+def _rising(points: Sequence[tuple[float, float]]) -> list[float]:
+    """Return what fits means best, by weight, and never falls: adjacent violators are pooled.
+
+    >>> _rising([(0.1, 1.0), (0.4, 1.0), (0.2, 1.0)])
+    [0.1, 0.30000000000000004, 0.30000000000000004]
+    """
+    pools: list[tuple[float, float, int]] = []
+    for mean, weight in points:
+        pools.append((mean, weight, 1))
+        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
+            (first, of_first, n), (second, of_second, more) = pools[-2:]
+            both = of_first + of_second
+            pools[-2:] = [((first * of_first + second * of_second) / both, both, n + more)]
+    return [mean for mean, _, count in pools for _ in range(count)]
+
+
+def _between(features: Sequence[float], means: Sequence[float]) -> list[float]:
+    """Return the means at each step of the value, by straight lines between the bins."""
+    found: list[float] = []
+    right = 0
+    for step in range(_GRID + 1):
+        x = step / _GRID
+        while right < len(features) and features[right] < x:
+            right += 1
+        if right in {0, len(features)}:
+            found.append(means[min(right, len(means) - 1)])
+            continue
+        left_x, right_x = features[right - 1], features[right]
+        share = (x - left_x) / (right_x - left_x) if right_x > left_x else 1.0
+        found.append(means[right - 1] + share * (means[right] - means[right - 1]))
+    return [min(1 - LEAST, max(LEAST, mean)) for mean in found]
+
+
+def _logistic(points: Sequence[tuple[float, float, float]], base: float) -> tuple[float, float]:
+    """Return intercept and slope of the curve through (value, mean, verdicts), by Newton's steps.
+
+    The value is standardised for the ridge, so that its scale does not matter.
+    """
+    start = math.log(base / (1 - base))
+    total = math.fsum(w for _, _, w in points)
+    centre = math.fsum(w * x for x, _, w in points) / total
+    spread = math.sqrt(math.fsum(w * (x - centre) ** 2 for x, _, w in points) / total)
+    if spread < 1e-9:
+        return start, 0.0
+    a, b = start, 0.0
+    for _ in range(_MAX_STEPS):
+        gradient_a, gradient_b, aa, ab, bb = 0.0, -RIDGE * b, 1e-9, 0.0, RIDGE
+        for x, mean, w in points:
+            z = (x - centre) / spread
+            p = _curve(a + b * z)
+            error, steepness = w * (mean - p), w * p * (1 - p)
+            gradient_a += error
+            gradient_b += error * z
+            aa += steepness
+            ab += steepness * z
+            bb += steepness * z * z
+        scale = aa * bb - ab * ab
+        step_a = (bb * gradient_a - ab * gradient_b) / scale
+        step_b = (aa * gradient_b - ab * gradient_a) / scale
+        a += max(-2.0, min(2.0, step_a))
+        b += max(-2.0, min(2.0, step_b))
+        if abs(step_a) + abs(step_b) < 1e-6:
+            break
+    return a - b * centre / spread, b / spread

@@ -1,0 +1,78 @@
+"""Reads signals off a report: a value, that the signal does not apply, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ragmonitor.records import Cause, Report, Scored, evaluator_name
+from ragmonitor.stats.sums import NOTHING, Outcome
+
+HALLUCINATION: Final = "hallucination"
+MINOR_HALLUCINATION: Final = "minor_hallucination"
+REFUSAL: Final = "refusal"
+FROM_ASSESSMENT: Final = (HALLUCINATION, REFUSAL, MINOR_HALLUCINATION)
+"""The signals of every assessment, whichever evaluators are selected."""
+NO_VERDICT: Final = frozenset(
+    (
+        Cause.NOT_SAMPLED,
+        Cause.OVER_BUDGET,
+        Cause.JUDGE_BUSY,
+        Cause.JUDGE_DOWN,
+        Cause.EVIDENCE_TOO_LONG,
+        Cause.TOO_LONG,
+        Cause.QUEUE_FULL,
+        Cause.JUDGE_TIMEOUT,
+        Cause.JUDGE_ERROR,
+        Cause.UNREADABLE,
+        Cause.EVALUATOR_ERROR,
+        Cause.SHUTDOWN,
+    )
+)
+"""Causes that say nothing of the answer. The others say that the signal does not apply to it."""
+
+
+def outcomes(report: Report) -> dict[str, Outcome | None]:
+    """Return every signal of a report with its outcome; None: there is no verdict."""
+    assessment = report.assessment
+    found: dict[str, Outcome | None] = dict.fromkeys(FROM_ASSESSMENT)
+    if assessment is not None:
+        found[HALLUCINATION] = _claimed(report, assessment.hallucinated)
+        found[MINOR_HALLUCINATION] = _claimed(report, assessment.has_minor_findings_only)
+        if assessment.evasive is not None:
+            found[REFUSAL] = Outcome(1.0, float(assessment.evasive))
+    for evaluation in report.evaluations:
+        name = evaluator_name(evaluation.evaluator)
+        # Two evaluators say what the assessment says; added twice it would count for two answers.
+        if name in FROM_ASSESSMENT:
+            continue
+        if isinstance(evaluation, Scored):
+            found[name] = Outcome(1.0, evaluation.score)
+        else:
+            found[name] = None if evaluation.cause in NO_VERDICT else NOTHING
+    return found
+
+
+def _claimed(report: Report, verdict: bool | None) -> Outcome | None:
+    """Return a verdict on what the answer claims of its chunks as an outcome."""
+    if report.assessment is None or report.assessment.sentences is None:
+        return None
+    if verdict is None or not report.interaction.chunks:
+        return NOTHING
+    return Outcome(1.0, float(verdict))
+
+
+def features(report: Report, found: Mapping[str, Outcome | None]) -> dict[str, float]:
+    """Return what the built-in judge says of each signal, to predict another judge's verdict from.
+
+    For hallucination that is its continuous risk. Signals of which it says nothing are left out.
+
+    Args:
+        report: By the built-in judge.
+        found: Its outcomes.
+    """
+    known = {signal: each.value for signal, each in found.items() if each and each.scored}
+    risk = None if report.assessment is None else report.assessment.risk
+    if HALLUCINATION in known and risk is not None:
+        known[HALLUCINATION] = risk
+    return known

@@ -1,0 +1,479 @@
+"""The tick: a function of the state and the sums, run every few seconds by whoever has the lease.
+
+It reads the bets since the last closed bucket, moves alarms on, forms the means of the windows,
+compares slices, folds what is old, and commits all of it at once if nobody else has meanwhile. A
+tick that dies has done nothing; of two that run at once one counts.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from ragmonitor.stats.alarm import Alarm, Event
+from ragmonitor.stats.comparison import Difference, compare_block, difference, e_bh, e_value
+from ragmonitor.stats.interval import Estimate, estimate
+from ragmonitor.stats.judge_change import Cause, Rereads, judge_or_application
+from ragmonitor.stats.sums import ALL, OPEN
+from ragmonitor.stats.suspicion import Suspicion
+from ragmonitor.store import BET_S, DAY_S, HOUR_S, MEAN_S, Increments, Rows, Store, merge
+
+WATERMARK_S: Final = 600.0
+"""A verdict that is later than this bets in no alarm: its draw has counted as fine."""
+SETTLED_S: Final = 60.0
+"""A bucket without an open draw is closed after so long."""
+LOOKBACK_S: Final = 1_800.0
+"""Buckets of bets are kept for so long after they were closed."""
+LEARNED_S: Final = 30 * DAY_S
+MAX_EVENTS: Final = 100
+OBJECTIVES: Final = ("objective", "all")
+"""Kind and key of the row that says which objectives hold."""
+_NONE: Final = (0.0, 0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """A series that has an alarm."""
+
+    series: str
+    """`hallucination`, or of a slice `hallucination|tenant=a`."""
+    objective: float | None = None
+    """The mean badness that is accepted; None: it is learned."""
+    share: float = 1.0
+    """The share of the false alarms that it has."""
+    reserve: float = 0.0
+    """The share of its threshold that is put aside for when the built-in judge's score rises."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What has an alarm, and how often all of them together may be false."""
+
+    watched: Sequence[Watched]
+    false_alarm_every_days: float = 30.0
+
+
+class AlarmEvent(NamedTuple):
+    """An alarm that was raised or cleared."""
+
+    series: str
+    what: Event
+    at_s: float
+    """By the store's clock."""
+    since_s: float
+    """When the rise began; of a clearing, when the alarm was raised."""
+
+
+class Shown(NamedTuple):
+    """Where an alarm stands, as far as is known: open draws count as fine."""
+
+    evidence_days: float
+    threshold_days: float
+    is_active: bool
+    objective: float | None
+    has_room: bool
+    """False: what is usual is nearly the worst, so that there is no alarm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What a tick found."""
+
+    at_s: float
+    events: Sequence[AlarmEvent]
+    """Those of this tick."""
+    alarms: Mapping[str, Shown]
+    means: Mapping[str, Mapping[str, Estimate]]
+    """By window (`1h`, `1d`) and series."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """What one process remembers: what it wrote last, as long as nobody else has written."""
+
+    version: int = -1
+    state: dict[str, Any] = field(default_factory=dict)
+    alarms: dict[str, Alarm] = field(default_factory=dict)
+    suspicions: dict[str, Suspicion] = field(default_factory=dict)
+    means: dict[str, dict[str, Estimate]] = field(default_factory=dict)
+    shown: bytes = b""
+
+
+class Tick:
+    """Evaluates the sums of a service, in any number of processes at once.
+
+    >>> from ragmonitor.store import Memory
+    >>> tick = Tick(Memory(lambda: 1_000.0), Plan(watched=[Watched(series="refusal")]))
+    >>> tick.run().alarms["refusal"].objective is None
+    True
+    """
+
+    def __init__(self, store: Store, plan: Plan) -> None:
+        """Touch nothing yet.
+
+        Args:
+            store: Whose sums are evaluated.
+            plan: As this process was told. Of several processes the last one that began decides.
+        """
+        self._store, self._plan = store, plan
+        self._holder = uuid.uuid4().hex
+        self._is_announced = False
+        self._known = _Known()
+        self._objectives: dict[str, float | None] = {}
+        self._hours: dict[str, Rows] = {}
+
+    def run(self) -> Evaluation | None:
+        """Evaluate; None: another process has the lease, or was faster.
+
+        Raises:
+            StoreUnavailableError: Nothing has changed, or all of it.
+        """
+        self._announce()
+        if not self._store.lease(self._holder):
+            return None
+        now_s = self._store.now()
+        version, state = self._store.state()
+        if version != self._known.version:
+            self._load(version, state)
+        known, self._known = self._known, _Known()  # until it is committed nothing is known
+        return self._evaluate(known, now_s)
+
+    def _announce(self) -> None:
+        """Write the objectives of the plan once: the service has one for each series."""
+        if self._is_announced:
+            return
+        row = self._store.row(*OBJECTIVES)
+        known = json.loads(row or b"{}")
+        told = known | {each.series: each.objective for each in self._plan.watched}
+        # Where another process was faster it is tried again at the next tick.
+        self._is_announced = told == known or self._store.keep(
+            *OBJECTIVES, json.dumps(told).encode(), expected=row
+        )
+
+    def _load(self, version: int, state: dict[str, Any]) -> None:
+        rows = self._store.rows("tick")
+        known = self._known = _Known(version, state, shown=rows.get("shown", b""))
+        for name, row in rows.items():
+            kind, _, key = name.partition(":")
+            if kind == "alarm":
+                known.alarms[key] = Alarm.load(row, rows.get(f"groups:{key}", b""))
+            elif kind == "suspicion":
+                known.suspicions[key] = Suspicion.load(row)
+            elif kind == "means":
+                known.means[key] = {s: Estimate(*each) for s, each in json.loads(row).items()}
+        self._objectives = {}
+
+    def _evaluate(self, known: _Known, now_s: float) -> Evaluation | None:
+        store, state = self._store, known.state
+        closed = state.get("closed", -1)
+        is_minute = now_s // 60 != state.get("minute")
+        names = store.names("b")
+        fresh = [t for t in names if t > closed and t + BET_S <= now_s]
+        bets = {t: _by_series(store.read(f"b{t}")) for t in fresh}
+        closing = _closing(fresh, bets, now_s)
+        rows: dict[str, bytes] = {}
+        self._window_rows(known, now_s, rows, is_minute=is_minute)
+        if is_minute or not self._objectives:
+            self._objectives = json.loads(store.row(*OBJECTIVES) or b"{}")
+        events: list[AlarmEvent] = []
+        alarms: dict[str, Shown] = {}
+        for each in self._plan.watched:
+            suspicions = self._suspicions(known, each, bets, closing, rows)
+            alarm = self._alarm(known, each)
+            before_s = alarm.raised_at_s
+            ahead, happened = _advance(alarm, each.series, bets, closing, suspicions)
+            if is_minute:
+                alarm.forget(now_s)
+            if closing or happened or not known.version:
+                rows[f"alarm:{each.series}"] = alarm.numbers()
+            if alarm.is_touched:
+                rows[f"groups:{each.series}"], alarm.is_touched = alarm.groups(), False
+            alarms[each.series] = Shown(
+                ahead.evidence,
+                alarm.threshold_days,
+                ahead.is_active,
+                alarm.objective,
+                alarm.has_room,
+            )
+            for what, at_s, began_s in happened:
+                since_s = began_s if what == "raised" else before_s
+                before_s = at_s
+                events.append(AlarmEvent(each.series, what, at_s, since_s))
+        last = closing[-1] if closing else closed
+        gains, compared = self._comparisons(state.get("compared", -1), last, names)
+        moves, drops = self._folding(now_s, names, last, is_minute=is_minute)
+        shown = json.dumps({series: each[:3] for series, each in alarms.items()}).encode()
+        if shown != known.shown:
+            rows["shown"] = known.shown = shown
+        known.state = state | {
+            "closed": last,
+            "compared": compared,
+            "minute": now_s // 60,
+            "ten": now_s // 10,
+            "events": [*state.get("events", []), *events][-MAX_EVENTS:],
+        }
+        if rows or moves or drops or gains or not known.version:
+            if not store.commit(
+                known.version, known.state, moves=moves, drops=drops, increments=gains, rows=rows
+            ):
+                return None
+            known.version += 1
+        self._known = known
+        return Evaluation(now_s, events, alarms, known.means)
+
+    # --- alarms ---------------------------------------------------------------------------------
+
+    def _alarm(self, known: _Known, each: Watched) -> Alarm:
+        """Return an alarm, in line with the objective that holds for the service."""
+        threshold_days = self._plan.false_alarm_every_days / each.share
+        reserve = each.reserve * threshold_days
+        objective = self._objectives.get(each.series, each.objective)
+        alarm = known.alarms.get(each.series)
+        if alarm is None or not alarm.adopt(objective):
+            alarm = Alarm.begin(objective, threshold_days, reserve)
+        alarm.threshold_days, alarm.max_reserve = threshold_days, reserve
+        known.alarms[each.series] = alarm
+        return alarm
+
+    def _suspicions(
+        self,
+        known: _Known,
+        each: Watched,
+        bets: Mapping[int, Mapping[str, Rows]],
+        closing: Sequence[int],
+        rows: dict[str, bytes],
+    ) -> dict[int, float]:
+        """Return the suspicion before each bucket; what it is after closed ones is kept."""
+        if not each.reserve:
+            return {}
+        suspicion = known.suspicions.get(each.series, Suspicion()).copy()
+        found = {}
+        for t, series in bets.items():
+            found[t] = suspicion.value
+            _, risk, risks, _ = series.get(each.series, {}).get(ALL, _NONE)
+            suspicion.step(t + BET_S, risk, risks)
+            if closing and t == closing[-1]:
+                rows[f"suspicion:{each.series}"] = suspicion.dump()
+                known.suspicions[each.series] = suspicion.copy()
+        return found
+
+    # --- means ----------------------------------------------------------------------------------
+
+    def _window_rows(
+        self, known: _Known, now_s: float, rows: dict[str, bytes], *, is_minute: bool
+    ) -> None:
+        """Form the means of the last 60 to 65 minutes and, each minute, of 24 to 25 hours."""
+        if now_s // 10 == known.state.get("ten") and not is_minute:
+            return
+        hour: Rows = {}
+        day: Rows = {}
+        for t in self._store.names("r"):
+            is_of_hour = t + MEAN_S > now_s - HOUR_S
+            sums = self._store.read(f"r{t}") if is_of_hour or is_minute else {}
+            for window, holds in ((hour, is_of_hour), (day, is_minute)):
+                if holds:
+                    merge(window, sums)
+        windows = {"1h": hour}
+        if is_minute:
+            self._add_hours(day, now_s)
+            windows["1d"] = day
+        for name, window in windows.items():
+            # Slices once a minute: quantiles are most of what a tick with many series takes.
+            wanted = {s: row for s, row in window.items() if is_minute or "|" not in s}
+            found = {s: each for s, row in wanted.items() if (each := estimate(row))}
+            if not is_minute:
+                found = {s: e for s, e in known.means.get(name, {}).items() if "|" in s} | found
+            known.means[name] = found
+            rows[f"means:{name}"] = json.dumps(found).encode()
+
+    def _add_hours(self, day: Rows, now_s: float) -> None:
+        """Add the folded hours; those that are older than two are read once in ten minutes."""
+        turn = int(now_s // 600)
+        for t in self._store.names("h"):
+            if t + HOUR_S <= now_s - DAY_S:
+                continue
+            key = f"{t}:{turn}"
+            rows = self._hours.get(key)
+            if rows is None:
+                rows = self._store.read(f"h{t}")
+                if t < now_s - 2 * HOUR_S:
+                    self._hours[key] = rows
+            merge(day, rows)
+        self._hours = {k: rows for k, rows in self._hours.items() if k.endswith(f":{turn}")}
+
+    def since(self, since_s: float) -> dict[str, Estimate]:
+        """Return the means of all answers since a moment, to the bucket: what an alarm says."""
+        return self._means(lambda _, ends_s: ends_s > since_s)
+
+    def between(self, since_s: float, until_s: float) -> dict[str, Estimate]:
+        """Return the means of the buckets that lie within a time."""
+        return self._means(lambda begins_s, ends_s: since_s <= begins_s and ends_s <= until_s)
+
+    def cause(self, signal: str, began_s: float, since: Rereads, usual: Rereads) -> Cause:
+        """Return whether the judge or the application is the cause of an active alarm.
+
+        The rise is that of answers given after the alarm: those that raised it flatter it.
+
+        Args:
+            signal: Of the alarm.
+            began_s: When its rise began.
+            since: Answers that were fine, and that the judge read again since then.
+            usual: Those that it read again before.
+        """
+        alarm = self._known.alarms.get(signal)
+        if alarm is None or not alarm.is_active:
+            return "unknown"
+        before = self.between(began_s - DAY_S, began_s).get(signal)
+        after = self.between(alarm.raised_at_s, math.inf).get(signal)
+        return judge_or_application(since, usual, before, after)
+
+    def _means(self, is_within: Callable[[float, float], bool]) -> dict[str, Estimate]:
+        total: Rows = {}
+        for kind, width_s in (("r", MEAN_S), ("h", HOUR_S)):
+            for t in self._store.names(kind):
+                if is_within(t, t + width_s):
+                    merge(total, self._store.read(f"{kind}{t}"))
+        return {series: each for series, row in total.items() if (each := estimate(row))}
+
+    # --- comparisons ----------------------------------------------------------------------------
+
+    def _comparisons(self, done: int, closed: int, names: Sequence[int]) -> tuple[Increments, int]:
+        """Return the log gains of blocks whose bets are all in, and the last such block."""
+        end = closed // MEAN_S * MEAN_S if closed >= 0 else -1
+        blocks = sorted({t // MEAN_S * MEAN_S for t in names if done < t // MEAN_S * MEAN_S < end})
+        gains: Increments = {}
+        for block in blocks:
+            cells: dict[str, Rows] = {}
+            for t in names:
+                if t // MEAN_S * MEAN_S == block:
+                    for series, found in _by_series(self._store.read(f"b{t}")).items():
+                        merge(cells.setdefault(series, {}), found)
+            past: Rows = {}
+            for t in self._store.names("c"):
+                if block - HOUR_S <= t < block:
+                    merge(past, self._store.read(f"c{t}"))
+            for rows in gains.values():
+                merge(past, rows)
+            usual = {s: row[1] / row[0] for s, row in past.items() if "|" not in s and row[0] > 0}
+            gains[f"c{block}"] = compare_block(cells, usual)
+        return gains, blocks[-1] if blocks else done
+
+    def named(self, signal: str, since_s: float) -> list[str]:
+        """Return the slices that were worse than the others since then; empty: it is everywhere."""
+        total: Rows = {}
+        for t in self._store.names("c"):
+            if t + MEAN_S > since_s:
+                merge(total, self._store.read(f"c{t}"))
+        values = {s: e_value(logs) for s, logs in total.items() if s.startswith(f"{signal}|")}
+        return [series.partition("|")[2] for series in e_bh(values)]
+
+    def difference(self, signal: str, slice_: str, baseline: str) -> Difference | None:
+        """Return the difference of two versions over the last day; None: it is not known yet."""
+        pairs = []
+        for kind in "rh":
+            for t in self._store.names(kind):
+                rows = self._store.read(f"{kind}{t}")
+                pair = rows.get(f"{signal}|{slice_}"), rows.get(f"{signal}|{baseline}")
+                if pair[0] is not None and pair[1] is not None:
+                    pairs.append((pair[0], pair[1]))
+        return difference(pairs)
+
+    # --- folding --------------------------------------------------------------------------------
+
+    def _folding(
+        self, now_s: float, names: Sequence[int], closed: int, *, is_minute: bool
+    ) -> tuple[list[tuple[str, str]], list[str]]:
+        """Return which buckets become part of longer ones, and which end."""
+        drops = [f"b{t}" for t in names if t <= closed and t + BET_S < now_s - LOOKBACK_S]
+        moves: list[tuple[str, str]] = []
+        if is_minute:
+            for kind, longer, width, after in (
+                ("r", "h", HOUR_S, HOUR_S),
+                ("p", "q", DAY_S, DAY_S),
+            ):
+                moves += [
+                    (f"{kind}{t}", f"{longer}{t // width * width}")
+                    for t in self._store.names(kind)
+                    if t + MEAN_S < now_s - after
+                ]
+            for kind, width, after in (
+                ("h", HOUR_S, DAY_S),
+                ("c", MEAN_S, DAY_S),
+                ("q", DAY_S, LEARNED_S),
+            ):
+                ended = [t for t in self._store.names(kind) if t + width < now_s - after]
+                drops += [f"{kind}{t}" for t in ended]
+        return moves, drops
+
+
+def _advance(
+    alarm: Alarm,
+    series: str,
+    bets: Mapping[int, Mapping[str, Rows]],
+    closing: Sequence[int],
+    suspicions: Mapping[int, float],
+) -> tuple[Alarm, list[tuple[Event, float, float]]]:
+    """Move an alarm on by closed buckets; return it as it is shown, and what happened.
+
+    Buckets with open draws are taken in again with each tick, on a copy, as if what is open were
+    fine. That is a lower bound of what they will come to, so an alarm may be raised on it; it then
+    begins anew. What happened is told with its time, and with that of the rise's beginning.
+    """
+    happened: list[tuple[Event, float, float]] = []
+    done = set(closing)
+    for t in _betted(alarm, series, bets, closing):
+        began_s = alarm.began_s
+        event = alarm.step(t + BET_S, _cells(bets[t], series), suspicion=suspicions.get(t, 0.0))
+        if event:
+            happened.append((event, t + BET_S, alarm.began_s if event == "raised" else began_s))
+    times = _betted(alarm, series, bets, [t for t in bets if t not in done])
+    ahead = alarm.copy(with_groups=any(_cells(bets[t], series) for t in times))
+    held: set[int] = set()
+    for t in times:
+        cells = _cells(bets[t], series)
+        event = ahead.step(t + BET_S, cells, suspicion=suspicions.get(t, 0.0), held=held)
+        if event:
+            happened.append((event, t + BET_S, ahead.began_s))
+            # What was seen so far has raised (or cleared) it, and is not to do so again.
+            alarm.take_over(ahead.copy())
+    return ahead, happened
+
+
+def _betted(
+    alarm: Alarm, series: str, bets: Mapping[int, Mapping[str, Rows]], times: Iterable[int]
+) -> list[int]:
+    """Return the buckets with bets of a series, and the last one: between them time adds evenly."""
+    ahead = [t for t in times if t + BET_S > alarm.at_s]
+    return [t for t in ahead if t == ahead[-1] or alarm.at_s < 0 or _cells(bets[t], series)]
+
+
+def _cells(bucket: Mapping[str, Rows], series: str) -> dict[int, Sequence[float]]:
+    """Return the bets of a series by group."""
+    cells = bucket.get(series, {})
+    return {int(group): cell for group, cell in cells.items() if group != ALL}
+
+
+def _by_series(rows: Rows) -> dict[str, Rows]:
+    found: dict[str, Rows] = {}
+    for name, cell in rows.items():
+        series, _, group = name.rpartition("@")
+        found.setdefault(series, {})[group] = cell
+    return found
+
+
+def _closing(
+    fresh: Sequence[int], bets: Mapping[int, Mapping[str, Rows]], now_s: float
+) -> list[int]:
+    """Return the buckets that are closed now: none may be before one that is not."""
+    closing = []
+    for t in fresh:
+        cells = (c for groups in bets[t].values() for g, c in groups.items() if g != ALL)
+        is_open = any(cell[OPEN] > 1e-9 for cell in cells)
+        if t + BET_S > now_s - (WATERMARK_S if is_open else SETTLED_S):
+            break
+        closing.append(t)
+    return closing

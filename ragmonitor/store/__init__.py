@@ -1,0 +1,45 @@
+"""Where sums and small histories are kept: in memory, in an SQLite file, or on Redis."""
+
+from ragmonitor.store.admission import OTHER, Admission
+from ragmonitor.store.buckets import (
+    BET_S,
+    DAY_S,
+    HOUR_S,
+    MEAN_S,
+    TOTALS,
+    Increments,
+    Rows,
+    merge,
+    merge_buckets,
+)
+from ragmonitor.store.budget import Budget
+from ragmonitor.store.interface import Added, Decision, Settlement, Store, StoreUnavailableError
+from ragmonitor.store.opening import open_store
+from ragmonitor.store.outbox import Outbox
+from ragmonitor.store.redis import Redis
+from ragmonitor.store.sqlite import Memory, Sqlite
+
+__all__ = [
+    "BET_S",
+    "DAY_S",
+    "HOUR_S",
+    "MEAN_S",
+    "OTHER",
+    "TOTALS",
+    "Added",
+    "Admission",
+    "Budget",
+    "Decision",
+    "Increments",
+    "Memory",
+    "Outbox",
+    "Redis",
+    "Rows",
+    "Settlement",
+    "Sqlite",
+    "Store",
+    "StoreUnavailableError",
+    "merge",
+    "merge_buckets",
+    "open_store",
+]

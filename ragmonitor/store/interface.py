@@ -1,0 +1,194 @@
+"""What a store can do: the one interface of memory, SQLite and Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from enum import Enum
+from typing import Any, Final, NamedTuple, Protocol
+
+from ragmonitor.errors import RagMonitorError
+from ragmonitor.store.buckets import Increments, Rows
+
+SCHEMA: Final = 1
+"""Version of the layout. A store that a later release made is left as it is."""
+LEASE_S: Final = 10.0
+MAX_VALUES: Final = 20
+"""Values of one dimension that are told apart."""
+MAX_SLICES: Final = 100
+"""Values of all dimensions together, and so series of one signal."""
+MAX_ROW_BYTES: Final = 256 * 1024
+MAX_ROWS: Final = 1_000
+SETTLED_S: Final = 3_600
+"""A record that was settled is known for so long at least, and for twice as long at most."""
+
+
+class StoreUnavailableError(RagMonitorError):
+    """The store cannot be used now, or at all; the message says why, without credentials."""
+
+    quotes_no_text = True
+
+
+class Whatever(Enum):
+    """The type of `ANY`."""
+
+    ANY = "any"
+
+
+ANY: Final = Whatever.ANY
+"""Whatever a row holds now."""
+
+
+class Settlement(NamedTuple):
+    """What became of a record."""
+
+    id: str
+    """Of the record; of two settlements of one id one is added. Empty: it is not remembered."""
+    entry: str = ""
+    """Its number on the stream of records, which is acknowledged; empty: it is on none."""
+    decision: str = ""
+    """Of a record that was drawn and waits for its verdict: what was decided, for whoever takes it
+    over. Empty: the record is settled."""
+
+    @property
+    def key(self) -> str:
+        """The name by which `Added.refused` speaks of it."""
+        return self.entry or self.id
+
+
+class Added(NamedTuple):
+    """The outcome of `Store.add`."""
+
+    bucket: int
+    """The bucket that draws went to, in seconds; a verdict names it. -1: nothing was added."""
+    refused: frozenset[str] = frozenset()
+    """Records that somebody else settled, drew or took over. If there are any nothing was added."""
+
+
+class Decision(NamedTuple):
+    """What was decided on a record that was drawn."""
+
+    bucket: int
+    """The bucket of its draw."""
+    text: str
+
+
+class Store(Protocol):
+    """Where sums and small histories are kept. Every method may raise `StoreUnavailableError`.
+
+    Safe to call from any thread; a forked child may go on calling it.
+    """
+
+    place: str
+    """Where it is, for people; without credentials."""
+
+    def now(self) -> float:
+        """Return the time that orders everything, in seconds since the epoch."""
+
+    def add(
+        self, increments: Increments, settlements: Sequence[Settlement] = (), *, consumer: str = ""
+    ) -> Added:
+        """Add everything in one transaction, or nothing.
+
+        Args:
+            increments: Sums by bucket.
+            settlements: What became of the records that they are of.
+            consumer: The name under which the stream's entries were taken.
+        """
+
+    def decisions(self, ids: Sequence[str]) -> list[Decision | None]:
+        """Return what was decided on records that wait for their verdict; None: nothing."""
+
+    def admit(self, dimension: str, value: str) -> frozenset[str]:
+        """Return the values of a dimension that have series: this one too, if there was room."""
+
+    def lease(self, holder: str) -> bool:
+        """Return whether the holder may evaluate for the next `LEASE_S`; ask each time."""
+
+    def names(self, kind: str) -> list[int]:
+        """Return the seconds at which the buckets of a kind begin, oldest first."""
+
+    def read(self, name: str) -> Rows:
+        """Return the sums of a bucket; empty: there are none."""
+
+    def state(self) -> tuple[int, dict[str, Any]]:
+        """Return the version and the document of the newest commit; 0 and {} before the first."""
+
+    def commit(
+        self,
+        version: int,
+        state: Mapping[str, Any],
+        *,
+        moves: Collection[tuple[str, str]] = (),
+        drops: Collection[str] = (),
+        increments: Increments | None = None,
+        rows: Mapping[str, bytes] | None = None,
+    ) -> bool:
+        """Change everything at once if the version is still the newest; return whether it was.
+
+        Args:
+            version: As `state` returned it.
+            state: The new document; its `closed` is the last bucket whose bets were evaluated.
+            moves: Buckets that are added to others, within the store.
+            drops: Buckets that end.
+            increments: Sums that are added.
+            rows: Rows of the kind `tick`, by key.
+        """
+
+    def rows(self, kind: str) -> dict[str, bytes]:
+        """Return the rows of a kind by key, in the order of their last writing."""
+
+    def row(self, kind: str, key: str) -> bytes | None:
+        """Return one row; None: there is none."""
+
+    def keep(
+        self,
+        kind: str,
+        key: str,
+        row: bytes | None,
+        *,
+        expected: bytes | Whatever | None = ANY,
+        most: int = MAX_ROWS,
+    ) -> bool:
+        """Write a row of a small history, and return whether it was written.
+
+        Args:
+            kind: `incident`, `feedback`, `golden`, `reference`, `budget`, ...
+            key: Which one.
+            row: At most `MAX_ROW_BYTES`; None: it is deleted.
+            expected: What it has to hold now, None for nothing; else nothing is written.
+            most: So many are kept of the kind, the ones written last.
+
+        Raises:
+            ValueError: The row is too large.
+        """
+
+    def late(self) -> int:
+        """Return how many bets came after their bucket was closed."""
+
+    def close(self) -> None:
+        """Let go of files and connections; a later call opens them again."""
+
+
+def decision_of(row: bytes | None) -> Decision | None:
+    """Return the decision that a row holds: the draw's bucket, a blank, and the text."""
+    if row is None:
+        return None
+    bucket, _, text = row.decode().partition(" ")
+    return Decision(int(bucket), text)
+
+
+def check_row(row: bytes | None) -> None:
+    """Raise `ValueError` where a row is too large to be kept."""
+    if row is not None and len(row) > MAX_ROW_BYTES:
+        raise ValueError(f"a row of {len(row)} bytes; at most {MAX_ROW_BYTES} are kept")
+
+
+def has_room(admitted: Collection[str], dimension: str) -> bool:
+    """Return whether one more value of a dimension may have series.
+
+    Args:
+        admitted: All that have, as `tenant=a`.
+        dimension: As `tenant`.
+    """
+    of_dimension = sum(each.startswith(f"{dimension}=") for each in admitted)
+    return len(admitted) < MAX_SLICES and of_dimension < MAX_VALUES

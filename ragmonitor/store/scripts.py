@@ -1,0 +1,176 @@
+"""Lua scripts of the store on Redis. Every key is declared: `keys` maps names to declared keys."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_COMMON: Final = """
+local keys, lives = {}, {}
+local function declare(names)
+  for i, each in ipairs(names) do keys[each[1]], lives[each[1]] = KEYS[i], each[2] end
+end
+local function vector(text)
+  local found = {struct.unpack('<' .. string.rep('d', #text / 8), text)}
+  table.remove(found)  -- the last is where it stopped reading
+  return found
+end
+local function add(name, field, row)
+  local known = redis.call('HGET', keys[name], field)
+  if known then
+    local a, b = vector(known), vector(row)
+    for i = 1, #a do a[i] = a[i] + b[i] end
+    row = struct.pack('<' .. string.rep('d', #a), unpack(a))
+  end
+  redis.call('HSET', keys[name], field, row)
+end
+local function named(name)
+  redis.call('ZADD', keys['names'], 0, name)
+  redis.call('EXPIRE', keys['names'], lives['names'])
+  redis.call('EXPIRE', keys[name], lives[name])
+end
+"""
+# ARGV: declared names, consumer, the hour and the bucket by the client's guess of the server's
+# clock, increments, settlements. Returns 0 and the bucket; 1 and what is refused; 2, the time and
+# the last closed bucket where the guess is wrong.
+ADD: Final = (
+    _COMMON
+    + """
+declare(cmsgpack.unpack(ARGV[1]))
+local consumer, hour, current = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local time = redis.call('TIME')
+local now = tonumber(time[1])
+local closed = tonumber(redis.call('HGET', keys['state'], 'closed') or '-1')
+local bucket = math.floor(now / 10) * 10
+if closed >= bucket then bucket = closed + 10 end
+if bucket ~= current or math.floor(now / 3600) ~= hour then
+  return {2, time[1] .. '.' .. string.format('%06d', time[2]), tostring(closed)}
+end
+local increments, settlements = cmsgpack.unpack(ARGV[5]), cmsgpack.unpack(ARGV[6])
+local refused = {}
+for _, each in ipairs(settlements) do
+  local id, entry, decision = each[1], each[2], each[3]
+  local is_ours = entry == '' or consumer == '' or
+    #redis.call('XPENDING', keys['records'], 'workers', entry, entry, 1, consumer) > 0
+  local is_settled = id ~= '' and (redis.call('SISMEMBER', keys['settled'], id) == 1
+    or redis.call('SISMEMBER', keys['settled before'], id) == 1)
+  if is_settled and is_ours and entry ~= '' then  -- put twice by its producer
+    redis.call('XACK', keys['records'], 'workers', entry)
+    redis.call('XDEL', keys['records'], entry)
+  end
+  local is_drawn = decision ~= '' and redis.call('EXISTS', keys['open' .. id]) == 1
+  if is_settled or is_drawn or not is_ours then
+    table.insert(refused, entry ~= '' and entry or id)
+  end
+end
+if #refused > 0 then return {1, refused} end
+local seen, late = {}, 0
+for _, each in ipairs(increments) do
+  local name = each[1]
+  local start = string.match(name, '^b(%d+)$')
+  if name == 'b' then name = 'b' .. current end
+  if start and tonumber(start) <= closed then
+    late = late + 1
+  else
+    add(name, each[2], each[3])
+    seen[name] = true
+  end
+end
+for name in pairs(seen) do named(name) end
+if late > 0 then redis.call('HINCRBY', keys['state'], 'late', late) end
+for _, each in ipairs(settlements) do
+  local id, entry, decision = each[1], each[2], each[3]
+  if decision ~= '' then
+    redis.call('SET', keys['open' .. id], current .. ' ' .. decision, 'EX', lives['open' .. id])
+  else
+    if id ~= '' then
+      redis.call('DEL', keys['open' .. id])
+      redis.call('SADD', keys['settled'], id)
+      redis.call('EXPIRE', keys['settled'], lives['settled'])
+    end
+    if entry ~= '' then
+      redis.call('XACK', keys['records'], 'workers', entry)
+      redis.call('XDEL', keys['records'], entry)
+    end
+  end
+end
+return {0, current}
+"""
+)
+# ARGV: declared names, version, last closed bucket, document, moves, drops, increments, rows.
+COMMIT: Final = (
+    _COMMON
+    + """
+declare(cmsgpack.unpack(ARGV[1]))
+local version = ARGV[2]
+if (redis.call('HGET', keys['state'], 'version') or '0') ~= version then return 0 end
+redis.call('HSET', keys['state'], 'version', version + 1, 'closed', ARGV[3], 'document', ARGV[4])
+redis.call('EXPIRE', keys['state'], lives['state'])
+for _, move in ipairs(cmsgpack.unpack(ARGV[5])) do
+  local rows = redis.call('HGETALL', keys[move[1]])
+  for i = 1, #rows, 2 do add(move[2], rows[i], rows[i + 1]) end
+  redis.call('DEL', keys[move[1]])
+  redis.call('ZREM', keys['names'], move[1])
+  if #rows > 0 then named(move[2]) end
+end
+for _, name in ipairs(cmsgpack.unpack(ARGV[6])) do
+  redis.call('DEL', keys[name])
+  redis.call('ZREM', keys['names'], name)
+end
+for _, each in ipairs(cmsgpack.unpack(ARGV[7])) do
+  add(each[1], each[2], each[3])
+  named(each[1])
+end
+local rows = cmsgpack.unpack(ARGV[8])
+for _, each in ipairs(rows) do redis.call('HSET', keys['rows'], each[1], each[2]) end
+if #rows > 0 then redis.call('EXPIRE', keys['rows'], lives['rows']) end
+return 1
+"""
+)
+# KEYS: the set of all values. ARGV: dimension, value, most of a dimension, most, seconds to live.
+ADMIT: Final = """
+local prefix, all, own = ARGV[1] .. '=', redis.call('SMEMBERS', KEYS[1]), {}
+for _, each in ipairs(all) do
+  if string.sub(each, 1, #prefix) == prefix then
+    table.insert(own, string.sub(each, #prefix + 1))
+  end
+end
+if redis.call('SISMEMBER', KEYS[1], prefix .. ARGV[2]) == 0 and #own < tonumber(ARGV[3])
+    and #all < tonumber(ARGV[4]) then
+  redis.call('SADD', KEYS[1], prefix .. ARGV[2])
+  table.insert(own, ARGV[2])
+end
+redis.call('EXPIRE', KEYS[1], ARGV[5])
+return own
+"""
+# KEYS: the lease. ARGV: holder, milliseconds.
+LEASE: Final = """
+local holder = redis.call('GET', KEYS[1])
+if holder and holder ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
+"""
+# KEYS: rows, their order. ARGV: key, what is done (`set`, `delete`), row, what is expected (`any`,
+# `none`, `row`), that row, most rows, seconds to live.
+KEEP: Final = """
+local known = redis.call('HGET', KEYS[1], ARGV[1])
+if ARGV[4] == 'none' and known then return 0 end
+if ARGV[4] == 'row' and known ~= ARGV[5] then return 0 end
+if ARGV[2] == 'delete' then
+  redis.call('HDEL', KEYS[1], ARGV[1])
+  redis.call('ZREM', KEYS[2], ARGV[1])
+else
+  local newest = redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')
+  redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+  redis.call('ZADD', KEYS[2], (tonumber(newest[2]) or 0) + 1, ARGV[1])
+end
+local excess = redis.call('ZCARD', KEYS[2]) - tonumber(ARGV[6])
+if excess > 0 then
+  for _, oldest in ipairs(redis.call('ZRANGE', KEYS[2], 0, excess - 1)) do
+    redis.call('HDEL', KEYS[1], oldest)
+    redis.call('ZREM', KEYS[2], oldest)
+  end
+end
+redis.call('EXPIRE', KEYS[1], ARGV[7])
+redis.call('EXPIRE', KEYS[2], ARGV[7])
+return 1
+"""

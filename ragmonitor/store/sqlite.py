@@ -1,0 +1,394 @@
+"""The store of a machine, an SQLite file that its processes share; that of a process, in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from operator import add
+from pathlib import Path
+from typing import Any, Final
+
+from ragmonitor.store.buckets import Increments, Rows, packed, place, unpacked
+from ragmonitor.store.interface import (
+    ANY,
+    LEASE_S,
+    MAX_ROWS,
+    SCHEMA,
+    SETTLED_S,
+    Added,
+    Decision,
+    Settlement,
+    StoreUnavailableError,
+    Whatever,
+    check_row,
+    decision_of,
+    has_room,
+)
+
+BUSY_S: Final = 1.0
+"""A process waits so long at most for others that write."""
+SWEEP_EACH_S: Final = 600.0
+MAX_OPEN: Final = 100_000
+"""Writings after which a decision is forgotten whose worker died."""
+APPLICATION_ID: Final = 0x5241474D
+"""`RAGM`, in the header of the file."""
+NETWORK_FILE_SYSTEMS: Final = frozenset(
+    ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre")
+) | {f"fuse.{name}" for name in ("sshfs", "glusterfs", "s3fs", "rclone", "gcsfuse")}
+"""File systems whose locks and shared memory SQLite's log cannot rely on."""
+MOUNTS: Final = Path("/proc/self/mounts")
+
+_SCHEMA: Final = f"""
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS sums (
+  service TEXT, name TEXT, field TEXT, row BLOB, PRIMARY KEY (service, name, field)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS rows (
+  written INTEGER PRIMARY KEY, service TEXT, kind TEXT, key TEXT, row BLOB,
+  UNIQUE (service, kind, key)
+);
+CREATE TABLE IF NOT EXISTS settled (
+  service TEXT, id TEXT, at REAL, PRIMARY KEY (service, id)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS meta (
+  service TEXT PRIMARY KEY, version INTEGER, closed INTEGER, state TEXT, holder TEXT,
+  until REAL, late INTEGER
+) WITHOUT ROWID;
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {SCHEMA};
+COMMIT;
+"""
+# Each statement has the service as ?1.
+_ADD: Final = (
+    "INSERT INTO sums VALUES (?1, ?2, ?3, ?4)"
+    " ON CONFLICT DO UPDATE SET row = vector_sum(row, excluded.row)"
+)
+# From name to name: DISTINCT would read all of their rows.
+_NAMES: Final = """WITH RECURSIVE next(x) AS (
+  SELECT (SELECT min(name) FROM sums WHERE service = ?1 AND name > ?2 AND name < ?3) UNION ALL
+  SELECT (SELECT min(name) FROM sums WHERE service = ?1 AND name > x AND name < ?3)
+  FROM next WHERE x IS NOT NULL
+) SELECT x FROM next WHERE x IS NOT NULL"""
+_COMMIT: Final = (
+    "UPDATE meta SET version = version + 1, closed = ?2, state = ?3"
+    " WHERE service = ?1 AND version = ?4"
+)
+_LEASE: Final = (
+    "UPDATE meta SET holder = ?2, until = ?3 WHERE service = ?1 AND holder = ?4 AND until = ?5"
+)
+_KEYS: Final = "SELECT key FROM rows WHERE service = ?1 AND kind = ?2 ORDER BY written"
+_FORGET_OPEN: Final = (
+    "DELETE FROM rows WHERE service = ?1 AND kind = 'open'"
+    " AND written < (SELECT max(written) FROM rows) - ?2"
+)
+
+_of_parents: list[sqlite3.Connection] = []
+"""Connections that a forked child has of its parent: they are never used, nor closed."""
+
+
+class Sqlite:
+    """Sums that processes of one machine share, in a file in WAL mode.
+
+    The file is opened at the first call, and again by each forked child: a connection does not
+    outlive a fork (https://www.sqlite.org/howtocorrupt.html, section 2.6).
+    """
+
+    def __init__(
+        self, path: str | Path, service: str, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        """Touch nothing yet.
+
+        Args:
+            path: The file. Its folder is there.
+            service: Whose sums these are; several services may share a file.
+            clock: Seconds since the epoch, the same for all processes.
+        """
+        self.place = str(path)
+        self.now = clock
+        self._service = service
+        self._db: sqlite3.Connection | None = None
+        self._pid = os.getpid()
+        self._lock = threading.RLock()
+        self._swept_s = clock()
+
+    # --- connection -----------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        if os.getpid() != self._pid:
+            if self._db is not None:
+                _of_parents.append(self._db)
+            self._db, self._pid, self._lock = None, os.getpid(), threading.RLock()
+        with self._lock:
+            try:
+                if self._db is None:
+                    self._db = self._connect()
+                yield self._db
+            except (sqlite3.Error, OSError) as error:
+                raise StoreUnavailableError(f"{self.place}: {error}") from error
+
+    def _ask(self, statement: str, *values: object) -> list[Any]:
+        with self._opened() as db:
+            return db.execute(statement, (self._service, *values)).fetchall()
+
+    def _change(self, statement: str, *values: object) -> bool:
+        """Return whether the statement changed a row."""
+        with self._opened() as db:
+            return db.execute(statement, (self._service, *values)).rowcount > 0
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Hold the file's one write lock, and undo everything where something is raised."""
+        with self._opened() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                db.execute("COMMIT")
+            finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+
+    def _connect(self) -> sqlite3.Connection:
+        self._check_file()
+        db = sqlite3.connect(
+            self.place, isolation_level=None, timeout=BUSY_S, check_same_thread=False
+        )
+        try:
+            self._begin(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _check_file(self) -> None:
+        kind = file_system_of(Path(self.place))
+        if kind in NETWORK_FILE_SYSTEMS:
+            raise StoreUnavailableError(
+                f"{self.place} is on a network file system ({kind}), where SQLite loses data; "
+                "name a local file, or a Redis server"
+            )
+        if not os.path.exists(self.place):  # noqa: PTH110 - texts of answers may stand in it
+            os.close(os.open(self.place, os.O_CREAT | os.O_RDWR, 0o600))
+
+    def _begin(self, db: sqlite3.Connection) -> None:
+        """Make the tables; a file that is not ours, or a later release's, is left as it is."""
+        # First whether there are tables: another process may be about to make them, with the rest.
+        is_empty = db.execute("SELECT 1 FROM sqlite_master").fetchone() is None
+        names = ("application_id", "user_version")
+        application, version = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
+        if application != APPLICATION_ID and not is_empty:
+            raise StoreUnavailableError(f"{self.place} is a database of something else")
+        if version > SCHEMA:
+            raise StoreUnavailableError(f"{self.place} is of a later release of ragmonitor")
+        db.create_function("vector_sum", 2, _vector_sum, deterministic=True)
+        _retried(lambda: db.execute("PRAGMA journal_mode = WAL"))
+        db.execute("PRAGMA synchronous = NORMAL")
+        _retried(lambda: db.executescript(_SCHEMA))
+        db.execute("INSERT OR IGNORE INTO meta VALUES (?, 0, -1, '{}', '', 0, 0)", (self._service,))
+
+    def close(self) -> None:
+        with self._lock:
+            if self._db is not None and os.getpid() == self._pid:
+                self._db.close()
+                self._db = None
+
+    # --- sums -----------------------------------------------------------------------------------
+
+    def add(
+        self,
+        increments: Increments,
+        settlements: Sequence[Settlement] = (),
+        *,
+        consumer: str = "",  # noqa: ARG002 - records are not on a stream
+    ) -> Added:
+        with self._transaction():
+            if refused := frozenset(each.key for each in settlements if self._is_known(each)):
+                return Added(-1, refused)
+            placed = place(increments, self.now(), self._meta("closed"))
+            self._add(placed.increments)
+            for each in settlements:
+                if each.decision:
+                    self._write("open", each.id, f"{placed.bucket} {each.decision}".encode())
+                elif each.id:
+                    self._write("open", each.id, None)
+                    self._change("INSERT INTO settled VALUES (?, ?, ?)", each.id, self.now())
+            if placed.late:
+                self._change("UPDATE meta SET late = late + ?2 WHERE service = ?1", placed.late)
+        return Added(placed.bucket)
+
+    def _is_known(self, each: Settlement) -> bool:
+        """Return whether a record was settled, or drawn if it is drawn now."""
+        if self._ask("SELECT 1 FROM settled WHERE service = ? AND id = ?", each.id):
+            return True
+        return bool(each.decision) and self.row("open", each.id) is not None
+
+    def _add(self, increments: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
+        with self._opened() as db:
+            db.executemany(
+                _ADD,
+                (
+                    (self._service, name, field, packed(row))
+                    for name, rows in increments.items()
+                    for field, row in rows.items()
+                ),
+            )
+
+    def _meta(self, column: str) -> Any:
+        return self._ask(f"SELECT {column} FROM meta WHERE service = ?")[0][0]  # noqa: S608 - ours
+
+    def decisions(self, ids: Sequence[str]) -> list[Decision | None]:
+        return [decision_of(self.row("open", each)) for each in ids]
+
+    def admit(self, dimension: str, value: str) -> frozenset[str]:
+        with self._transaction():
+            admitted = [key for (key,) in self._ask(_KEYS, "admitted")]
+            name = f"{dimension}={value}"
+            if name not in admitted and has_room(admitted, dimension):
+                self._write("admitted", name, b"")
+                admitted.append(name)
+        own = [each.partition("=") for each in admitted]
+        return frozenset(each for found, _, each in own if found == dimension)
+
+    def lease(self, holder: str) -> bool:
+        now_s, (held_by, until_s) = self.now(), (self._meta("holder"), self._meta("until"))
+        # A clock that was put back frees it, too.
+        is_held = now_s < until_s <= now_s + LEASE_S
+        if is_held and (held_by != holder or until_s - now_s > LEASE_S / 2):
+            return bool(held_by == holder)
+        return self._change(_LEASE, holder, now_s + LEASE_S, held_by, until_s)
+
+    def names(self, kind: str) -> list[int]:
+        found = [name for (name,) in self._ask(_NAMES, kind, f"{kind}~")]
+        return sorted(int(name[1:]) for name in found if name[1:].isdigit())
+
+    def read(self, name: str) -> Rows:
+        rows = self._ask("SELECT field, row FROM sums WHERE service = ? AND name = ?", name)
+        return {field: unpacked(row) for field, row in rows}
+
+    # --- the tick -------------------------------------------------------------------------------
+
+    def state(self) -> tuple[int, dict[str, Any]]:
+        [(version, text)] = self._ask("SELECT version, state FROM meta WHERE service = ?")
+        return version, json.loads(text)
+
+    def commit(
+        self,
+        version: int,
+        state: Mapping[str, Any],
+        *,
+        moves: Collection[tuple[str, str]] = (),
+        drops: Collection[str] = (),
+        increments: Increments | None = None,
+        rows: Mapping[str, bytes] | None = None,
+    ) -> bool:
+        with self._transaction():
+            if not self._change(_COMMIT, state.get("closed", -1), json.dumps(state), version):
+                return False
+            for source, target in moves:
+                self._add({target: self.read(source)})
+            for name in (*(source for source, _ in moves), *drops):
+                self._change("DELETE FROM sums WHERE service = ? AND name = ?", name)
+            self._add(increments or {})
+            for key, row in (rows or {}).items():
+                self._write("tick", key, row)
+            now_s = self.now()
+            if not 0 <= now_s - self._swept_s < SWEEP_EACH_S:  # it reads the whole table
+                self._swept_s, before_s = now_s, now_s - 2 * SETTLED_S
+                self._change("DELETE FROM settled WHERE service = ? AND at < ?", before_s)
+                self._change(_FORGET_OPEN, MAX_OPEN)
+        return True
+
+    # --- small histories ------------------------------------------------------------------------
+
+    def rows(self, kind: str) -> dict[str, bytes]:
+        return dict(self._ask(_KEYS.replace("SELECT key", "SELECT key, row"), kind))
+
+    def row(self, kind: str, key: str) -> bytes | None:
+        query = "SELECT row FROM rows WHERE service = ? AND kind = ? AND key = ?"
+        return next((row for (row,) in self._ask(query, kind, key)), None)
+
+    def keep(
+        self,
+        kind: str,
+        key: str,
+        row: bytes | None,
+        *,
+        expected: bytes | Whatever | None = ANY,
+        most: int = MAX_ROWS,
+    ) -> bool:
+        check_row(row)
+        with self._transaction():
+            if expected is not ANY and self.row(kind, key) != expected:
+                return False
+            self._write(kind, key, row)
+            known = self._ask(_KEYS, kind)
+            for (oldest,) in known[: max(0, len(known) - most)]:
+                self._write(kind, oldest, None)
+        return True
+
+    def _write(self, kind: str, key: str, row: bytes | None) -> None:
+        if row is None:
+            self._change("DELETE FROM rows WHERE service = ? AND kind = ? AND key = ?", kind, key)
+        else:  # with a new number: rows are ordered by their last writing
+            insert = "INSERT OR REPLACE INTO rows (service, kind, key, row) VALUES (?, ?, ?, ?)"
+            self._change(insert, kind, key, row)
+
+    def late(self) -> int:
+        return int(self._meta("late"))
+
+
+class Memory(Sqlite):
+    """Sums of one process, in memory. A forked child begins with nothing: its parent goes on."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        """Begin empty.
+
+        Args:
+            clock: Seconds since the epoch.
+        """
+        super().__init__(":memory:", "", clock=clock)
+
+    def _check_file(self) -> None:
+        """Find nothing wrong: there is no file."""
+
+    def close(self) -> None:
+        """Keep everything: there is nothing to let go of."""
+
+
+def file_system_of(path: Path, mounts: Path = MOUNTS) -> str:
+    """Return the type of the file system that a file is on; empty: it is not known.
+
+    Args:
+        path: The file; it need not be there.
+        mounts: The table of mounts, as Linux has it.
+    """
+    try:
+        lines = mounts.read_text().splitlines()
+    except OSError:
+        return ""
+    above = {str(each) for each in (path.resolve(), *path.resolve().parents)}
+    found = [(len(p), k) for _, p, k, *_ in (line.split(" ") for line in lines) if p in above]
+    # Of equal ones the last mount hides the others.
+    return max(reversed(found), key=lambda each: each[0], default=(0, ""))[1]
+
+
+def _retried(act: Callable[[], object]) -> None:
+    """Act, again for a while where another process makes the same file: that waits for no lock."""
+    end_s = time.monotonic() + BUSY_S
+    while True:
+        try:
+            act()
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > end_s:
+                raise
+        time.sleep(0.01)
+
+
+def _vector_sum(a: bytes, b: bytes) -> bytes:
+    return packed([*map(add, unpacked(a), unpacked(b))])

@@ -1,0 +1,99 @@
+"""The store on Redis: its keys, its stream, its failures."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import pytest
+
+from ragmonitor.errors import SettingsError
+from ragmonitor.store import Memory, Redis, Settlement, StoreUnavailableError, open_store
+from ragmonitor.store.redis import connect
+from tests.support.redis_server import running_redis
+
+
+@pytest.fixture
+def store(redis_url, request):
+    return Redis(*connect(redis_url), request.node.name)
+
+
+def test_all_keys_are_in_one_slot_of_one_schema_and_have_a_time_to_live(store):
+    """Two releases stand beside each other, and what nobody writes to ends."""
+    store.lease("a")
+    store.admit("tenant", "a")
+    store.keep("incident", "1", b"x")
+    store.add(
+        {"b": {"s@1": [1.0, 1.0, 0.0]}, "r0": {"s": [1.0]}, "totals": {"answers": [1.0]}},
+        [Settlement("one"), Settlement("two", decision="{}")],
+    )
+    store.commit(0, {"closed": 5}, moves=[("r0", "h0")], rows={"alarm": b"x"})
+    keys = store.client.keys("*" + store.key("")[13:] + "*")
+    assert len(keys) == 12
+    assert {re.sub(rb":\{.*", b"", key) for key in keys} == {b"ragmonitor:1"}
+    assert min(store.client.ttl(key) for key in keys) > 0
+
+
+def test_an_entry_of_the_stream_is_acknowledged_with_its_sums(store):
+    """Whose entry it is no more, since another worker claimed it, adds nothing."""
+    client, stream = store.client, store.key("records")
+    client.xgroup_create(stream, "workers", id="0", mkstream=True)
+    first, second = (client.xadd(stream, {"r": "x"}).decode() for _ in range(2))
+    client.xreadgroup("workers", "a", {stream: ">"})
+    settled = [Settlement("1", entry=first)]
+    assert store.add({"r0": {"s": [1.0]}}, settled, consumer="b").refused == {first}
+    assert not store.add({"r0": {"s": [1.0]}}, settled, consumer="a").refused
+    assert [entry for entry, _ in client.xrange(stream)] == [second.encode()]
+    again = [Settlement("1", entry=second)]  # its producer put it twice
+    assert store.add({"r0": {"s": [1.0]}}, again, consumer="a").refused == {second}
+    assert client.xlen(stream) == client.xpending(stream, "workers")["pending"] == 0
+    assert store.read("r0") == {"s": [1.0]}
+
+
+def test_a_wrong_clock_of_ours_moves_no_draw(store, monkeypatch):
+    """The server's clock decides, also after hours."""
+    from ragmonitor.store import redis as module
+
+    right = store.now()
+    monkeypatch.setattr(module.time, "time", lambda: right - 5_000.0)
+    bucket = store.add({"b": {"s@1": [0.0, 0.0, 1.0]}}).bucket
+    assert right - 11 < bucket <= store.now()
+
+
+def test_a_server_that_is_away_is_said_once_and_left_alone_for_a_while(tmp_path, caplog):
+    """The message names no password."""
+    with running_redis(tmp_path, password="secret") as server:
+        url = server.url
+        store = open_store(url, "shop")
+        assert isinstance(store, Redis)
+    with pytest.raises(StoreUnavailableError) as raised:
+        store.add({"r0": {"s": [1.0]}})
+    assert "secret" not in str(raised.value)
+    with caplog.at_level(logging.WARNING):
+        assert isinstance(open_store(url, "shop"), Memory)
+    assert len(caplog.records) == 1
+    assert "secret" not in caplog.text
+
+
+def test_the_address_of_a_sentinel_names_the_master():
+    """User, password and database go to the master."""
+    client, _ = connect("redis+sentinel://ann:pw@a:26379,b/main/3")
+    manager = client.connection_pool.sentinel_manager
+    hosts = [each.connection_pool.connection_kwargs["host"] for each in manager.sentinels]
+    assert hosts == ["a", "b"]
+    assert client.connection_pool.service_name == "main"
+    kwargs = client.connection_pool.connection_kwargs
+    assert (kwargs["db"], kwargs["username"], kwargs["password"]) == (3, "ann", "pw")
+
+
+@pytest.mark.parametrize("rest", ["a:26379", "/main", "a/main/x"])
+def test_a_malformed_address_of_a_sentinel_is_refused(rest):
+    """The message says how it is written."""
+    with pytest.raises(SettingsError, match="redis\\+sentinel://"):
+        connect(f"redis+sentinel://{rest}")
+
+
+def test_tls_is_asked_for_by_the_address():
+    """`rediss://` connects with TLS."""
+    client, _ = connect("rediss://a:6379/0")
+    assert "SSL" in client.connection_pool.connection_class.__name__
