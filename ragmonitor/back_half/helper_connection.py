@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import replace
-from multiprocessing.connection import Connection
 from typing import Any
 
 from opentelemetry import context
@@ -19,7 +18,6 @@ from ragmonitor.back_half.helper_process import HelperProcess
 from ragmonitor.back_half.link import Link, LinkError
 from ragmonitor.back_half.local import LocalBackHalf
 from ragmonitor.back_half.setup import Setup
-from ragmonitor.back_half.shared_helper import SharedHelper
 from ragmonitor.records import Interaction, Report, Status
 
 
@@ -28,8 +26,7 @@ class HelperConnection:
 
     def __init__(
         self,
-        process: HelperProcess | SharedHelper,
-        reached: tuple[Connection, int],
+        process: HelperProcess,
         setup: Setup,
         handlers: dict[str, Callable[..., object]],
         emit: Callable[[Interaction, Sequence[Report]], object],
@@ -37,14 +34,13 @@ class HelperConnection:
         """Begin it. Raises `OSError`.
 
         Args:
-            process: The helper.
-            reached: What its `connect` has returned.
+            process: The helper, which is started if need be.
             setup: What it works with.
             handlers: Of its messages and requests.
             emit: Emits a trace here, and returns its root's reference.
         """
         self._process = process
-        connection, self.pid = reached
+        connection, self.pid = process.connect()
         self.is_ready = threading.Event()
         """Set once it works, or is gone."""
         self.failure = ""
@@ -108,7 +104,7 @@ class HelperConnection:
         return self._process.leave(self.pid, within_s)
 
     def kill(self) -> None:
-        """End a process that does not answer, unless others may be served by it."""
+        """End a process that does not answer."""
         self._process.kill(self.pid)
 
     def forget(self) -> None:
