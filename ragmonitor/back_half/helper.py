@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import pickle
@@ -21,10 +20,6 @@ from ragmonitor.back_half.served_monitor import LAST_S, ServedMonitor, waiting_l
 from ragmonitor.back_half.setup import Setup
 from ragmonitor.errors import RagMonitorError
 from ragmonitor.wiring import restrict_logs
-
-GC_THRESHOLD = 10_000
-"""Objects between two collections, which nobody waits for here: some 2 to 4 % of an answer's CPU
-goes to them at the interpreter's own 700."""
 
 
 class _LogHandler(logging.Handler):
@@ -66,8 +61,6 @@ def main(connections: Connection) -> None:
 
 def _begin() -> None:
     """Set up the process."""
-    gc.freeze()  # modules are no garbage
-    gc.set_threshold(GC_THRESHOLD)
     # A terminal's Ctrl-C and a service manager's SIGTERM go to whole groups of processes; the
     # application may want its last answers scored. This process ends when its connections do.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -13,7 +13,6 @@ from typing import Any
 
 from opentelemetry import context
 
-from ragmonitor import wire
 from ragmonitor.back_half.helper_process import HelperProcess
 from ragmonitor.back_half.link import Link, LinkError
 from ragmonitor.back_half.local import LocalBackHalf
@@ -50,15 +49,12 @@ class HelperConnection:
         """Records sent to it, and taken by its worker: the first of them, in their order."""
         self.open: dict[int, tuple[str, Status]] = {}
         """Framework and status of the records of which something is owed, by number from 1."""
-        self.kept: dict[int, bytes] = {}
-        """The bytes of those that are to be emitted here, by number: it need not send them back."""
         self.has_provider: bool | None = None
         """Whether it knows that the application has a tracer provider."""
         own: dict[str, Callable[..., object]] = {
             "ready": self.is_ready.set,
             "failed": self._failed,
             "progress": self._progress,
-            "emit_kept": self._emit_kept,
             "emit": self._emit,
         }
         self._emit_trace = emit
@@ -85,14 +81,6 @@ class HelperConnection:
         self.taken = max(self.taken, taken)  # two threads there may tell of it at once
         for number in closed:
             self.open.pop(number, None)
-            self.kept.pop(number, None)
-
-    def _emit_kept(self, number: int, reports: Sequence[Report]) -> object:
-        """Emit a record that was kept."""
-        data = self.kept.pop(number, None)
-        if data is None:  # whoever closes has counted it in this moment
-            return None
-        return self._emit(wire.decode(data), reports)
 
     def _emit(self, record: Interaction, reports: Sequence[Report]) -> object:
         """Emit a record; the reports come without it."""

@@ -669,10 +669,7 @@ class ProcessBackHalf:
             if not is_probe(finished):
                 helper.open[helper.sent] = framework, status
             self._tell_provider(helper)
-            if helper.has_provider:
-                helper.kept[helper.sent] = data
-            is_kept = helper.sent in helper.kept
-            helper.link.send("record", helper.sent, framework, status, data, is_kept)
+            helper.link.send("record", helper.sent, framework, status, data)
         elif outcome == "lost":
             self._notes.give_up("unreadable")
             if not is_probe(finished):

@@ -39,7 +39,7 @@ PAUSE_S = 0.1
 _NOTHING: Final = Interaction(
     id="", query="", chunks=(), answer="", framework="", started_ns=0, ended_ns=0
 )
-"""Stands in a report for the interaction that the application has."""
+"""Stands in a report for the interaction that is sent beside it."""
 
 
 class _ApplicationErrors:
@@ -70,39 +70,22 @@ waiting_logs: deque[tuple[int, str]] = deque(maxlen=MAX_LOGS)
 class Received:
     """A record that the application has sent; decoded by the worker."""
 
-    __slots__ = ("_data", "_monitor", "framework", "is_kept", "number", "record", "status")
+    __slots__ = ("_data", "_number", "_settled", "framework", "status")
 
     def __init__(
-        self,
-        monitor: ServedMonitor,
-        number: int,
-        framework: str,
-        status: Status,
-        data: bytes,
-        *,
-        is_kept: bool,
+        self, settled: deque[int], number: int, framework: str, status: Status, data: bytes
     ) -> None:
-        self._monitor = monitor
+        self._settled, self._number, self._data = settled, number, data
         self.framework, self.status = framework, status
-        self.number, self._data = number, data
-        self.is_kept = is_kept
-        """Whether the application keeps it until it is emitted there."""
-        self.record: Interaction | None = None
-        """The record as it came."""
 
     def interaction(self) -> Interaction:
         """Return the record. Raises `WireError`."""
         data, self._data = self._data, b""
-        self.record = record = wire.decode(data)
-        self._monitor.in_hand[record.id] = self
-        return record
+        return wire.decode(data)
 
     def closed(self) -> None:
         """Note that nothing more is owed of it."""
-        in_hand = self._monitor.in_hand
-        if self.record is not None and in_hand.get(self.record.id) is self:
-            in_hand.pop(self.record.id, None)
-        self._monitor.settled.append(self.number)
+        self._settled.append(self._number)
 
 
 class _Queue(MemoryQueue):
@@ -131,9 +114,7 @@ class ServedMonitor:
         """
         self._setup = setup
         _errors.begin(setup.errors)
-        self.in_hand: dict[str, Received] = {}
-        """The records in hand, by the id of the interaction."""
-        self.settled: deque[int] = deque()
+        self._settled: deque[int] = deque()
         """Numbers of records of which nothing more is owed, and of which the application was not
         told yet."""
         self.taken = self._told = 0
@@ -193,12 +174,10 @@ class ServedMonitor:
 
     # --- from the application -------------------------------------------------------------------
 
-    def _record(
-        self, number: int, framework: str, status: Status, data: bytes, is_kept: bool
-    ) -> None:
+    def _record(self, number: int, framework: str, status: Status, data: bytes) -> None:
         # There is room: the application waits until what it sent was taken. What comes too late to
         # be taken is counted by the application, which is told how many were.
-        self._queue.put(Received(self, number, framework, status, data, is_kept=is_kept))
+        self._queue.put(Received(self._settled, number, framework, status, data))
         self._back.wake()
 
     def _tick(self, open_runs: int, waiting: int, errors: Mapping[str, int], level: int) -> None:
@@ -254,7 +233,7 @@ class ServedMonitor:
     def _tell_progress(self) -> None:
         """Say which records were taken, and of which nothing more is owed."""
         with self._telling:
-            settled = [self.settled.popleft() for _ in range(len(self.settled))]
+            settled = [self._settled.popleft() for _ in range(len(self._settled))]
             if settled or self.taken != self._told:
                 self._told, self._told_s = self.taken, time.monotonic()
                 self.tell("progress", self._told, settled)
@@ -285,15 +264,9 @@ class ServedMonitor:
         if time.monotonic() - self._told_s > PAUSE_S / 2:
             # With what is sent anyway: a message by itself wakes a thread of the application's.
             self._tell_progress()
-        received = self.in_hand.get(interaction.id)
         with suppress(LinkError, TimeoutError):
             bare = tuple(replace(each, interaction=_NOTHING) for each in reports)
-            # What no redaction has changed is not sent back: it is most of what there is to send.
-            if received is not None and received.is_kept and received.record == interaction:
-                received.is_kept = False
-                asked = self.link.request("emit_kept", received.number, bare)
-            else:
-                asked = self.link.request("emit", interaction, bare)
+            asked = self.link.request("emit", interaction, bare)
             reference: SpanReference | None = asked.result(EMIT_S)
             return reference
         return None
