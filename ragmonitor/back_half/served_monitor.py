@@ -261,9 +261,6 @@ class ServedMonitor:
 
     def emit(self, interaction: Interaction, reports: Sequence[Report]) -> SpanReference | None:
         """Have a trace emitted there; return its root's reference, if it comes in time."""
-        if time.monotonic() - self._told_s > PAUSE_S / 2:
-            # With what is sent anyway: a message by itself wakes a thread of the application's.
-            self._tell_progress()
         with suppress(LinkError, TimeoutError):
             bare = tuple(replace(each, interaction=_NOTHING) for each in reports)
             asked = self.link.request("emit", interaction, bare)
