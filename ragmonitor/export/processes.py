@@ -30,11 +30,8 @@ _SIDECAR = "ragmonitor_sums_{pid}_{number}.json"
 _OF_A_PROCESS = lazy_pattern(
     r"(?:gauge_live[a-z]*|ragmonitor_sums)_(\d+)(?:_\d+)?\.(?:db|json|json\.tmp)"
 )
-_NAME = lazy_pattern(r"(?:counter|gauge_[a-z]+|histogram|summary)_.+\.db")
 MIN_FREE_BYTES: Final = 8 << 20
 """With less room on its file system the folder is not used: see `_has_room`."""
-MAX_FILE_BYTES: Final = 256 << 20
-"""The size of another process's file; what is larger is none of `prometheus_client`'s."""
 _INTEGER = struct.Struct("i")
 _HEAD_BYTES: Final = 8
 _NUMBERS_BYTES: Final = 16
@@ -60,8 +57,7 @@ class SharedFolder:
         """
         with shielded("metrics"):
             self.remove_dead()
-        files = [file for file in sorted(self.path.glob("*.db")) if _NAME.fullmatch(file.name)]
-        problems = {str(file): _problem(file) for file in files}
+        problems = {str(file): _problem(file) for file in sorted(self.path.glob("*.db"))}
         try:
             merged = _merged([file for file, problem in problems.items() if problem is None])
         except Exception:  # noqa: BLE001 - whatever it is, it is in one of the files
@@ -96,7 +92,7 @@ class SharedFolder:
         for file in self.path.glob(f"*_{os.getpid()}.db"):
             with shielded("metrics"):
                 problem = _problem(file)
-                if problem is not None and 0 < file.stat().st_size <= MAX_FILE_BYTES:
+                if problem is not None and file.stat().st_size:
                     file.unlink()
                     logger.warning(
                         "ragmonitor: %s, left by an earlier process, could not be read (%s) and "
@@ -225,8 +221,6 @@ def _problem(file: Path) -> str | None:
     The library follows whatever lengths stand there, backwards too, and then for ever.
     """
     try:
-        if file.stat().st_size > MAX_FILE_BYTES:
-            return "it is too large"
         data = file.read_bytes()
     except FileNotFoundError:  # its process has ended
         return None

@@ -85,15 +85,6 @@ def test_a_file_that_becomes_whole_is_counted_and_nothing_said(
     assert caplog.records == []
 
 
-@pytest.mark.parametrize("name", ["nonsense.db", "gauge.db", "gauge_.db"])
-def test_a_file_of_a_strange_name_is_left_out(tmp_path: Path, name: str) -> None:
-    """It may be anybody's; its name says nothing of what it holds."""
-    write(tmp_path, DEAD, 3.0).rename(tmp_path / name)
-    write(tmp_path, DEAD, 4.0)
-    folder = SharedFolder(tmp_path)
-    assert counted(folder)["answers_total"] == 4
-
-
 @pytest.mark.parametrize(
     "entry",
     [
