@@ -79,7 +79,7 @@ class Monitor:
         state: str | Path | None = None,
         content: Literal["all", "hashed", "none"] | ContentSettings | None = None,
         stream: str | StreamSettings | None = None,
-        worker: Literal["thread", "process", "shared"] | None = None,
+        worker: Literal["thread", "process"] | None = None,
         server: bool | ServerSettings | None = None,
         capture: CaptureSettings | None = None,
         alarms: str | Sequence[str] | AlarmSettings | None = None,
@@ -108,8 +108,7 @@ class Monitor:
             content: Which texts may leave (`"all"`, `"hashed"` or `"none"`), or also what is
                 replaced in them.
             stream: Where answers are put to be scored elsewhere: `"redis://127.0.0.1:6379/0"`.
-            worker: Where answers are scored: on a thread, in a helper process, or in one helper
-                process for all workers of a server.
+            worker: Where answers are scored: on a thread or in a helper process.
             server: Whether /metrics is served, or more about where.
             capture: What counts as an interaction.
             alarms: Signals that may raise an alarm, or more about alarms and who is told.

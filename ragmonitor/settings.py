@@ -1034,15 +1034,13 @@ class Settings(Group):
     )
     content: ContentSettings = Field(default_factory=ContentSettings)
     stream: StreamSettings = Field(default_factory=StreamSettings)
-    worker: Literal["thread", "process", "shared"] = option(
+    worker: Literal["thread", "process"] = option(
         "process",
-        "Where answers are scored and exported: in a helper process of each application process; "
-        "in one helper process for all workers of a pre-fork server (`shared`, on Linux); or on a "
-        "thread of the application (`thread`). A judge or a function that is given as an object "
-        "keeps the work on a thread, and so does a system where no helper can start; one line of "
-        "the log says why.",
-        change="`shared` for several workers: one helper of some 55 MB, one /metrics and one alarm "
-        "instead of one for each. `thread` where memory is tight.",
+        "Where answers are scored and exported: in a helper process of each application process, "
+        "or on a thread of the application (`thread`). A judge or a function that is given as an "
+        "object keeps the work on a thread, and so does a system where no helper can start; one "
+        "line of the log says why.",
+        change="`thread` where memory is tight.",
     )
     server: ServerSettings = Field(default_factory=ServerSettings)
     # What is changed later, if ever.

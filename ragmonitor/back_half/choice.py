@@ -26,13 +26,12 @@ def back_half_of(settings: Settings, *, redactor: Redactor, poll: Callable[[], i
         from ragmonitor.back_half.stream_sender import StreamBackHalf
 
         return StreamBackHalf(settings, redactor=redactor, poll=poll)
-    if settings.worker != "thread":
+    if settings.worker == "process":
         from ragmonitor.back_half.process import ProcessBackHalf
-        from ragmonitor.back_half.setup import reason_to_stay, shared_helper_of
+        from ragmonitor.back_half.setup import reason_to_stay
 
         why = reason_to_stay(settings)
         if not why:
-            shared = shared_helper_of(settings) if settings.worker == "shared" else None
-            return ProcessBackHalf(settings, redactor=redactor, poll=poll, shared=shared)
+            return ProcessBackHalf(settings, redactor=redactor, poll=poll)
         logger.info("ragmonitor: working on a thread of this process: %s", why)
     return LocalBackHalf(settings, redactor=redactor, poll=poll)

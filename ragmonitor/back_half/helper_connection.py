@@ -9,17 +9,14 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import replace
-from multiprocessing.connection import Connection
 from typing import Any
 
 from opentelemetry import context
 
-from ragmonitor import wire
 from ragmonitor.back_half.helper_process import HelperProcess
 from ragmonitor.back_half.link import Link, LinkError
 from ragmonitor.back_half.local import LocalBackHalf
 from ragmonitor.back_half.setup import Setup
-from ragmonitor.back_half.shared_helper import SharedHelper
 from ragmonitor.records import Interaction, Report, Status
 
 
@@ -28,8 +25,7 @@ class HelperConnection:
 
     def __init__(
         self,
-        process: HelperProcess | SharedHelper,
-        reached: tuple[Connection, int],
+        process: HelperProcess,
         setup: Setup,
         handlers: dict[str, Callable[..., object]],
         emit: Callable[[Interaction, Sequence[Report]], object],
@@ -37,14 +33,13 @@ class HelperConnection:
         """Begin it. Raises `OSError`.
 
         Args:
-            process: The helper.
-            reached: What its `connect` has returned.
+            process: The helper, which is started if need be.
             setup: What it works with.
             handlers: Of its messages and requests.
             emit: Emits a trace here, and returns its root's reference.
         """
         self._process = process
-        connection, self.pid = reached
+        connection, self.pid = process.connect()
         self.is_ready = threading.Event()
         """Set once it works, or is gone."""
         self.failure = ""
@@ -54,15 +49,12 @@ class HelperConnection:
         """Records sent to it, and taken by its worker: the first of them, in their order."""
         self.open: dict[int, tuple[str, Status]] = {}
         """Framework and status of the records of which something is owed, by number from 1."""
-        self.kept: dict[int, bytes] = {}
-        """The bytes of those that are to be emitted here, by number: it need not send them back."""
         self.has_provider: bool | None = None
         """Whether it knows that the application has a tracer provider."""
         own: dict[str, Callable[..., object]] = {
             "ready": self.is_ready.set,
             "failed": self._failed,
             "progress": self._progress,
-            "emit_kept": self._emit_kept,
             "emit": self._emit,
         }
         self._emit_trace = emit
@@ -89,14 +81,6 @@ class HelperConnection:
         self.taken = max(self.taken, taken)  # two threads there may tell of it at once
         for number in closed:
             self.open.pop(number, None)
-            self.kept.pop(number, None)
-
-    def _emit_kept(self, number: int, reports: Sequence[Report]) -> object:
-        """Emit a record that was kept."""
-        data = self.kept.pop(number, None)
-        if data is None:  # whoever closes has counted it in this moment
-            return None
-        return self._emit(wire.decode(data), reports)
 
     def _emit(self, record: Interaction, reports: Sequence[Report]) -> object:
         """Emit a record; the reports come without it."""
@@ -108,7 +92,7 @@ class HelperConnection:
         return self._process.leave(self.pid, within_s)
 
     def kill(self) -> None:
-        """End a process that does not answer, unless others may be served by it."""
+        """End a process that does not answer."""
         self._process.kill(self.pid)
 
     def forget(self) -> None:

@@ -7,7 +7,6 @@ import io
 import itertools
 import os
 import pickle
-import queue
 import socket
 import threading
 from collections.abc import Callable, Mapping
@@ -43,7 +42,6 @@ class Link:
         handlers: Mapping[str, Handler],
         *,
         apart: frozenset[str] = frozenset(),
-        buffer_bytes: int = 0,
     ) -> None:
         """Read nothing yet.
 
@@ -51,8 +49,6 @@ class Link:
             connection: Both ways.
             handlers: By name of a message or request.
             apart: Names of those that may take long.
-            buffer_bytes: What is sent waits in memory while the other side does not read, up to so
-                much; more is a `LinkError`. 0: whoever sends waits.
         """
         self._connection = connection
         self._handlers = handlers
@@ -63,19 +59,9 @@ class Link:
         self._numbers = itertools.count()
         self._awaited: dict[int, Future[Any]] = {}
         self._is_open = True
-        self._room = threading.Lock()
-        self._left_bytes = buffer_bytes
-        self._buffer: queue.SimpleQueue[bytes] | None = None
-        if buffer_bytes:
-            self._buffer = queue.SimpleQueue()
-            threading.Thread(target=self._work_off, name="ragmonitor-link", daemon=True).start()
 
     def send(self, name: str, *args: object) -> None:
-        """Send a message; waits while the other side does not read, unless there is a buffer.
-
-        Raises:
-            LinkError: The other side is gone, or the buffer is full.
-        """
+        """Send a message; waits while the other side does not read. Raises `LinkError`."""
         self._send("message", 0, name, args)
 
     def request(self, name: str, *args: object) -> Future[Any]:
@@ -93,29 +79,6 @@ class Link:
 
     def _send(self, kind: Kind, number: int, name: str, content: object) -> None:
         data = _pickled((kind, number, name, content))
-        if self._buffer is None:
-            self._send_bytes(data)
-            return
-        with self._room:
-            if not self._is_open:
-                raise LinkError("the other process is gone")
-            if self._left_bytes < len(data):
-                raise LinkError("the other process does not read")
-            self._left_bytes -= len(data)
-            self._buffer.put(data)
-
-    def _work_off(self) -> None:
-        """Send what is in the buffer, until the end of the connection."""
-        assert self._buffer is not None  # noqa: S101 - else there is no such thread
-        while data := self._buffer.get():
-            try:
-                self._send_bytes(data)
-            except LinkError:
-                return
-            with self._room:
-                self._left_bytes += len(data)
-
-    def _send_bytes(self, data: bytes) -> None:
         try:
             with self._sending:
                 self._connection.send_bytes(data)
@@ -138,7 +101,6 @@ class Link:
             self._is_open = False
             for number in tuple(self._awaited):
                 self._fail(number)
-            self._end_buffer()
             with self._sending, self._closing:
                 self._connection.close()
 
@@ -169,10 +131,6 @@ class Link:
             with contextlib.suppress(LinkError):
                 self._send(answer[0], number, name, answer[1])
 
-    def _end_buffer(self) -> None:
-        if self._buffer is not None:
-            self._buffer.put(b"")
-
     def close(self) -> None:
         """End the connection; the other side sees it at once."""
         with self._closing:
@@ -183,11 +141,9 @@ class Link:
             ):
                 held.shutdown(socket.SHUT_RDWR)
             self._is_open = False
-            self._end_buffer()
             is_ours = not self._is_served
         if is_ours:
-            with self._sending:  # the thread of the buffer may be about to write to it
-                self._connection.close()
+            self._connection.close()
         # Else who serves closes the descriptor: the next that is opened, whatever of the
         # application's, has its number, and they may be about to read from it or to write to it.
 

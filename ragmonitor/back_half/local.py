@@ -188,14 +188,9 @@ class LocalBackHalf:
         """Say where traces go, without secrets."""
         return self.traces.destination()
 
-    def flush(self, timeout_s: float, *, is_settled: Callable[[], bool] | None = None) -> bool:
-        """Wait until everything taken so far is judged and exported; return whether it is.
-
-        Args:
-            timeout_s: How long.
-            is_settled: As in `Worker.flush`.
-        """
-        return self.worker.flush(timeout_s, is_settled=is_settled)
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until everything taken so far is judged and exported; return whether it is."""
+        return self.worker.flush(timeout_s)
 
     def close(self, timeout_s: float) -> bool:
         """Flush, stop the thread and close every stage; late interactions count as `shutdown`."""

@@ -18,26 +18,24 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from multiprocessing.connection import Connection
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
 from ragmonitor import guard, supervised, wire
-from ragmonitor.apart import is_on_a_loop, within
+from ragmonitor.apart import is_on_a_loop
 from ragmonitor.back_half.helper_connection import HelperConnection, HelperRequest
-from ragmonitor.back_half.helper_process import HELPER, HelperProcess
+from ragmonitor.back_half.helper_process import HELPER
 from ragmonitor.back_half.link import LinkError
 from ragmonitor.back_half.local import LocalBackHalf
 from ragmonitor.back_half.setup import (
-    HostExporter,
     Setup,
+    heard_by,
     litellm_settings,
     reason_to_stay_now,
     without_objects,
 )
-from ragmonitor.back_half.shared_helper import SharedHelper, UnsharableError
 from ragmonitor.back_half.summed_series import with_counters
 from ragmonitor.capture import is_sound, sound
 from ragmonitor.export.processes import VARIABLE as SHARED_FOLDER
@@ -79,8 +77,6 @@ AFTER_ALL = frozenset({"flush", "close"})
 """Requests that wait until all that came before them was sent, if there is no room for it yet."""
 MAX_EVENTS = 1_000
 """Requests and events that wait to be handed over; further events are given up."""
-NOTES_S = 0.1
-"""Also at an end without time, what was refused is left to a helper that goes on."""
 MAX_FAILED_STARTS = 3
 """Helpers that never got ready, in a row; then the work stays on a thread."""
 SHORT_S = 0.3
@@ -99,7 +95,6 @@ class ProcessBackHalf:
         *,
         redactor: Redactor,
         poll: Callable[[], int],
-        shared: SharedHelper | None = None,
     ) -> None:
         """Start nothing yet.
 
@@ -107,13 +102,11 @@ class ProcessBackHalf:
             settings: The settings; `setup.reason_to_stay` is empty for them.
             redactor: As in `LocalBackHalf`, which stands in where no helper can be started.
             poll: Likewise.
-            shared: The helper of all workers; None: one of this process.
 
         Raises:
             SettingsError: The settings cannot be carried out.
         """
         self._given = settings
-        self._shared = shared
         self._number = next(_monitors)
         # Those before us, or of the process that forked us, are not ours to count.
         self._errors_before = dict(guard.errors)
@@ -319,16 +312,12 @@ class ProcessBackHalf:
         self._thread.close()
         self._wakes.put(None)
         self._wait_for_none()
-        least_s = 0.0 if self._shared is None else NOTES_S
-        if self._thread.join(max(least_s, (deadline - time.monotonic()) / 2)):
+        if self._thread.join((deadline - time.monotonic()) / 2):
             self._refuse_requests()
         self._hand_on()
         helper = self._let_go()
         if helper is not None:
-            if self._shared is None or helper.is_gone:
-                self._refuse_what_is_open(helper, Cause.SHUTDOWN)
-            else:  # it goes on, and counts what it has in hand
-                self._leave_notes(helper, deadline)
+            self._refuse_what_is_open(helper, Cause.SHUTDOWN)
             # One that is still starting would see the end of its connection only after that.
             stopping_s = STOPPING_S if self._is_up.is_set() else 0.0
             with shielded("close"):
@@ -346,7 +335,7 @@ class ProcessBackHalf:
         """Have all that waits scored, here if no helper works yet; return whether it is."""
         self._close_by, answer_by = deadline, deadline - SHORT_S * timeout_s
         self._plan_end()
-        if timeout_s >= STOPPING_S and _is_quick(self._settings) and self._shared is None:
+        if timeout_s >= STOPPING_S and _is_quick(self._settings):
             # Its start takes longer than what a process that ends so soon has to score.
             self._wait_for_none()
         self._start()
@@ -384,19 +373,6 @@ class ProcessBackHalf:
         with self._changing:
             helper, self._helper = self._helper, None
         return helper
-
-    def _leave_notes(self, helper: HelperConnection, deadline: float) -> None:
-        """Have a helper that goes on count what was refused at the end, beside what it has."""
-        noted = self._notes.take()
-        if not any(noted):
-            return
-        is_left = False
-        with suppress(LinkError):
-            left_s = min(STOPPING_S, max(NOTES_S, deadline - time.monotonic()))
-            is_left = within(left_s, lambda: helper.link.send("note", *noted))
-        if is_left and os.environ.get(SHARED_FOLDER):
-            return  # whoever reads the files reads the helper's
-        self._notes.take_over(*noted)  # its last numbers came before
 
     def _refuse_what_is_open(self, helper: HelperConnection, cause: Cause) -> None:
         """Count what was sent and is in no number of the helper's, which has ended or ends now."""
@@ -520,16 +496,15 @@ class ProcessBackHalf:
         """Return a helper that is ready; None: it did not get so far."""
         setup = Setup(
             settings=self._settings,
-            exporters=tuple(map(HostExporter.of, self._exporters)),
+            exporters=tuple(map(heard_by, self._exporters)),
             host=os.getpid(),
             number=self._number,
             restarts=self._deaths,
             errors=self._errors_before,
-            key="" if self._shared is None else self._shared.key,
             litellm=litellm_settings(),
         )
         try:
-            helper = self._connected(setup)
+            helper = HelperConnection(HELPER, setup, self._handlers(), self._traces.emit)
         except OSError as error:
             if self._waits_for_none or self._closed:
                 return None
@@ -573,32 +548,9 @@ class ProcessBackHalf:
             return None
         return helper
 
-    def _connected(self, setup: Setup) -> HelperConnection:
-        """Return a helper that has been asked to begin. Raises `OSError`."""
-
-        def is_given_up() -> bool:
-            return self._waits_for_none or self._closed
-
-        if self._shared is not None:
-            try:
-                reached = self._shared.connect(is_given_up)
-            except UnsharableError as error:
-                logger.warning("ragmonitor: this process has a helper of its own: %s", error)
-                self._shared = None
-            else:
-                return self._connection_to(self._shared, reached, setup)
-        return self._connection_to(HELPER, HELPER.connect(), setup)
-
-    def _connection_to(
-        self, process: HelperProcess | SharedHelper, reached: tuple[Connection, int], setup: Setup
-    ) -> HelperConnection:
-        return HelperConnection(process, reached, setup, self._handlers(), self._traces.emit)
-
     def _stay(self, why: str) -> None:
         """Work in this process from now on, with all that waits."""
-        was_asked = self._shared is not None and not self._waits_for_none
-        log = logger.warning if was_asked else logger.info
-        log("ragmonitor: working on a thread of this process: %s", why)
+        logger.info("ragmonitor: working on a thread of this process: %s", why)
 
         def poll() -> int:
             # Also what is noted here by those who looked before we moved.
@@ -717,17 +669,7 @@ class ProcessBackHalf:
             if not is_probe(finished):
                 helper.open[helper.sent] = framework, status
             self._tell_provider(helper)
-            if helper.has_provider:
-                helper.kept[helper.sent] = data
-            is_kept = helper.sent in helper.kept
-            try:
-                helper.link.send("record", helper.sent, framework, status, data, is_kept)
-            except LinkError:
-                is_left = self._closed and self._shared is not None and not helper.is_gone
-                if is_left and not is_probe(finished):
-                    # Whoever closes leaves what is open to the helper, which has not got this.
-                    self._notes.note_refused(framework, status, Cause.SHUTDOWN)
-                raise
+            helper.link.send("record", helper.sent, framework, status, data)
         elif outcome == "lost":
             self._notes.give_up("unreadable")
             if not is_probe(finished):

@@ -10,12 +10,9 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from ragmonitor.back_half.process_identity import is_supported
-from ragmonitor.back_half.shared_helper import SharedHelper
 from ragmonitor.evaluators import table
 from ragmonitor.evaluators.table import Entry
 from ragmonitor.export.content import PROCESS_KEY
-from ragmonitor.guard import logger
 from ragmonitor.protocols import Exporter
 from ragmonitor.settings import Settings
 
@@ -32,26 +29,13 @@ _GREENLETS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostExporter:
-    """An exporter that was given as an object: it stays in the application."""
-
-    hears: tuple[str, ...]
-    """Its optional methods: what it is to be sent beside reports."""
-
-    @classmethod
-    def of(cls, exporter: Exporter) -> HostExporter:
-        """Return what it is to be sent."""
-        return cls(hears=tuple(each for each in _OPTIONAL if hasattr(exporter, each)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
     """The settings and counts that a helper process works with."""
 
     settings: Settings
     """Its exporters are texts."""
-    exporters: tuple[HostExporter, ...]
-    """Those of the application, in their order."""
+    exporters: tuple[tuple[str, ...], ...]
+    """Those of the application, in their order: for each the optional methods that it has."""
     host: int
     """The application's process id."""
     number: int
@@ -60,10 +44,13 @@ class Setup:
     """The number of helpers of this monitor that died before."""
     errors: Mapping[str, int]
     """The application's own errors by stage, as they were before this monitor."""
-    key: str
-    """Monitors of several workers that have the same one are counted as one."""
     litellm: Mapping[str, object]
     """Settings of the module litellm as the application has them; empty: it has not imported it."""
+
+
+def heard_by(exporter: Exporter) -> tuple[str, ...]:
+    """Return the optional methods of an exporter: what it is to be sent beside reports."""
+    return tuple(each for each in _OPTIONAL if hasattr(exporter, each))
 
 
 def without_objects(settings: Settings) -> Settings:
@@ -140,25 +127,3 @@ def litellm_settings() -> dict[str, object]:
         for name, value in vars(module).items()
         if isinstance(value, _PLAIN) and not name.startswith("_") and not name.isupper()
     }
-
-
-def shared_helper_of(settings: Settings) -> SharedHelper | None:
-    """Return the way to the helper of all workers; None: this process has one of its own."""
-    why = ""
-    if not is_supported():
-        why = "workers find a common one on Linux only"
-    elif settings.content.policy == "hashed" and settings.content.hash_key is None:
-        why = "without content.hash_key each worker hashes texts with another key"
-    if why:
-        logger.warning("ragmonitor: this process has a helper of its own: %s", why)
-        return None
-    own = [each for each in settings.exporters if not isinstance(each, str)]
-    plain = settings.model_copy(
-        update={
-            "exporters": tuple(each for each in settings.exporters if isinstance(each, str)),
-            "evaluators": tuple(entry.name for entry in table.select(settings.evaluators)),
-        }
-    )
-    return SharedHelper(
-        plain, [(type(each).__qualname__, HostExporter.of(each).hears) for each in own]
-    )

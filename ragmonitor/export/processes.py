@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import itertools
 import json
 import math
@@ -29,26 +28,10 @@ VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
 _SIDECAR = "ragmonitor_sums_{pid}_{number}.json"
 _OF_A_PROCESS = lazy_pattern(
-    r"(?:gauge_live[a-z]*|ragmonitor_(?:sums|draft))_(\d+)(?:_\d+)?\.(?:db|json|json\.tmp|tmp)"
+    r"(?:gauge_live[a-z]*|ragmonitor_sums)_(\d+)(?:_\d+)?\.(?:db|json|json\.tmp)"
 )
-_DRAFT = "ragmonitor_draft_{pid}_{number}.tmp"
-_NAME = lazy_pattern(r"(?:counter|gauge_[a-z]+|histogram|summary)_.+\.db")
 MIN_FREE_BYTES: Final = 8 << 20
-"""With less room on its file system the folder is not used: see `SharedFolder.reserve`."""
-_RESERVED_BYTES: Final = 256 << 10
-_RESERVED: Final = (
-    "counter",
-    "gauge_livemax",
-    "gauge_livemostrecent",
-    "gauge_livesum",
-    "gauge_max",
-    "histogram",
-    "summary",
-)
-"""The files of a process; each begins with `_RESERVED_BYTES`."""
-MAX_FILE_BYTES: Final = 256 << 20
-"""The size of another process's file; what is larger is none of `prometheus_client`'s."""
-_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+"""With less room on its file system the folder is not used: see `_has_room`."""
 _INTEGER = struct.Struct("i")
 _HEAD_BYTES: Final = 8
 _NUMBERS_BYTES: Final = 16
@@ -64,91 +47,7 @@ class SharedFolder:
         self._number = next(_numbers)
         self._written = ""
         self._unreadable: Counter[str] = Counter()
-        self._warned_full = False
         self._set_own_aside()
-
-    def reserve(self) -> None:
-        """Take the room for this process's files before anything is written into them.
-
-        The library maps files with holes into memory. Where a hole cannot be filled, as on a full
-        tmpfs, the kernel ends the process by SIGBUS, in whatever line of the application that is.
-
-        Raises:
-            OSError: There is too little room.
-        """
-        system = os.statvfs(self.path)
-        free = system.f_bavail * system.f_frsize
-        if free < MIN_FREE_BYTES:
-            raise OSError(errno.ENOSPC, f"{free >> 10} KiB are free")
-        begun: list[Path] = []
-        try:
-            for prefix in _RESERVED:
-                file = self.path / f"{prefix}_{os.getpid()}.db"
-                try:
-                    if not file.exists():
-                        self._begin(file)
-                        begun.append(file)
-                        continue
-                except FileExistsError:
-                    pass
-                self._keep_ahead(file)  # the application's own series have opened it already
-        except OSError:
-            for file in begun:
-                file.unlink(missing_ok=True)
-            raise
-
-    def _begin(self, file: Path) -> None:
-        """Make a file that nobody sees before it is filled. Raises `OSError`.
-
-        The process may end at any moment, and the library fails at a folder with an empty file.
-        """
-        draft = self.path / _DRAFT.format(pid=os.getpid(), number=self._number)
-        try:
-            with draft.open("wb") as fresh:
-                _fill(fresh.fileno(), _RESERVED_BYTES)
-            os.link(draft, file)  # unlike a renaming, it replaces no file
-        except OSError as error:
-            if error.errno in _NO_ROOM or isinstance(error, FileExistsError):
-                raise
-            # A file system without links, or with errors of its own for them.
-            with file.open("xb") as fresh:
-                try:
-                    _fill(fresh.fileno(), _RESERVED_BYTES)
-                except OSError:
-                    file.unlink(missing_ok=True)
-                    raise
-        finally:
-            draft.unlink(missing_ok=True)
-
-    def keep_ahead(self) -> None:
-        """Give the files of this process room to grow into."""
-        try:
-            for file in self._own():
-                self._keep_ahead(file)
-        except OSError as error:
-            if error.errno != errno.ENOSPC or self._warned_full:
-                return
-            self._warned_full = True
-            errors["metrics"] += 1
-            logger.warning(
-                "ragmonitor: the file system of %s is full; the kernel may end any process that "
-                "counts there (SIGBUS): make room, or restart with a larger one",
-                self.path,
-            )
-
-    @staticmethod
-    def _keep_ahead(file: Path) -> None:
-        """Fill a file's holes; when half of it is used, double it.
-
-        The library doubles it when it is full, and finds it done.
-        """
-        with file.open("r+b") as own:
-            (used,) = _INTEGER.unpack(own.read(_INTEGER.size).ljust(_INTEGER.size, b"\0"))
-            size = os.fstat(own.fileno()).st_size
-            _fill(own.fileno(), size if 2 * used <= size else 2 * size)
-
-    def _own(self) -> Iterable[Path]:
-        return self.path.glob(f"*_{os.getpid()}.db")
 
     def counted(self) -> Iterable[Metric]:
         """Return all readable files' families, summed; live gauges of the living only.
@@ -158,8 +57,7 @@ class SharedFolder:
         """
         with shielded("metrics"):
             self.remove_dead()
-        files = [file for file in sorted(self.path.glob("*.db")) if _NAME.fullmatch(file.name)]
-        problems = {str(file): _problem(file) for file in files}
+        problems = {str(file): _problem(file) for file in sorted(self.path.glob("*.db"))}
         try:
             merged = _merged([file for file, problem in problems.items() if problem is None])
         except Exception:  # noqa: BLE001 - whatever it is, it is in one of the files
@@ -191,10 +89,10 @@ class SharedFolder:
         They are remains of an earlier process of that id, as in containers, where it is always the
         same. Left there, the library would fail at the first series of this process.
         """
-        for file in self._own():
+        for file in self.path.glob(f"*_{os.getpid()}.db"):
             with shielded("metrics"):
                 problem = _problem(file)
-                if problem is not None and 0 < file.stat().st_size <= MAX_FILE_BYTES:
+                if problem is not None and file.stat().st_size:
                     file.unlink()
                     logger.warning(
                         "ragmonitor: %s, left by an earlier process, could not be read (%s) and "
@@ -208,9 +106,8 @@ class SharedFolder:
         for pid in {pid for pid in self._pids() if not _is_alive(pid)}:
             with contextlib.suppress(FileNotFoundError):  # another process was faster
                 mark_process_dead(pid, str(self.path))  # type: ignore[no-untyped-call]
-            for left in (_SIDECAR, _DRAFT):
-                for file in self.path.glob(left.format(pid=pid, number="*") + "*"):
-                    file.unlink(missing_ok=True)
+            for file in self.path.glob(_SIDECAR.format(pid=pid, number="*") + "*"):
+                file.unlink(missing_ok=True)
 
     def living(self) -> int:
         """Return the number of living processes that count here."""
@@ -275,40 +172,27 @@ def shared_folder(environment: Mapping[str, str]) -> SharedFolder | None:
         return None
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
-    return opened(SharedFolder(folder))
+    return SharedFolder(folder) if _has_room(folder) else None
 
 
-def opened(folder: SharedFolder) -> SharedFolder | None:
-    """Return the folder if it has room for this process; else log what to do and return None."""
-    try:
-        folder.reserve()
-    except OSError as error:
-        logger.warning(
-            "ragmonitor: %s (%s) has no room for this process (%s); at least %d MiB are to be free "
-            "at the start of each. It is not used: /metrics has the numbers of one process only. "
-            "Give it a larger file system; series of the application's own that are written "
-            "there can end the process (SIGBUS) once it is full",
-            VARIABLE,
-            folder.path,
-            error.strerror or error,
-            MIN_FREE_BYTES >> 20,
-        )
-        return None
-    return folder
+def _has_room(folder: Path) -> bool:
+    """Return whether a process may count there; warn if it may not.
 
-
-def _fill(descriptor: int, size: int) -> None:
-    """Make a file this large, without holes where the system supports that."""
-    if not hasattr(os, "posix_fallocate"):
-        os.truncate(descriptor, size)
-        return
-    try:
-        os.posix_fallocate(descriptor, 0, size)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
-            raise
-        if os.fstat(descriptor).st_size < size:
-            os.truncate(descriptor, size)
+    The library maps files with holes into memory. Where a hole cannot be filled, as on a full
+    tmpfs, the kernel ends the process by SIGBUS, in whatever line of the application that is.
+    """
+    system = os.statvfs(folder)
+    if system.f_bavail * system.f_frsize >= MIN_FREE_BYTES:
+        return True
+    logger.warning(
+        "ragmonitor: %s (%s) has no room for this process; at least %d MiB are to be free at the "
+        "start of each. It is not used: /metrics has the numbers of one process only. Give it a "
+        "larger file system; the kernel ends a process that counts there once it is full (SIGBUS)",
+        VARIABLE,
+        folder,
+        MIN_FREE_BYTES >> 20,
+    )
+    return False
 
 
 def _merged(files: list[str]) -> list[Metric]:
@@ -336,8 +220,6 @@ def _problem(file: Path) -> str | None:
     The library follows whatever lengths stand there, backwards too, and then for ever.
     """
     try:
-        if file.stat().st_size > MAX_FILE_BYTES:
-            return "it is too large"
         data = file.read_bytes()
     except FileNotFoundError:  # its process has ended
         return None

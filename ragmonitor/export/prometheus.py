@@ -26,7 +26,7 @@ from ragmonitor.export.content import package_version
 from ragmonitor.export.endpoint import Endpoint, Pages
 from ragmonitor.export.families import ScrapeSums, described, final_families
 from ragmonitor.export.instruments import MAX_LABEL_LENGTH, Instruments, Labels, cleaned
-from ragmonitor.export.processes import opened, shared_folder
+from ragmonitor.export.processes import shared_folder
 from ragmonitor.export.server import Receive, Rejection
 from ragmonitor.export.service_state import service_state
 from ragmonitor.forks import survive_forks
@@ -368,7 +368,6 @@ class PrometheusExporter(Exporter):
             with _SERIES:
                 self._folder.write(self._sums)
                 self._folder.remove_dead()
-                self._folder.keep_ahead()
         if self._serve:
             self._endpoint.open()
 
@@ -461,7 +460,6 @@ class PrometheusExporter(Exporter):
             self._pages.after_fork_in_child()
         if self._folder is not None:
             self._folder.after_fork_in_child()
-            self._folder = opened(self._folder)
         self._begin()
 
     # --- being scraped --------------------------------------------------------------------------

@@ -180,19 +180,14 @@ class Worker(WorksInSteps):
         if not self._closed:  # also in a child that was forked after the end
             self._thread.start()
 
-    def flush(self, timeout_s: float, *, is_settled: Callable[[], bool] | None = None) -> bool:
-        """Wait until everything handed over so far is judged and exported; return whether it is.
-
-        Args:
-            timeout_s: How long.
-            is_settled: Whether what is waited for is judged; None: that is everything.
-        """
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until everything handed over so far is judged and exported; return whether it is."""
         if not self._thread.is_started:
             if not len(self._queue) or self._closed:
                 return True
             self._start()
         deadline = time.monotonic() + timeout_s
-        work = self._drain(timeout_s, is_settled)
+        work = self._drain(timeout_s)
         drained = self._submit(work, deadline)
         try:
             if drained is None:
@@ -358,25 +353,16 @@ class Worker(WorksInSteps):
                 await asyncio.wait({self._reading})
                 self._reading = None
 
-    async def _drain(self, timeout_s: float, is_settled: Callable[[], bool] | None) -> bool:
+    async def _drain(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
-        if is_settled is None:
-            await self._work_off()
-        else:
-            while not is_settled() and time.monotonic() < deadline:  # noqa: ASYNC110 - of threads
-                await asyncio.sleep(LINGER_S)
-        # Of what is settled by itself, readings of golden questions have no account.
-        asked = None if is_settled is None else tuple(self._handler.readings)
-        while unfinished := [
-            task for task in (self._handler.begun if asked is None else asked) if not task.done()
-        ]:
+        await self._work_off()
+        while unfinished := [task for task in self._handler.begun if not task.done()]:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 break
             await asyncio.wait(unfinished, timeout=left_s)
         self._refresh()
-        flushed = not unfinished and (is_settled is None or is_settled())
-        return self._exports.flush(deadline) and flushed
+        return self._exports.flush(deadline) and not unfinished
 
     async def _tick(self) -> None:
         while True:

@@ -1,9 +1,8 @@
-"""What holds on a thread holds in a helper process, also in one for all workers."""
+"""What holds on a thread holds in a helper process."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,15 +28,6 @@ IN_BOTH_PLACES = frozenset(
 """Files, and tests of files whose others gain nothing: who gives a judge or a function of their own
 has the work done on a thread wherever they are told."""
 
-
-ONE_FOR_ALL = frozenset(
-    {
-        "test_a_cell_that_is_run_twice_is_served_at_its_address",
-        "test_an_older_monitor_that_opens_later_leaves_the_address_to_the_newer",
-    }
-)
-"""Tests of two monitors with the same settings: where workers share a helper, they count as one."""
-
 WITH_VARIABLES = frozenset({"test_chinese", "test_texts_nowhere"})
 """Files that set variables which a helper process is to find: it has those of its start."""
 
@@ -57,8 +47,6 @@ def _worker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     place = getattr(request, "param", os.environ.get("RAGMONITOR_WORKER", "thread"))
     monkeypatch.setenv("RAGMONITOR_WORKER", place)
     module = request.module.__name__.rpartition(".")[2]
-    # Their parent lives on, and with it each helper for so long.
-    monkeypatch.setattr("ragmonitor.back_half.shared_helper.GRACE_S", 2.0)
     if hasattr(request, "param") and place == "process" and module not in WITH_VARIABLES:
         request.getfixturevalue("_helper")
 
@@ -76,15 +64,12 @@ def no_helper_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     module = metafunc.module.__name__.rpartition(".")[2]
     name = metafunc.function.__name__
-    has_common = sys.platform == "linux"
-    shared = pytest.param("shared", marks=pytest.mark.slow)
     if {module, f"{module}.{name}"} & IN_BOTH_PLACES:
         metafunc.parametrize(
             "_worker",
             [
                 pytest.param("thread", id=pytest.HIDDEN_PARAM),
                 pytest.param("process", marks=pytest.mark.slow),
-                *([] if name in ONE_FOR_ALL or not has_common else [shared]),
             ],
             indirect=True,
         )

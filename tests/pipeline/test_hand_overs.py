@@ -14,7 +14,6 @@ import signal
 import threading
 from collections import Counter, deque
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,7 +28,6 @@ from ragmonitor.back_half.setup import Setup, without_objects
 from ragmonitor.back_half.stream_sender import StreamBackHalf
 from ragmonitor.capture import Record
 from ragmonitor.feedback import feedback_of
-from ragmonitor.ledger import LedgerNotes
 from ragmonitor.queues import MemoryQueue
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
@@ -305,7 +303,7 @@ def test_a_connection_that_is_closed_before_it_is_read_is_not_read():
     theirs.close()
 
 
-@pytest.mark.parametrize(("method", "taken"), [("tell_progress", 1), ("_tell_state", 0)])
+@pytest.mark.parametrize(("method", "taken"), [("_tell_progress", 1), ("_tell_state", 0)])
 def test_a_reply_does_not_overtake_what_another_thread_is_telling(monkeypatch, method, taken):
     """After a flush the application knows the state of then, and what is still open."""
     ours, theirs = multiprocessing.Pipe()
@@ -316,10 +314,9 @@ def test_a_reply_does_not_overtake_what_another_thread_is_telling(monkeypatch, m
         number=0,
         restarts=0,
         errors={},
-        key="",
         litellm={},
     )
-    telling = helper.MonitorConnection(theirs, setup, helper.ServedBackHalf(setup, is_shared=False))
+    telling = helper.ServedMonitor(theirs, setup)
     telling.taken = taken
     begun, go, sent = threading.Event(), threading.Event(), list[str]()
 
@@ -360,38 +357,3 @@ def test_a_flush_asks_the_loop_that_it_saw(monkeypatch):
         monkeypatch.setattr(Worker, "_loop", property(lambda _: next(looks, None)), raising=False)
         assert worker.flush(60)
         monkeypatch.undo()
-
-
-@pytest.mark.parametrize("is_probe", [True, False])
-def test_a_golden_question_that_a_living_helper_did_not_get_is_no_traffic(is_probe: bool) -> None:
-    """When a monitor closes and leaves its queue to a shared helper: other answers are counted."""
-    notes, taken = LedgerNotes(), MemoryQueue(10)
-    finished = Record(interaction())
-    finished.is_probe = is_probe
-    assert taken.put(finished)
-
-    def refused(*_: object) -> None:
-        raise LinkError("the helper reads nothing more")
-
-    helper_of_many = SimpleNamespace(
-        sent=0,
-        taken=0,
-        open={},
-        kept={},
-        has_provider=False,
-        is_gone=False,
-        link=SimpleNamespace(send=refused),
-    )
-    back = SimpleNamespace(
-        _room=10,
-        _queue=taken,
-        _taken=0,
-        _notes=notes,
-        _closed=True,
-        _shared=object(),
-        _tell_provider=lambda _: None,
-    )
-    with pytest.raises(LinkError):
-        ProcessBackHalf._send_one(back, helper_of_many)  # type: ignore[arg-type]
-    refusals = notes.take()[1]
-    assert [*refusals.values()] == ([] if is_probe else [1])
