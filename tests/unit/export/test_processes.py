@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import itertools
-import json
 import logging
 import math
 import os
@@ -14,13 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.mmap_dict import MmapedDict, mmap_key
-from prometheus_client.multiprocess import MultiProcessCollector
 
 from ragmonitor import guard
-from ragmonitor.export import processes
 from ragmonitor.export.processes import SharedFolder
 
 DEAD = 2**22 + 1  # beyond any process id
@@ -45,7 +39,6 @@ def length(n: int) -> bytes:
     return n.to_bytes(4, "little", signed=True)
 
 
-SOUND = length(8) + bytes(4)
 BROKEN = {
     "empty": b"",
     "short": b"\x08",
@@ -76,50 +69,6 @@ def test_a_broken_file_is_left_out_and_said_once(
     assert str(broken) in said
 
 
-def test_a_file_that_becomes_whole_is_counted_and_nothing_said(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Between its making and its first series a file is empty: that is no fault."""
-    folder = SharedFolder(tmp_path)
-    path = tmp_path / f"counter_{DEAD}.db"
-    path.write_bytes(b"")
-    assert counted(folder) == {}
-    path.unlink()
-    write(tmp_path, DEAD, 2.0)
-    assert counted(folder)["answers_total"] == 2
-    assert caplog.records == []
-
-
-@pytest.mark.parametrize("name", ["nonsense.db", "gauge.db", "gauge_.db"])
-def test_a_file_of_a_strange_name_is_left_out(tmp_path: Path, name: str) -> None:
-    """It may be anybody's; its name says nothing of what it holds."""
-    write(tmp_path, DEAD, 3.0).rename(tmp_path / name)
-    write(tmp_path, DEAD, 4.0)
-    folder = SharedFolder(tmp_path)
-    assert counted(folder)["answers_total"] == 4
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [
-        [{"a": "\ud800"}, 1.0, [{}, 1, 1]],
-        [{}, 1.0, [{"trace_id": 5}, 1, 1]],
-        [{}, 1.0, [{}, "much", 1]],
-        [[], 1.0, [{}, 1, 1]],
-        5,
-    ],
-)
-def test_a_broken_exemplar_is_left_out(tmp_path: Path, entry: object) -> None:
-    """It costs no other process its own."""
-    good = [{"a": "b"}, 1.0, [{"trace_id": "1"}, 1, 1]]
-    for number, exemplar in enumerate((entry, good)):
-        sums = {"means": [], "exemplars": [exemplar]}
-        (tmp_path / f"ragmonitor_sums_{number}_0.json").write_text(json.dumps(sums))
-    (tmp_path / "ragmonitor_sums_3_0.json").write_text("[{")
-    folder = SharedFolder(tmp_path)
-    assert [e.labels for e in folder.read().exemplars.values()] == [{"trace_id": "1"}]
-
-
 def test_torn_remains_under_our_own_id_are_deleted(tmp_path: Path) -> None:
     """In a container the id is always the same; the library would fail at its first series."""
     torn = tmp_path / f"counter_{os.getpid()}.db"
@@ -147,105 +96,6 @@ def test_the_room_of_a_process_is_taken_at_its_start(tmp_path: Path) -> None:
     assert len(files) == 7
     assert all(is_whole(file) for file in files)
     assert early.stat().st_size == 65_536
-
-
-def test_a_process_that_ends_as_it_takes_its_room_leaves_no_empty_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On which the library's own collector fails; what it leaves is removed once it has ended."""
-    fill = processes._fill
-    pid = os.fork()
-    if pid == 0:
-        begun = itertools.count()
-        monkeypatch.setattr(
-            processes, "_fill", lambda *to: fill(*to) if next(begun) < 2 else os._exit(0)
-        )
-        SharedFolder(tmp_path).reserve()
-        os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    assert [file.stat().st_size for file in tmp_path.glob("*.db")] == [256 * 1024] * 2
-    assert not list(MultiProcessCollector(CollectorRegistry(), path=str(tmp_path)).collect())
-    SharedFolder(tmp_path).remove_dead()
-    assert not list(tmp_path.glob("*.tmp"))
-
-
-@pytest.mark.parametrize("links", [True, False])
-def test_a_file_that_is_there_already_is_not_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
-) -> None:
-    """It came between the look and the making; also where a file has one name only."""
-    link, made = os.link, []
-
-    def late(draft: Path, file: Path) -> None:
-        if not made:
-            made.append(file)
-            file.write_bytes(bytes(8))
-        if not links:
-            raise OSError(errno.EPERM, "Operation not permitted")
-        link(draft, file)
-
-    monkeypatch.setattr(os, "link", late)
-    SharedFolder(tmp_path).reserve()
-    files = list(tmp_path.glob("*.db"))
-    assert len(files) == 7
-    assert {file.stat().st_size for file in files if file not in made} == {256 * 1024}
-    assert made[0].stat().st_size == 8
-
-
-def test_a_full_disk_without_links_leaves_no_empty_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever the file system says of links."""
-    begun = itertools.count()
-
-    def fill(*_: object) -> None:
-        if next(begun) == 1:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    def unlinked(*_: object) -> None:
-        raise OSError(errno.EINVAL, "Invalid argument")
-
-    monkeypatch.setattr(processes, "_fill", fill)
-    monkeypatch.setattr(os, "link", unlinked)
-    with pytest.raises(OSError, match="No space left"):
-        SharedFolder(tmp_path).reserve()
-    assert not list(tmp_path.iterdir())
-
-
-def test_files_have_room_to_grow_into(tmp_path: Path) -> None:
-    """The library doubles a full file and finds it done; nothing that it wrote is lost."""
-    folder = SharedFolder(tmp_path)
-    folder.reserve()
-    file = tmp_path / f"counter_{os.getpid()}.db"
-    values = MmapedDict(str(file))
-    for n in range(8000):
-        key = mmap_key("answers", "answers_total", ["n"], [str(n)], "x")
-        values.write_value(key, float(n), 0.0)
-        if n % 100 == 0:
-            folder.keep_ahead()
-            assert is_whole(file)
-    values.close()
-    assert file.stat().st_size > 4 * 256 * 1024
-    found = [sample.value for family in folder.counted() for sample in family.samples]
-    assert sorted(found) == [float(n) for n in range(8000)]
-
-
-def test_a_file_system_that_fills_up_is_said_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """And counted; the refresh goes on."""
-    folder = SharedFolder(tmp_path)
-    folder.reserve()
-
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "posix_fallocate", full)
-    before = guard.errors["metrics"]
-    folder.keep_ahead()
-    folder.keep_ahead()
-    assert guard.errors["metrics"] == before + 1
-    assert ["is full" in r.getMessage() for r in caplog.records] == [True]
 
 
 COUNTING = """
