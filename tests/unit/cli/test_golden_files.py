@@ -106,21 +106,6 @@ def test_ctrl_c_waits_for_replies_under_way(folder):
 
 
 @pytest.mark.slow
-def test_fewer_questions_than_wanted_are_explained(folder, monkeypatch):
-    """The last line says why, and what to do."""
-    monkeypatch.setenv("RAGMONITOR_JUDGE__INPUT_USD_PER_MILLION_TOKENS", "1")
-    monkeypatch.setenv("RAGMONITOR_JUDGE__OUTPUT_USD_PER_MILLION_TOKENS", "1")
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    with OpenAiServer() as server:
-        server.always(GoldenModel())
-        words = ["generate", "docs", "-o", "goldens.jsonl", "--judge", "openai/scripted", "-n", 50]
-        words += ["--budget-usd", 1, "--api-base", server.api_base]
-        result = run(*words)
-    assert result.exit_code == 1
-    assert "give more documents" in result.stderr.strip().splitlines()[-1]
-
-
-@pytest.mark.slow
 def test_what_is_reviewed_while_questions_are_made_stays(folder, monkeypatch):
     """And a second run with the same output is refused: each would spend the whole budget."""
     monkeypatch.setenv("RAGMONITOR_JUDGE__INPUT_USD_PER_MILLION_TOKENS", "1")
@@ -173,32 +158,6 @@ def test_what_cannot_begin_says_why(folder, words, told):
 
 
 # --- mine -----------------------------------------------------------------------------------------
-
-
-def test_candidates_of_reports_are_added_to_a_file(folder):
-    """Without secrets; what is there stays, and a second run adds nothing."""
-    report = {
-        "id": "i-1",
-        "judge": "model@1",
-        "status": "ok",
-        "question": "Is api_key=sk-abcdefghijklmnop1234567890abcdef right?",
-        "answer": "Yes.",
-        "contexts": ["A chunk."],
-        "evaluations": {"hallucination": {"score": 1.0}},
-        "attributes": {"route": "shop"},
-    }
-    (folder / "reports.jsonl").write_text(json.dumps(report))
-    (folder / "g.jsonl").write_text('{"question": "Open?", "answer": "Until six."}\n')
-    result = run("mine", "reports.jsonl", "-o", "g.jsonl", "--json")
-    assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout)
-    assert (told["written"], told["answers"], told["has_feedback"]) == (1, 1, False)
-    before, mined = read_goldens("g.jsonl")
-    assert before.question == "Open?"
-    assert "sk-abc" not in mined.question
-    assert run("mine", "reports.jsonl", "-o", "g.jsonl").exit_code == 1
-    assert len(read_goldens("g.jsonl")) == 2
-    assert run("mine", "reports.jsonl", "-o", "g.jsonl", "--reasons", "boring").exit_code == 2
 
 
 # --- export ---------------------------------------------------------------------------------------

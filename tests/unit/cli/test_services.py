@@ -63,13 +63,3 @@ def test_a_command_says_where_its_page_is_if_it_has_one(
     said = result.stderr.strip()
     expected = METRICS + (PAGE if has_page else "")
     assert said.endswith(expected.format(port=9471))
-
-
-def test_a_port_that_is_not_known_is_not_told(monkeypatch: pytest.MonkeyPatch):
-    """With `server.port` 0 any free one is taken, and it is not port 0."""
-    monkeypatch.setenv("RAGMONITOR_STREAM", "redis://127.0.0.1:1/0")
-    monkeypatch.setenv("RAGMONITOR_SERVER__PORT", "0")
-    monkeypatch.setattr(services.signal, "signal", lambda *_: None)
-    monkeypatch.setattr("ragmonitor.fleet.fleet_worker.FleetWorker", Done)
-    said = CliRunner().invoke(app, ["worker", "--fleet"]).stderr
-    assert said.strip().endswith("metrics: at any free port of this machine")
