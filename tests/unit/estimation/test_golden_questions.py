@@ -234,22 +234,6 @@ def test_histories_and_alarms_outlive_a_restart(tmp_path: Path):
     assert "tall" not in (tmp_path / "goldens.json").read_text()
 
 
-def test_a_changed_golden_question_is_another_one():
-    """Its score is compared with nothing that came before."""
-    asking = Asking()
-    asking.round({"g0": 1.0})
-    changed = answer("g0", 0.0, asking.now)
-    record = Interaction(**{**fields(changed.report.interaction), "reference": "Another."})
-    report = Report(
-        interaction=record,
-        judge=JUDGE,
-        evaluations=changed.report.evaluations,
-        assessment=changed.report.assessment,
-    )
-    asking.part.probed(GoldenAnswer(report=report))
-    assert asking.part.views()["goldens"]["worst"][0]["expected"] is None
-
-
 @pytest.mark.slow
 def test_noise_alone_raises_no_alarm():
     """Two months of a hundred questions a day whose scores are drawn at random: no alarm."""

@@ -6,7 +6,7 @@ import pytest
 
 from ragmonitor.estimation.anchors import VERSION, Anchors, Rise
 from ragmonitor.estimation.judge_drift import MIN_AFTER, MIN_BEFORE, Rises
-from ragmonitor.records import AlarmCause, JudgeIdentity
+from ragmonitor.records import JudgeIdentity
 from ragmonitor.state import StateFile
 from tests.support.stories import BEGAN_NS, interaction
 
@@ -96,30 +96,3 @@ def test_the_rate_before_and_since_is_weighted():
     assert rise.before == pytest.approx(0.1)
     assert rise.after == pytest.approx(4 / 13)
     assert rise.size == pytest.approx(4 / 13 - 0.1)
-
-
-@pytest.mark.parametrize(
-    ("cause", "told"),
-    [
-        ("judge", "The judge has become stricter: 3 of 20"),
-        ("application", "It is the application, not the judge: 3 of 20"),
-        ("unknown", "not yet known: 3 of 20"),
-    ],
-)
-def test_a_cause_is_told_with_its_error_or_what_is_still_needed(cause, told):
-    """For people, in a sentence or two."""
-    text = str(
-        AlarmCause(
-            cause=cause,
-            since_s=0,
-            reread=20,
-            flipped=3,
-            expected_else=0.02,
-            expected_judge=0.1,
-            needed=90,
-            waiting=30,
-        )
-    )
-    assert told in text
-    assert ("error at most 5 %" in text) == (cause != "unknown")
-    assert ("takes some 90 readings; 30 more can be read." in text) == (cause == "unknown")

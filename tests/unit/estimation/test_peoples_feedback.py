@@ -8,7 +8,7 @@ from ragmonitor import metrics
 from ragmonitor.estimation.feedback_store import FeedbackStore
 from ragmonitor.estimation.parts import Answer
 from ragmonitor.estimation.peoples_feedback import MAX_KINDS, OTHER, WAIT_S, PeoplesFeedback
-from ragmonitor.estimation.signals import NOT_APPLICABLE, Outcome
+from ragmonitor.estimation.signals import Outcome
 from ragmonitor.feedback import feedback_of
 from ragmonitor.records import CompletedAnswer, Report, SpanReference
 from ragmonitor.testing import ManualClock
@@ -117,24 +117,6 @@ def test_of_one_person_s_minds_the_last_counts(part, clock):
     part.note(said("3", False, clock()))
     part.tick()
     assert values(part)[metrics.FEEDBACK_AGREEMENT, "builtin"] == 0.9
-
-
-def test_a_refusal_takes_no_part_in_the_agreement(part, clock):
-    told = answer("a")._replace(builtin=[("hallucination", NOT_APPLICABLE)])
-    part.add(told)
-    part.note(said("a", False, clock()))
-    part.tick()
-    assert len(part.joined()) == 1
-    assert not any(key[0] == metrics.FEEDBACK_ANSWERS for key in values(part))
-
-
-def test_an_id_that_is_no_valid_text_costs_no_other_answer(part):
-    """A lone surrogate has no bytes in UTF-8; its answer is kept and joined like the others."""
-    for each in ("a", "\ud800", "b"):
-        part.add(answer(each))
-        part.note(said(each, True))
-    part.tick()
-    assert len(part.joined()) == 3
 
 
 def test_processes_of_one_folder_join_each_other_s_answers(tmp_path, clock):
