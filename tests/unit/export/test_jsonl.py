@@ -11,14 +11,11 @@ from pathlib import Path
 import pytest
 
 from ragmonitor.export import JsonLines
-from ragmonitor.export.jsonl import report_line
 from ragmonitor.protocols import ExportContext
 from ragmonitor.records import Report
 from tests.unit.export.examples import (
-    ANSWER,
     CHUNKS,
     QUERY,
-    TARGET,
     assessment,
     interaction,
     late_report,
@@ -35,64 +32,6 @@ def configured(path, **context):
 
 def lines(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def test_a_line_holds_what_is_known() -> None:
-    """Every key that readers rely on, with Chinese as it is."""
-    assert report_line(late_report(), service="shop", service_version="2.1") == {
-        "time": "2026-11-18T11:06:42.000Z",
-        "id": "i-1",
-        "service": "shop",
-        "service_version": "2.1",
-        "name": "support",
-        "session_id": "s-1",
-        "tags": list(interaction().tags),
-        "attributes": {"route": "/chat", "tenant": "上海"},
-        "latency_s": 2.0,
-        "model": "qwen-max",
-        "input_tokens": 120,
-        "output_tokens": 14,
-        "chunks": [
-            {"id": "doc-1", "source": "政策.md", "score": 0.91},
-            {"id": "doc-2", "source": "", "score": 0.42},
-        ],
-        "framework": "langchain",
-        "status": "ok",
-        "judge": "openai/gpt-4o-mini@p7",
-        "chance": 0.1,
-        "late": True,
-        "question": QUERY,
-        "contexts": [chunk.text for chunk in CHUNKS],
-        "answer": ANSWER,
-        "evaluations": {
-            "faithfulness": {"score": 0.5},
-            "answer_relevancy": {"unscored": "unreadable", "detail": "坏的回复"},
-        },
-        "diagnosis": None,
-        "risk": 0.71,
-        "sentences": [
-            {
-                "text": "退货期限是30天。",
-                "verdict": "supported",
-                "severity": None,
-                "words": [],
-                "chunks": [0],
-                "support": 1.0,
-                "reasons": [],
-            },
-            {
-                "text": "运费为99元。",
-                "verdict": "contradicted",
-                "severity": "major",
-                "words": ["99元"],
-                "chunks": [1],
-                "support": 0.2,
-                "reasons": ["number"],
-            },
-        ],
-        "trace_id": TARGET.trace_id,
-        "span_id": TARGET.span_id,
-    }
 
 
 def test_hashed_texts_are_equal_where_the_texts_were(tmp_path: Path) -> None:

@@ -137,22 +137,6 @@ def test_two_readers_are_both_on_the_root(emitted: Emitted) -> None:
     assert root["evaluations.1.evaluation.annotator_kind"] == "CODE"
 
 
-def test_an_answer_nobody_else_read_says_why(emitted: Emitted) -> None:
-    """The built-in scores stay in front; the chance and the reason are the sampling judge's."""
-    unread = report(
-        MODEL,
-        assessment=None,
-        evaluations=(),
-        decision=SamplingDecision(inclusion_probability=0.1, drawn=False, cause=Cause.NOT_SAMPLED),
-    )
-    emitted.exporter.emit(interaction(), [report(), unread])
-    root = attributes(emitted.spans["invoke_workflow support"])
-    assert root["ragmonitor.judge"] == "builtin@3"
-    assert root["ragmonitor.score.faithfulness"] == 0.5
-    assert root["ragmonitor.judge.p"] == 0.1
-    assert root["ragmonitor.judge.reason"] == "not_sampled"
-
-
 def test_what_was_kept_from_the_model_is_told_by_count_and_ids(emitted: Emitted) -> None:
     """Retrieved and cut away: how many, and which of them have ids; nothing if there are none."""
     cut = (Chunk(text="x", id="doc-8"), Chunk(text="y"), Chunk(text="z", id="doc-9"))
@@ -498,20 +482,6 @@ def test_a_collector_that_is_away_is_one_line(
     assert "no such collector" in ours
     assert "otlp_failed" in ours
     assert theirs == "of the application's"
-
-
-def test_a_child_forked_while_its_parent_sets_up_emits_spans(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Only a look that is over is remembered: another thread's does not go on in the child."""
-    looked: list[bool] = []
-    made = Providers("shop")
-    monkeypatch.setattr(
-        providers, "_exporter", lambda _: looked.append(made._traces.has_looked) or Refusing(None)
-    )
-    assert made.tracer() is not None
-    made.close()
-    assert looked == [False]
 
 
 def test_our_own_providers_are_closed_by_us_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ragmonitor import Monitor, Phoenix
+from ragmonitor import Phoenix
 from ragmonitor.export.posting import Limits
 from ragmonitor.protocols import ExportContext
 from ragmonitor.records import Report
 from tests.support.scoring_server import FakePhoenix
 from tests.support.scripts import run_python
-from tests.support.stories import interaction
 from tests.unit.export.examples import (
     LEXICAL,
     MODEL,
@@ -80,24 +79,6 @@ def test_half_a_character_spoils_nothing(phoenix: FakePhoenix) -> None:
     export(phoenix, late_report(evaluations=(replace(scored, explanation="a\ud800"),)))  # type: ignore[call-arg]
     (kept,) = phoenix.annotations.values()
     assert kept["result"]["explanation"] == "a?"
-
-
-def test_a_monitor_annotates_what_its_settings_name(
-    phoenix: FakePhoenix, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From `phoenix_url` to the annotation, and what is lost is in the counters."""
-    from prometheus_client import generate_latest
-
-    # Nobody listens there; the spans need not arrive.
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
-    with Monitor(service="t", server=False, exporters=[Phoenix(f"{phoenix.url}/")]) as monitor:
-        monitor.observe(interaction())
-        monitor.flush(5)
-        names = {name for _, name, _ in phoenix.annotations}
-        assert "faithfulness (builtin)" in names
-    told = generate_latest(monitor.registry).decode()
-    assert 'reason="phoenix_' not in told
 
 
 def test_a_script_that_just_ends_has_its_scores_sent(phoenix: FakePhoenix, tmp_path: Path) -> None:

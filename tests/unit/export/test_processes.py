@@ -69,35 +69,6 @@ def test_a_broken_file_is_left_out_and_said_once(
     assert str(broken) in said
 
 
-def test_torn_remains_under_our_own_id_are_deleted(tmp_path: Path) -> None:
-    """In a container the id is always the same; the library would fail at its first series."""
-    torn = tmp_path / f"counter_{os.getpid()}.db"
-    torn.write_bytes(BROKEN["torn"])
-    sound = write(tmp_path, DEAD, 3.0)
-    SharedFolder(tmp_path)
-    assert not torn.exists()
-    assert sound.exists()
-
-
-def is_whole(file: Path) -> bool:
-    """Return whether a file has no holes: writing into its memory can never end the process."""
-    told = file.stat()
-    return told.st_blocks * 512 >= told.st_size > 0
-
-
-def test_the_room_of_a_process_is_taken_at_its_start(tmp_path: Path) -> None:
-    """All its files are there, without holes; a file that is there already keeps its size."""
-    early = tmp_path / f"counter_{os.getpid()}.db"
-    early.touch()
-    os.truncate(early, 65_536)
-    assert not is_whole(early)
-    SharedFolder(tmp_path).reserve()
-    files = list(tmp_path.glob("*.db"))
-    assert len(files) == 7
-    assert all(is_whole(file) for file in files)
-    assert early.stat().st_size == 65_536
-
-
 COUNTING = """
 import os, sys
 from types import SimpleNamespace

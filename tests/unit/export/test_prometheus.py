@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import socket
 import urllib.error
@@ -12,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import pytest
-from prometheus_client import CollectorRegistry, make_asgi_app
+from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
@@ -86,23 +85,6 @@ def openmetrics(built: PrometheusExporter) -> str:
 def exemplars(text: str) -> list[Mapping[str, str]]:
     families = text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
     return [s.exemplar.labels for family in families for s in family.samples if s.exemplar]
-
-
-def test_an_evaluation_is_counted_by_outcome() -> None:
-    """Scored and unscored add up to all."""
-    built = exporter()
-    built.export(report())
-    labels = {"judge": "builtin"}
-    assert (
-        sample(built, "evaluations_total", evaluator="faithfulness", outcome="scored", **labels)
-        == 1
-    )
-    assert (
-        sample(
-            built, "evaluations_total", evaluator="answer_relevancy", outcome="unreadable", **labels
-        )
-        == 1
-    )
 
 
 def test_a_trace_that_was_not_sampled_is_no_exemplar() -> None:
@@ -189,33 +171,6 @@ def test_an_applications_registry_shows_it_too() -> None:
     built.dropped("queue_full", 2)
     labels = {"service": "shop", "reason": "queue_full"}
     assert theirs.get_sample_value("ragmonitor_dropped_total", labels) == 2
-
-
-async def test_it_can_be_mounted_in_an_asgi_application() -> None:
-    """`make_asgi_app(registry=...)` serves exemplars and derived gauges."""
-    built = exporter()
-    built.export(report(target=TARGET))
-    refresh(
-        built,
-        snapshot=snapshot(("faithfulness", HOUR, sums(1.0))),
-    )
-    sent: list[dict[str, Any]] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request"}
-
-    async def send(message: dict[str, Any]) -> None:
-        sent.append(message)
-
-    scope = {
-        "type": "http",
-        "query_string": b"",
-        "headers": [(b"accept", b"application/openmetrics-text; version=1.0.0")],
-    }
-    await asyncio.wait_for(make_asgi_app(registry=built.registry)(scope, receive, send), 10)
-    text = sent[1]["body"].decode()
-    assert exemplars(text) != []
-    assert "ragmonitor_score_mean{" in text
 
 
 def test_the_endpoint_speaks_openmetrics_when_asked(served: PrometheusExporter) -> None:

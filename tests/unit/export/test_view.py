@@ -153,14 +153,6 @@ def test_however_many_parts_there_are_the_whole_is_told():
     assert sum(each["window"] == "1h" for each in told["groups"]) == 3 * 40 + 1
 
 
-def test_infinite_evidence_breaks_nothing():
-    """JSON has no number for it."""
-    shown = view()
-    (alarm,) = snapshot().alarms
-    shown.snapshot(snapshot(alarms=(replace(alarm, evidence_s=86_400 * float("inf")),)))
-    assert state(shown)["alarms"][0]["evidence_days"] is None
-
-
 # --- what is new ---------------------------------------------------------------------------------
 
 
@@ -205,18 +197,6 @@ def test_a_reply_is_bounded_and_all_of_them_are_everything():
     assert set(answers) == set(told["kept"])
     assert len(revisions) == 300
     assert replies > 5
-
-
-def test_a_forked_child_begins_anew():
-    """What was seen is the parent's to show."""
-    shown = view()
-    shown.export(bad(1))
-    before = state(shown)["instance"]
-    shown.after_fork_in_child()
-    told = state(shown)
-    assert told["received"] == 0
-    assert told["answers"] == []
-    assert told["instance"] != before
 
 
 def test_it_may_be_read_while_it_is_filled():

@@ -12,9 +12,7 @@ from ragmonitor.export.view.answers import (
     CAPACITY,
     Answers,
     answered_without_chunks,
-    closest,
     marked,
-    parts,
 )
 from ragmonitor.feedback import feedback_of
 from ragmonitor.records import (
@@ -142,26 +140,6 @@ def test_an_answer_that_was_not_drawn_is_no_failure():
     assert (found["basis"], found["bad"], found["judge_cause"]) == ("builtin", False, "not_sampled")
 
 
-def test_an_application_that_failed_is_kept():
-    """By its status and the type of its error."""
-    kept = answers(content="none")
-    base = failed(1, Cause.APPLICATION_ERROR, LEXICAL)
-    raised = replace(base.interaction, status="error", error="ValueError: secret")
-    fill(kept, [replace(base, interaction=raised)])
-    (found,) = told(kept)
-    assert (found["status"], found["error"]) == ("error", "ValueError")
-
-
-def test_equal_answers_stand_once():
-    """With how often they were given; the newest stands for all."""
-    kept = answers()
-    first, second = bad(1), bad(1)
-    second = replace(second, interaction=replace(second.interaction, id="i-again"))
-    fill(kept, [first, second])
-    (found,) = told(kept)
-    assert (found["times"], found["id"]) == (2, "i-again")
-
-
 def test_bytes_are_bounded_and_judged_ones_stay_longest():
     """Long texts are cut, and too many of them leave."""
     kept = answers(max_bytes=50_000)
@@ -265,23 +243,6 @@ def test_offsets_that_cannot_be_are_left_out():
     answer = "Short."
     wrong = [verdict("x" * 50, 3), verdict("y", -5), verdict("z", 100)]
     assert joined(marked(answer, wrong)) == answer
-
-
-def test_words_are_marked_whole():
-    """3 is not marked within 30; Chinese goes without spaces."""
-    assert parts("3 of 30", ["3"]) == [("3", True), (" of 30", False)]
-    assert parts("运费为99元。", ["99元"]) == [("运费为", False), ("99元", True), ("。", False)]
-
-
-def test_the_closest_passage_is_marked():
-    """By words in common, and only where there are enough."""
-    text = "Intro. The upload limit is 3.5 MB per file. Other things."
-    assert closest(text, ["The upload limit is 9 MB per file today."]) == [
-        ("Intro. ", False),
-        ("The upload limit is 3.5 MB per file.", True),
-        (" Other things.", False),
-    ]
-    assert closest(text, ["Nothing alike."]) == [(text, False)]
 
 
 def said(id_: str, value: object, **more: str):
