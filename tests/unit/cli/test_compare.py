@@ -61,17 +61,6 @@ def versions(tmp_path):
     return before, after
 
 
-def test_two_versions_are_compared(versions):
-    """The difference of the means, with its interval, over the pairs."""
-    told, rows = compared(*versions)
-    assert (told["pairs"], told["only_first"], told["only_second"]) == (20, 0, 0)
-    row = rows["faithfulness"]
-    assert (row["first_mean"], row["second_mean"], row["difference"]) == (0.5, 1.0, 0.5)
-    assert 0 < row["lower"] < 0.5 < row["upper"] <= 1
-    assert row["is_told_apart"]
-    assert not rows["context_relevance"]["is_told_apart"]
-
-
 @pytest.mark.parametrize("name", ["out.jsonl", "out.csv", "out.json"])
 def test_outputs_are_compared_as_the_data_would_be(tmp_path, name):
     """What is scored is not scored again, in any format that is written."""
@@ -89,15 +78,6 @@ def test_outputs_are_compared_as_the_data_would_be(tmp_path, name):
     told, of_outputs = compared(first_out, second_out)
     assert of_outputs == of_data
     assert told["paired_by"] == "id"
-
-
-def test_records_without_ids_are_paired_by_their_questions(tmp_path):
-    """In whatever order they stand."""
-    before = records([RIGHT, WRONG, WRONG], ids=False)
-    after = list(reversed(records([RIGHT, RIGHT, WRONG], ids=False)))
-    told, rows = compared(write(tmp_path / "b.jsonl", before), write(tmp_path / "a.jsonl", after))
-    assert (told["paired_by"], told["pairs"]) == ("question", 3)
-    assert rows["faithfulness"]["difference"] == pytest.approx(1 / 3, abs=1e-4)
 
 
 def test_what_has_no_partner_is_counted(tmp_path):

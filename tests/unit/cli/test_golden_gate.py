@@ -113,18 +113,6 @@ def test_a_mined_question_is_not_asked_before_its_review(baseline):
     assert "2 questions are left out" in result.stderr
 
 
-@pytest.mark.parametrize("option", ["--save", "--junit", "--markdown"])
-def test_a_file_that_cannot_be_written_is_said_before_anything_is_asked(
-    folder, tmp_path, monkeypatch, option
-):
-    """Nobody is asked, and no judge paid, for what cannot be kept."""
-    monkeypatch.setenv("DOWN", "1")
-    result = gate(folder, "--save", "base.jsonl", option, str(tmp_path / "none" / "file"))
-    assert result.exit_code == 2
-    assert "No such file" in result.output
-    assert not (tmp_path / "base.jsonl").exists() or not (tmp_path / "base.jsonl").read_text()
-
-
 def test_a_service_gets_its_header_and_the_turns_before(folder):
     """A follow-up question means nothing without them."""
     got = []

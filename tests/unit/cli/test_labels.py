@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
-from ragmonitor.estimation.labels import read_labels
 from ragmonitor.estimation.labels.label_table import opened
 
 runner = CliRunner()
@@ -86,16 +85,6 @@ def agrees(row):
     return row["judged"]
 
 
-def test_who_labels_does_not_see_the_verdict(reports):
-    """Neither in words nor by what is equal in the rows of one verdict."""
-    sampled(reports)
-    with Path("labels.csv").open(encoding="utf-8-sig", newline="") as file:
-        rows = [*csv.DictReader(file)]
-    assert list(rows[0]) == ["id", "question", "answer", "chunks", "human", "at", "sealed"]
-    for at in range(0, 40, 2):
-        assert len({row["sealed"][17:][at : at + 2] for row in rows}) > 20
-
-
 def test_a_spoiled_seal_is_named(reports, tmp_path):
     """With its line and column."""
     rows = sampled(reports)
@@ -106,15 +95,6 @@ def test_a_spoiled_seal_is_named(reports, tmp_path):
 
 
 # --- sample ---------------------------------------------------------------------------------------
-
-
-def test_sixty_percent_are_judged_hallucinated(reports):
-    """Where there are so many; they tell the most."""
-    rows = sampled(reports)
-    assert len(rows) == 100
-    assert sum(row["judged"] == "yes" for row in rows) == 60
-    assert {row["drawn_from"] for row in rows if row["judged"] == "yes"} == {"100"}
-    assert {row["drawn_from"] for row in rows if row["judged"] == "no"} == {"900"}
 
 
 def test_no_text_is_taken_for_a_formula(tmp_path):
@@ -216,9 +196,3 @@ def test_a_bad_cell_is_named(reports):
     result = run("rate", path)
     assert result.exit_code == 2
     assert "line 2, column human: 'perhaps'" in result.stderr
-
-
-def test_the_live_monitor_reads_what_sample_wrote(reports, tmp_path):
-    """The same file is the setting `estimation.human_labels`."""
-    fill_in(sampled(reports), agrees)
-    assert len(read_labels(tmp_path / "labels.csv")) == 100
