@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ragmonitor.estimation.retrieval_drift import (
     STATE_VERSION,
@@ -102,23 +98,6 @@ def test_the_weak_limit_is_the_fifth_percentile():
     for at in range(49):
         few.add(str(at), Scores(high=float(at), low=0.0, falling=1))
     assert Reference.of(few).weak_below is None
-
-
-@given(cuts=st.lists(st.integers(0, 300), max_size=4), seed=st.integers(0, 1_000))
-def test_collected_parts_merge_to_the_whole(cuts, seed):
-    """However many processes collected, in whatever order they tell; each interaction once."""
-    edges = [0, *sorted(cuts), 300]
-    parts = []
-    for low, high in itertools.pairwise(edges):
-        part = Collected()
-        for at in (*range(low, high), *range(low, high)):
-            part.add(str(at), Scores(high=float(at), low=0.0, falling=1))
-        parts.append(part)
-    random.Random(seed).shuffle(parts)
-    merged = Collected()
-    for part in parts:
-        merged.merge(Collected.restored(json.loads(json.dumps(part.state()))))
-    assert (merged.count, merged.falling, len(merged.sample)) == (300, 300, 300)
 
 
 # --- the file that processes share ----------------------------------------------------------------

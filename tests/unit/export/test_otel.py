@@ -519,3 +519,11 @@ def test_what_another_process_emits_again_has_the_same_ids(
     )
     assert set(ids.values()) == ({2} if is_repeated else {1})
     assert sum(ids.values()) == 2 * 2 * 4
+
+
+def test_switched_off_means_nothing() -> None:
+    """With `enabled=False` there is no span, no event and no reference."""
+    emitted = Emitted(enabled=False)
+    assert emitted.exporter.emit(interaction(), [report(MODEL)]) is None
+    emitted.exporter.export(late_report())
+    assert (emitted.spans, emitted.events) == ({}, [])

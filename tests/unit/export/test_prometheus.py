@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 import urllib.error
@@ -11,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import pytest
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, make_asgi_app
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
@@ -262,3 +263,30 @@ def test_what_is_not_known_any_more_is_gone(gauge: GaugeValue) -> None:
     assert sample(built, name, **dict(gauge.labels)) == gauge.value
     built.refresh(snapshot=Snapshot(), queue_depth=0, open_runs=0, errors={})
     assert sample(built, name, **dict(gauge.labels)) is None
+
+
+async def test_it_can_be_mounted_in_an_asgi_application() -> None:
+    """`make_asgi_app(registry=...)` serves exemplars and derived gauges."""
+    built = exporter()
+    built.export(report(target=TARGET))
+    refresh(
+        built,
+        snapshot=snapshot(("faithfulness", HOUR, sums(1.0))),
+    )
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request"}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "query_string": b"",
+        "headers": [(b"accept", b"application/openmetrics-text; version=1.0.0")],
+    }
+    await asyncio.wait_for(make_asgi_app(registry=built.registry)(scope, receive, send), 10)
+    text = sent[1]["body"].decode()
+    assert exemplars(text) != []
+    assert "ragmonitor_score_mean{" in text

@@ -14,7 +14,6 @@ from ragmonitor.export.span_attributes import (
 )
 from ragmonitor.export.span_budget import Attributes, SpanLimits, fitted
 from ragmonitor.records import Chunk, Generation, Message
-from tests.support.counting import counted
 from tests.unit.export.examples import ANSWER, QUERY, interaction, report
 
 
@@ -102,18 +101,3 @@ def test_what_cannot_fit_is_not_built_to_be_cut() -> None:
         fitted(["x"] * 10_000, build, lambda text: len(text) <= 10_000, max_bytes=400) is not None
     )
     assert sum(built) < 2 * 10_000
-
-
-@pytest.mark.parametrize(
-    "value", [[*range(5_000)], {str(n): "很长" for n in range(5_000)}, ["a"] * 5_000, "x" * 500_000]
-)
-def test_metadata_that_is_too_large_is_looked_at_once(value: object) -> None:
-    """It is left out, or cut, without being written again for every length that is tried."""
-    chunks = tuple(
-        Chunk(text="t" * 40_000, id=f"d{n}", metadata={"page": n, "all": value}) for n in range(8)
-    )
-    with counted("export") as lines:
-        found = retrieved(chunks)
-    assert size(found) <= 256 * 1024
-    assert json.loads(str(found["retrieval.documents.0.document.metadata"]))["page"] == 0
-    assert lines[0] < 8 * 20 * 5_000
