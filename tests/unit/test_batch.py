@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -14,9 +13,8 @@ from hypothesis import strategies as st
 
 import ragmonitor
 from ragmonitor import batch
-from ragmonitor.errors import InputError, MissingExtraError, SettingsError
+from ragmonitor.errors import InputError, MissingExtraError
 from ragmonitor.records import JudgeIdentity, JudgeUsage
-from ragmonitor.testing import ScriptedJudge
 from tests.support import stories
 
 QUESTION, CONTEXTS, ANSWER = stories.ENGLISH
@@ -92,16 +90,6 @@ def test_every_row_has_what_evaluate_says_of_it(told, repeats):
         assert row["faithfulness_unscored"] == evaluation.get("unscored")
 
 
-def test_an_empty_table_tells_the_schema():
-    """Of a table with references, too, which brings more scores."""
-    assert batch.score(pa.Table.from_pylist([], SCHEMA)).schema.get_field_index("risk") > 0
-    with_reference = pa.Table.from_pylist([{**ROW, "reference": ANSWER}])
-    scored = batch.score(with_reference)
-    assert scored.column("answer_correctness").to_pylist() == [1.0]
-    assert batch.score(with_reference.slice(0, 0)).schema == scored.schema
-    assert "answer_correctness" not in batch.score(pa.Table.from_pylist([ROW])).column_names
-
-
 STRUCTS = pa.list_(pa.struct([("text", pa.string()), ("score", pa.float32())]))
 
 
@@ -129,12 +117,6 @@ def test_other_types_of_the_same_are_as_good(name, kind):
     assert scored.schema.field(name).type == kind
 
 
-def test_a_record_batch_is_a_table():
-    """As `mapInArrow` gives them."""
-    (only,) = pa.Table.from_pylist([ROW]).to_batches()
-    assert batch.score(only, evaluators="faithfulness").column("faithfulness").to_pylist() == [1.0]
-
-
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -159,14 +141,6 @@ def test_a_column_that_is_missing_or_there_twice_is_named():
         batch.score(table.drop_columns(["contexts"]))
     with pytest.raises(InputError, match="2 columns are called 'answer'"):
         batch.score(table.append_column("answer", table.column("answer")))
-
-
-def test_a_prefix_keeps_names_apart():
-    """So that two judges' scores stand side by side."""
-    once = score([ROW])
-    twice = batch.score(once, evaluators="faithfulness", prefix="new_")
-    assert twice.column("new_faithfulness").to_pylist() == [1.0]
-    assert twice.column_names[: once.num_columns] == once.column_names
 
 
 class Priced:
@@ -212,30 +186,8 @@ def test_one_scorer_has_one_judge_and_one_budget_for_all_tables():
     assert judge.calls == ["prepare", "close"]
 
 
-def test_a_model_needs_a_budget():
-    """As everywhere."""
-    with pytest.raises(SettingsError, match="budget"):
-        batch.BatchScorer(judge="openai/judge")
-
-
-def test_a_judge_of_ones_own_reads():
-    """Given as an object, like anywhere else."""
-    judge = ScriptedJudge(lambda _: stories.assessment("supported", "absent"))
-    assert score([ROW], judge=judge).column("faithfulness").to_pylist() == [0.5]
-
-
 def test_without_pyarrow_the_command_that_installs_it_is_told(monkeypatch):
     """Before anything else is done."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'ragmonitor\[datasets\]'"):
         batch.BatchScorer()
-
-
-def test_pyarrow_is_imported_late_and_nobody_imports_the_module():
-    """The core does not know it."""
-    code = (
-        "import sys, ragmonitor.batch; assert 'pyarrow' not in sys.modules; "
-        "del sys.modules['ragmonitor.batch']; import ragmonitor.cli.app, ragmonitor.monitor; "
-        "assert 'ragmonitor.batch' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=60)

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmonitor import FeedbackError
-from ragmonitor.feedback import Feedback, JoinedFeedback, feedback_of, joining_id
-from ragmonitor.records import Scored
+from ragmonitor.feedback import Feedback, feedback_of, joining_id
 
 
 def told(value=True, identity="a", **changes):
@@ -66,11 +65,3 @@ def test_what_is_taken_is_bounded(identity: str, comment: str):
         return
     assert isinstance(found, Feedback)
     assert found.comment == comment[:4_000]
-
-
-def test_a_comment_is_the_explanation_of_a_score_by_people():
-    report = JoinedFeedback(feedback=told(False, comment="wrong year"), answered_s=5.0).report
-    (scored,) = report.evaluations
-    assert isinstance(scored, Scored)
-    assert (scored.score, scored.explanation) == (0.0, "wrong year")
-    assert report.judge.kind == "HUMAN"

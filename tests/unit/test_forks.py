@@ -1,6 +1,5 @@
 """What is registered for forks is called at each, in order, for as long as it lives."""
 
-import gc
 import os
 import threading
 
@@ -81,15 +80,6 @@ def test_a_part_that_fails_costs_the_others_nothing():
     assert calls == ["before a", "after a", "after b"]
     assert errors["fork"] == before + 1
     assert parts
-
-
-def test_a_part_that_is_gone_is_called_no_more():
-    """It is held by nobody here."""
-    calls: list[str] = []
-    Part("a", calls)
-    gc.collect()
-    assert fork() == 0
-    assert calls == []
 
 
 class Stepping(WorksInSteps):

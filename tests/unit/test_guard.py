@@ -5,7 +5,6 @@ import logging
 import pytest
 
 from ragmonitor import guard
-from ragmonitor.errors import SettingsError
 
 
 def test_an_error_is_swallowed_logged_once_and_counted(caplog):
@@ -75,21 +74,3 @@ def test_a_message_that_cannot_be_made_or_cleaned_is_left_out(caplog):
         raise UnspeakableError
     assert "UnspeakableError" in caplog.text
     assert guard.reason(UnspeakableError()) == "UnspeakableError"
-
-
-def test_the_system_s_words_are_a_reason():
-    """With the path, which is a setting's."""
-    error = PermissionError(13, "Permission denied", "/var/lib/x")
-    guard.withhold_messages()
-    assert guard.reason(error) == "Permission denied: /var/lib/x"
-    assert guard.reason(ValueError("a question")) == "ValueError"
-    assert guard.reason(SettingsError("judge: unknown")) == "judge: unknown"
-
-
-def test_causes_in_a_circle_end(caplog):
-    """Two errors may be each other's cause."""
-    guard.withhold_messages()
-    first, second = ValueError("a"), KeyError("b")
-    first.__cause__, second.__cause__ = second, first
-    guard.record_error("testing", first)
-    assert caplog.text.count("KeyError") == 1

@@ -1,22 +1,18 @@
 """The same laws for a state in a folder and for one in Redis, and what only Redis can do to it."""
 
-import json
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
 
-from ragmonitor import guard
 from ragmonitor.sampling import Budget
 from ragmonitor.settings import Settings
-from ragmonitor.state import StateUnavailableError, redis_state, rows_of_service, state_of_service
+from ragmonitor.state import StateUnavailableError, redis_state, state_of_service
 from ragmonitor.state.kept_state import LaterStateError, StateLockedError
-from ragmonitor.state.redis_state import RedisServer, RedisState, server_at
+from ragmonitor.state.redis_state import RedisServer, RedisState
 from tests.support.prometheus_server import free_port
 from tests.support.redis_server import running_redis
-from tests.support.waiting import until
 
 PASSWORD = "correct-horse"
 
@@ -77,15 +73,6 @@ def test_what_was_written_is_read_until_it_is_removed(state):
     assert (state.read(), state.mark()) == (None, None)
 
 
-def test_each_writing_leaves_a_mark(state):
-    """Who looks often need not read what has not changed."""
-    kept(state, a=1)
-    first = state.mark()
-    assert state.mark() == first
-    kept(state, a=22)
-    assert state.mark() != first
-
-
 def test_one_adds_after_the_other(place, service):
     """What several read, change and write is the sum of all changes."""
 
@@ -100,30 +87,6 @@ def test_one_adds_after_the_other(place, service):
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(add, range(4)))
     assert state_of_service(place, "thing", service, version=3).read()["n"] == 40
-
-
-def test_parts_stand_beside_it(state):
-    """They are written while it is held alone, and removed one by one."""
-    with state.alone():
-        for name in ("one", "two"):
-            state.part(name).write({"text": name})
-        state.part("one").remove()
-    assert state.read() is None
-    assert state.part("one").read() is None
-    assert state.part("two").read() == {"version": 3, "text": "two"}
-
-
-def test_one_of_another_version_begins_anew(place, service, state):
-    """It is put aside and said; the next one stands."""
-    before = guard.errors["state"]
-    kept(state, a=1)
-    newer = state_of_service(place, "thing", service, version=4)
-    with pytest.raises(ValueError, match=r"not of version 4.*kept as .*bad"):
-        newer.read()
-    assert newer.read() is None
-    assert guard.errors["state"] == before + 1
-    kept(newer, a=2)
-    assert newer.read() == {"version": 4, "a": 2}
 
 
 def test_services_and_things_are_apart(place, service):
@@ -167,28 +130,6 @@ def test_who_was_paused_beyond_its_lock_writes_nothing(redis, service):
     kept(other, by="other, again")  # nor did the paused one take the lock away from somebody
 
 
-def test_threads_of_one_process_have_a_lock_each(redis, service):
-    """A thread whose lock ran out does not write with that of another thread."""
-    state = state_of_service(SecretStr(redis.url), "thing", service, version=3)
-    holds, is_done = threading.Event(), threading.Event()
-
-    def hold():
-        with state.alone():
-            holds.set()
-            assert is_done.wait(20)
-
-    with state.alone():
-        with redis.client() as client:
-            client.delete(f"ragmonitor:{{{service}}}:state:thing:lock")
-        thread = threading.Thread(target=hold)
-        thread.start()
-        assert holds.wait(20)
-        with pytest.raises(StateLockedError):
-            state.write({"by": "the first"})
-    is_done.set()
-    thread.join()
-
-
 def test_who_keeps_it_is_not_waited_for_long(redis, service, monkeypatch):
     """Its lock ends by itself, should it have died."""
     monkeypatch.setattr(redis_state, "LOCK_WAIT_S", 0.02)
@@ -201,84 +142,6 @@ def test_who_keeps_it_is_not_waited_for_long(redis, service, monkeypatch):
         with redis.client() as client:
             left_ms = client.pttl(f"ragmonitor:{{{service}}}:state:thing:lock")
     assert 0 < left_ms <= redis_state.LOCK_S * 1_000
-
-
-def test_who_has_waited_is_before_who_comes_again(redis, service, monkeypatch):
-    """A process that lets go of a lock and takes it at once would keep all others from it."""
-    monkeypatch.setattr(redis_state, "PATIENCE_S", 0.0)
-    monkeypatch.setattr(redis_state, "LOCK_PAUSE_S", 0.2)  # it looks rarely
-    busy, patient = (
-        state_of_service(SecretStr(redis.url), "thing", service, version=3) for _ in range(2)
-    )
-
-    def wait():
-        with patient.alone():
-            patient.write({"by": "who waited"})
-
-    key = f"ragmonitor:{{{service}}}:state:thing:lock:turn"
-    with ThreadPoolExecutor(1) as pool, redis.client() as client:
-        with busy.alone():
-            waits = pool.submit(wait)
-            until("it has a turn", lambda: client.exists(key))
-        with busy.alone():
-            assert busy.read() == {"version": 3, "by": "who waited"}
-        waits.result()
-        assert not client.exists(key)
-
-
-def test_who_has_waited_longest_is_next(redis, service):
-    """Also where it asks later than who waits for less; a turn that nobody asks for ends."""
-    server = server_at(redis.url)
-    keys = [f"ragmonitor:{{{service}}}:lock", f"ragmonitor:{{{service}}}:lock:turn"]
-
-    def takes(token, waited_ms):
-        return bool(
-            server.evaluate(redis_state._LOCK, keys, [token, 60_000, 60_000, waited_ms, 100])
-        )
-
-    with redis.client() as client:
-        client.set(keys[0], "a process that died")
-        assert not takes("short", 200)
-        assert not takes("long", 10_000)
-        client.delete(keys[0])
-        assert not takes("new", 0)
-        assert not takes("short", 300)
-        assert takes("long", 10_100)
-        client.delete(keys[0])
-        assert takes("new", 0), "who waits says so again at once"
-        assert not takes("short", 400)
-        client.delete(keys[0])
-        client.pexpire(keys[1], 1)
-        until("its turn has ended", lambda: not client.exists(keys[1]))
-        assert takes("new", 0)
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"{", b"null", b"[]", b"\xff", b"[" * 100_000, b'{"version": 3, "a": 1e999}']
-)
-def test_what_is_no_state_is_put_aside(redis, service, content):
-    """Whoever wrote it: people find it under another key."""
-    state = state_of_service(SecretStr(redis.url), "thing", service, version=3)
-    key = f"ragmonitor:{{{service}}}:state:thing"
-    with redis.client() as client:
-        client.set(key, content)
-        with pytest.raises(ValueError, match="kept as"):
-            state.read()
-        assert client.get(f"{key}:bad") == content
-    assert state.read() is None
-
-
-def test_rows_are_found_by_id_and_the_newest_stay(redis, service):
-    """In batches, replaced where they come again, and bounded."""
-    rows = rows_of_service(SecretStr(redis.url), "rows", service, max_rows=1_200)
-    rows.keep({f"r{n}": [n, "ä", None, True] for n in range(1_300)})
-    rows.keep({"r1299": ["again"]})
-    found = rows.find([f"r{n}" for n in range(1_300)] + ["none"])
-    assert set(found) == {f"r{n}" for n in range(100, 1_300)}
-    assert (found["r100"], found["r1299"]) == ([100, "ä", None, True], ["again"])
-    with redis.client() as client:
-        keys = list(client.scan_iter(match=f"ragmonitor:{{{service}}}:*"))
-        assert len(keys) == 2
 
 
 def test_a_server_that_is_down_is_left_alone_for_a_while(monkeypatch):
@@ -320,15 +183,6 @@ def test_a_budget_without_its_server_spends_nothing_and_goes_on_with_it(tmp_path
         assert budget.reserve(0.5)
 
 
-def test_its_clock_is_the_servers(redis, service, monkeypatch):
-    """Buckets that fill by two clocks would fill twice."""
-    state = state_of_service(SecretStr(redis.url), "thing", service, version=3)
-    server_s = server_at(redis.url).now_s()
-    monkeypatch.setattr("ragmonitor.state.redis_state.time.time", lambda: server_s + 4_000)
-    with state.alone():
-        assert abs(state.now() - server_s) < 60
-
-
 @pytest.mark.parametrize(
     ("given", "kind"),
     [("folder", Path), ("a:b", Path), ("redis://h/0", SecretStr), ("rediss://:p@h", SecretStr)],
@@ -338,17 +192,3 @@ def test_the_setting_is_a_folder_or_an_address(given, kind):
     found = Settings.load(state=given).state
     assert isinstance(found, kind)
     assert "p@h" not in repr(found)
-
-
-def test_another_address_is_an_error():
-    """Not a folder of that name."""
-    with pytest.raises(Exception, match=r"state: .*redis://host"):
-        Settings.load(state="postgres://h/0")
-
-
-def test_what_is_kept_is_plain_json(redis, service):
-    """For people with redis-cli."""
-    kept(state_of_service(SecretStr(redis.url), "thing", service, version=3), a=1)
-    with redis.client() as client:
-        content = client.get(f"ragmonitor:{{{service}}}:state:thing")
-    assert json.loads(content) == {"version": 3, "a": 1}

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from typer.testing import CliRunner
 
-from ragmonitor import Monitor, SettingsError, StreamSettings
+from ragmonitor import SettingsError
 from ragmonitor.cli.app import app
 from ragmonitor.errors import StreamError
 from ragmonitor.fleet.fleet_stream import FleetStream
@@ -65,36 +65,6 @@ def test_the_address_names_the_database(url: str, database: int | None):
     """As a number behind the host, or as the option `db`; none is the server's first."""
     client, _ = redis_client(url, setting="stream")
     assert client.connection_pool.connection_kwargs.get("db") == database
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "redis://u:geheim@127.0.0.1:6379/0?sll=true",
-        "redis://u:geheim@127.0.0.1:6379/0?ssl_ca_certs=/etc/ca.pem",
-        "rediss://u:geheim@127.0.0.1:6379/0?ssl_cert_reqs=maybe",
-    ],
-)
-def test_an_option_that_the_client_does_not_take_is_refused_at_once(url: str):
-    """And not by the first command, with an error of the client's own code."""
-    with pytest.raises(SettingsError, match="behind the question mark") as refused:
-        redis_client(url, setting="stream")
-    assert not has_secret(str(refused.value))
-
-
-@pytest.mark.parametrize(
-    "opened",
-    [
-        lambda url: FleetStream(url, "shop"),
-        lambda url: Monitor("shop", stream=StreamSettings(url=url), server=False),
-        lambda url: Monitor("shop", state=url, server=False, worker="thread"),
-    ],
-    ids=["fleet", "application", "state"],
-)
-def test_whoever_reads_an_address_refuses_it(opened: Callable[[str], object]):
-    """Wherever it is a setting."""
-    with pytest.raises(SettingsError, match="number of a database"):
-        opened("redis://127.0.0.1:6379/abc")
 
 
 @pytest.mark.parametrize("variable", ["RAGMONITOR_STREAM", "RAGMONITOR_STATE"])

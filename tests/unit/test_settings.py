@@ -1,20 +1,17 @@
 """One frozen settings record from four sources."""
 
 import inspect
-import logging
 
 import pytest
 from pydantic import SecretStr
 
 import ragmonitor
-from ragmonitor import Budget, CaptureSettings, JudgeSettings, SamplingSettings, ServerSettings
+from ragmonitor import Budget, JudgeSettings, ServerSettings
 from ragmonitor.errors import SettingsError
 from ragmonitor.evaluators import table
-from ragmonitor.export import EXPORTERS
-from ragmonitor.judges import JUDGES
-from ragmonitor.settings import OPTIONS, Settings, sources
-from ragmonitor.testing import ListExporter, ScriptedJudge
-from ragmonitor.wiring import exporters_of, judging_of
+from ragmonitor.settings import OPTIONS, Settings
+from ragmonitor.testing import ListExporter
+from ragmonitor.wiring import exporters_of
 from tests.support.stories import interaction
 
 
@@ -53,27 +50,6 @@ def test_a_group_merges_option_by_option(monkeypatch, written):
     judge = found.judge
     assert (judge.model, judge.timeout_s, judge.concurrency) == ("openai/file", 9, 3)
     assert found.budget.limits == (5, 1)
-
-
-def test_what_a_group_sets_to_its_default_is_set(monkeypatch):
-    """An explicit value wins, also where it is the default or None."""
-    monkeypatch.setenv("RAGMONITOR_JUDGE__API_BASE", "http://127.0.0.1:1/v1")
-    monkeypatch.setenv("RAGMONITOR_JUDGE__TIMEOUT_S", "7")
-    judge = Settings.load(judge=JudgeSettings(timeout_s=15, api_base=None)).judge
-    assert (judge.timeout_s, judge.api_base) == (15, None)
-
-
-def test_the_short_form_of_a_group_stands_beside_its_options(monkeypatch):
-    """The variable of the group sets one option of it, those of its options the others."""
-    monkeypatch.setenv("RAGMONITOR_JUDGE", "openai/gpt-4o-mini")
-    monkeypatch.setenv("RAGMONITOR_JUDGE__TIMEOUT_S", "7")
-    monkeypatch.setenv("RAGMONITOR_BUDGET", "usd_per_day=5,usd_per_hour=1")
-    monkeypatch.setenv("RAGMONITOR_SAMPLE", "0.2")
-    monkeypatch.setenv("RAGMONITOR_SAMPLE__BY", "session")
-    found = Settings.load()
-    assert (found.judge.model, found.judge.timeout_s) == ("openai/gpt-4o-mini", 7)
-    assert found.budget.limits == (5, 1)
-    assert (found.sample.rate, found.sample.by) == (0.2, "session")
 
 
 @pytest.mark.parametrize(
@@ -145,37 +121,6 @@ def test_what_costs_money_needs_a_budget(judge):
     ragmonitor.Monitor(judge="encoder:m", server=False).close()
 
 
-def test_a_judge_by_setting_is_a_row_of_a_table(monkeypatch):
-    """Its name before a colon; what follows is its own."""
-    monkeypatch.setitem(JUDGES, "scripted", lambda rest: ScriptedJudge(lambda _: 1 / 0, name=rest))
-    monkeypatch.setenv("RAGMONITOR_JUDGE", "scripted:mine")
-    judging = judging_of(Settings.load())
-    assert judging.judge.identity.name == "mine"
-
-
-def test_an_exporter_by_setting_is_a_row_of_a_table(monkeypatch):
-    """Its name before a colon; what follows is its own. It is told of the monitor's settings."""
-    made = []
-
-    class Told(ListExporter):
-        def __init__(self, rest):
-            super().__init__()
-            self.rest = rest
-            made.append(self)
-
-        def configure(self, context):
-            self.context = context
-
-    monkeypatch.setitem(EXPORTERS, "told", Told)
-    monkeypatch.setenv("RAGMONITOR_EXPORTERS", "told:here")
-    with ragmonitor.Monitor("shop", server=False, content="none") as monitor:
-        monitor.observe(interaction())
-        assert monitor.flush()
-    (exporter,) = made
-    assert (exporter.rest, len(exporter.reports)) == ("here", 1)
-    assert (exporter.context.service, exporter.context.content) == ("shop", "none")
-
-
 def test_an_evaluator_is_given_as_itself():
     """As by its name; one that nobody registered is refused."""
     (entry,) = table.select(["faithfulness"])
@@ -212,13 +157,6 @@ def test_a_bad_exporter_says_what_to_do(monkeypatch, exporters, message):
         exporters_of(Settings.load(exporters=exporters), lambda reason, n: None, None)
 
 
-def test_scores_on_traces_need_traces():
-    """Phoenix would show none."""
-    settings = Settings.load(exporters="phoenix:http://h", export={"traces": False})
-    with pytest.raises(SettingsError, match=r"needs export\.traces"):
-        exporters_of(settings, lambda reason, n: None, None)
-
-
 @pytest.mark.parametrize(
     ("options", "meant"),
     [
@@ -240,24 +178,6 @@ def test_a_misspelt_keyword_is_an_error(options, meant):
         Settings.load(**options)
     with pytest.raises(SettingsError, match=rf"did you mean {meant}\?"):
         ragmonitor.Monitor(**options)
-
-
-def test_a_budget_without_a_unit_and_a_judge_that_is_near_one_of_ours_are_asked_about():
-    """By what would do, not by the name of a part."""
-    with pytest.raises(SettingsError, match=r"budget: '1' does not say of what; give usd_per_day"):
-        Settings.load(budget="1")
-    with pytest.raises(SettingsError, match=r"RAGMONITOR_BUDGET=.*did you mean encoder:\.\.\.\?"):
-        ragmonitor.Monitor(judge="encodr:x")
-    with pytest.raises(SettingsError, match=r"usd_per_day=5$"):
-        ragmonitor.Monitor(judge="openai/gpt-4o-mini")
-
-
-def test_a_misspelt_keyword_of_a_group_is_an_error():
-    """Where it is written, not where the group is used."""
-    with pytest.raises(SettingsError, match=r"did you mean sample=SamplingSettings\(rate=...\)\?"):
-        SamplingSettings(rat=0.1)
-    with pytest.raises(SettingsError, match=r"capture\.queue_size: .*greater than or equal to 1"):
-        CaptureSettings(queue_size=0)
 
 
 @pytest.mark.parametrize(
@@ -324,36 +244,6 @@ def test_what_kubernetes_injects_is_no_setting(monkeypatch, caplog, variable, va
     assert caplog.records == []
 
 
-def test_a_variable_like_no_setting_is_warned_of(monkeypatch, caplog):
-    """It may be somebody else's; an application does not fail for it."""
-    monkeypatch.setenv("RAGMONITOR_COLOUR", "blue")
-    with caplog.at_level(logging.WARNING):
-        assert Settings.load(service="x").service == "x"
-    assert "RAGMONITOR_COLOUR" in caplog.text
-
-
-def test_where_an_option_comes_from_is_known(monkeypatch, written):
-    """For whoever wonders; a variable stands before the file."""
-    written('[ragmonitor]\njudge = "openai/m"\n[ragmonitor.budget]\nusd_per_day = 1\n')
-    monkeypatch.delenv("RAGMONITOR_WORKER", raising=False)
-    monkeypatch.setenv("RAGMONITOR_JUDGE", "openai/n")
-    assert sources() == {("judge", "model"): "variable", ("budget", "usd_per_day"): "file"}
-
-
-def test_settings_do_not_change():
-    """Frozen: what was checked when built stays true."""
-    with pytest.raises(ValueError, match="frozen"):
-        Settings.load().service = "other"
-    with pytest.raises(ValueError, match="frozen"):
-        Settings.load().judge.timeout_s = 3
-
-
-def test_a_list_in_a_variable_is_comma_separated(monkeypatch):
-    """RAGMONITOR_EVALUATORS=a,b as people write it."""
-    monkeypatch.setenv("RAGMONITOR_EVALUATORS", "faithfulness,answer_relevancy")
-    assert Settings.load().evaluators == ("faithfulness", "answer_relevancy")
-
-
 def test_monitor_s_keywords_are_the_settings():
     """By name and in order, before the whole of them; a monitor receives no spans."""
     keywords = [*inspect.signature(ragmonitor.Monitor.__init__).parameters][1:]
@@ -402,27 +292,6 @@ def test_an_hour_s_budget_is_one():
     assert (alone.unit, alone.limits) == ("tokens", (None, 1000))
 
 
-def test_a_budget_may_count_calls():
-    """For judges without a price."""
-    found = Settings.load(judge="m", budget=Budget(calls_per_day=500, calls_per_hour=60)).budget
-    assert (found.unit, found.limits) == ("calls", (500, 60))
-
-
-def test_a_judge_may_bring_the_budget():
-    """It is the monitor's then; given twice it is refused."""
-    judge = ragmonitor.LlmJudge("openai/m", budget=Budget(usd_per_day=5))
-    assert Settings.load(judge=judge).budget.limits == (5, None)
-    with pytest.raises(SettingsError, match="budget once"):
-        Settings.load(judge=judge, budget=Budget(usd_per_day=4))
-
-
-def test_fallbacks_in_a_variable_are_separated_by_commas(monkeypatch):
-    """In their order; addresses and all."""
-    monkeypatch.setenv("RAGMONITOR_JUDGE__FALLBACKS", "a/b, c@http://h:1/v1")
-    found = Settings.load(judge="m", budget=Budget(usd_per_day=1))
-    assert found.judge.fallbacks == ("a/b", "c@http://h:1/v1")
-
-
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -437,13 +306,6 @@ def test_objectives_are_given_by_signal(given, expected):
     assert Settings.load(objectives=given).objectives == expected
 
 
-def test_objectives_are_a_table_of_the_file(written):
-    """By signal, as everywhere; a constructor's replace them all."""
-    written("[ragmonitor.objectives]\nhallucination = 0.05\nfaithfulness = 0.9\n")
-    assert Settings.load().objectives == {"hallucination": 0.05, "faithfulness": 0.9}
-    assert Settings.load(objectives=0.1).objectives == {"hallucination": 0.1}
-
-
 @pytest.mark.parametrize(
     "given", ["2", "hallucination=", "hallucination=often", "0.05,0.9", 0, {"refusal": 1}]
 )
@@ -451,14 +313,6 @@ def test_what_cannot_be_an_objective_is_refused(given):
     """A share lies between 0 and 1."""
     with pytest.raises(SettingsError, match="objectives"):
         Settings.load(objectives=given)
-
-
-def test_a_blank_around_a_variable_is_not_its_own(monkeypatch):
-    """Files of variables end lines with one, or with a carriage return as Windows does."""
-    monkeypatch.setenv("RAGMONITOR_WORKER", "thread\r")
-    monkeypatch.setenv("RAGMONITOR_SERVICE", "  ")
-    settings = Settings.load()
-    assert (settings.worker, settings.service) == ("thread", "rag")
 
 
 def test_a_tilde_is_the_home_folder(monkeypatch, tmp_path):
@@ -473,18 +327,6 @@ def test_a_tilde_is_the_home_folder(monkeypatch, tmp_path):
     assert settings.state == tmp_path / "state"
     assert settings.judge.reference_answers == tmp_path / "answers.jsonl"
     assert exporter.path == tmp_path / "scores.jsonl"
-
-
-def test_a_blank_before_an_exporter_s_file_is_not_of_its_name():
-    """`jsonl: scores.jsonl`."""
-    (exporter,) = exporters_of(Settings.load(exporters="jsonl: a.jsonl"), lambda reason, n: None)
-    assert exporter.path.name == "a.jsonl"
-
-
-def test_a_file_may_begin_with_a_mark_of_its_encoding(written):
-    """Editors of Windows write one."""
-    written('\ufeff[ragmonitor]\nservice = "bot"')
-    assert Settings.load().service == "bot"
 
 
 def test_a_number_is_finite():

@@ -57,15 +57,6 @@ def test_work_is_called_until_it_has_nothing_more_to_do():
     assert len(set(threads)) == 2
 
 
-def test_after_the_end_none_is_started():
-    """Also where it was never started before."""
-    thread = SupervisedThread(lambda: True)
-    thread.close()
-    thread.start()
-    assert not thread.is_started
-    assert thread.join(0)
-
-
 def test_a_close_ends_the_pause_after_a_failure(monkeypatch):
     """Whoever closes waits for no pause."""
     monkeypatch.setattr(supervised, "FIRST_PAUSE_S", 600.0)

@@ -6,17 +6,15 @@ from typing import Any
 
 import pytest
 
-from ragmonitor import Monitor, metrics
+from ragmonitor import Monitor
 from ragmonitor.causes.events import (
     MAX_EVENTS,
     MAX_VERDICTS,
-    SHOWN_S,
     STATE_VERSION,
     Events,
     Verdict,
     change_point,
 )
-from ragmonitor.estimation import WindowedMeans
 from ragmonitor.state import StateFile
 from tests.unit.causes.test_versions import BEGAN_S, answered
 
@@ -66,11 +64,6 @@ def test_a_fall_is_no_change_for_the_worse_but_of_a_score():
     assert change_point(falling[:60]) is None or change_point(falling[:60]).at_s != BEGAN_S + 50
 
 
-def test_few_verdicts_date_nothing():
-    """Nine verdicts."""
-    assert change_point([Verdict(BEGAN_S + i, float(i > 4), 1.0) for i in range(9)]) is None
-
-
 def test_what_happened_shortly_before_a_change_is_a_candidate():
     """The deployment and the new index; not what happened an hour earlier."""
     part = events()
@@ -102,23 +95,6 @@ def test_a_change_stays_dated_once_newer_verdicts_push_out_those_before_it():
     assert part.change("hallucination", since_s + 1) is None
 
 
-def test_a_change_is_a_series_while_somebody_asks_for_it():
-    """The incident asks; 0 afterwards, since a gauge that is not set would keep its value."""
-    now_s = [BEGAN_S]
-    part = changed(events(now=lambda: now_s[0]))
-    found = part.change("hallucination", BEGAN_S + 320)
-    assert found is not None
-
-    def shown() -> dict[str, float]:
-        clock = WindowedMeans(builtin="builtin", judge=None, clock=lambda: 0.0)
-        named = [each for each in part.gauges(clock) if each.name == metrics.CHANGE_TIMESTAMP]
-        return {dict(each.labels)["end"]: each.value for each in named}
-
-    assert shown() == {"lower": found.lower_s, "probable": found.at_s, "upper": found.upper_s}
-    now_s[0] += SHOWN_S
-    assert set(shown().values()) == {0.0}
-
-
 def test_events_are_bounded_and_told_without_their_attributes():
     """A thousand names, a text of a megabyte."""
     part = events(version="")
@@ -147,16 +123,6 @@ def test_processes_share_events_and_a_deployment_is_the_first_of_them(tmp_path):
     assert told == {("event", "reindexed"): BEGAN_S, ("deployment", "1.5"): BEGAN_S + 1}
 
 
-def test_a_foreign_file_is_no_reason_to_fail(tmp_path):
-    """Events begin anew."""
-    file = StateFile.of_service(tmp_path, "events", "s", version=STATE_VERSION)
-    file.write({"events": [{"what": 1}]})
-    part = events(file=file)
-    part.note("reindexed", {}, BEGAN_S)
-    part.tick()
-    assert [each.name for each in part._events] == ["reindexed"]
-
-
 @pytest.mark.parametrize("worker", ["thread", "process"])
 def test_a_monitor_takes_events_and_never_raises(worker):
     """They come out as a series, from any values, wherever the answers are scored."""
@@ -175,12 +141,6 @@ def test_a_monitor_takes_events_and_never_raises(worker):
         )
     assert value is not None
     assert value == pytest.approx(1.8e9, rel=0.2)
-
-
-def test_an_attribute_of_an_event_may_have_any_name():
-    """Such as the name of an index; an event never raises."""
-    with Monitor("support", server=False, worker="thread") as monitor:
-        monitor.event("reindexed", name="v7", self="a")
 
 
 @pytest.mark.parametrize("worker", ["thread", "process"])

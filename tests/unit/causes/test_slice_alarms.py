@@ -11,14 +11,12 @@ import pytest
 from ragmonitor.causes.slice_watch import SliceWatch, e_value_of
 from ragmonitor.estimation.alarm_streams import slice_slots, streams
 from ragmonitor.estimation.alarms import Alarms
-from ragmonitor.estimation.alarms.objectives import LEASE_S
 from ragmonitor.estimation.parts import Observation
 from ragmonitor.records import SamplingDecision
 from ragmonitor.testing import ManualClock
 from tests.support.sliced_service import BEGAN_S, SlicedService, alarms_file
 
 BILLING = "hallucination{route=billing}"
-DAY_S = 86_400.0
 
 
 def live(
@@ -90,14 +88,6 @@ def test_what_everything_has_is_no_slice_and_what_is_the_same_is_one():
     )
 
 
-def test_a_slice_that_is_new_is_held_to_the_objective_of_the_service():
-    """A canary that comes a day later has no past to learn from."""
-    service = sliced(objective=0.05)
-    live(service, hours=26, rates=QUIET, share=0.0)
-    live(service, begin_h=26, hours=2, rates=QUIET, share=0.2, seed=1)
-    assert service.alarms.adopted()[BILLING].objective == 0.05
-
-
 def test_its_state_outlives_a_restart_and_is_shared(tmp_path):
     """Another process of the folder goes on with the slices, their limits and their evidence."""
     first = sliced(objective=0.12, file=alarms_file(tmp_path))
@@ -153,56 +143,6 @@ def test_a_limit_that_is_given_takes_the_place_of_the_slice_s_own(tmp_path):
     assert after.adopted()[BILLING].objective == 0.12
 
 
-def test_a_slice_follows_an_objective_that_was_raised(tmp_path):
-    """It is held to that of all answers where nothing else is known of it."""
-    clock = ManualClock(BEGAN_S)
-    before = slot_of_billing(tmp_path, clock)
-    before.adopt(BILLING)
-    assert bad_billing(before, clock, 20) == [True]
-    after = slot_of_billing(tmp_path, clock, objective=0.2)
-    assert bad_billing(after, clock, 1) == []
-    clock.advance(LEASE_S)
-    assert bad_billing(after, clock, 1) == [False]
-    assert after.adopted()[BILLING].objective == 0.2
-
-
-def test_replicas_with_different_limits_of_a_slice_keep_its_evidence(tmp_path):
-    """The strictest that is said holds for all, and nobody begins anew at each turn."""
-    clock = ManualClock(BEGAN_S)
-    replicas = [slot_of_billing(tmp_path, clock, billing=limit) for limit in (0.12, 0.2)]
-    replicas[0].adopt(BILLING)
-    for _ in range(20):
-        found = [bad_billing(each, clock, 1) for each in replicas]
-    assert found == [[], []]
-    (monitor,) = replicas[1].adopted().values()
-    assert (monitor.objective, monitor.raised, monitor.clearing is None) == (0.12, 1, False)
-
-
-def test_a_limit_that_is_taken_back_leaves_what_was_learned(tmp_path):
-    """What the slice was before it had a limit, or has been since."""
-    clock = ManualClock(BEGAN_S)
-    given = slot_of_billing(tmp_path, clock, billing=0.4)
-    given.adopt(BILLING)
-    given.apply(lambda _: None)
-    given.adopt(BILLING, 0.25, 60)
-    given.apply(lambda _: None)
-    assert given.adopted()[BILLING].objective == 0.4
-    clock.advance(LEASE_S)
-    after = slot_of_billing(tmp_path, clock)
-    after.apply(lambda _: None)
-    assert after.adopted()[BILLING].objective == 0.25
-
-
-def test_a_limit_is_looked_at_as_seldom_over_restarts_as_without(tmp_path):
-    """Each look may err; a process that begins anew has not four times as many verdicts."""
-    clock = ManualClock(BEGAN_S)
-    for limit, verdicts in ((0.3, 50), (0.1, 60), (0.1, 199), (0.2, 200), (0.1, 210)):
-        process = slot_of_billing(tmp_path, clock)
-        process.adopt(BILLING, limit, verdicts)
-        process.apply(lambda _: None)
-    assert process.adopted()[BILLING].objective == 0.2
-
-
 def test_evidence_of_alarms_by_luck_is_an_e_value_of_at_most_1_on_average():
     """While limits are kept, a threshold of N days is reached in one of N days, at any age."""
     days = 20_000
@@ -214,35 +154,6 @@ def test_no_share_no_alarm():
     service = sliced(share=0.0, objective=0.12)
     live(service, hours=20, rates=QUIET)
     assert not service.alarms.adopted()
-
-
-def test_a_slot_that_changes_hands_begins_without_evidence_and_drops_what_was_on_its_way():
-    """A verdict that was noted for the slice before does not count for the next one."""
-    now = [BEGAN_S]
-    alarms = Alarms(
-        (),
-        false_alarm_every_days=30.0,
-        slots=slice_slots(1, 0.5, judge="judge", is_sampled=False),
-        now=lambda: now[0],
-    )
-
-    def note(signal: str, count: int) -> None:
-        for _ in range(count):
-            now[0] += 60.0
-            alarms.update(Observation(signal=signal, value=1.0, at_s=now[0]))
-
-    alarms.adopt(BILLING, 0.1)
-    alarms.apply(lambda _: None)
-    note(BILLING, 3)
-    alarms.apply(lambda _: None)
-    assert alarms.adopted()[BILLING].detector.evidence > 0
-    note(BILLING, 3)
-    alarms.release(BILLING)
-    alarms.adopt("hallucination{route=faq}", 0.1)
-    alarms.apply(lambda _: None)
-    (monitor,) = alarms.adopted().values()
-    assert monitor.detector.evidence == 0
-    assert monitor.objective == 0.1
 
 
 def test_an_active_alarm_of_a_slice_that_gives_its_slot_back_is_cleared():
@@ -265,20 +176,6 @@ def test_an_active_alarm_of_a_slice_that_gives_its_slot_back_is_cleared():
     events = alarms.apply(lambda _: None)
     assert [(each.signal, each.raised) for each in events] == [(BILLING, False)]
     assert not list(alarms.states())
-
-
-@pytest.mark.parametrize(
-    "slots", ["no list", [3, None, {}], ["hallucination{a=b}"] * 9, ["x" * 900], ["plain"]]
-)
-def test_slots_of_a_state_that_anything_was_written_to(tmp_path, slots):
-    """What is no slice is none; what is there twice is there once."""
-    file = alarms_file(tmp_path)
-    file.update(lambda _: {"writing": "a", "slots": slots, "streams": {}}, stage="x", what="x")
-    service = sliced(file=file)
-    assert len(list(service.alarms.states())) == len(
-        {each.signal for each in service.alarms.states()}
-    )
-    assert set(service.alarms.adopted()) <= {"hallucination{a=b}"}
 
 
 def test_patterns_choose_dimensions():

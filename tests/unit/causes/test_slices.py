@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from dataclasses import replace
 
 import pytest
 
-from ragmonitor import Chunk, Generation, Interaction, Retrieval
-from ragmonitor.causes import answer_log
 from ragmonitor.causes.answer_log import AnswerLog
-from ragmonitor.causes.bands import banded
 from ragmonitor.causes.slice_names import SliceNames
-from ragmonitor.causes.slice_search import SliceSearch
-from ragmonitor.causes.slices import Slices, slice_rates
+from ragmonitor.causes.slices import Slices
 from ragmonitor.estimation.signals import outcomes
 from tests.support.slice_answers import answer
 from tests.support.slice_rows import RATE, SIGNAL, SINCE_S, Traffic, only
@@ -50,37 +45,6 @@ def test_a_route_that_got_worse_is_named_first():
     assert first.before.lower < RATE < first.before.upper
     assert first.explained_lower is not None
     assert first.explained_lower < 1 < first.explained_upper
-
-
-def test_two_names_of_the_same_answers_are_listed_once():
-    """The attribute of the application's stays, and not what goes with it."""
-    turns = iter(range(10**9))
-    shops = []
-
-    def shop(_since: bool) -> str:
-        shops.append("eu" if next(turns) % 3 else "us")
-        return shops[-1]
-
-    traffic = Traffic(
-        now=600,
-        rates=lambda since, values: 0.4 if since and values["shop"] == "us" else RATE,
-        extra={"shop": shop, "model": lambda _: {"us": "small", "eu": "large"}[shops[-1]]},
-    )
-    found = [each.name for each in traffic.slices()]
-    assert found[0] == "shop=us"
-    assert "model=small" not in found
-
-
-def test_the_rates_of_the_largest_slices_are_at_hand():
-    """Without an alarm; a slice that is all answers is left out."""
-    traffic = Traffic(now=600, rates=only(route="billing")(0.5), extra={"shop": lambda _: "us"})
-    found = {each["name"]: each for each in slice_rates(traffic.rows())}
-    assert "shop=us" not in found
-    billing = found["route=billing"]
-    assert billing["rate"]["lower"] < billing["rate"]["mean"] < billing["rate"]["upper"]
-    assert billing["rate"]["lower"] > found["route=faq"]["rate"]["upper"]
-    assert billing["judged"] == billing["answers"]
-    assert slice_rates(()) == []
 
 
 def test_a_slice_that_always_was_bad_is_not_named():
@@ -146,25 +110,6 @@ def test_answers_of_one_session_count_once():
     assert not [each for each in alike if each.is_discovery]
 
 
-def test_nothing_is_said_without_a_rise():
-    """Neither before there are answers, nor where the rate fell."""
-    assert not finder().candidates(SIGNAL, SINCE_S)
-    assert not Traffic(rates=lambda since, _: 0.0 if since else RATE).search().is_possible
-
-
-def test_a_signal_that_is_better_the_higher_is_turned_around():
-    """Estimates are on the signal's own scale: a faithfulness that fell."""
-    rows = [
-        row._replace(signals=("faithfulness",), values=tuple(1 - each for each in row.values))
-        for row in Traffic(rates=only(route="billing")(0.5)).rows()
-    ]
-    search = SliceSearch(rows, "faithfulness", SINCE_S, is_flipped=True, max_weight=1.0)
-    first = next(iter(search.slices(())))
-    assert first.name == "route=billing"
-    assert first.now.lower < 0.5 < first.now.upper
-    assert first.now.mean < first.before.mean
-
-
 def test_the_part_finds_the_route_among_completed_answers():
     """A sampled judge's verdicts, with examples of what is wrong."""
     slices = finder()
@@ -190,107 +135,10 @@ def test_the_part_finds_the_route_among_completed_answers():
     assert not slices.candidates(SIGNAL, SINCE_S)
 
 
-def test_suspicious_attributes_are_told_to_the_sampler():
-    """A route that looks worse gets more verdicts; a language does not, which is no attribute."""
-    told: list[list[tuple[str, str]]] = []
-    slices = finder(suspect=lambda values, _: told.append(values))
-    for number in range(900):
-        route = "billing" if number % 5 == 0 else "faq"
-        slices.add(
-            answer(
-                number,
-                attributes={"route": route},
-                bad=number % 25 == 0 or (number > 600 and number % 10 == 0),
-                at_s=SINCE_S + number - 600,
-            )
-        )
-    slices.candidates(SIGNAL, SINCE_S)
-    assert told == [[("route", "billing")]]
-
-
-def test_a_look_that_took_long_is_the_answer_for_a_while():
-    """A second of looking holds for twenty, so that looks take a twentieth of the time."""
-    times = iter([0.0, 1.0, 20.0, 21.5, 22.0])
-    slices = finder(clock=lambda: next(times))
-    first = slices.candidates(SIGNAL, SINCE_S)
-    for number in range(400):
-        route = "billing" if number % 5 == 0 else "faq"
-        slices.add(
-            answer(
-                number,
-                attributes={"route": route},
-                bad=number % 5 == 0 and number > 300,
-                at_s=SINCE_S + number - 300,
-            )
-        )
-    assert slices.candidates(SIGNAL, SINCE_S) is first
-    assert slices.candidates(SIGNAL, SINCE_S)
-
-
 # --- which slices there are --------------------------------------------------------------------
 
 
-def test_slices_are_found_in_attributes_and_records():
-    """Whatever an answer carries is a dimension; a name of ours is not taken twice."""
-    given = answer(
-        chunks=(Chunk(text="a", metadata={"source": "a.md"}), Chunk(text="b")),
-        tags=("beta",),
-        attributes={"route": "billing", "language": "de", "user_id": "u-1"},
-        generations=(Generation(output="", started_ns=0, ended_ns=1, model="small"),),
-        retrievals=(Retrieval(query="", chunks=(), started_ns=0, ended_ns=1, name="store"),),
-        session_id="s",
-    )
-    known = names("user*")
-    assert set(known.of(given, known.turn("s"))) == {
-        ("framework", "python"),
-        ("language", "en"),
-        ("model", "small"),
-        ("chunks", "2"),
-        ("turn", "1"),
-        ("retriever", "store"),
-        ("tag", "beta"),
-        ("source", "a.md"),
-        ("route", "billing"),
-        ("attribute language", "de"),
-    }
-
-
-def test_turns_are_counted_by_session_and_bounded(monkeypatch):
-    """The session that was silent for the longest is let go of."""
-    monkeypatch.setattr("ragmonitor.causes.slice_names.MAX_SESSIONS", 2)
-    known = names()
-    assert [known.turn(each) for each in ("a", "a", "b", "c", "a", "")] == [1, 2, 1, 1, 1, 0]
-
-
-def test_bands_have_the_same_ends_before_and_since():
-    """Quarters of all answers at hand, and the slowest twentieth."""
-    rows = [row._replace(score=math.nan) for row in Traffic(before=300, now=100).rows()]
-    rows = [row._replace(latency_s=float(at)) for at, row in enumerate(rows)]
-    found = [dict(slices).get("latency_s") for _, slices in banded(rows)]
-    assert found[0] == "below 100"
-    assert found[399] == "380 or more"
-    assert found[250] == "200 to 300"
-    assert not any("chunk_score" in dict(slices) for _, slices in banded(rows))
-
-
 # --- what is kept ------------------------------------------------------------------------------
-
-
-def test_more_answers_than_fit_are_thinned_and_stand_for_all(monkeypatch):
-    """Twice as many answers as are kept in twelve hours: every second one, counted twice."""
-    monkeypatch.setattr(answer_log, "MAX_JUDGED", 500)
-    monkeypatch.setattr(answer_log, "SPAN_S", 1_000.0)
-    log = AnswerLog(names())
-    kept = []
-    for second in range(3_000):
-        row = log.add(answer(second, at_s=SINCE_S + second))
-        kept.append(row)
-        if second % 10 == 0:
-            log.refresh()
-    assert len(log) == 500
-    newest = [row.copies for row in kept[-1_000:] if row is not None]
-    assert sum(newest) == pytest.approx(1_000, rel=0.15)
-    assert len(newest) == pytest.approx(500, rel=0.15)
 
 
 def test_what_is_kept_is_bounded_in_bytes():
@@ -310,10 +158,3 @@ def test_a_refusal_and_a_missing_verdict_have_no_value():
     row = log.add(given._replace(verdicts=outcomes(failed)))
     assert row.value(SIGNAL) is None
     assert row.value("no such signal") is None
-
-
-def test_interactions_without_anything_have_few_slices():
-    """An answer without chunks, session or attributes."""
-    given = answer(chunks=())
-    assert isinstance(given.interaction, Interaction)
-    assert dict(names().of(given, 0))["chunks"] == "0"

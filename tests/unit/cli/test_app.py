@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from ragmonitor import __version__
-from ragmonitor.cli.app import COMMANDS, app
+from ragmonitor.cli.app import app
 
 runner = CliRunner()
 FULL = Path("/dev/full")
@@ -27,36 +24,6 @@ def test_every_command_has_help_with_its_exit_codes(command):
     result = runner.invoke(app, [*command, "--help"])
     assert result.exit_code == 0
     assert "Exit codes" in result.output
-
-
-PLACES = (
-    *((options, place) for options, place in COMMANDS.values() if isinstance(place, str)),
-    *((COMMANDS["score"][0], place) for place in ("score:run", "compare:run")),
-    *((COMMANDS["gate"][0], place) for place in ("gate:run", "golden_gate:run")),
-)
-
-
-@pytest.mark.parametrize(("options", "place"), PLACES)
-def test_every_command_is_done_by_a_function_that_takes_its_options(options, place):
-    """The table names modules and functions, which no type checker follows."""
-    module, _, function = place.partition(":")
-    run = getattr(import_module(f"ragmonitor.cli.{module}"), function)
-    taken = next(iter(inspect.signature(run, eval_str=False).parameters.values()))
-    assert options.__name__ in taken.annotation or any(
-        base.__name__ == taken.annotation for base in options.__mro__
-    )
-
-
-def test_the_version_is_said():
-    """And nothing else."""
-    assert runner.invoke(app, ["--version"]).output == f"ragmonitor {__version__}\n"
-
-
-def test_wrong_use_is_exit_code_2():
-    """As everywhere."""
-    assert runner.invoke(app, ["score"]).exit_code == 2
-    assert runner.invoke(app, ["demo", "--json"]).exit_code == 2
-    assert runner.invoke(app, ["dance"]).exit_code == 2
 
 
 def test_the_start_imports_nothing_heavy():

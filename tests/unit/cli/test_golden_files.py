@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
-import stat
 import subprocess
 import sys
 import threading
 
-import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
-from ragmonitor.goldens import ReviewStatus, read_goldens, write_goldens
 from tests.support.golden_model import GoldenModel
 from tests.support.interrupted import environment, interrupted
 from tests.support.openai_server import OpenAiServer
@@ -51,34 +47,6 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_questions_are_made_through_a_provider_and_gone_on_with(folder, monkeypatch):
-    """With the yield and the cost; the second run pays for what is new alone."""
-    monkeypatch.setenv("RAGMONITOR_JUDGE__INPUT_USD_PER_MILLION_TOKENS", "1")
-    monkeypatch.setenv("RAGMONITOR_JUDGE__OUTPUT_USD_PER_MILLION_TOKENS", "1")
-    words = ["generate", "docs", "-o", "goldens.jsonl", "--judge", "openai/scripted", "--json"]
-    with OpenAiServer() as server:
-        server.always(GoldenModel())
-        monkeypatch.setenv("OPENAI_API_KEY", "none")
-        words += ["--api-base", server.api_base]
-        result = run(*words, "-n", 2, "--budget-usd", 1)
-        assert result.exit_code == 0, result.output
-        told = json.loads(result.stdout)
-        assert told["kinds"] == {"single_fact": {"kept": 2}}
-        assert told["usage"]["calls"] == len(server.chats) == 6
-        result = run(*words, "-n", 4, "--budget-usd", 1)
-        told = json.loads(result.stdout)
-        assert told["kept"] == 4, result.output
-        calls = told["usage"]["calls"]
-        assert calls == len(server.chats) == 6 + told["replies_of_this_run"]
-        result = run(*words, "-n", 6, "--budget-usd", told["usage"]["cost_usd"])
-        assert result.exit_code == 1
-        assert json.loads(result.stdout)["is_budget_spent"]
-        assert len(server.chats) == calls
-    assert len(read_goldens("goldens.jsonl")) == 4
-    assert stat.S_IMODE((folder / "goldens.jsonl").stat().st_mode) == 0o600
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="no SIGINT to a process there")
 def test_ctrl_c_waits_for_replies_under_way(folder):
     """Exit code 130; what was paid for is kept, and the same command pays for the rest alone."""
@@ -105,53 +73,6 @@ def test_ctrl_c_waits_for_replies_under_way(folder):
         assert len({each.chunks for each in written}) == len(written)
 
 
-@pytest.mark.slow
-def test_fewer_questions_than_wanted_are_explained(folder, monkeypatch):
-    """The last line says why, and what to do."""
-    monkeypatch.setenv("RAGMONITOR_JUDGE__INPUT_USD_PER_MILLION_TOKENS", "1")
-    monkeypatch.setenv("RAGMONITOR_JUDGE__OUTPUT_USD_PER_MILLION_TOKENS", "1")
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    with OpenAiServer() as server:
-        server.always(GoldenModel())
-        words = ["generate", "docs", "-o", "goldens.jsonl", "--judge", "openai/scripted", "-n", 50]
-        words += ["--budget-usd", 1, "--api-base", server.api_base]
-        result = run(*words)
-    assert result.exit_code == 1
-    assert "give more documents" in result.stderr.strip().splitlines()[-1]
-
-
-@pytest.mark.slow
-def test_what_is_reviewed_while_questions_are_made_stays(folder, monkeypatch):
-    """And a second run with the same output is refused: each would spend the whole budget."""
-    monkeypatch.setenv("RAGMONITOR_JUDGE__INPUT_USD_PER_MILLION_TOKENS", "1")
-    monkeypatch.setenv("RAGMONITOR_JUDGE__OUTPUT_USD_PER_MILLION_TOKENS", "1")
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    model, codes = GoldenModel(), []
-    with OpenAiServer() as server:
-        words = ["generate", "docs", "-o", "goldens.jsonl", "--judge", "openai/scripted", "-n", 2]
-        words += ["--budget-usd", 1, "--concurrency", 1]
-        words += ["--api-base", server.api_base]
-
-        def meanwhile(request):
-            if (folder / "goldens.jsonl").exists() and not codes:
-                (first,) = read_goldens("goldens.jsonl")
-                accepted = msgspec.structs.replace(first, status=ReviewStatus.ACCEPTED)
-                write_goldens("goldens.jsonl", [accepted])
-                again = run(*words)
-                codes.append(again.exit_code)
-                assert "under way" in again.output
-            return model(request)
-
-        server.always(meanwhile)
-        result = run(*words)
-        assert result.exit_code == 0, result.output
-    assert codes == [2]
-    assert [each.status.value for each in read_goldens("goldens.jsonl")] == [
-        "accepted",
-        "candidate",
-    ]
-
-
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -173,32 +94,6 @@ def test_what_cannot_begin_says_why(folder, words, told):
 
 
 # --- mine -----------------------------------------------------------------------------------------
-
-
-def test_candidates_of_reports_are_added_to_a_file(folder):
-    """Without secrets; what is there stays, and a second run adds nothing."""
-    report = {
-        "id": "i-1",
-        "judge": "model@1",
-        "status": "ok",
-        "question": "Is api_key=sk-abcdefghijklmnop1234567890abcdef right?",
-        "answer": "Yes.",
-        "contexts": ["A chunk."],
-        "evaluations": {"hallucination": {"score": 1.0}},
-        "attributes": {"route": "shop"},
-    }
-    (folder / "reports.jsonl").write_text(json.dumps(report))
-    (folder / "g.jsonl").write_text('{"question": "Open?", "answer": "Until six."}\n')
-    result = run("mine", "reports.jsonl", "-o", "g.jsonl", "--json")
-    assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout)
-    assert (told["written"], told["answers"], told["has_feedback"]) == (1, 1, False)
-    before, mined = read_goldens("g.jsonl")
-    assert before.question == "Open?"
-    assert "sk-abc" not in mined.question
-    assert run("mine", "reports.jsonl", "-o", "g.jsonl").exit_code == 1
-    assert len(read_goldens("g.jsonl")) == 2
-    assert run("mine", "reports.jsonl", "-o", "g.jsonl", "--reasons", "boring").exit_code == 2
 
 
 # --- export ---------------------------------------------------------------------------------------

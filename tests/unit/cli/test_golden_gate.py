@@ -6,17 +6,13 @@ import json
 import stat
 import sys
 import threading
-from dataclasses import fields
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import pytest
 from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
-from ragmonitor.cli.gate import OF_GOLDENS, OF_LIVE
-from ragmonitor.cli.options import GateOptions
 from ragmonitor.wiring import wired_judges
 from tests.support.refused_judge import RefusedJudge
 
@@ -71,34 +67,6 @@ def test_a_run_that_is_kept_is_for_its_user_alone(baseline):
     assert stat.S_IMODE(Path("base.jsonl").stat().st_mode) == 0o600
 
 
-def test_what_is_as_good_as_before_passes(baseline):
-    """33 questions do not rule a drop of 0.02 out; none was seen, but strictly it is undecided."""
-    assert gate(baseline, "--baseline", "base.jsonl").exit_code == 0
-    assert gate(baseline, "--baseline", "base.jsonl", "--accept", "equivalent").exit_code == 5
-    assert gate(baseline, "--baseline", "base.jsonl", "--max-drop", "0.1").exit_code == 0
-
-
-def test_a_broken_release_fails_and_says_where(baseline, monkeypatch):
-    monkeypatch.setenv("BROKEN", "1")
-    given = ("--baseline", "base.jsonl", "--junit", "j.xml", "--markdown", "m.md", "--json")
-    result = gate(baseline, *given)
-    assert result.exit_code == 4
-    found = json.loads(result.stdout)
-    assert found["decision"] == "worse"
-    assert {each["question"].split(" (")[0] for each in found["changes"]} == {
-        "Tell me of the parcel"
-    }
-    assert "90" in found["changes"][0]["what"][1]
-    assert int(ET.parse("j.xml").getroot().get("failures", "")) == 16
-    assert "Broken: 15" in Path("m.md").read_text("utf-8")
-
-
-def test_an_application_that_is_down_is_worse(baseline, monkeypatch):
-    monkeypatch.setenv("DOWN", "1")
-    assert gate(baseline, "--baseline", "base.jsonl").exit_code == 4
-    assert gate(baseline, "--save", "other.jsonl").exit_code == 1
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -135,44 +103,6 @@ def test_a_callable_that_cannot_be_had_is_said(folder, name, message):
     assert message in result.output
 
 
-def test_options_of_golden_questions_need_their_file():
-    given = ["--service", "a", "--candidate", "2", "--baseline", "1", "--save", "x"]
-    result = CliRunner().invoke(app, ["gate", *given])
-    assert result.exit_code == 2
-    assert "give their file" in result.output
-    assert CliRunner().invoke(app, ["gate", "--service", "a"]).exit_code == 2
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("--max-worse", "0.1"), ("--timeout", "5m"), ("--every", "1s"), ("--by", "prompt_version")],
-)
-def test_an_option_of_live_versions_decides_nothing_here(folder, option, value):
-    """A limit that counts for nothing would let pass what it was to stop."""
-    result = gate(folder, "--save", "x", option, value)
-    assert result.exit_code == 2
-    assert f"{option} is for live versions" in result.output
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("--max-drop", "0.1"), ("--budget-usd", "1"), ("--repeat", "3"), ("--header", "A: b")],
-)
-def test_an_option_of_golden_questions_decides_nothing_of_live_versions(option, value):
-    """As --url is refused without their file."""
-    given = ["--service", "a", "--candidate", "2", "--baseline", "1", "--timeout", "0s"]
-    result = CliRunner().invoke(app, ["gate", *given, option, value])
-    assert result.exit_code == 2
-    assert f"{option} is for golden questions" in result.output
-
-
-def test_every_option_of_the_gate_is_of_one_way_or_of_both():
-    """So that a new one is refused where it counts for nothing."""
-    both = {"goldens", "baseline", "signal", "accept", "json_output"}
-    names = [each.name for each in fields(GateOptions)]
-    assert sorted(names) == sorted([*OF_LIVE, *OF_GOLDENS, *both])
-
-
 def test_a_mined_question_is_not_asked_before_its_review(baseline):
     """Its reference answer is the application's own, which may be the wrong one."""
     mined = {"question": "Tell me of the shop (mined)", "answer": "It never opens."}
@@ -181,18 +111,6 @@ def test_a_mined_question_is_not_asked_before_its_review(baseline):
     result = gate(baseline, "--baseline", "base.jsonl", "--json")
     assert json.loads(result.stdout)["questions"] == 33
     assert "2 questions are left out" in result.stderr
-
-
-@pytest.mark.parametrize("option", ["--save", "--junit", "--markdown"])
-def test_a_file_that_cannot_be_written_is_said_before_anything_is_asked(
-    folder, tmp_path, monkeypatch, option
-):
-    """Nobody is asked, and no judge paid, for what cannot be kept."""
-    monkeypatch.setenv("DOWN", "1")
-    result = gate(folder, "--save", "base.jsonl", option, str(tmp_path / "none" / "file"))
-    assert result.exit_code == 2
-    assert "No such file" in result.output
-    assert not (tmp_path / "base.jsonl").exists() or not (tmp_path / "base.jsonl").read_text()
 
 
 def test_a_service_gets_its_header_and_the_turns_before(folder):
@@ -220,36 +138,6 @@ def test_a_service_gets_its_header_and_the_turns_before(folder):
         assert CliRunner().invoke(app, words).exit_code == 0
         server.shutdown()
     assert got == [("Bearer x", [{"role": e["role"], "content": e["text"]} for e in turns])]
-
-
-def test_what_was_answered_is_kept_where_the_comparison_is_refused(baseline, monkeypatch):
-    """And why there was no answer is said."""
-    monkeypatch.setenv("DOWN", "1")
-    assert gate(baseline, "--save", "base.jsonl").exit_code == 1
-    result = gate(baseline, "--baseline", "base.jsonl", "--save", "new.jsonl")
-    assert result.exit_code == 2
-    assert "33 questions got no answer, such as: exception: RuntimeError: down" in result.output
-    assert len(Path("new.jsonl").read_text().splitlines()) == 34
-
-
-def test_a_judge_that_answers_nothing_leaves_no_baseline(folder, monkeypatch):
-    """Its reason is said, and the exit code is that of a command that found something wrong."""
-    monkeypatch.setattr(wired_judges, "LlmJudge", RefusedJudge)
-    words = ["--judge", "openai/x", "--budget-tokens", "1000000"]
-    result = gate(folder, "--save", "base.jsonl", *words)
-    assert result.exit_code == 1
-    assert "33 answers were not judged, such as: judge_error: openai/x: the key is" in result.output
-    assert not Path("base.jsonl").exists()
-
-
-def test_a_judge_that_answers_nothing_leaves_no_empty_report(baseline, monkeypatch):
-    """The one of JUnit says that nothing was scored, and the other one is not there."""
-    monkeypatch.setattr(wired_judges, "LlmJudge", RefusedJudge)
-    words = ["--judge", "openai/x", "--budget-tokens", "1000000"]
-    reports = ["--junit", "gate.xml", "--markdown", "gate.md"]
-    assert gate(baseline, "--baseline", "base.jsonl", *reports, *words).exit_code == 1
-    assert ET.parse("gate.xml").getroot().tag == "testsuite"
-    assert not Path("gate.md").exists()
 
 
 def test_a_judge_that_answers_nothing_decides_nothing(baseline, monkeypatch):
@@ -301,15 +189,6 @@ def test_a_score_that_the_baseline_lacks_is_said_before_anything_is_asked(baseli
     assert result.exit_code == 2
     assert "base.jsonl has no score named 'correctnes'" in result.output
     assert "got no answer" not in result.output
-
-
-def test_a_question_that_was_asked_several_times_counts_once_among_the_unanswered(
-    baseline, monkeypatch
-):
-    """33 questions remain 33 questions, however often each is asked."""
-    monkeypatch.setenv("DOWN", "1")
-    result = gate(baseline, "--baseline", "base.jsonl", "--repeat", "3")
-    assert "33 questions got no answer, 99 times of 99, such as" in result.output
 
 
 def test_half_of_a_character_in_an_answer_loses_no_run(baseline):

@@ -29,15 +29,6 @@ def run(*words):
     return CliRunner().invoke(app, ["incident", *map(str, words)])
 
 
-def test_the_list_says_of_each_when_and_what(state):
-    """One line each."""
-    result = run("--state", state, "--service", "shop")
-    assert result.exit_code == 0
-    (line,) = result.stdout.splitlines()
-    assert line.startswith("20270115-080000-hallucination  2027-01-15 08:00 UTC  open")
-    assert line.endswith("cause: document handbook.md")
-
-
 def test_without_an_incident_the_exit_code_says_so(state):
     """As for any command that found nothing."""
     assert run("--state", state, "--service", "other").exit_code == 1
@@ -60,14 +51,6 @@ def test_json_holds_every_field(state):
     assert json.loads(one)["cause"]["name"] == "handbook.md"
     every = run("--json", "--state", state, "--service", "shop").stdout
     assert json.loads(every)["incidents"] == [json.loads(one)]
-
-
-def test_one_incident_is_printed_as_markdown(state):
-    """By its id, or the newest."""
-    result = run("latest", "--state", state, "--service", "shop")
-    assert result.stdout.startswith("# Incident of shop: Hallucination rate\n")
-    words = ("20270115-080000-hallucination", "--state", state, "--service", "shop")
-    assert run(*words).stdout == result.stdout
 
 
 @pytest.mark.parametrize(

@@ -90,10 +90,3 @@ def test_a_header_without_its_variable_is_a_mistake(
     with pytest.raises(InputError, match=said) as failure:
         headers_of([f"Authorization: Bearer {value}"])
     assert "Bearer" not in str(failure.value)
-
-
-def test_a_header_needs_a_colon():
-    """Name and value."""
-    assert headers_of(["A: b:c"]) == {"A": "b:c"}
-    with pytest.raises(InputError):
-        headers_of(["A b"])

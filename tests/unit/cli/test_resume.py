@@ -125,18 +125,6 @@ def test_what_is_finished_is_not_asked_for_again(tmp_path, llm, name):
     assert output.read_bytes() == before
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_the_summary_is_of_the_whole_file(tmp_path, llm, name):
-    """Whoever resumes sees all records, and how many were there before."""
-    file, output = write(tmp_path / "in.jsonl", *records(4)), tmp_path / name
-    whole = json.loads(run(file, *MODEL, "-o", output, "--json").stdout)
-    tear(output)
-    resumed = json.loads(run(file, *MODEL, "-o", output, "--resume", "--json", "-q").stdout)
-    assert resumed["evaluators"] == whole["evaluators"]
-    assert resumed["bottlenecks"] == whole["bottlenecks"]
-    assert (resumed["lines"], resumed["resumed"], resumed["judge_calls"]) == (4, 3, 1)
-
-
 def test_what_went_over_the_budget_is_scored_by_the_next(tmp_path, llm):
     """And the run says how."""
     file, output = write(tmp_path / "in.jsonl", *records(5)), tmp_path / "out.jsonl"
@@ -229,39 +217,6 @@ def test_a_file_of_somebody_elses_is_not_rewritten(tmp_path, llm):
     assert output.read_text() == "Do not lose this."
 
 
-def test_another_format_is_named(tmp_path, llm):
-    """A CSV file does not become one of JSON lines by going on with it."""
-    file, output = write(tmp_path / "in.jsonl", *records(1)), tmp_path / "out.txt"
-    run(file, *MODEL, "-o", output, "--output-format", "csv")
-    result = run(file, *MODEL, "-o", output, "--resume")
-    assert result.exit_code == 2
-    assert "name it with --output-format csv" in result.stderr
-
-
-def test_an_output_torn_in_its_first_record_is_begun_anew(tmp_path, llm):
-    """There is nothing in it to be lost."""
-    file = write(tmp_path / "in.jsonl", *records(2))
-    for name, torn in zip(FORMATS, ('{"id":"r', "id,line,err", '{"results": [\n'), strict=True):
-        (tmp_path / name).write_text(torn)
-        assert run(file, *MODEL, "-o", tmp_path / name, "--resume").exit_code == 0
-        assert ids_in(tmp_path / name) == ["r0", "r1"]
-
-
-def test_without_an_earlier_output_it_begins(tmp_path, llm):
-    """So one command does for the first run and for every further one."""
-    file, output = write(tmp_path / "in.jsonl", *records(2)), tmp_path / "out.jsonl"
-    assert run(file, *MODEL, "-o", output, "--resume").exit_code == 0
-    assert ids_in(output) == ["r0", "r1"]
-
-
-@pytest.mark.parametrize("arguments", [["--resume"], ["-o", "-", "--resume"]])
-def test_to_go_on_there_must_be_a_file(tmp_path, arguments):
-    """Standard output cannot be read back."""
-    result = run(write(tmp_path / "in.jsonl", *records(1)), *arguments)
-    assert result.exit_code == 2
-    assert "it needs files" in result.stderr
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="no SIGINT to a process there")
 @pytest.mark.parametrize("name", FORMATS)
@@ -330,59 +285,3 @@ def test_no_id_is_scored_twice(tmp_path, llm, name, identity):
         assert "3 records are finished" in result.stderr
     assert len(llm.asked) == 3
     assert output.read_bytes() == before
-
-
-@pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("sentence", ["a\rb " * 3, "long " * 40_000, "half \ud83d"], ids=len)
-def test_no_sentence_stops_a_resumption(tmp_path, llm, name, sentence, monkeypatch):
-    """A lone carriage return, more than the 128 kB that a cell has by default, half a character."""
-    bad = stories.assessment("absent")
-    bad = replace(bad, sentences=(replace(bad.sentences[0], text=sentence),))
-    used = JudgeUsage(calls=1, input_tokens=8, output_tokens=2)
-
-    async def assess(self, interaction):
-        type(self).asked += (interaction.id,)
-        return replace(bad, judge=self.identity, usage=used)
-
-    monkeypatch.setattr(FakeLlm, "assess", assess)
-    file, output = write(tmp_path / "in.jsonl", *records(3)), tmp_path / name
-    run(file, *MODEL, "-o", output)
-    result = run(file, *MODEL, "-o", output, "--resume")
-    assert "3 records are finished" in result.stderr
-    assert len(llm.asked) == 3
-
-
-@pytest.mark.skipif(os.name != "posix", reason="no such modes there")
-def test_a_resumption_keeps_the_mode_of_its_output(tmp_path, llm):
-    """A new output is its owner's alone; one that others were let in to stays so."""
-    file, output = write(tmp_path / "in.jsonl", *records(1)), tmp_path / "out.csv"
-    run(file, *MODEL, "-o", output)
-    assert output.stat().st_mode & 0o777 == 0o600
-    output.chmod(0o640)
-    run(file, *MODEL, "-o", output, "--resume")
-    assert output.stat().st_mode & 0o777 == 0o640
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes by name")
-def test_neither_input_nor_output_is_a_pipe(tmp_path):
-    """The input is read twice, and a device in the output's place would be replaced by a file."""
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "in.jsonl").write_text(json.dumps(GOOD))
-    for file, output in (("pipe", "out.jsonl"), ("in.jsonl", "pipe")):
-        arguments = ["score", str(tmp_path / file), "-o", str(tmp_path / output), "--resume"]
-        result = runner.invoke(app, arguments)
-        assert result.exit_code == 2
-        assert "--resume" in result.stderr
-    assert (tmp_path / "pipe").is_fifo()
-
-
-def test_an_output_behind_a_link_is_gone_on_with_there(tmp_path):
-    """The link stays, and who reads the file sees the whole of it."""
-    kept, link = tmp_path / "kept.jsonl", tmp_path / "out.jsonl"
-    link.symlink_to(kept)
-    (tmp_path / "in.jsonl").write_text(json.dumps(GOOD))
-    for _ in range(2):
-        arguments = ["score", str(tmp_path / "in.jsonl"), "-o", str(link), "--resume"]
-        assert runner.invoke(app, arguments).exit_code == 0
-    assert link.is_symlink()
-    assert len(kept.read_text().splitlines()) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,11 +25,6 @@ def alerts(text: str) -> list[dict[str, Any]]:
     """Return the alerts of a rule file."""
     groups = yaml.safe_load(text)["groups"]
     return [rule for group in groups for rule in group["rules"] if "alert" in rule]
-
-
-def test_help_has_exit_codes():
-    """As every command's."""
-    assert "Exit codes" in runner.invoke(app, ["rules", "--help"]).output
 
 
 def test_the_command_stands_on_top():
@@ -75,13 +69,6 @@ def test_a_manifest_for_the_operator():
     content = yaml.safe_load(printed("--format", "kubernetes", "--service", "bot"))
     assert (content["kind"], content["metadata"]["name"]) == ("PrometheusRule", "ragmonitor-bot")
     assert content["spec"] == yaml.safe_load(printed("--service", "bot"))
-
-
-def test_a_file_is_written(tmp_path: Path):
-    """And nothing goes to standard output."""
-    path = tmp_path / "rules.yml"
-    assert printed("-o", str(path)) == ""
-    assert path.read_text(encoding="utf-8") == printed()
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import gzip
 import json
 import os
 import subprocess
@@ -26,14 +24,6 @@ GOOD = {
     "question": stories.ENGLISH[0],
     "contexts": list(stories.ENGLISH[1]),
     "answer": stories.ENGLISH[2],
-}
-BAD = {**GOOD, "id": "bad", "answer": "Napoleon paid 12 million dollars for the cathedral in 1804."}
-NAMES = {
-    "faithfulness",
-    "answer_relevancy",
-    "context_relevance",
-    "context_utilization",
-    "hallucination",
 }
 
 runner = CliRunner()
@@ -108,31 +98,6 @@ def llm(monkeypatch):
     return FakeLlm
 
 
-def test_a_line_comes_out_for_each_line_in_order(tmp_path):
-    """Scores, risk and a verdict with its evidence per sentence."""
-    result = run(write(tmp_path, GOOD, BAD))
-    assert result.exit_code == 0
-    good, bad = objects(result.stdout)
-    assert (good["id"], bad["id"]) == ("good", "bad")
-    assert set(good["evaluations"]) == NAMES
-    assert good["evaluations"]["faithfulness"] == {"score": 1.0}
-    assert bad["evaluations"]["faithfulness"] == {"score": 0.0}
-    assert good["risk"] < bad["risk"]
-    assert bad["sentences"][0]["verdict"] == "absent"
-    assert "faithfulness" in result.stderr
-
-
-def test_a_bad_line_stands_in_its_place(tmp_path):
-    """It is said on standard error too, the rest goes on, and the exit code is 1."""
-    result = run(write(tmp_path, GOOD, "{no", GOOD))
-    assert result.exit_code == 1
-    out = objects(result.stdout)
-    assert [line.get("id") for line in out] == ["good", None, "good"]
-    assert out[1]["line"] == 2
-    assert "no JSON" in out[1]["error"]
-    assert "line 2: no JSON" in result.stderr
-
-
 @pytest.mark.parametrize("text", ["", "\n\n"])
 def test_a_file_without_records_is_not_a_success(tmp_path, text):
     """A job whose input was lost must not pass; and no output is touched."""
@@ -141,55 +106,6 @@ def test_a_file_without_records_is_not_a_success(tmp_path, text):
     assert result.exit_code == 2
     assert "in.jsonl holds no record: nothing was scored" in result.stderr
     assert not (tmp_path / "out.jsonl").exists()
-
-
-def test_no_score_is_not_a_zero(tmp_path):
-    """What has no score says why."""
-    result = run(write(tmp_path, {**GOOD, "question": ""}, {**GOOD, "answer": " "}))
-    no_query, no_answer = objects(result.stdout)
-    assert no_query["evaluations"]["answer_relevancy"] == {"unscored": "no_query"}
-    assert no_answer["evaluations"]["faithfulness"] == {"unscored": "no_answer"}
-    assert result.exit_code == 0
-
-
-def test_evaluators_can_be_named(tmp_path):
-    """In the order in which they were named."""
-    result = run(write(tmp_path, GOOD), "--evaluators", "faithfulness, context_relevance")
-    (line,) = objects(result.stdout)
-    assert list(line["evaluations"]) == ["faithfulness", "context_relevance"]
-
-
-def test_a_reference_answer_brings_the_scores_by_it(tmp_path):
-    """For the records that have one, under any of the names in use; the other lines stay short."""
-    golden = {"reference": GOOD["answer"], "ground_truth": GOOD["answer"]}
-    for column, text in golden.items():
-        result = run(write(tmp_path, {**GOOD, column: text}, GOOD))
-        with_reference, without = objects(result.stdout)
-        assert set(without["evaluations"]) == NAMES
-        assert with_reference["evaluations"].keys() > NAMES
-        for name in ("context_recall", "context_precision", "factual_correctness"):
-            assert with_reference["evaluations"][name] == {"score": 1.0}
-        assert with_reference["diagnosis"] == "ok"
-
-
-def test_families_of_evaluators_are_named_by_a_pattern(tmp_path):
-    """All eleven of RAGChecker; without a reference each says so."""
-    result = run(write(tmp_path, GOOD), "--evaluators", "ragchecker_*")
-    (line,) = objects(result.stdout)
-    assert list(line["evaluations"].values()) == [{"unscored": "no_reference"}] * 11
-
-
-def test_a_reference_that_is_no_text_is_a_bad_line(tmp_path):
-    """It says what was expected."""
-    result = run(write(tmp_path, {**GOOD, "reference": {"text": "x"}}))
-    assert objects(result.stdout)[0]["error"] == "reference: expected a text, not an object"
-
-
-def test_reference_contexts_are_what_should_have_been_retrieved(tmp_path):
-    """Compared with what was."""
-    record = {**GOOD, "reference_contexts": [GOOD["contexts"][0], "Something else altogether."]}
-    result = run(write(tmp_path, record), "--evaluators", "document_recall")
-    assert objects(result.stdout)[0]["evaluations"] == {"document_recall": {"score": 0.5}}
 
 
 def test_an_embedding_model_takes_the_place_of_ours(tmp_path):
@@ -235,54 +151,11 @@ def test_a_budget_ends_what_an_embedding_spends_beside_the_built_in_judge(tmp_pa
     assert "the budget is spent after 2 answers" in result.stderr
 
 
-def test_an_encoder_needs_no_budget(tmp_path, monkeypatch):
-    """It costs nothing; what it needs is said instead."""
-    monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.setenv("RAGMONITOR_JUDGE__API_BASE", "http://127.0.0.1:9/v1")
-    result = run(write(tmp_path, GOOD), "--judge", "encoder:org/model")
-    assert result.exit_code == 2
-    assert "ragmonitor[encoder]" in result.stderr
-    assert "budget" not in result.stderr
-
-
-def test_an_embedding_of_unknown_price_is_no_matter_for_a_budget_in_dollars(tmp_path):
-    """It could not be kept; nothing is begun."""
-    options = ["--judge", "openai/gpt-4o-mini", "--embedding", "openai/embedder"]
-    result = run(write(tmp_path, GOOD), *options, "--budget-usd", "1")
-    assert result.exit_code == 2
-    assert "--embedding openai/embedder: litellm knows no price" in result.stderr
-    assert "--budget-tokens" in result.stderr
-
-
-def test_standard_input_is_read():
-    """`-` stands for it."""
-    result = run("-", stdin=json.dumps(GOOD) + "\n")
-    assert objects(result.stdout)[0]["id"] == "good"
-
-
 def test_what_utf8_cannot_hold_is_written_all_the_same(tmp_path):
     """A lone surrogate in an id is legal JSON."""
     result = run(write(tmp_path, {**GOOD, "id": "\ud800"}))
     assert result.exit_code == 0
     assert json.loads(result.stdout)["id"] == "\ud800"
-
-
-def test_the_summary_is_an_object_on_request(tmp_path):
-    """On standard output if the lines go to a file."""
-    output = tmp_path / "out.jsonl"
-    result = run(write(tmp_path, GOOD, "x"), "-o", str(output), "--json")
-    summary = json.loads(result.stdout)
-    assert (summary["lines"], summary["bad_lines"]) == (2, 1)
-    rows = {row["evaluator"]: row for row in summary["evaluators"]}
-    assert rows["faithfulness"]["scored"] == 1
-    assert rows["faithfulness"]["mean"] == 1.0
-    assert 0 < rows["faithfulness"]["lower"] < rows["faithfulness"]["upper"] <= 1
-    assert len(objects(output.read_text())) == 2
-
-
-def test_quiet_says_nothing(tmp_path):
-    """Standard error stays empty."""
-    assert run(write(tmp_path, GOOD), "-q").stderr == ""
 
 
 @pytest.mark.parametrize(
@@ -309,14 +182,6 @@ def test_wrong_use_is_one_line_and_exit_code_2(tmp_path, arguments, message):
     assert message in result.stderr
     assert "Traceback" not in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
-
-
-def test_bad_settings_are_one_line_and_exit_code_2(tmp_path, monkeypatch):
-    """Only an asked-for model reads them."""
-    monkeypatch.setenv("RAGMONITOR_SAMPLES", "0.1")
-    result = run(write(tmp_path, GOOD), "--judge", "m", "--budget-tokens", "10")
-    assert result.exit_code == 2
-    assert "RAGMONITOR_SAMPLE?" in result.stderr
 
 
 def test_a_plugin_registers_evaluators(tmp_path):
@@ -414,40 +279,6 @@ def cli(*arguments, **options):
     )
 
 
-def test_a_true_run(tmp_path):
-    """From a shell: lines on standard output, the table on standard error."""
-    done = cli("score", write(tmp_path, GOOD, "{"), cwd=tmp_path)
-    assert done.returncode == 1
-    assert len(objects(done.stdout.decode())) == 2
-    assert b"Traceback" not in done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="no terminal to be had there")
-def test_on_a_terminal_a_bar_says_how_far_and_how_dear(tmp_path):
-    """Share, time left, answers, tokens and dollars so far."""
-    import pty
-
-    file = write(tmp_path, *[{**GOOD, "id": str(n)} for n in range(5)])
-    options = ["--judge", "openai/judge", "--budget-tokens", "100000", "-o", "out.jsonl"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    leader, follower = pty.openpty()
-    shown = b""
-    with OpenAiServer() as server:
-        command = [sys.executable, "-m", "ragmonitor.cli.app", "score", file, *options]
-        command += ["--api-base", server.api_base]
-        with subprocess.Popen(command, env=environment, stderr=follower, cwd=tmp_path) as running:
-            os.close(follower)
-            with contextlib.suppress(OSError):  # the other end is closed: all was read
-                while part := os.read(leader, 65536):
-                    shown += part
-            assert running.wait(60) == 0
-    os.close(leader)
-    assert b"100%" in shown
-    assert b"5 answers, " in shown
-    assert b" USD" in shown
-
-
 def test_a_broken_pipe_is_quiet(tmp_path):
     """`ragmonitor score ... | head` is no error to read about."""
     file = write(tmp_path, *[GOOD] * 2000)
@@ -478,29 +309,6 @@ def test_a_recorded_status_is_heeded(tmp_path, status, cause):
     assert "score" in whole["evaluations"]["faithfulness"]
 
 
-@pytest.mark.parametrize("status", ["ok", "success", "", None, 200, ["error"]])
-def test_a_status_that_is_none_of_ours_says_nothing(tmp_path, status):
-    """Others call other things a status."""
-    (told,) = objects(run(write(tmp_path, {**GOOD, "status": status})).stdout)
-    assert "score" in told["evaluations"]["faithfulness"]
-
-
-def test_a_status_in_a_table_is_heeded(tmp_path):
-    """A CSV that was recorded has a column of it."""
-    path = tmp_path / "in.csv"
-    path.write_text("question,contexts,answer,status\nq,\"['c']\",The tower is tall.,error\n")
-    (told,) = objects(run(str(path)).stdout)
-    assert told["evaluations"]["faithfulness"] == {"unscored": "application_error"}
-
-
-def test_what_is_too_long_for_the_built_in_judge_has_a_cause(tmp_path):
-    """Beside answers that it reads."""
-    long = {**GOOD, "contexts": ["It is in Paris. " * 13_000]}
-    first, second = objects(run(write(tmp_path, long, GOOD)).stdout)
-    assert first["evaluations"]["faithfulness"]["unscored"] == "too_long"
-    assert second["evaluations"]["faithfulness"] == {"score": 1.0}
-
-
 def test_what_people_said_is_no_line_to_score(tmp_path):
     """A monitor's file holds feedback between its reports."""
     path = tmp_path / "reports.jsonl"
@@ -508,24 +316,3 @@ def test_what_people_said_is_no_line_to_score(tmp_path):
     record = {"question": "How tall?", "contexts": ["It is 3 m tall."], "answer": "It is 3 m tall."}
     path.write_text("\n".join(map(json.dumps, (said, record, said))))
     assert CliRunner().invoke(app, ["score", str(path)]).exit_code == 0
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes by name")
-def test_an_output_may_be_a_pipe(tmp_path):
-    """Nothing is looked for in it: who reads there waits for ever."""
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE) as reader:
-        code = run(write(tmp_path, GOOD), "-o", str(pipe), "-q").exit_code
-        written, _ = reader.communicate(timeout=30)
-    assert code == 0
-    assert [each["id"] for each in objects(written.decode())] == ["good"]
-
-
-def test_a_compressed_file_is_not_a_bad_line(tmp_path):
-    """Nothing is scored, and how to read it is said."""
-    path = tmp_path / "in.jsonl.gz"
-    path.write_bytes(gzip.compress(json.dumps(GOOD).encode()))
-    result = run(str(path))
-    assert result.exit_code == 2
-    assert "gzip -dc" in result.stderr

@@ -12,28 +12,6 @@ from typer.testing import CliRunner
 from ragmonitor.cli.app import app
 from tests.support import stories
 
-# The shape of RAGChecker's documented example; the texts are our own.
-RAGCHECKER = {
-    "results": [
-        {
-            "query_id": "0",
-            "query": "Which river is the longest?",
-            "gt_answer": "The Nile is the longest river. It is 6650 km long.",
-            "response": "The Nile is the longest river. It flows through Spain.",
-            "retrieved_context": [
-                {"doc_id": "000", "text": "The Nile is the longest river in the world."},
-                {"doc_id": "001", "text": "Rain is rare in Egypt."},
-            ],
-        },
-        {
-            "query_id": "1",
-            "query": "What does the blue of the flag stand for?",
-            "gt_answer": "The blue stands for peace.",
-            "response": "The blue stands for peace.",
-            "retrieved_context": [{"doc_id": None, "text": "The blue stands for peace."}],
-        },
-    ]
-}
 ENGLISH, CHINESE = (
     {"question": told[0], "contexts": list(told[1]), "answer": told[2]}
     for told in (stories.ENGLISH, stories.CHINESE)
@@ -58,51 +36,6 @@ def run(*arguments, code=0):
 def write(*records):
     Path("in.jsonl").write_text("\n".join(map(json.dumps, records)) + "\n")
     return "in.jsonl"
-
-
-@pytest.fixture
-def checked():
-    Path("in.json").write_text(json.dumps(RAGCHECKER, indent=2))
-    run("in.json", "-o", "out.json", "-q")
-    return json.loads(Path("out.json").read_text())
-
-
-def test_ragcheckers_file_comes_back_with_its_metrics(checked):
-    """Records as they were; shares for each, percent for all, in its groups."""
-    for told, given in zip(checked["results"], RAGCHECKER["results"], strict=True):
-        assert given.items() <= told.items()
-    first, second = (told["metrics"] for told in checked["results"])
-    assert (first["precision"], first["recall"], first["context_precision"]) == (0.5, 0.5, 0.5)
-    assert second["f1"] == 1.0
-    assert list(checked["metrics"]) == ["overall_metrics", "retriever_metrics", "generator_metrics"]
-    assert checked["metrics"]["overall_metrics"]["precision"] == 75.0
-    assert checked["metrics"]["retriever_metrics"]["context_precision"] == 75.0
-    assert set(checked["metrics"]["generator_metrics"]) == {
-        "context_utilization",
-        "noise_sensitivity_in_relevant",
-        "noise_sensitivity_in_irrelevant",
-        "hallucination",
-        "self_knowledge",
-        "faithfulness",
-    }
-
-
-def test_what_was_written_for_ragchecker_can_be_scored_again(checked):
-    """It is its own input format still."""
-    assert checked["results"]
-    assert json.loads(run("out.json", "-q").stdout.splitlines()[0])["id"] == "0"
-
-
-def test_ragcheckers_format_wants_its_scores():
-    """Others have no place in it."""
-    result = run(write(ENGLISH), "-o", "out.json", "--evaluators", "faithfulness", code=2)
-    assert "add --evaluators 'ragchecker_*'" in result.stderr
-
-
-def test_the_format_can_be_named():
-    """Whatever the file is called."""
-    run(write(ENGLISH), "-o", "out.txt", "--output-format", "csv", "-q")
-    assert Path("out.txt").read_text().startswith("id,line,error,faithfulness,")
 
 
 def test_a_csv_file_has_a_row_for_each_line():
@@ -140,13 +73,6 @@ def test_both_languages_are_summed_up_apart():
     assert alone["languages"] == {}
 
 
-def test_the_table_shows_the_languages():
-    """Beneath each evaluator."""
-    shown = run(write(ENGLISH, CHINESE)).stderr
-    rows = [line.split()[0] for line in shown.splitlines() if line.strip()]
-    assert rows[rows.index("faithfulness") :][:3] == ["faithfulness", "en", "zh"]
-
-
 def test_bottlenecks_are_shown_with_advice():
     """Where there are reference answers."""
     right = {**ENGLISH, "reference": ENGLISH["answer"]}
@@ -155,12 +81,6 @@ def test_bottlenecks_are_shown_with_advice():
     assert "The facts were there" in " ".join(result.stderr.split())
     summary = json.loads(run("in.jsonl", "-o", "o", "--json").stdout)
     assert summary["bottlenecks"] == {"none": 1, "model": 2}
-
-
-def test_without_references_there_are_no_bottlenecks():
-    """Nothing is said of what is not known."""
-    result = run(write(ENGLISH), "-o", "o")
-    assert "work on" not in result.stderr
 
 
 @pytest.mark.parametrize(

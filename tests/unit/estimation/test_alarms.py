@@ -21,7 +21,7 @@ from ragmonitor.estimation.alarms import STATE_VERSION, Alarms, Stream
 from ragmonitor.estimation.alarms.draw_order import WAIT_S
 from ragmonitor.estimation.alarms.objectives import LEASE_S
 from ragmonitor.estimation.parts import Observation
-from ragmonitor.records import AlarmEvent, AlarmState, Estimate, Example, Interaction
+from ragmonitor.records import AlarmEvent, AlarmState, Example, Interaction
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ManualClock
 
@@ -106,13 +106,6 @@ def errors(caplog):
 # --- raised and cleared
 
 
-def test_a_stream_begins_without_evidence():
-    """Every stream has a state from the start, in the streams' order."""
-    states = Service().alarms.states()
-    assert [each.signal for each in states] == [each.signal for each in STREAMS]
-    assert all(each.evidence_s == 0 and not each.active for each in states)
-
-
 def test_bad_answers_raise_an_alarm_once():
     """Many in a row: one event, and the alarm stays active."""
     service = Service()
@@ -138,16 +131,6 @@ def test_an_alarm_says_what_it_rests_on():
     assert not event.higher_is_better
 
 
-def test_evidence_is_held_while_the_alarm_is_active():
-    """The gauge does not fall back below the line in the middle of an incident."""
-    service = Service()
-    service.verdicts([1.0] * 40)
-    held = service.events[0].evidence_s
-    service.verdicts([0.0, 1.0, 0.0])
-    assert service.state().evidence_s == held
-    assert service.state().since_s == service.events[0].at_s
-
-
 def test_an_alarm_is_cleared_when_answers_are_good_again():
     """The event says since when it had been raised; evidence begins anew."""
     service = Service()
@@ -162,72 +145,6 @@ def test_an_alarm_is_cleared_when_answers_are_good_again():
     assert state.evidence_s / 86_400 < 30
 
 
-def test_an_alarm_counts_from_when_the_rise_began():
-    """Not from an hour ago: what it says cannot contradict the evidence."""
-    service = Service()
-    service.verdicts([0.0] * 200)
-    began_s = service.clock()
-    service.verdicts([1.0] * 20)
-    raised = service.events[0].span
-    assert raised is not None
-    assert began_s <= raised.since_s < began_s + 60
-    assert raised.bad == raised.scored >= 5
-    assert raised.mean == 1.0
-    assert raised.before is not None
-    assert raised.before < 0.01
-    began = time.strftime("%Y-%m-%d %H:%M", time.gmtime(raised.since_s))
-    assert f"since {began} UTC, {raised.bad} of {raised.scored} scored answers; " in str(
-        service.events[0]
-    )
-
-
-def test_an_alarm_that_is_over_counts_from_the_recovery():
-    """The bad answers of the alarm are what was before."""
-    service = Service()
-    service.verdicts([0.0] * 200)
-    service.verdicts([1.0] * 40)
-    recovered_s = service.clock()
-    service.verdicts([0.0] * 400)
-    cleared = service.events[1].span
-    assert cleared is not None
-    assert recovered_s < cleared.since_s < recovered_s + 60
-    assert cleared.bad == 0
-    assert cleared.before == 1.0
-
-
-def test_what_an_alarm_counts_outlives_a_restart(tmp_path):
-    """The second process raises it, and counts what the first one has seen."""
-    file = state_file(tmp_path)
-    first = Service(file=file)
-    first.verdicts([0.0] * 200)
-    first.verdicts([1.0] * 2)
-    assert not first.events
-    second = Service(file=state_file(tmp_path), clock=first.clock)
-    second.verdicts([1.0] * 20)
-    span = second.events[0].span
-    assert span is not None
-    assert span.before is not None
-    assert span.scored == span.bad > 2
-
-
-def test_an_active_alarm_goes_on_to_say_what_it_said_when_it_was_raised(tmp_path):
-    """While it rises too, and in a process that began since; not once it is over."""
-    first = Service(file=state_file(tmp_path))
-    first.verdicts([0.0] * 200)
-    assert first.state().span is None
-    said = None
-    while not first.events:
-        first.verdicts([1.0])
-        said = first.state().span or said
-    assert said == first.events[0].span
-    second = Service(file=state_file(tmp_path), clock=first.clock)
-    assert second.state().span == said
-    second.verdicts([0.0] * 3)
-    assert second.state().span == said
-    second.verdicts([0.0] * 400)
-    assert second.state().span is None
-
-
 def test_a_signal_that_is_a_score_counts_no_bad_answers():
     """Faithfulness has a mean, on its own scale."""
     service = Service()
@@ -239,14 +156,6 @@ def test_a_signal_that_is_a_score_counts_no_bad_answers():
     assert span.mean < 0.5 < span.before
 
 
-def test_an_alarm_can_be_raised_again():
-    """After it was cleared; the count goes on."""
-    service = Service()
-    service.verdicts(([1.0] * 40 + [0.0] * 1_000) * 2)
-    assert [each.raised for each in service.events] == [True, False, True, False]
-    assert service.state().raised == 2
-
-
 def test_a_mean_that_falls_raises_the_alarm_of_a_signal_that_is_better_when_higher():
     """Faithfulness at 0.6, where the objective is 0.9; in its own scale throughout."""
     service = Service()
@@ -255,100 +164,6 @@ def test_a_mean_that_falls_raises_the_alarm_of_a_signal_that_is_better_when_high
     assert event.higher_is_better
     assert event.objective == 0.9
     assert service.state("faithfulness").objective == 0.9
-
-
-def test_a_mean_above_what_is_tolerated_is_no_alarm_where_higher_is_better():
-    """Faithfulness at 0.97, for as long as you like."""
-    service = Service()
-    service.verdicts([0.97] * 2_000, signal="faithfulness")
-    assert service.events == []
-
-
-def test_a_stream_has_its_line_in_the_same_number():
-    """The smaller a stream's share of false alarms, the more it needs to show the same evidence."""
-    half, quarter = Service(), Service()
-    half.verdicts([1.0] * 20)
-    quarter.verdicts([1.0] * 20, signal="empty_retrieval")
-    whole = Service(streams=(Stream(signal="hallucination", judge="j", kind="quality", share=1.0),))
-    whole.verdicts([1.0] * 5)
-    shared = Service(
-        streams=(Stream(signal="hallucination", judge="j", kind="quality", share=0.1),)
-    )
-    shared.verdicts([1.0] * 5)
-    assert shared.state().evidence_s == pytest.approx(whole.state().evidence_s * 0.1)
-    assert half.events[0].evidence_s >= 30 * 86_400
-    assert quarter.events[0].evidence_s >= 30 * 86_400
-
-
-def test_a_default_is_tolerated_where_the_user_says_nothing():
-    """And the user's word goes before it."""
-    assert Service().state("empty_retrieval").objective == 0.1
-    told = Service(objectives={"empty_retrieval": 0.2})
-    assert told.state("empty_retrieval").objective == 0.2
-
-
-def test_an_event_has_the_estimate_of_its_signal():
-    """Asked for by name, for events only."""
-    service, asked = Service(), []
-    found = Estimate(mean=0.2, lower=0.1, upper=0.3, effective_n=100)
-
-    def estimate(signal: str) -> Estimate:
-        asked.append(signal)
-        return found
-
-    for _ in range(40):
-        service.clock.advance(20)
-        service.alarms.update(Observation(signal="hallucination", value=1.0, at_s=service.clock()))
-    (event,) = service.alarms.apply(estimate)
-    assert event.estimate == found
-    assert asked == ["hallucination"]
-
-
-def test_an_event_is_not_lost_with_its_estimate(errors):
-    """An estimate that fails is an error of ours; the alarm is raised all the same."""
-    service = Service()
-    for _ in range(40):
-        service.clock.advance(20)
-        service.alarms.update(Observation(signal="hallucination", value=1.0, at_s=service.clock()))
-    (event,) = service.alarms.apply(lambda _: 1 / 0)
-    assert event.estimate is None
-    assert guard.errors["estimation"] == 1
-
-
-@pytest.mark.parametrize(
-    "update",
-    [
-        {"signal": "unheard_of", "value": 1.0, "importance_weight": 1.0},
-        {"signal": "hallucination", "value": math.nan, "importance_weight": 1.0},
-        {"signal": "hallucination", "value": 1.0, "importance_weight": 0.0},
-        {"signal": "hallucination", "value": 1.0, "importance_weight": math.nan},
-    ],
-)
-def test_what_cannot_be_bet_is_not(update):
-    """No stream, no number, no chance: nothing happens."""
-    service = Service()
-    service.verdicts([0.0, 0.0])
-    before = service.alarms.states()
-    service.alarms.update(Observation(at_s=service.clock(), **update))
-    service.settle()
-    assert service.alarms.states() == before
-
-
-@pytest.mark.parametrize("shares", [(0.6, 0.6), (0.5, 0.0)])
-def test_shares_are_parts_of_one(shares):
-    """Together above 1 they would promise what does not hold; 0 would never be raised."""
-    streams = [
-        Stream(signal=str(place), judge="j", kind="quality", share=share)
-        for place, share in enumerate(shares)
-    ]
-    with pytest.raises(ValueError, match="shares"):
-        Alarms(streams, false_alarm_every_days=30)
-
-
-def test_a_signal_has_one_stream():
-    """Two would share a name and a state."""
-    with pytest.raises(ValueError, match="two streams"):
-        Alarms([EMPTY, EMPTY], false_alarm_every_days=30)
 
 
 # --- examples
@@ -372,36 +187,6 @@ def test_an_alarm_has_its_three_worst_answers():
     (event,) = service.events
     worst = sorted((each for each in seen if each[1] >= event.since_s), reverse=True)
     assert [(each.badness, each.at_s) for each in event.examples] == worst[:3]
-
-
-def test_old_examples_go_when_the_evidence_has_gone():
-    """What was bad last week is not behind the alarm of today."""
-    service = Service()
-    early = example(1, 1.0, START_S)
-    service.verdicts([1.0] * 5, example=early)
-    service.verdicts([0.0] * 2_000)
-    assert service.state().rising_since_s is None
-    later_s = service.clock()
-    service.verdicts([1.0] * 40, example=example(2, 1.0, later_s + 1))
-    assert all(each.at_s > later_s for each in service.events[0].examples)
-
-
-def test_good_answers_are_no_examples(errors):
-    """While the evidence is rising they are not even asked for."""
-    service = Service()
-    service.verdicts([0.0] * 2 + [1.0] * 6)
-    assert service.state().rising_since_s is not None
-    service.verdicts([0.0] * 5, example=lambda: 1 / 0)
-    assert guard.errors["estimation"] == 0
-
-
-def test_an_example_that_fails_is_left_out(errors):
-    """An error of ours, not an alarm that is missed."""
-    service = Service()
-    service.verdicts([1.0] * 40, example=lambda: 1 / 0)
-    assert service.events[0].raised
-    assert service.events[0].examples == ()
-    assert guard.errors["estimation"] > 0
 
 
 # --- learning
@@ -433,39 +218,6 @@ def test_what_is_tolerated_is_learned_from_a_thousand_verdicts_and_a_day():
     assert service.state().objective is not None
 
 
-def test_learning_takes_whole_days():
-    """A thousand verdicts in an hour are not what a day is like; nor are they in 30 hours."""
-    hour = Service(objectives={})
-    hour.verdicts(evenly(40, 1_000), every_s=3.6)
-    assert hour.state().objective is None
-    assert hour.state().learned == pytest.approx(1 / 24, abs=0.001)
-    slow = Service(objectives={})
-    slow.verdicts(evenly(40, 1_000), every_s=108.0)
-    assert slow.state().objective is None
-    slow.verdicts(evenly(20, 500), every_s=108.0)
-    assert slow.state().objective is None
-    slow.verdicts(evenly(4, 102), every_s=108.0)
-    assert slow.state().objective is not None
-
-
-def test_learning_begins_anew_when_a_clock_is_put_right():
-    """It was three years ahead: what it learns then takes a day of the true time, as ever."""
-    service = Service(objectives={}, clock=ManualClock(START_S + 3 * 365 * 86_400.0))
-    service.verdicts(evenly(40, 1_000), every_s=60.0)
-    service.clock.now_s = START_S
-    service.verdicts(evenly(40, 1_000), every_s=OVER_A_DAY_S)
-    assert service.state().objective is None
-    service.verdicts([0.0], every_s=OVER_A_DAY_S)
-    assert service.state().objective is not None
-
-
-def test_what_is_learned_says_how_many_days_it_covers(caplog):
-    """In one line of the log, with the value."""
-    caplog.set_level(logging.INFO, logger="ragmonitor")
-    learned(evenly(40, 1_000))
-    assert "learned from 1001 verdicts of 1 days, the day's peak included" in caplog.text
-
-
 def test_what_is_learned_is_above_the_peak_of_the_day():
     """2 to 6 % over the day, from a thousand verdicts: above 6 % in most of 40 services."""
     above = 0
@@ -482,48 +234,6 @@ def test_what_is_learned_is_above_the_peak_of_the_day():
                 service.settle()
         above += service.state().objective > 0.06
     assert above >= 28
-
-
-def test_what_is_learned_is_the_upper_bound_where_that_is_higher():
-    """40 bad of 1,000: the 95 % one-sided Clopper-Pearson bound is 5.18 %; the peak is 4.9 %."""
-    assert learned(evenly(40, 1_000)).state().objective == pytest.approx(0.0518, abs=1e-4)
-
-
-def test_what_is_learned_has_head_room():
-    """400 bad of 1,000: 1.25 times the mean."""
-    assert learned(evenly(400, 1_000)).state().objective == pytest.approx(0.5, rel=2e-3)
-
-
-def test_not_a_single_bad_answer_is_not_a_promise_of_none():
-    """0 of 1,000: the bound is 1 - 0.05 ** (1 / 1000)."""
-    assert learned([0.0] * 1_000).state().objective == pytest.approx(1 - 0.05**0.001, rel=2e-3)
-
-
-def test_what_is_learned_is_weighted_by_the_stake():
-    """Bad answers that were judged twice as often as others count half each."""
-    service = Service(objectives={})
-    for _ in range(500):
-        service.verdicts([1.0], importance_weight=0.5, every_s=OVER_A_DAY_S)
-        service.verdicts([0.0], every_s=OVER_A_DAY_S)
-    service.verdicts([0.0], every_s=OVER_A_DAY_S)
-    assert service.state().objective == pytest.approx(1.25 / 3, rel=3e-3)
-
-
-def test_what_is_learned_of_a_falling_signal_is_in_its_own_scale():
-    """A mean of 0.6: the objective is at least half of it, 1 - 1.25 * 0.4."""
-    service = learned(1 - each for each in evenly(400, 1_000))
-    assert service.state().objective == pytest.approx(0.75, rel=2e-3)
-    falling = learned((1 - each for each in evenly(400, 1_000)), signal="faithfulness")
-    assert falling.state("faithfulness").objective == pytest.approx(0.5, rel=2e-3)
-
-
-def test_what_was_learned_stays():
-    """Worse verdicts later raise the alarm, not the objective."""
-    service = learned(evenly(40, 1_000))
-    found = service.state().objective
-    service.verdicts([1.0] * 60)
-    assert service.state().objective == found
-    assert service.events[0].objective == found
 
 
 def test_a_spike_while_learning_is_a_spike_and_not_the_norm():
@@ -555,15 +265,6 @@ def test_sessions_that_were_open_in_a_spike_leave_what_is_learned_alone():
     in_sessions(service, 0.04, 2_200, seed=3, every_s=40.0)
     assert [each.raised for each in service.events] == [True, False]
     assert 0.04 < service.state().objective < 0.09
-
-
-def test_an_objective_that_is_taken_away_while_sessions_are_open_is_learned(tmp_path):
-    """The evidence about it is over, and the sessions that it had seen teach nothing."""
-    before = Service(file=state_file(tmp_path))
-    in_sessions(before, 0.04, 300, seed=1, every_s=20.0)
-    after = Service(file=state_file(tmp_path), clock=before.clock, objectives={})
-    in_sessions(after, 0.04, 2_500, seed=2, every_s=40.0)
-    assert 0.04 < after.state().objective < 0.09
 
 
 @pytest.mark.slow
@@ -604,69 +305,6 @@ def test_bets_of_a_session_add_up_and_do_not_multiply():
     )
 
 
-def test_a_part_that_bets_much_leaves_a_long_session():
-    """It could lose more than it has; the smaller bets go on."""
-    service = Service()
-    service.verdicts([0.0] * 3)
-    detector = service.alarms._monitors[0].detector
-    service.verdicts([0.0] * 10, session="s", every_s=0.0)
-    before = list(detector.parts)
-    service.verdicts([1.0], session="s", every_s=0.0)
-    grown = [after > part for after, part in zip(detector.parts, before, strict=True)]
-    assert grown == [True, True, True, False, False, False]
-    assert min(detector.parts) > 0
-
-
-def test_a_session_bets_again_after_an_hour():
-    """Then it is a new piece, and multiplies."""
-    service = Service()
-    service.verdicts([0.0] * 2)
-    service.verdicts([1.0] * 10, session="s")
-    before = service.state().evidence_s
-    service.verdicts([1.0], session="s", every_s=HOUR_S)
-    assert service.state().evidence_s > before * 2
-
-
-def test_a_session_bets_on_each_signal_for_itself():
-    """What it came to on hallucination says nothing of its faithfulness."""
-    service, twin = Service(), Service()
-    for each in (service, twin):
-        each.verdicts([0.5] * 2, signal="faithfulness")
-    service.verdicts([1.0] * 5, session="s")
-    twin.clock.advance(100)
-    for each in (service, twin):
-        each.verdicts([0.0], session="s", signal="faithfulness")
-    assert service.state("faithfulness") == twin.state("faithfulness")
-
-
-def test_sessions_are_shared_over_the_file(tmp_path):
-    """Answers of one session that two processes judge bet as those that one judges."""
-    clock, lone_clock = ManualClock(START_S), ManualClock(START_S)
-    pair = [Service(clock=clock, file=state_file(tmp_path)) for _ in range(2)]
-    lone = Service(clock=lone_clock)
-    for number, value in enumerate([0.0, 0.0, 1.0, 0.0, 1.0, 1.0]):
-        for each in (pair[number % 2], lone):
-            each.verdicts([value], session="s")
-    assert pair[1].state() == lone.state()
-
-
-def test_a_session_that_was_part_of_an_alarm_does_not_speak_for_its_end():
-    """It has been looked at: its good answers change nothing, those of a new one do."""
-    found = {}
-    for session in ("s0", "new"):
-        service = Service()
-        service.verdicts([0.0] * 50)
-        for number in range(40):
-            service.verdicts([1.0] * 2, every_s=1.0, session=f"s{number}")
-        assert [each.raised for each in service.events] == [True]
-        clearing = service.alarms._monitors[0].clearing
-        before = clearing.evidence
-        service.verdicts([0.0] * 20, every_s=0.0, session=session)
-        found[session] = clearing.evidence / before
-    assert found["s0"] == 1.0
-    assert found["new"] > 1.05
-
-
 def test_a_constant_session_id_is_said_and_taken_for_none(errors):
     """From the first hour on the alarm is as fast as without ids; said once, without the id."""
     service, twin = Service(), Service()
@@ -679,21 +317,6 @@ def test_a_constant_session_id_is_said_and_taken_for_none(errors):
     assert "always" not in errors.text
 
 
-def test_a_long_session_among_others_is_no_constant(errors):
-    """A third of an hour's answers are one conversation's."""
-    service = Service()
-    for number in range(300):
-        service.verdicts([0.0], session="long" if number % 3 == 0 else f"s{number}")
-    assert "session id" not in errors.text
-
-
-def test_sessions_are_in_the_file_under_no_name(tmp_path):
-    """A session id may be a person's."""
-    service = Service(file=state_file(tmp_path))
-    service.verdicts([1.0], session="alice@example.com")
-    assert "alice" not in (tmp_path / "alarms.json").read_text()
-
-
 # --- in the order of draws
 
 
@@ -703,23 +326,6 @@ def judged(service: Service, answer: str, value: float, *, at_s: float) -> None:
     )
     service.alarms.complete(answer)
     service.settle()
-
-
-def test_verdicts_bet_in_the_order_of_their_draws():
-    """The second is ready first, and waits for the first."""
-    service, twin = Service(), Service()
-    for each in (service, twin):
-        each.verdicts([0.0] * 3)
-        each.alarms.drawn("first")
-        each.alarms.drawn("second")
-        each.clock.advance(10)
-    at_s = service.clock()
-    judged(service, "second", 0.0, at_s=at_s)
-    assert service.state() == twin.state()
-    judged(service, "first", 1.0, at_s=at_s - 1)
-    judged(twin, "first", 1.0, at_s=at_s - 1)
-    judged(twin, "second", 0.0, at_s=at_s)
-    assert service.state() == twin.state()
 
 
 def test_a_verdict_that_never_comes_is_not_waited_for():
@@ -761,70 +367,7 @@ def test_what_is_later_than_ten_minutes_is_missing_and_counted():
     assert service.alarms.late == 1
 
 
-def test_what_waits_is_bounded():
-    """Behind a reading that hangs, the newest 2,000 answers wait; then it is given up."""
-    service = Service()
-    service.alarms.drawn("hangs")
-    for number in range(2_500):
-        service.alarms.drawn(str(number))
-        judged(service, str(number), 0.0, at_s=service.clock())
-    assert service.alarms._pending == []
-    assert len(service.alarms._draws._drawn) == 0
-    assert service.alarms.late == 0
-    judged(service, "hangs", 1.0, at_s=service.clock())
-    assert service.alarms.late == 1
-
-
 # --- what is put aside
-
-SAVING = Stream(signal="hallucination", judge="gpt", kind="quality", share=1.0, reserve=0.25)
-
-
-def saved(service: Service) -> float:
-    return service.alarms._monitors[0].detector.reserve
-
-
-def test_capital_is_put_aside_and_comes_in_when_the_score_was_suspicious_before_a_draw():
-    """Half of each quiet day; put in by what was known when the answer was drawn, not later."""
-    service = Service(streams=(SAVING,))
-    service.verdicts([0.0] * 4_321)
-    assert saved(service) == pytest.approx(0.5, rel=1e-3)
-    service.alarms._monitors[0].detector.max_reserve = 0.5
-    before = service.state().evidence_s
-    service.alarms.drawn("calm")
-    judged(service, "calm", 0.0, at_s=service.clock())
-    assert saved(service) == pytest.approx(0.5, rel=1e-3)
-    service.alarms.drawn("suspicious", suspicion=0.8)
-    judged(service, "suspicious", 1.0, at_s=service.clock())
-    assert saved(service) == pytest.approx(0.1, rel=1e-2)
-    assert service.state().evidence_s > before + 0.4 * 86_400
-
-
-def test_nothing_is_put_aside_or_put_in_where_verdicts_have_sessions():
-    """A session's earlier answers would tell of its later verdicts when to bet on them."""
-    service = Service(streams=(SAVING,))
-    service.verdicts([0.0] * 200, session="s")
-    assert saved(service) == 0.0
-    service.alarms._monitors[0].detector.reserve = 5.0
-    service.alarms.drawn("suspicious", suspicion=1.0)
-    judged(service, "suspicious", 1.0, at_s=service.clock())
-    assert saved(service) == 5.0
-
-
-def test_what_was_put_aside_outlives_a_restart_and_a_new_objective(tmp_path):
-    """It was not bet yet, so that it is about nothing."""
-    clock = ManualClock(START_S)
-    before = Service(clock=clock, streams=(SAVING,), file=state_file(tmp_path))
-    before.verdicts([0.0] * 500)
-    after = Service(
-        clock=clock, streams=(SAVING,), file=state_file(tmp_path), objectives=objective(0.1)
-    )
-    clock.advance(LEASE_S)
-    after.settle()
-    clock.advance(LEASE_S)
-    after.settle()
-    assert after.state().objective == 0.1
-    assert saved(after) == saved(before) > 0
 
 
 # --- over a file
@@ -840,19 +383,6 @@ def test_a_restart_goes_on_where_it_was(tmp_path):
     assert after.alarms.states() == before.alarms.states()
     assert after.state("faithfulness").active
     assert after.state().objective == pytest.approx(0.0518, abs=1e-4)
-
-
-def test_an_alarm_is_told_by_the_process_that_turned_it(tmp_path):
-    """The other one shows it, and tells nothing."""
-    clock = ManualClock(START_S)
-    turning = Service(clock=clock, file=state_file(tmp_path))
-    other = Service(clock=clock, file=state_file(tmp_path))
-    other.verdicts([0.0] * 3)
-    turning.verdicts([1.0] * 40)
-    other.settle()
-    assert [each.raised for each in turning.events] == [True]
-    assert other.events == []
-    assert other.state() == turning.state()
 
 
 def test_processes_add_up_their_evidence(tmp_path):
@@ -909,50 +439,6 @@ def test_a_changed_tolerate_begins_anew(tmp_path):
     assert after.state().objective == 0.1
 
 
-def test_an_unchanged_tolerate_goes_on_beside_a_changed_one(tmp_path):
-    """Each stream for itself."""
-    clock = ManualClock(START_S)
-    before = Service(clock=clock, file=state_file(tmp_path))
-    before.verdicts([0.5] * 3, signal="faithfulness")
-    after = Service(
-        clock=clock, file=state_file(tmp_path), objectives={**OBJECTIVE, "hallucination": 0.1}
-    )
-    after.settle()
-    clock.advance(LEASE_S)
-    after.settle()
-    assert after.state("faithfulness") == before.state("faithfulness")
-
-
-def test_a_changed_tolerate_ends_an_alarm(tmp_path):
-    """Whoever was told that it was raised is told that it is over."""
-    clock = ManualClock(START_S)
-    Service(clock=clock, file=state_file(tmp_path)).verdicts([1.0] * 40)
-    after = Service(
-        clock=clock, file=state_file(tmp_path), objectives={**OBJECTIVE, "hallucination": 0.9}
-    )
-    after.settle()
-    clock.advance(LEASE_S)
-    after.settle()
-    after.settle()
-    assert [each.raised for each in after.events] == [False]
-    assert not after.state().active
-
-
-def test_a_value_given_later_wins_and_the_learned_one_is_kept(tmp_path):
-    """Taken away again, what was learned holds; it is not learned a second time."""
-    clock = ManualClock(START_S)
-    learning = Service(clock=clock, file=state_file(tmp_path), objectives={})
-    learning.verdicts(evenly(40, 1_001), every_s=OVER_A_DAY_S)
-    found = learning.state().objective
-    given = Service(clock=clock, file=state_file(tmp_path), objectives={"hallucination": 0.2})
-    given.settle()
-    assert given.state().objective == 0.2
-    again = Service(clock=clock, file=state_file(tmp_path), objectives={})
-    clock.advance(LEASE_S)
-    again.settle()
-    assert again.state().objective == found
-
-
 def objective(mean: float) -> dict[str, float]:
     return {**OBJECTIVE, "hallucination": mean}
 
@@ -973,49 +459,6 @@ def test_the_strictest_of_different_objectives_holds_and_keeps_the_evidence(tmp_
         assert state.objective == 0.05
         assert state.objectives == 2
     assert errors.text.count("different objectives for hallucination: 0.05, 0.1") == 1
-
-
-def test_an_alarm_stays_when_the_objective_gets_stricter(tmp_path):
-    """What is too much for 10 % is too much for 5 %; its end is judged by the 5 %."""
-    clock = ManualClock(START_S)
-    old = Service(clock=clock, file=state_file(tmp_path), objectives=objective(0.1))
-    old.verdicts([1.0] * 40 + [0.0] * 5)
-    new = Service(clock=clock, file=state_file(tmp_path), objectives=objective(0.05))
-    new.settle()
-    assert new.state().active
-    assert new.state().since_s == old.state().since_s
-    new.verdicts([0.0] * 1_000)
-    assert [each.raised for each in new.events] == [False]
-
-
-def test_a_looser_objective_holds_once_nobody_says_the_stricter(tmp_path):
-    """A deployment from 5 % to 10 %: one change, ten minutes after the last old process."""
-    clock = ManualClock(START_S)
-    old = Service(clock=clock, file=state_file(tmp_path), objectives=objective(0.05))
-    old.verdicts([0.0] * 3)
-    new = Service(clock=clock, file=state_file(tmp_path), objectives=objective(0.1))
-    held = []
-    for minute in range(30):
-        clock.advance(60)
-        new.verdicts([0.0], every_s=0)
-        if minute < 12:
-            old.settle()
-        held.append(new.state().objective)
-    changed = held.index(0.1)
-    assert 18 <= changed <= 22
-    assert set(held[changed:]) == {0.1}
-
-
-def test_a_quiet_process_is_not_forgotten_beside_others(tmp_path):
-    """It says its objective without a verdict of its own, as long as another one is said."""
-    clock = ManualClock(START_S)
-    strict = Service(clock=clock, file=state_file(tmp_path), objectives=objective(0.05))
-    strict.verdicts([0.0])
-    loose = Service(clock=clock, file=state_file(tmp_path), objectives=objective(0.1))
-    for _ in range(600):
-        loose.verdicts([0.0])
-        strict.settle()
-        assert loose.state().objective == 0.05
 
 
 def worst_of(folder: Path, mean: float, seed: int, began_s: float, hours: float) -> int:
@@ -1075,19 +518,6 @@ def test_a_changed_judge_goes_on_with_the_evidence(tmp_path):
     assert after.state().evidence_s == before.state().evidence_s
 
 
-def test_the_builtin_judge_has_a_state_of_its_own(tmp_path):
-    """What was learned from its verdicts is not laid on a judge that comes later; nor forgotten."""
-    clock = ManualClock(START_S)
-    builtin = (renamed(HALLUCINATION, "builtin"),)
-    before = Service(clock=clock, file=state_file(tmp_path), streams=builtin, objectives={})
-    before.verdicts(evenly(300, 1_001), every_s=OVER_A_DAY_S)
-    judged = Service(clock=clock, file=state_file(tmp_path), objectives={})
-    judged.verdicts([0.0])
-    assert judged.state().objective is None
-    after = Service(clock=clock, file=state_file(tmp_path), streams=builtin, objectives={})
-    assert after.state() == before.state()
-
-
 def test_a_forked_child_forgets_what_its_parent_noted():
     """The parent settles it; twice it would count twice."""
     service = Service()
@@ -1098,28 +528,6 @@ def test_a_forked_child_forgets_what_its_parent_noted():
     service.settle()
     assert service.events == []
     assert service.state().evidence_s == 0
-
-
-def test_a_forked_child_goes_on_from_the_file(tmp_path):
-    """Parent and child are one alarm."""
-    service = Service(file=state_file(tmp_path))
-    service.verdicts([0.0] * 3 + [1.0] * 3)
-    before = service.alarms.states()
-    service.alarms.clear()
-    service.settle()
-    assert service.alarms.states() == before
-
-
-def test_a_later_release_keeps_its_file_while_alarms_go_on(tmp_path, errors):
-    """In memory, as where a file cannot be written; it is logged once."""
-    content = '{"version": 99}'
-    (tmp_path / "alarms.json").write_text(content)
-    service = Service(file=state_file(tmp_path))
-    service.settle()
-    service.verdicts([1.0] * 200)
-    assert [event.raised for event in service.events] == [True]
-    assert (tmp_path / "alarms.json").read_text() == content
-    assert [record.levelname for record in errors.records].count("WARNING") == 1
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 0}', "\x00\xff"])
@@ -1136,64 +544,6 @@ def test_a_broken_file_begins_anew_without_an_alarm(tmp_path, errors, content):
     assert json.loads((tmp_path / "alarms.json").read_text())["version"] == STATE_VERSION
 
 
-@pytest.mark.parametrize(
-    "harm",
-    [
-        {"evidence": [1e9, "x"]},
-        {"evidence": [-1.0] * 6},
-        {"evidence": [1.0]},
-        {"objective": "five"},
-        {"clearing": [1.0]},
-        {"raised": None},
-        {"said": [[0.05]]},
-        {"said": [[-0.05, 1.0]]},
-        {"learning": []},
-    ],
-)
-def test_a_broken_stream_begins_anew_alone(tmp_path, errors, harm):
-    """The streams beside it go on."""
-    before = Service(file=state_file(tmp_path))
-    before.verdicts([1.0] * 3)
-    before.verdicts([0.5] * 3, signal="faithfulness")
-    file = tmp_path / "alarms.json"
-    told = json.loads(file.read_text())
-    told["streams"]["hallucination"].update(harm)
-    file.write_text(json.dumps(told))
-    after = Service(clock=before.clock, file=state_file(tmp_path))
-    after.settle()
-    assert after.events == []
-    assert after.state().evidence_s == 0
-    assert after.state("faithfulness") == before.state("faithfulness")
-    assert guard.errors["estimation"] > 0
-
-
-@pytest.mark.parametrize("objective", [0.05, None])
-def test_sums_that_say_nothing_cost_what_was_learned_of_them_alone(tmp_path, errors, objective):
-    """A given objective keeps its evidence; a learned one ends with it, and is learned anew."""
-    given = {} if objective is None else {"hallucination": objective}
-    before = Service(file=state_file(tmp_path), objectives=given)
-    before.verdicts([1.0] * 3)
-    file = tmp_path / "alarms.json"
-    told = json.loads(file.read_text())
-    sums = [1_000.0, 1_000.0, 2e12, *[0.0] * 7]
-    told["streams"]["hallucination"] |= {
-        "objective": objective or 0.95,
-        "learned": 0.95,
-        "evidence": [0.1] * 6,
-        "learning": [START_S, START_S, START_S, sums, [0.0] * 10],
-    }
-    file.write_text(json.dumps(told))
-    after = Service(clock=before.clock, file=state_file(tmp_path), objectives=given)
-    after.settle()
-    assert after.state().objective == objective
-    assert after.state().evidence_s == pytest.approx(0.0 if objective is None else 0.3 * 86_400)
-    assert guard.errors["estimation"] == 1
-    after.verdicts([0.0])
-    entry = json.loads(file.read_text())["streams"]["hallucination"]
-    assert entry["learned"] is None
-    assert entry["learning"][3] == [0.0] * 10
-
-
 def test_without_a_writable_file_alarms_go_on_in_memory(tmp_path, errors):
     """The error is counted each time and logged once; the alarm is raised."""
     file = FullDisk(tmp_path / "alarms.json", version=STATE_VERSION)
@@ -1205,32 +555,6 @@ def test_without_a_writable_file_alarms_go_on_in_memory(tmp_path, errors):
     assert len(errors.records) <= 2
 
 
-@pytest.mark.parametrize("value", [math.inf, math.nan])
-def test_a_file_with_numbers_that_are_none_begins_anew(tmp_path, errors, value):
-    """Nobody of ours has written it: nothing in it is believed, and no alarm comes of it."""
-    before = Service(file=state_file(tmp_path))
-    before.verdicts([1.0] * 3)
-    file = tmp_path / "alarms.json"
-    told = json.loads(file.read_text())
-    told["streams"]["hallucination"]["evidence"] = [value] * 6
-    file.write_text(json.dumps(told))
-    after = Service(clock=before.clock, file=state_file(tmp_path))
-    after.settle()
-    assert after.events == []
-    assert after.state().evidence_s == 0
-    assert (tmp_path / "alarms.json.bad").exists()
-
-
-def test_a_folder_in_place_of_the_file_is_set_aside(tmp_path, errors):
-    """The alarm's state then has its place again."""
-    (tmp_path / "alarms.json").mkdir()
-    service = Service(file=state_file(tmp_path))
-    service.verdicts([1.0] * 40)
-    assert [each.raised for each in service.events] == [True]
-    assert (tmp_path / "alarms.json").is_file()
-    assert (tmp_path / "alarms.json.bad").is_dir()
-
-
 class FullDisk(StateFile):
     """Reads, and cannot write while it is full."""
 
@@ -1240,84 +564,6 @@ class FullDisk(StateFile):
         if self.full:
             raise OSError(28, "No space left on device")
         super().write(state)
-
-
-def test_a_file_that_cannot_be_written_for_a_while_does_not_take_evidence_back(tmp_path, errors):
-    """What stands in it is older than what this process knows; later it is written again."""
-    file = FullDisk(tmp_path / "alarms.json", version=STATE_VERSION)
-    service, twin = Service(file=file), Service()
-    for each in (service, twin):
-        each.verdicts([0.0, 1.0])
-    file.full = True
-    for each in (service, twin):
-        each.verdicts([0.0, 1.0, 1.0])
-    assert service.state() == twin.state()
-    file.full = False
-    for each in (service, twin):
-        each.verdicts([1.0])
-    after = Service(clock=service.clock, file=state_file(tmp_path))
-    assert after.state() == twin.state()
-
-
-def test_a_process_that_could_not_write_follows_those_that_can(tmp_path, errors):
-    """The file is everybody's; what one could not write is lost, and does no harm."""
-    clock = ManualClock(START_S)
-    file = FullDisk(tmp_path / "alarms.json", version=STATE_VERSION)
-    failing = Service(clock=clock, file=file)
-    writing = Service(clock=clock, file=state_file(tmp_path))
-    writing.verdicts([0.0, 1.0])
-    file.full = True
-    failing.verdicts([1.0])
-    writing.verdicts([0.0])
-    failing.settle()
-    assert failing.state() == writing.state()
-
-
-def test_nothing_is_written_where_nothing_was_bet(tmp_path):
-    """A quiet service leaves the file alone."""
-    service = Service(file=state_file(tmp_path))
-    service.settle()
-    assert not (tmp_path / "alarms.json").exists()
-    service.verdicts([0.0])
-    before = (tmp_path / "alarms.json").stat()
-    service.settle()
-    after = (tmp_path / "alarms.json").stat()
-    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-
-
-def test_the_state_is_a_few_kilobytes(tmp_path):
-    """Twelve streams, each alarmed, with all the sessions that are shared."""
-    streams = [
-        Stream(signal=f"signal_{number}", judge="j", kind="quality", share=1 / 12)
-        for number in range(12)
-    ]
-    objective = {stream.signal: 0.05 for stream in streams}
-    service = Service(streams=streams, objectives=objective, file=state_file(tmp_path))
-    for number in range(500):
-        service.clock.advance(1.0)
-        for stream in streams:
-            service.alarms.update(
-                Observation(
-                    signal=stream.signal,
-                    value=1.0,
-                    importance_weight=1.0,
-                    at_s=service.clock(),
-                    session=str(number),
-                )
-            )
-    service.settle()
-    assert all(each.active for each in service.alarms.states())
-    assert (tmp_path / "alarms.json").stat().st_size < 40_000
-
-
-def test_what_is_too_much_is_left_out_and_counted(errors):
-    """Memory stays bounded where nobody settles."""
-    service = Service()
-    for _ in range(20_010):
-        service.alarms.update(Observation(signal="hallucination", value=0.0, at_s=service.clock()))
-    service.settle()
-    assert guard.errors["estimation"] == 1
-    assert "10 verdicts" in errors.text
 
 
 # --- the guarantee, and what it costs
@@ -1372,11 +618,3 @@ def test_a_spike_is_found_in_about_twenty_minutes():
             service.settle()
         delays.append((service.clock() - change_s) / 60)
     assert 8 < statistics.median(delays) < 30
-
-
-def test_what_is_learned_is_never_below_a_stream_s_least():
-    """A reference that is nominally right about 1 % of questions is not held to less."""
-    streams = [Stream(signal="novel", judge="none", kind="input", share=1.0, least_learned=0.2)]
-    service = Service(streams=streams, objectives={})
-    service.verdicts([0.0] * 1_001, signal="novel", every_s=OVER_A_DAY_S)
-    assert service.state("novel").objective == 0.2

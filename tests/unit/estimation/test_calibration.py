@@ -1,6 +1,5 @@
 """What past verdicts make of the built-in judge's values."""
 
-import copy
 import json
 import math
 import random
@@ -8,8 +7,6 @@ import random
 import pytest
 
 from ragmonitor.estimation.calibration import Calibration
-from ragmonitor.estimation.predictions import Predictions
-from ragmonitor.state import StateFile
 
 
 def answers(n, *, separation, base, seed=1):
@@ -87,14 +84,6 @@ def test_before_there_are_verdicts_nothing_is_predicted():
     assert Calibration().expected(None) == (0.0, 0.0)
 
 
-def test_until_eight_bad_ones_there_is_the_base_rate():
-    """The same for every value, drawn a little towards the middle."""
-    calibration = learned([(0.9, True)] * 3 + [(0.1, False)] * 97)
-    assert not calibration.is_fitted
-    assert calibration.expected(0.9)[1] == calibration.expected(0.1)[1]
-    assert calibration.expected(0.5)[1] == pytest.approx(0.035, abs=0.002)
-
-
 @pytest.mark.parametrize("separation", [0.0, -1.5])
 def test_a_dead_or_reversed_value_is_ignored_and_not_inverted(separation):
     """The prediction is the same for every value, or hardly differs."""
@@ -131,15 +120,6 @@ def test_where_the_builtin_judge_says_nothing_there_is_a_mean_of_its_own():
     assert calibration.expected(0.2)[0] > 0.99
 
 
-def test_old_verdicts_are_forgotten():
-    """After 6,000 good ones the bad thousand before is a small part of the rate."""
-    calibration = learned([(0.5, True)] * 1_000)
-    for _ in range(6_000):
-        calibration.add(0.5, scored=True, value=0.0, weight=1.0)
-    calibration.merge()
-    assert calibration.expected(0.5)[1] < 0.08
-
-
 def test_it_outlives_the_process():
     """Its state, through JSON, predicts the same."""
     calibration = learned(answers(500, separation=1.5, base=0.15))
@@ -152,74 +132,8 @@ def test_it_outlives_the_process():
     assert len(json.dumps(state)) < 1_500
 
 
-def test_two_processes_learn_together():
-    """Each merges what the other told last; both know all verdicts."""
-    left, right, state = Calibration(), Calibration(), None
-    for number, (feature, bad) in enumerate(answers(400, separation=1.5, base=0.2)):
-        one = left if number % 2 else right
-        one.add(feature, scored=True, value=float(bad), weight=1.0)
-        one.merge(state)
-        state = one.state()
-    left.merge(state)
-    right.merge(state)
-    assert left.verdicts == pytest.approx(right.verdicts) == pytest.approx(400, rel=0.1)
-
-
-def test_one_that_gets_no_verdicts_follows_those_of_another_however_many_there_were():
-    """As a worker of a fleet does; after 6,000 good answers it still learns that all are bad now.
-
-    No more than 2,000 verdicts are remembered, so that their number says nothing of new ones.
-    """
-    teller, listener = Calibration(), Calibration()
-    for n in range(9_000):
-        teller.add(0.5, scored=True, value=float(n >= 6_000), weight=1.0)
-        if n % 10 == 9:
-            teller.merge()
-            listener.merge(json.loads(json.dumps(teller.state())))
-    assert teller.expected(0.5)[1] > 0.7
-    assert listener.expected(0.5)[1] == pytest.approx(teller.expected(0.5)[1], abs=0.02)
-
-
-@pytest.mark.parametrize(
-    "state",
-    [
-        {},
-        {"counts": [1, 2, 3]},
-        {**Calibration().state(), "counts": [1, 2]},
-        {**Calibration().state(), "value": [math.nan] * 17},
-        {**Calibration().state(), "weight": [-1.0] * 17},
-        {**Calibration().state(), "scored": [0.0] * 3},
-        {**Calibration().state(), "scored": "no"},
-    ],
-)
-def test_a_broken_state_changes_nothing(state):
-    """It is a `ValueError`, and what was known stays known."""
-    calibration = learned(answers(300, separation=1.5, base=0.2))
-    before = calibration.state()
-    with pytest.raises(ValueError):
-        calibration.merge(state)
-    assert calibration.state() == before
-
-
 @pytest.mark.parametrize(("separation", "expected"), [(0.0, 0.5), (1.19, 0.8), (1.81, 0.9)])
 def test_how_well_the_value_tells_bad_from_good(separation, expected):
     """The area under the curve of two normals that lie so far apart."""
     calibration = learned(answers(2_000, separation=separation, base=0.2))
     assert calibration.auroc() == pytest.approx(expected, abs=0.04)
-
-
-def test_too_few_verdicts_tell_nothing_of_it():
-    """Seven bad ones are not enough."""
-    assert learned([(0.5, True)] * 7 + [(0.2, False)] * 90).auroc() is None
-
-
-def test_a_forked_child_leaves_new_verdicts_to_its_parent(tmp_path):
-    """What neither had written before the fork is in the shared file once, not twice."""
-    file = StateFile.of_service(tmp_path, "calibration", "forking", version=1)
-    parent = Predictions(judge="judge", file=file)
-    parent._of("hallucination", "").add(0.5, scored=True, value=1.0, weight=1.0)
-    child = copy.deepcopy(parent)
-    child.clear()
-    for process in (parent, child):
-        process.close()
-    assert file.read()["signals"]["hallucination/"]["counts"] == [1.0, 1.0, 1.0]

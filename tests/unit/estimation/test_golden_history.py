@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import random
 from statistics import fmean
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.estimation.golden_history import ScoreHistory, level_of, share_of
+from ragmonitor.estimation.golden_history import ScoreHistory, level_of
 from ragmonitor.estimation.paired import paired_difference
 
 SCORES = st.floats(0, 1)
@@ -35,21 +33,6 @@ def test_where_all_were_asked_it_is_the_plain_mean_of_the_newest(rounds: list[tu
     assert level is not None
     assert level.mean == pytest.approx(fmean(newest for _, newest in rounds), abs=1e-9)
     assert 0 <= level.lower <= level.mean <= level.upper <= 1
-
-
-@given(st.lists(SCORES, min_size=1, max_size=30), st.data())
-def test_a_history_is_the_same_after_a_restart(scores: list[float], data: st.DataObject):
-    """What is kept is all that counts."""
-    (history,) = histories([scores])
-    loaded = msgspec.convert(msgspec.to_builtins(history), ScoreHistory)
-    score = data.draw(SCORES)
-    assert loaded.add(score, 99.0) == history.add(score, 99.0)
-    assert loaded == history
-
-
-def test_nothing_asked_since_is_no_mean():
-    """An old score says nothing of now."""
-    assert level_of(histories([[0.5]]), 10.0) is None
 
 
 def test_pairs_tell_more_than_scores():
@@ -80,12 +63,3 @@ def test_the_interval_holds_the_mean_of_all_questions_however_few_are_asked():
         assert level is not None
         missed += not level.lower <= fmean(now) <= level.upper
     assert missed <= 60
-
-
-@given(st.integers(1, 200), st.data())
-def test_a_share_lies_in_its_interval(n: int, data: st.DataObject):
-    """Its ends are 0 and 1 at the latest."""
-    hits = data.draw(st.integers(0, n))
-    level = share_of(hits, n)
-    assert 0 <= level.lower <= hits / n <= level.upper <= 1
-    assert math.isfinite(level.mean)

@@ -10,12 +10,10 @@ import pytest
 from ragmonitor import metrics
 from ragmonitor.estimation.alarms import STATE_VERSION as ALARMS_VERSION
 from ragmonitor.estimation.golden_questions import (
-    MAX_QUESTIONS,
     REFERENCES,
     STATE_VERSION,
     GoldenQuestions,
 )
-from ragmonitor.guard import errors
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.records import (
     Assessment,
@@ -212,18 +210,6 @@ def test_a_judge_of_another_version_begins_a_new_history():
     assert asking.events == []
 
 
-def test_an_evaluator_of_another_version_begins_a_new_history(tmp_path):
-    """The lower scores of its formula are no fall of the application, also over a restart."""
-    asking = Asking(tmp_path)
-    for _ in range(5):
-        asking.round(usual())
-    asking.part.close()
-    asking.begin()
-    for _ in range(2):
-        asking.round(fallen(), version=2)
-    assert asking.events == []
-
-
 def test_an_application_that_is_gone_is_not_a_bad_answer():
     """Availability falls and raises its alarm; no score does."""
     asking = Asking()
@@ -246,67 +232,6 @@ def test_histories_and_alarms_outlive_a_restart(tmp_path: Path):
     asking.round(fallen())
     assert [each.signal for each in asking.events] == ["golden_answer_correctness"]
     assert "tall" not in (tmp_path / "goldens.json").read_text()
-
-
-def test_kept_histories_of_another_form_are_left(tmp_path: Path):
-    """They begin anew, also with a msgspec (0.20) whose error is no ValueError."""
-    file = StateFile(tmp_path / "goldens.json", version=STATE_VERSION)
-    with file.alone():
-        file.write({"questions": {"g0": {"version": 5}}})
-    before = errors["estimation"]
-    asking = Asking(tmp_path)
-    assert errors["estimation"] == before + 1
-    assert asking.part.views() == {}
-
-
-def test_a_changed_golden_question_is_another_one():
-    """Its score is compared with nothing that came before."""
-    asking = Asking()
-    asking.round({"g0": 1.0})
-    changed = answer("g0", 0.0, asking.now)
-    record = Interaction(**{**fields(changed.report.interaction), "reference": "Another."})
-    report = Report(
-        interaction=record,
-        judge=JUDGE,
-        evaluations=changed.report.evaluations,
-        assessment=changed.report.assessment,
-    )
-    asking.part.probed(GoldenAnswer(report=report))
-    assert asking.part.views()["goldens"]["worst"][0]["expected"] is None
-
-
-def test_questions_that_are_kept_are_bounded():
-    """The one that was asked longest ago gives way."""
-    asking = Asking()
-    for n in range(MAX_QUESTIONS + 5):
-        asking.part.probed(answer(f"g{n}", 0.0, asking.now, outcome="timeout"))
-    assert asking.part.views()["goldens"]["questions"] == MAX_QUESTIONS
-
-
-def test_a_question_that_is_asked_no_more_is_forgotten(tmp_path: Path):
-    """Taken out after it was found at fault, it is soon at fault no more, and in no mean.
-
-    The others have been asked five times as often then as there are questions, over a restart.
-    """
-    asking = Asking(tmp_path)
-    asking.round({"old": 0.0}, reference=False)
-    asking.round({"old, wrong": 0.0})
-    asking.round(usual(10))
-    assert asking.gauge(metrics.GOLDEN_FAULTS) == 1
-    asking.part.close()
-    asking.begin()
-    for _ in range(6):
-        asking.round(usual(10))
-    assert asking.gauge(metrics.GOLDEN_FAULTS) == 0
-    mean = sum(usual(10).values()) / 10
-    assert asking.part.level("answer_correctness", 0.0).mean == pytest.approx(mean)
-
-
-def test_nothing_is_shown_before_the_first_question():
-    """A monitor that asks none has no series of them, and no alarm."""
-    part = Asking().part
-    assert [*part.gauges(None)] == []  # type: ignore[arg-type]
-    assert ([*part.alarm_states()], part.views()) == ([], {})
 
 
 @pytest.mark.slow

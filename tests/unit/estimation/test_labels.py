@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime
 
 import pytest
 
 from ragmonitor import metrics
-from ragmonitor.errors import InputError
 from ragmonitor.estimation.labels import (
     MIN_LABELS,
     HumanLabels,
@@ -68,26 +66,6 @@ def test_the_interval_adds_the_squares_of_what_each_part_may_be_off_by():
     assert found.upper == pytest.approx(0.078 + above**0.5)
 
 
-def test_a_judge_worse_than_a_coin_turns_the_rates_interval_round():
-    """Where it finds fine answers bad, more found means fewer are."""
-    judged = Estimate(mean=0.5, lower=0.5, upper=0.8, effective_n=10)
-    sure = {"labels": 50, "effective_n": 50}
-    found = combined(
-        judged,
-        Share(mean=0.1, lower=0.1, upper=0.1, **sure),
-        Share(mean=0.9, lower=0.9, upper=0.9, **sure),
-    )
-    assert found.mean == pytest.approx(0.5)
-    assert found.lower == pytest.approx(0.5 - 0.8 * 0.3)
-    assert found.upper == pytest.approx(0.5)
-
-
-def test_a_perfect_judge_is_left_as_it_is():
-    """But for what a hundred labels leave open."""
-    found = corrected(rate(0.05), [*labels(True, 60, 60), *labels(False, 0, 40)])
-    assert found.mean == pytest.approx(0.05)
-
-
 @pytest.mark.parametrize(
     "few",
     [
@@ -118,13 +96,6 @@ def test_an_answer_that_was_judged_with_half_the_chance_counts_twice():
     assert found.effective_n == pytest.approx(40**2 / (10 * 4 + 20))
 
 
-def test_equal_chances_change_nothing():
-    """Only their differences matter."""
-    some = hallucinated_share(labels(True, 10, 30, chance=0.1), judged=True)
-    assert some.mean == pytest.approx(1 / 3)
-    assert some.effective_n == pytest.approx(30)
-
-
 def test_what_was_not_observed_stays_bounded():
     """The judged rate's interval, which holds the worst and the best case, is carried over."""
     judged = Estimate(mean=0.1, lower=0.05, upper=0.4, effective_n=900, coverage=0.7)
@@ -150,14 +121,6 @@ def test_the_labels_that_halve_the_interval_do():
     assert then.upper - then.lower == pytest.approx((now.upper - now.lower) / 2, rel=0.05)
 
 
-def test_labels_cannot_halve_what_is_the_judged_rates_own():
-    """Fifty judged answers leave it wide, whoever labels them."""
-    judged = rate(0.3, 50)
-    precision = hallucinated_share(labels(True, 1_000, 1_000), judged=True)
-    omission = hallucinated_share(labels(False, 0, 1_000), judged=False)
-    assert labels_to_halve(judged, precision, omission) is None
-
-
 # --- the file -------------------------------------------------------------------------------------
 
 HEAD = "id,question,answer,chunks,human,judged,chance,at\n"
@@ -167,15 +130,6 @@ AT = "2026-05-04T12:00:00.000Z"
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "labels.csv"
-
-
-def test_rows_that_are_filled_in_are_labels(path):
-    """The others wait."""
-    path.write_text(f"{HEAD}a,q,x,c,yes,yes,0.5,{AT}\nb,q,x,c,,no,0.5,{AT}\n")
-    assert read_labels(path) == [
-        Label(interaction_id="a", judged=True, human=True, at_s=NOW, chance=0.5)
-    ]
-    assert len(read_rows(path)) == 2
 
 
 @pytest.mark.parametrize(
@@ -194,47 +148,6 @@ def test_people_write_yes_and_no_in_many_ways(path, cell, said):
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        (f"b,q,x,c,maybe,no,1,{AT}", "line 3, column human: 'maybe' is neither yes"),
-        (f"b,q,x,c,yes,,1,{AT}", "line 3, column judged: empty"),
-        (f"b,q,x,c,yes,no,2,{AT}", "line 3, column chance: '2' is no chance"),
-        (f"b,q,x,c,yes,no,0,{AT}", "line 3, column chance: '0' is no chance"),
-        ("b,q,x,c,yes,no,1,4/5/2026", "line 3, column at: '4-5-2026' is no time"),
-        ("b,q,x,c,yes,no,1,", "line 3, column at: '' is no time"),
-    ],
-)
-def test_a_cell_that_says_something_else_is_named(path, row, said):
-    """With its line and column."""
-    path.write_text(f"{HEAD}a,q,x,c,yes,yes,1,{AT}\n{row}\n")
-    with pytest.raises(InputError, match=said):
-        read_labels(path)
-
-
-def test_lines_are_counted_as_an_editor_shows_them(path):
-    """A cell may hold several lines."""
-    path.write_text(f'{HEAD}a,q,x,"[1] one\n\n[2] two",yes,yes,1,{AT}\nb,q,x,c,oh,no,1,{AT}\n')
-    with pytest.raises(InputError, match="line 5, column human"):
-        read_labels(path)
-
-
-def test_a_missing_column_is_named(path):
-    """And where such a file comes from."""
-    path.write_text("id,judged\na,yes\n")
-    with pytest.raises(InputError, match="no column human, at; `ragmonitor labels sample`"):
-        read_labels(path)
-
-
-def test_an_empty_or_absent_file_is_an_error(path):
-    """There is nothing to read."""
-    with pytest.raises(InputError, match="No such file"):
-        read_labels(path)
-    path.write_text("")
-    with pytest.raises(InputError, match="no column"):
-        read_labels(path)
-
-
-@pytest.mark.parametrize(
     "encoding", ["utf-8", "utf-8-sig", "utf-16", "gb18030"], ids=lambda name: f"in {name}"
 )
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"], ids=["comma", "semicolon", "tab"])
@@ -244,27 +157,6 @@ def test_what_spreadsheets_make_of_it_is_read(path, encoding, delimiter):
     lines = [delimiter.join(cells[:8]), delimiter.join(cells[8:])]
     path.write_bytes("\r\n".join(lines).encode(encoding))
     assert [(each.interaction_id, each.human) for each in read_labels(path)] == [("长", True)]
-
-
-@pytest.mark.parametrize(
-    "at", [AT, "2026-05-04 12:00", "2026/5/4 12:00", "1777896000", f"{AT[:-1]}"]
-)
-def test_a_time_may_be_written_in_several_ways(path, at):
-    """As a spreadsheet rewrites it, or in seconds."""
-    path.write_text(f"{HEAD}a,q,x,c,yes,yes,1,{at}\n")
-    assert read_labels(path)[0].at_s == NOW
-
-
-def test_rows_that_were_cut_short_and_empty_ones_are_read(path):
-    """Programs leave empty last cells out, and add empty rows."""
-    path.write_text(f"judged,at,human\nyes,{AT},no\nno,{AT}\n,,\n")
-    assert [row.human for row in read_rows(path)] == [False, None]
-
-
-def test_of_one_id_the_last_label_counts(path):
-    """Who changes a verdict adds a row."""
-    path.write_text(f"{HEAD}a,q,x,c,yes,yes,1,{AT}\na,q,x,c,no,yes,1,{AT}\n")
-    assert [label.human for label in read_labels(path)] == [False]
 
 
 # --- of a live monitor ----------------------------------------------------------------------------
@@ -296,17 +188,6 @@ def test_a_live_monitor_reads_the_file(path, live):
     assert told[metrics.HUMAN_LABELS].value == 120
 
 
-def test_the_file_is_read_again_when_it_changes(path, live, clock):
-    """Within a minute; not before."""
-    path.write_text(table(30))
-    before = live.estimate(rate(0.06))
-    path.write_text(table(60))
-    os.utime(path, ns=(1, 1))
-    assert live.estimate(rate(0.06)) == before
-    clock.advance(LOOK_EVERY_S)
-    assert live.estimate(rate(0.06)).mean == pytest.approx(0.06)
-
-
 def test_labels_of_a_live_monitor_grow_old(path, live, clock):
     """After thirty days they are not counted any more."""
     path.write_text(table())
@@ -326,21 +207,3 @@ def test_a_file_that_cannot_be_read_leaves_what_it_said_before(path, live, clock
         clock.advance(LOOK_EVERY_S)
         assert live.count == 120
     assert errors["estimation"] == before + 1
-
-
-def test_a_file_that_is_not_there_yet_is_no_trouble(path, live, clock):
-    """Said once; read when it comes."""
-    before = errors["estimation"]
-    for _ in range(3):
-        clock.advance(LOOK_EVERY_S)
-        assert next(live.gauges(FixedMeans(rate(0.06)))).value == 0
-    assert errors["estimation"] == before + 1
-    path.write_text(table())
-    clock.advance(LOOK_EVERY_S)
-    assert live.count == 120
-
-
-def test_without_a_judged_rate_there_is_no_corrected_one(path, live):
-    """Nothing was judged lately; the labels are still counted."""
-    path.write_text(table())
-    assert [each.name for each in live.gauges(FixedMeans(None))] == [metrics.HUMAN_LABELS]

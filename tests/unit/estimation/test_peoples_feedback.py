@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from ragmonitor import guard, metrics
+from ragmonitor import metrics
 from ragmonitor.estimation.feedback_store import FeedbackStore
 from ragmonitor.estimation.parts import Answer
 from ragmonitor.estimation.peoples_feedback import MAX_KINDS, OTHER, WAIT_S, PeoplesFeedback
-from ragmonitor.estimation.signals import NOT_APPLICABLE, Outcome
+from ragmonitor.estimation.signals import Outcome
 from ragmonitor.feedback import feedback_of
 from ragmonitor.records import CompletedAnswer, Report, SpanReference
 from ragmonitor.testing import ManualClock
@@ -83,18 +83,6 @@ def test_feedback_that_comes_before_its_answer_is_scored_waits_for_it(part):
     assert values(part)[metrics.FEEDBACK_WAITING,] == 0
 
 
-def test_an_id_that_nobody_knows_is_counted_once(part, clock):
-    part.note(said("nobody", True))
-    part.tick()
-    clock.advance(WAIT_S + 1)
-    for _ in range(3):
-        part.tick()
-    found = values(part)
-    assert found[metrics.FEEDBACK, "thumbs", "good"] == 1
-    assert found[metrics.FEEDBACK_UNKNOWN, "thumbs"] == 1
-    assert found[metrics.FEEDBACK_WAITING,] == 0
-
-
 def test_people_and_judges_are_compared_on_the_answers_that_both_speak_of(part, clock):
     """30 that both find good, 6 bad ones of which the judge sees 4, one that it suspects."""
     verdicts = [(True, False)] * 30 + [(False, True)] * 4 + [(False, False)] * 2 + [(True, True)]
@@ -131,61 +119,6 @@ def test_of_one_person_s_minds_the_last_counts(part, clock):
     assert values(part)[metrics.FEEDBACK_AGREEMENT, "builtin"] == 0.9
 
 
-def test_another_version_of_the_judge_begins_anew(part, clock):
-    """Verdicts of two judges are on two scales."""
-    for number in range(10):
-        part.add(answer(f"{number}"))
-        part.note(said(f"{number}", True, clock()))
-    part.tick()
-    changed = answer("new")
-    builtin = replace(changed.completed.builtin, judge=replace(BUILTIN, version="2"))
-    part.add(changed._replace(completed=replace(changed.completed, builtin=builtin)))
-    clock.advance(60.0)
-    part.tick()
-    assert (metrics.FEEDBACK_AGREEMENT, "builtin") not in {key[:2] for key in values(part)}
-
-
-def test_a_refusal_takes_no_part_in_the_agreement(part, clock):
-    told = answer("a")._replace(builtin=[("hallucination", NOT_APPLICABLE)])
-    part.add(told)
-    part.note(said("a", False, clock()))
-    part.tick()
-    assert len(part.joined()) == 1
-    assert not any(key[0] == metrics.FEEDBACK_ANSWERS for key in values(part))
-
-
-def test_an_id_that_is_no_valid_text_costs_no_other_answer(part):
-    """A lone surrogate has no bytes in UTF-8; its answer is kept and joined like the others."""
-    for each in ("a", "\ud800", "b"):
-        part.add(answer(each))
-        part.note(said(each, True))
-    part.tick()
-    assert len(part.joined()) == 3
-
-
-def test_only_the_newest_answers_are_kept(path, clock):
-    part = PeoplesFeedback(FeedbackStore(path, max_answers=10), now=clock)
-    for number in range(30):
-        part.add(answer(f"{number}"))
-    for number in (0, 19, 20, 29):
-        part.note(said(f"{number}", True))
-    part.tick()
-    part.tick()
-    # Feedback is joined before the oldest go, and those that went are not found again.
-    part.joined()
-    for number in (0, 19, 20, 29):
-        part.note(said(f"{number}", True))
-    part.tick()
-    assert {each.feedback.interaction_id for each in part.joined()} == {"20", "29"}
-
-
-def test_too_much_that_waits_is_refused(part):
-    assert all(part.note(said("nobody", True)) for _ in range(10_000))
-    assert not part.note(said("nobody", True))
-    part.tick()
-    assert not part.note(said("nobody", True))
-
-
 def test_processes_of_one_folder_join_each_other_s_answers(tmp_path, clock):
     first, second = (
         PeoplesFeedback(FeedbackStore(tmp_path / "a.sqlite", max_answers=10), now=clock)
@@ -196,32 +129,6 @@ def test_processes_of_one_folder_join_each_other_s_answers(tmp_path, clock):
     second.note(said("a", True))
     second.tick()
     assert len(second.joined()) == 1
-
-
-def test_a_file_that_is_no_database_is_set_aside(tmp_path, clock):
-    path = tmp_path / "feedback.sqlite"
-    path.write_bytes(b"not a database" * 100)
-    part = PeoplesFeedback(FeedbackStore(path, max_answers=10), now=clock)
-    part.add(answer("a"))
-    part.note(said("a", True))
-    part.tick()
-    part.tick()
-    assert len(part.joined()) == 1
-    assert path.with_name("feedback.sqlite.bad").exists()
-
-
-def test_where_the_folder_cannot_be_written_it_goes_on_in_memory(tmp_path, clock):
-    (tmp_path / "state").write_text("a file in the folder's place")
-    part = PeoplesFeedback(
-        FeedbackStore(tmp_path / "state" / "feedback.sqlite", max_answers=10), now=clock
-    )
-    before = guard.errors["state"]
-    part.add(answer("a"))
-    part.note(said("a", True))
-    part.tick()
-    part.tick()
-    assert len(part.joined()) == 1
-    assert guard.errors["state"] == before + 1
 
 
 def test_kinds_are_bounded(part, clock):

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ragmonitor.estimation import retrieval_drift
 from ragmonitor.estimation.retrieval_drift import (
     STATE_VERSION,
     Collected,
@@ -19,7 +14,6 @@ from ragmonitor.estimation.retrieval_drift import (
     Scores,
 )
 from ragmonitor.estimation.signals import EMPTY_RETRIEVAL, WEAK_RETRIEVAL
-from ragmonitor.guard import errors
 from ragmonitor.records import Chunk, Interaction, Retrieval
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ManualClock
@@ -60,30 +54,9 @@ def outcomes(drift, **more):
     return drift.outcomes(interaction("new", **more))
 
 
-def ratio(drift):
-    (gauge,) = drift.gauges()
-    return gauge.value
-
-
-def test_before_the_reference_is_frozen_only_empty_retrieval_is_told():
-    """Nothing can be weak while there is nothing to compare with."""
-    assert outcomes(RetrievalDrift(size=SIZE)) == {EMPTY_RETRIEVAL: False}
-
-
-@pytest.mark.parametrize("query", ["", "  \n"])
-def test_without_a_question_only_empty_retrieval_is_told(shop, query):
-    """Its retrieval is not blamed."""
-    assert outcomes(shop, query=query) == {EMPTY_RETRIEVAL: False}
-
-
 def test_a_low_best_score_is_weak(shop):
     """Below the reference's 5th percentile."""
     assert outcomes(shop, scores=(0.3, 0.2))[WEAK_RETRIEVAL] is True
-
-
-def test_a_high_best_score_is_not_weak(shop):
-    """The list's best counts, wherever it stands."""
-    assert outcomes(shop, scores=(0.1, 0.95))[WEAK_RETRIEVAL] is False
 
 
 def test_of_distances_the_smallest_counts():
@@ -101,11 +74,6 @@ def test_scores_of_unknown_direction_and_lists_without_scores_are_left_out(score
     assert WEAK_RETRIEVAL not in outcomes(frozen(scores=scores), scores=(0.0, 0.0))
 
 
-def test_a_score_that_is_no_number_is_left_out(shop):
-    """A retriever's nan is not a weak score."""
-    assert WEAK_RETRIEVAL not in outcomes(shop, scores=(float("nan"),))
-
-
 def test_no_chunk_is_an_empty_retrieval(shop):
     """The model was shown nothing."""
     assert outcomes(shop, chunks=())[EMPTY_RETRIEVAL] is True
@@ -120,25 +88,6 @@ def test_what_was_not_searched_or_not_seen_is_no_empty_retrieval(shop):
     assert told[EMPTY_RETRIEVAL] is True
 
 
-def test_scores_are_looked_for_in_the_retrieval_where_shown_chunks_have_none(shop):
-    """Some integrations lose the score on the way to the prompt."""
-    found = tuple(Chunk(text="A passage.", score=score) for score in (0.2, 0.1))
-    retrieval = Retrieval(query="order", chunks=found, started_ns=0, ended_ns=1)
-    assert outcomes(shop, scores=(None,), retrievals=(retrieval,))[WEAK_RETRIEVAL] is True
-
-
-def test_the_share_collected_is_read():
-    """Half of the reference is there; 1 is said once it is frozen."""
-    drift = RetrievalDrift(size=SIZE)
-    for at in range(SIZE // 2):
-        drift.outcomes(interaction(str(at)))
-    assert ratio(drift) == 0.5
-    drift = frozen()
-    assert ratio(drift) == 1
-    drift.clear()
-    assert ratio(drift) == 0
-
-
 def test_the_weak_limit_is_the_fifth_percentile():
     """Of the best scores; with fewer than fifty there is none."""
     collected = Collected()
@@ -149,33 +98,6 @@ def test_the_weak_limit_is_the_fifth_percentile():
     for at in range(49):
         few.add(str(at), Scores(high=float(at), low=0.0, falling=1))
     assert Reference.of(few).weak_below is None
-
-
-@given(cuts=st.lists(st.integers(0, 300), max_size=4), seed=st.integers(0, 1_000))
-def test_collected_parts_merge_to_the_whole(cuts, seed):
-    """However many processes collected, in whatever order they tell; each interaction once."""
-    edges = [0, *sorted(cuts), 300]
-    parts = []
-    for low, high in itertools.pairwise(edges):
-        part = Collected()
-        for at in (*range(low, high), *range(low, high)):
-            part.add(str(at), Scores(high=float(at), low=0.0, falling=1))
-        parts.append(part)
-    random.Random(seed).shuffle(parts)
-    merged = Collected()
-    for part in parts:
-        merged.merge(Collected.restored(json.loads(json.dumps(part.state()))))
-    assert (merged.count, merged.falling, len(merged.sample)) == (300, 300, 300)
-
-
-def test_of_very_many_retrievals_an_even_sample_stays(monkeypatch):
-    """Bounded, whatever the size of the reference."""
-    monkeypatch.setattr(retrieval_drift, "_SAMPLE", 100)
-    collected = Collected()
-    for at in range(1_000):
-        collected.add(str(at), Scores(high=float(at), low=0.0, falling=1))
-    assert (collected.count, len(collected.sample)) == (1_000, 100)
-    assert 350 < sum(high for high, _ in collected.sample.values()) / 100 < 650
 
 
 # --- the file that processes share ----------------------------------------------------------------
@@ -210,36 +132,3 @@ def test_processes_collect_together_and_freeze_one_reference(tmp_path):
     third.drift.tick()
     assert first.drift.reference is not None
     assert first.drift.reference == second.drift.reference == third.drift.reference
-
-
-def test_a_restart_goes_on_collecting(tmp_path):
-    """What was collected is kept at the end."""
-    first = Process(tmp_path)
-    first.asked(range(SIZE // 2))
-    first.drift.close()
-    second = Process(tmp_path)
-    second.drift.tick()
-    assert ratio(second.drift) == 0.5
-
-
-@pytest.mark.parametrize(
-    "content", [{"count": 1}, {"weak_below": "x", "direction": "falls"}, {"sample": []}]
-)
-def test_a_broken_file_is_counted_and_collected_anew(tmp_path, content):
-    """Nothing raises."""
-    process, before = Process(tmp_path), errors["drift"]
-    process.file.path.parent.mkdir(exist_ok=True)
-    process.file.path.write_text(json.dumps({"version": STATE_VERSION, **content}))
-    process.asked(range(10))
-    process.later()
-    assert errors["drift"] == before + 1
-    assert ratio(process.drift) == 10 / SIZE
-
-
-def test_without_a_disk_the_reference_is_kept_in_memory(tmp_path):
-    """A full reference does not wait for the disk."""
-    (tmp_path / "in-the-way").write_text("")
-    process = Process(tmp_path / "in-the-way")
-    process.asked(range(SIZE))
-    process.later()
-    assert process.drift.reference is not None

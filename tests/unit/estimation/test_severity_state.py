@@ -48,17 +48,6 @@ def verdicts_of(folder, least):
     return found
 
 
-def test_a_calibration_of_another_severity_is_set_aside(tmp_path):
-    """Each setting learns by itself and is taken up again; so does none of what was before both."""
-    assert verdicts_of(tmp_path, "major") == {"calibration-major": 1}
-    (kept,) = tmp_path.glob("calibration-*.json")
-    before = kept.with_name(kept.name.replace("-major", ""))
-    before.write_bytes(kept.read_bytes())  # as a version without severities wrote it
-    old = {"calibration": 1}
-    assert verdicts_of(tmp_path, "minor") == old | {"calibration-major": 1, "calibration-minor": 1}
-    assert verdicts_of(tmp_path, "major") == old | {"calibration-major": 2, "calibration-minor": 1}
-
-
 # Alarms
 
 
@@ -99,12 +88,6 @@ def test_evidence_of_another_severity_is_another_alarm(tmp_path):
     assert active(alarms(tmp_path, MINOR, clock), clock) == both
 
 
-def test_minor_findings_by_themselves_raise_no_alarm(tmp_path):
-    """They have no stream, even where their evaluator is selected."""
-    told = alarms(tmp_path, MAJOR, ManualClock(BEGAN_S))
-    assert "minor_hallucination" not in {state.signal for state in told.states()}
-
-
 def test_evidence_of_an_evaluator_s_other_version_is_another_alarm(tmp_path, monkeypatch):
     """A monitor's state has the scores of the new formula under a name of their own."""
     entry = next(each for each in table if each.name == "faithfulness")
@@ -116,36 +99,6 @@ def test_evidence_of_an_evaluator_s_other_version_is_another_alarm(tmp_path, mon
         streams = json.loads(file.read_bytes())["streams"]
         kept.append({name for name in streams if name.startswith("faithfulness")})
     assert kept == [{"faithfulness"}, {"faithfulness", "faithfulness:2"}]
-
-
-def test_an_older_file_s_evidence_is_that_of_the_evaluator_s_version_of_now(tmp_path):
-    """It said no version: the evidence goes on under the version's name."""
-    clock = ManualClock(BEGAN_S)
-    path = tmp_path / "alarms.json"
-    for version in (1, 2):
-        told = Alarms(
-            streams(
-                evaluators=("toxicity",),
-                lower_is_better=("toxicity",),
-                builtin="builtin",
-                judge="gpt",
-                patterns=("toxicity",),
-                versions={"toxicity": version},
-            ),
-            false_alarm_every_days=30.0,
-            now=clock,
-            objectives={"toxicity": 0.05},
-            file=StateFile(path, version=STATE_VERSION),
-        )
-        clock.advance(60)
-        told.update(Observation(signal="toxicity", value=1.0, at_s=clock()))
-        told.apply(lambda _: None)
-        kept = json.loads(path.read_bytes())
-        if version == 1:
-            kept["streams"]["toxicity"].pop("version", None)
-            path.write_text(json.dumps(kept))
-    assert told.states()[0].evidence_s > 0
-    assert set(kept["streams"]) == {"toxicity:2"}
 
 
 # Which rate

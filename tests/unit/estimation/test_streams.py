@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from ragmonitor.estimation.alarm_streams import streams
-from ragmonitor.estimation.alarms.alarm_stream import key_of
 from ragmonitor.estimation.signals import NOT_APPLICABLE, Outcome, features, outcomes
 from ragmonitor.records import Cause, Report, Scored, Unscored
 from tests.support.stories import JUDGE, assessment, interaction
@@ -34,43 +33,12 @@ def test_the_false_alarms_are_shared_out_whole():
     assert sum(shares.values()) == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("patterns", [("hallucination",), ("faithfulness",), ("*_retrieval",)])
-def test_what_is_left_out_leaves_its_share_to_the_others(patterns):
-    """The shares of those that are wanted make 1."""
-    assert sum(stream.share for stream in of(patterns=patterns).values()) == pytest.approx(1)
-
-
 def test_a_mean_falls_unless_lower_is_better():
     """Faithfulness must not fall, contradictions must not rise."""
     found = of()
     assert found["faithfulness"].higher_is_better
     assert not found["contradicted_claims"].higher_is_better
     assert not found["hallucination"].higher_is_better
-
-
-def test_an_evaluator_of_another_version_is_another_alarm():
-    """What was learned of another formula's scores is not its own; the first has no mark."""
-    keys = [
-        key_of(stream)
-        for version in (1, 2)
-        for stream in streams(
-            evaluators=("faithfulness",),
-            lower_is_better=(),
-            builtin="builtin",
-            judge="openai/x",
-            patterns=("faithfulness",),
-            versions={"faithfulness": version},
-        )
-    ]
-    assert keys == ["faithfulness", "faithfulness:2"]
-
-
-def test_without_a_judge_nobody_judges_the_judge():
-    """The quality signals are the built-in judge's, and named so."""
-    found = of(judge=None)
-    assert {s.judge for s in found.values() if s.kind == "quality"} == {"builtin"}
-    assert not any(stream.kind == "judge" for stream in found.values())
-    assert {s.max_importance_weight for s in found.values()} == {1.0}
 
 
 def report(found, **evaluations):
@@ -117,13 +85,6 @@ def test_a_refusal_claims_nothing_to_be_hallucinated():
     told = dict(outcomes(report(assessment("no_claim", evasive=True))))
     assert told["hallucination"] == NOT_APPLICABLE
     assert told["refusal"].value == 1
-
-
-def test_the_rate_of_hallucinations_comes_of_the_assessment_alone():
-    """An evaluator of the same name adds no second answer."""
-    told = outcomes(report(assessment("absent"), hallucination=0.0))
-    assert [signal for signal, _ in told].count("hallucination") == 1
-    assert dict(told)["hallucination"].value == 1
 
 
 def test_hallucination_is_predicted_from_the_risk():

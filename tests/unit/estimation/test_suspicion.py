@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import random
 import statistics
 
 import pytest
 
-from ragmonitor.estimation.suspicion import ANSWERS_EACH, BEGINS_AFTER, Suspicion
+from ragmonitor.estimation.suspicion import BEGINS_AFTER, Suspicion
 from ragmonitor.testing import ManualClock
 
 START_S = 1_790_000_000.0
@@ -71,26 +70,3 @@ def test_answers_of_a_host_whose_clock_is_behind_make_no_time_pass():
             if n % 12 == 0:
                 process.suspicion.tick()
     assert late.suspicion.value == pytest.approx(right.suspicion.value, abs=0.01)
-
-
-def test_clearing_forgets_everything():
-    """A forked child begins on its own."""
-    process = Process()
-    process.answers(0.1)
-    process.answers(10 / 1_440, draw=lambda _: 0.9)
-    assert process.suspicion.value > 0.9
-    process.suspicion.clear()
-    assert process.suspicion.value == 0
-    process.suspicion.add_risk(1.0, process.clock())
-    assert process.suspicion.value == 0
-
-
-@pytest.mark.parametrize("score", [math.nan, -0.1, 1.1])
-def test_what_is_no_score_is_left_out(score):
-    """It would stand in the running mean for a day."""
-    process = Process()
-    process.answers(0.05)
-    before = process.suspicion.value
-    for _ in range(ANSWERS_EACH):
-        process.suspicion.add_risk(score, process.clock() + 1)
-    assert process.suspicion.value == before

@@ -6,22 +6,16 @@ import json
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ragmonitor import Monitor
 from ragmonitor.export import JsonLines
-from ragmonitor.export.content import Content
-from ragmonitor.export.jsonl import report_line
 from ragmonitor.protocols import ExportContext
-from ragmonitor.records import Chunk, Report
+from ragmonitor.records import Report
 from tests.unit.export.examples import (
-    ANSWER,
     CHUNKS,
     QUERY,
-    TARGET,
     assessment,
     interaction,
     late_report,
@@ -40,106 +34,6 @@ def lines(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.mark.parametrize(("content", "error"), [("all", "ValueError: bad"), ("none", "ValueError")])
-def test_a_line_says_what_failed_and_how_the_model_ended(content: Content, error: str) -> None:
-    """The message of an error quotes prompts: without content its type is left."""
-    [call] = interaction().generations
-    failed = interaction(
-        error="ValueError: bad",
-        status="error",
-        generations=(replace(call, finish_reason="length"),),
-    )
-    line = report_line(report(interaction=failed), content=content)
-    assert (line["error"], line["finish_reason"]) == (error, "length")
-    assert line["chunks"][0]["source"] == ("政策.md" if content == "all" else "")
-
-
-def test_a_line_holds_what_is_known() -> None:
-    """Every key that readers rely on, with Chinese as it is."""
-    assert report_line(late_report(), service="shop", service_version="2.1") == {
-        "time": "2026-11-18T11:06:42.000Z",
-        "id": "i-1",
-        "service": "shop",
-        "service_version": "2.1",
-        "name": "support",
-        "session_id": "s-1",
-        "tags": list(interaction().tags),
-        "attributes": {"route": "/chat", "tenant": "上海"},
-        "latency_s": 2.0,
-        "model": "qwen-max",
-        "input_tokens": 120,
-        "output_tokens": 14,
-        "chunks": [
-            {"id": "doc-1", "source": "政策.md", "score": 0.91},
-            {"id": "doc-2", "source": "", "score": 0.42},
-        ],
-        "framework": "langchain",
-        "status": "ok",
-        "judge": "openai/gpt-4o-mini@p7",
-        "chance": 0.1,
-        "late": True,
-        "question": QUERY,
-        "contexts": [chunk.text for chunk in CHUNKS],
-        "answer": ANSWER,
-        "evaluations": {
-            "faithfulness": {"score": 0.5},
-            "answer_relevancy": {"unscored": "unreadable", "detail": "坏的回复"},
-        },
-        "diagnosis": None,
-        "risk": 0.71,
-        "sentences": [
-            {
-                "text": "退货期限是30天。",
-                "verdict": "supported",
-                "severity": None,
-                "words": [],
-                "chunks": [0],
-                "support": 1.0,
-                "reasons": [],
-            },
-            {
-                "text": "运费为99元。",
-                "verdict": "contradicted",
-                "severity": "major",
-                "words": ["99元"],
-                "chunks": [1],
-                "support": 0.2,
-                "reasons": ["number"],
-            },
-        ],
-        "trace_id": TARGET.trace_id,
-        "span_id": TARGET.span_id,
-    }
-
-
-def test_the_time_is_the_end_in_utc() -> None:
-    """ISO 8601 with milliseconds and Z."""
-    ended = report(interaction=interaction(ended_ns=1_700_000_000_123_000_000))
-    assert report_line(ended)["time"] == "2023-11-14T22:13:20.123Z"
-
-
-def test_a_report_without_assessment_has_no_risk_and_no_sentences() -> None:
-    """The keys are there all the same."""
-    line = report_line(report(assessment=None))
-    assert (line["risk"], line["sentences"]) == (None, [])
-
-
-def test_without_content_no_text_is_written(tmp_path: Path) -> None:
-    """Verdicts, offsets and scores stay; questions, chunks, answers and words do not."""
-    path = tmp_path / "r.jsonl"
-    configured(path, content="none").export(late_report())
-    text = path.read_text(encoding="utf-8")
-    assert [t for t in (QUERY, "退货", "99元", "Shipping", "坏的回复") if t in text] == []
-    assert lines(path)[0]["sentences"][1]["start"] == 9  # type: ignore[index]
-
-
-def test_what_the_model_was_not_shown_is_told() -> None:
-    """Where chunks were kept from the model their texts stand apart from its context."""
-    cut = interaction(not_shown=(Chunk(text="Returns are free."),))
-    assert report_line(report(interaction=cut))["not_shown"] == ["Returns are free."]
-    assert "not_shown" not in report_line(report(interaction=cut), content="none")
-
-
 def test_hashed_texts_are_equal_where_the_texts_were(tmp_path: Path) -> None:
     """A question has one hash in every line, in every process that has the key, and none reads."""
     path = tmp_path / "r.jsonl"
@@ -153,23 +47,6 @@ def test_hashed_texts_are_equal_where_the_texts_were(tmp_path: Path) -> None:
     assert first["contexts"][0] == first["not_shown"][0]  # type: ignore[index]
     assert str(first["question"]).endswith(f":{len(QUERY)}")
     assert first["content"] == "hashed"
-
-
-def test_folders_are_made_and_lines_appended(tmp_path: Path) -> None:
-    """A second exporter goes on where the first ended."""
-    path = tmp_path / "a" / "b" / "报告.jsonl"
-    for _ in range(2):
-        exporter = JsonLines(path)
-        exporter.export(report())
-        exporter.close()
-    assert [line["question"] for line in lines(path)] == [QUERY, QUERY]
-
-
-def test_chinese_is_written_as_it_is(tmp_path: Path) -> None:
-    """UTF-8, no escapes: people read these files."""
-    path = tmp_path / "r.jsonl"
-    JsonLines(path).export(report())
-    assert QUERY.encode() in path.read_bytes()
 
 
 def test_half_a_character_is_written_as_an_escape(tmp_path: Path) -> None:
@@ -289,55 +166,3 @@ def test_a_line_that_an_earlier_process_tore_is_not_glued_to_the_next(tmp_path: 
     torn, whole = path.read_text(encoding="utf-8").splitlines()
     assert torn == '{"torn": '
     assert json.loads(whole)["judge"]
-
-
-def test_a_line_that_another_process_tears_meanwhile_is_not_glued_to_the_next(
-    tmp_path: Path,
-) -> None:
-    """A forked child has its parent's open file, and a sibling's line was cut by a full disk."""
-    path = tmp_path / "r.jsonl"
-    exporter = JsonLines(path)
-    exporter.export(report())
-    with path.open("a", encoding="utf-8") as other:
-        other.write('{"torn": ')
-    exporter.export(report())
-    exporter.close()
-    first, torn, whole = path.read_text(encoding="utf-8").splitlines()
-    assert torn == '{"torn": '
-    assert json.loads(first)["judge"] == json.loads(whole)["judge"]
-
-
-def test_a_line_that_another_process_is_writing_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It looks torn until its last page is written; no empty line is put behind it."""
-    path = tmp_path / "r.jsonl"
-    path.write_text('{"id": ', encoding="utf-8")
-
-    def written(_: float) -> None:
-        with path.open("a", encoding="utf-8") as other:
-            other.write('"other"}\n')
-
-    monkeypatch.setattr("ragmonitor.export.jsonl.time.sleep", written)
-    JsonLines(path).export(report())
-    assert [each["id"] for each in lines(path)] == ["other", "i-1"]
-
-
-def test_a_file_stays_where_it_was_when_the_application_goes_elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A relative path is seen from the folder in which the monitor was made; so is the state's."""
-    first, second = tmp_path / "first", tmp_path / "second"
-    first.mkdir()
-    second.mkdir()
-    monkeypatch.chdir(first)
-    monitor = Monitor(
-        server=False, worker="thread", exporters=["jsonl:a.jsonl", JsonLines("b.jsonl")], state="s"
-    )
-    monkeypatch.chdir(second)
-    with monitor.interaction(query="How tall is it?") as asked:
-        asked.retrieved(["It is 330 metres tall."])
-        asked.answered("It is 330 metres tall.")
-    monitor.close()
-    assert {each.name for each in first.iterdir()} == {"a.jsonl", "b.jsonl", "s"}
-    assert not [*second.iterdir()]

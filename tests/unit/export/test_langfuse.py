@@ -13,13 +13,11 @@ from ragmonitor.export.langfuse import refusals
 from ragmonitor.export.posting import Limits
 from ragmonitor.protocols import ExportContext
 from ragmonitor.records import Report
-from tests.support.scoring_server import FakeLangfuse, Fault
+from tests.support.scoring_server import FakeLangfuse
 from tests.unit.export.examples import (
-    ANSWER,
     BEGAN,
     LEXICAL,
     MODEL,
-    QUERY,
     TARGET,
     evaluations,
     late_report,
@@ -70,29 +68,6 @@ def export(langfuse: FakeLangfuse) -> Iterator[Exporting]:
     made.exporter.close()
 
 
-def test_a_score_stands_on_the_root_observation(langfuse: FakeLangfuse, export: Exporting) -> None:
-    """A number of this name, in this trace, with who judged and why."""
-    assert export(late_report())
-    ((score_id, score),) = langfuse.scores.items()
-    assert score == {
-        "id": score_id,
-        "traceId": TARGET.trace_id,
-        "observationId": TARGET.span_id,
-        "name": "faithfulness (openai/gpt-4o-mini)",
-        "value": 0.5,
-        "dataType": "NUMERIC",
-        "comment": "无依据: 99元",
-        "metadata": {
-            "evaluator": "faithfulness@1",
-            "judge": "openai/gpt-4o-mini@p7",
-            "chance": 0.1,
-            "interaction_id": "i-1",
-        },
-    }
-    (event,) = json.loads(langfuse.requests[0].body)["batch"]
-    assert event["timestamp"] == "2026-11-18T11:06:40.000Z"
-
-
 def test_the_same_again_is_an_update(langfuse: FakeLangfuse, export: Exporting) -> None:
     """The score's id follows from what it measures; the events that bring it are two."""
     export(late_report(), late_report(evaluations=evaluations(MODEL, 0.8)))
@@ -114,14 +89,6 @@ def test_two_judges_and_two_versions_are_scores_of_their_own(
         "faithfulness (openai/gpt-4o-mini)",
         "faithfulness (openai/gpt-4o-mini)",
     ]
-
-
-def test_a_retry_is_the_same_event(langfuse: FakeLangfuse, export: Exporting) -> None:
-    """What arrived though the reply was lost is not taken twice."""
-    langfuse.fail(Fault(503))
-    assert export(late_report())
-    first, second = (json.loads(request.body)["batch"][0]["id"] for request in langfuse.requests)
-    assert first == second
 
 
 def test_what_one_event_lacks_costs_that_event(
@@ -148,36 +115,6 @@ def test_what_may_be_taken_later_is_sent_again_alone(
     assert [len(json.loads(request.body)["batch"]) for request in langfuse.requests] == [2, 1]
     assert len(langfuse.scores) == 2
     assert not export.lost
-
-
-def test_wrong_keys_are_a_loss_that_is_told(
-    langfuse: FakeLangfuse, caplog: pytest.LogCaptureFixture
-) -> None:
-    """With the settings to correct, and without the keys."""
-    caplog.set_level("DEBUG", "ragmonitor")
-    export = Exporting(langfuse, secret_key="sk-lf-2")
-    assert not export(late_report())
-    assert export.lost == [("langfuse_refused", 1)]
-    assert "check LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY" in caplog.text
-    assert "sk-lf-2" not in caplog.text
-    export.exporter.close()
-
-
-def test_no_score_is_not_sent(langfuse: FakeLangfuse, export: Exporting) -> None:
-    """Langfuse has no number without a value, and a zero would be a lie."""
-    _, unscored = evaluations(MODEL)
-    assert export(late_report(evaluations=(unscored,)))
-    assert langfuse.requests == []
-
-
-def test_without_content_no_text_leaves(langfuse: FakeLangfuse) -> None:
-    """Explanations quote the answer."""
-    export = Exporting(langfuse, content="none")
-    export(late_report())
-    told = json.dumps(json.loads(langfuse.requests[0].body), ensure_ascii=False)
-    assert len(langfuse.scores) == 1
-    assert [text for text in (QUERY, ANSWER, "99元", "无依据") if text in told] == []
-    export.exporter.close()
 
 
 @pytest.mark.parametrize("target", [None, replace(TARGET, sampled=False)])

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragmonitor.export.posting import DeliveryError, Limits, Poster, Recipient, Record
+from ragmonitor.export.posting import Limits, Poster, Recipient, Record
 from tests.support.prometheus_server import free_port
 from tests.support.scoring_server import Fault, Received, ScoringServer
 from tests.support.waiting import until
@@ -98,26 +98,12 @@ def test_a_batch_is_bounded_in_records_and_bytes(server: Takes) -> None:
     posting.poster.close()
 
 
-def test_a_batch_leaves_by_itself(server: Takes, posting: Posting) -> None:
-    """Nobody has to flush."""
-    posting.put(1)
-    until("it has arrived", lambda: server.numbers() == [[1]])
-
-
 def test_no_thread_before_the_first_record(server: Takes, posting: Posting) -> None:
     """A flush of nothing starts none either."""
     assert posting.poster.flush(0.1)
     assert sending() == []
     posting.put(1)
     assert sending() == ["ragmonitor-takes"]
-
-
-def test_closing_ends_the_thread(server: Takes, posting: Posting) -> None:
-    """Within a moment, though it would have lingered."""
-    posting.put(1)
-    posting.poster.flush(10)
-    posting.poster.close()
-    assert sending() == []
 
 
 def test_a_fault_of_the_server_is_tried_again(server: Takes, posting: Posting) -> None:
@@ -152,18 +138,6 @@ def test_a_server_that_is_not_there_is_named(caplog: pytest.LogCaptureFixture) -
     posting.poster.close()
 
 
-def test_a_server_that_is_not_there_yet_gets_it_later() -> None:
-    """Connections that are refused are tried again."""
-    port = free_port()
-    posting = Posting(f"http://127.0.0.1:{port}", replace(QUICK, first_backoff_s=0.2))
-    posting.put(1)
-    assert not posting.poster.flush(0.1)
-    with Takes(port=port) as server:
-        assert posting.poster.flush(10)
-        assert server.numbers() == [[1]]
-    posting.poster.close()
-
-
 def test_a_server_that_hangs_holds_nobody_up(server: Takes, posting: Posting) -> None:
     """Records are taken at once, and a flush says in time that it failed."""
     server.always(Fault(hangs=True))
@@ -175,21 +149,6 @@ def test_a_server_that_hangs_holds_nobody_up(server: Takes, posting: Posting) ->
     server.always(None)
     assert posting.poster.flush(10)
     assert server.numbers()[-1] == list(range(100))
-
-
-def test_patience_ends(server: Takes, posting: Posting, caplog: pytest.LogCaptureFixture) -> None:
-    """After so many attempts a batch is given up and counted; the next one is sent."""
-    caplog.set_level("DEBUG", "ragmonitor")
-    server.always(Fault(500))
-    posting.put(1, 2)
-    assert not posting.poster.flush(10)
-    assert posting.lost == {"takes_failed": 2}
-    assert len(server.requests) == QUICK.max_attempts
-    assert "answers 500" in caplog.text
-    server.always(None)
-    posting.put(3)
-    assert posting.poster.flush(10)
-    assert server.numbers()[-1] == [3]
 
 
 @pytest.mark.parametrize(
@@ -231,17 +190,6 @@ def test_what_finds_no_room_is_counted(server: Takes) -> None:
     posting.poster.close()
 
 
-def test_room_is_counted_in_bytes_too(server: Takes) -> None:
-    """Long explanations fill it sooner."""
-    posting = Posting(server.url, replace(QUICK, linger_s=30.0, max_bytes=10))
-    posting.put(11111, 22222, 3)
-    assert posting.lost == {"takes_full": 1}
-    posting.poster.flush(10)
-    posting.put(4)
-    assert posting.lost == {"takes_full": 1}
-    posting.poster.close()
-
-
 def test_what_waits_at_the_end_is_counted(server: Takes) -> None:
     """Closing without a flush loses records, and says how many; later ones too."""
     posting = Posting(server.url, replace(QUICK, linger_s=30.0))
@@ -251,18 +199,6 @@ def test_what_waits_at_the_end_is_counted(server: Takes) -> None:
     assert posting.lost == {"takes_closed": 3}
     assert server.requests == []
     assert posting.poster.flush(0.1)
-
-
-def test_the_end_cuts_a_pause_short(server: Takes) -> None:
-    """A server that asked for patience does not hold up the end of the process."""
-    server.always(Fault(429, {"Retry-After": "60"}))
-    posting = Posting(server.url)
-    posting.put(1)
-    until("it was refused", lambda: server.requests)
-    began = time.monotonic()
-    posting.poster.close()
-    until("it is counted", lambda: posting.lost == {"takes_failed": 1})
-    assert time.monotonic() - began < 5
 
 
 def test_the_key_goes_before_a_netrc(
@@ -278,36 +214,6 @@ def test_the_key_goes_before_a_netrc(
     assert posting.poster.flush(10)
     assert server.requests[0].headers["authorization"] == "Bearer k"
     posting.poster.close()
-
-
-def test_what_is_no_exception_does_not_end_the_thread(
-    server: Takes, posting: Posting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A panic under the HTTP library: its batch is lost, and the next one is sent."""
-
-    def panic(_waiting: list[Record], _deadline: float) -> None:
-        raise SystemExit
-
-    with monkeypatch.context() as patched:
-        patched.setattr(posting.poster, "_deliver", panic)
-        posting.put(1)
-        assert not posting.poster.flush(5)
-    posting.put(2)
-    assert posting.poster.flush(5)
-    assert posting.lost == {"takes_failed": 1}
-    assert server.numbers() == [[2]]
-
-
-def test_a_flush_says_what_was_lost_before_it(server: Takes, posting: Posting) -> None:
-    """Also what was sent and refused while nobody waited; once, and then it begins anew."""
-    server.fail(Fault(401))
-    posting.put(1)
-    until("it is lost", lambda: posting.lost and posting.poster._finished)
-    assert not posting.poster.flush(5)
-    assert posting.poster.flush(5)
-    posting.put(2)
-    assert posting.poster.flush(5)
-    assert server.numbers()[-1] == [2]
 
 
 def test_without_threads_a_flush_sends_itself(
@@ -344,31 +250,6 @@ def test_a_forked_child_sends_its_own_records_only(server: Takes) -> None:
     posting.poster.close()
 
 
-def test_what_has_left_the_buffer_and_is_not_sent_yet_is_counted_at_the_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Once, by who closes: the process may end before it is sent."""
-    taken, closed, send = threading.Event(), threading.Event(), Poster._send
-
-    def late(poster: Poster, batch: list[Record], *, deadline: float) -> None:
-        taken.set()
-        assert closed.wait(60)
-        send(poster, batch, deadline=deadline)
-
-    monkeypatch.setattr(Poster, "_send", late)
-    monkeypatch.setattr("ragmonitor.export.posting.CLOSE_WAIT_S", 0.0)
-    posting = Posting(f"http://127.0.0.1:{free_port()}")
-    posting.put(1, 2)
-    thread = posting.poster._thread
-    assert thread is not None
-    assert taken.wait(60)
-    posting.poster.close()
-    assert posting.lost == {"takes_closed": 2}
-    closed.set()
-    thread.join(60)
-    assert posting.lost == {"takes_closed": 2}
-
-
 class Small(Takes):
     """A proxy before it lets ten bytes of records through."""
 
@@ -391,21 +272,3 @@ def test_a_batch_that_is_too_large_is_posted_in_parts() -> None:
     assert taken >= {1, 2, 3, 4, 5, 6}
     assert sorted(n for numbers in later for n in numbers) == [7, 8, 9]
     assert posting.lost == {"takes_refused": 1}
-
-
-def test_a_web_page_is_no_receipt(server: Takes, posting: Posting) -> None:
-    """A login, or another program, answers so: nothing has arrived, and the check says it, too."""
-    server.always(Fault(200, {"Content-Type": "text/html; charset=utf-8"}))
-    posting.put(1)
-    assert not posting.poster.flush(5)
-    with pytest.raises(DeliveryError, match="web page"):
-        posting.poster.check(1)
-    assert posting.lost == {"takes_refused": 1}
-
-
-def test_a_pause_that_is_no_date_costs_nothing(server: Takes, posting: Posting) -> None:
-    """It is tried again in our own time."""
-    server.fail(Fault(503, {"Retry-After": "Mon, 01 Jan 99999 10:00:00 GMT"}))
-    posting.put(1)
-    assert posting.poster.flush(5)
-    assert not posting.lost

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import os
@@ -40,7 +39,6 @@ def length(n: int) -> bytes:
     return n.to_bytes(4, "little", signed=True)
 
 
-SOUND = length(8) + bytes(4)
 BROKEN = {
     "empty": b"",
     "short": b"\x08",
@@ -69,51 +67,6 @@ def test_a_broken_file_is_left_out_and_said_once(
     assert guard.errors["metrics"] == before + 1
     (said,) = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert str(broken) in said
-
-
-def test_a_file_that_becomes_whole_is_counted_and_nothing_said(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Between its making and its first series a file is empty: that is no fault."""
-    folder = SharedFolder(tmp_path)
-    path = tmp_path / f"counter_{DEAD}.db"
-    path.write_bytes(b"")
-    assert counted(folder) == {}
-    path.unlink()
-    write(tmp_path, DEAD, 2.0)
-    assert counted(folder)["answers_total"] == 2
-    assert caplog.records == []
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [
-        [{"a": "\ud800"}, 1.0, [{}, 1, 1]],
-        [{}, 1.0, [{"trace_id": 5}, 1, 1]],
-        [{}, 1.0, [{}, "much", 1]],
-        [[], 1.0, [{}, 1, 1]],
-        5,
-    ],
-)
-def test_a_broken_exemplar_is_left_out(tmp_path: Path, entry: object) -> None:
-    """It costs no other process its own."""
-    good = [{"a": "b"}, 1.0, [{"trace_id": "1"}, 1, 1]]
-    for number, exemplar in enumerate((entry, good)):
-        sums = {"means": [], "exemplars": [exemplar]}
-        (tmp_path / f"ragmonitor_sums_{number}_0.json").write_text(json.dumps(sums))
-    (tmp_path / "ragmonitor_sums_3_0.json").write_text("[{")
-    folder = SharedFolder(tmp_path)
-    assert [e.labels for e in folder.read().exemplars.values()] == [{"trace_id": "1"}]
-
-
-def test_torn_remains_under_our_own_id_are_deleted(tmp_path: Path) -> None:
-    """In a container the id is always the same; the library would fail at its first series."""
-    torn = tmp_path / f"counter_{os.getpid()}.db"
-    torn.write_bytes(BROKEN["torn"])
-    sound = write(tmp_path, DEAD, 3.0)
-    SharedFolder(tmp_path)
-    assert not torn.exists()
-    assert sound.exists()
 
 
 COUNTING = """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import socket
 import urllib.error
 import urllib.request
@@ -14,26 +13,20 @@ from typing import Any, Final
 
 import pytest
 from prometheus_client import CollectorRegistry, make_asgi_app
-from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from ragmonitor import guard, metrics
 from ragmonitor.export import PrometheusExporter
-from ragmonitor.export.families import ScrapeSums
 from ragmonitor.export.instruments import Labels
-from ragmonitor.export.service_state import service_state
-from ragmonitor.protocols import Exporter
 from ragmonitor.records import (
     Cause,
     GaugeValue,
     Moments,
-    SeriesKey,
     Snapshot,
     Unscored,
 )
 from tests.unit.export.examples import (
-    LEXICAL,
     MODEL,
     TARGET,
     late_report,
@@ -95,77 +88,12 @@ def exemplars(text: str) -> list[Mapping[str, str]]:
     return [s.exemplar.labels for family in families for s in family.samples if s.exemplar]
 
 
-def test_it_keeps_the_protocol() -> None:
-    """Of an exporter: nothing of it waits to be sent."""
-    built: Exporter = exporter()
-    assert built.flush(0)
-
-
-def test_an_interaction_is_counted_once() -> None:
-    """By framework and status, whatever number of judges report on it."""
-    built = exporter()
-    built.interaction("langchain", "ok")
-    built.export(report())
-    built.export(late_report())
-    assert sample(built, "interactions_total", framework="langchain", status="ok") == 1
-
-
-def test_an_evaluation_is_counted_by_outcome() -> None:
-    """Scored and unscored add up to all."""
-    built = exporter()
-    built.export(report())
-    labels = {"judge": "builtin"}
-    assert (
-        sample(built, "evaluations_total", evaluator="faithfulness", outcome="scored", **labels)
-        == 1
-    )
-    assert (
-        sample(
-            built, "evaluations_total", evaluator="answer_relevancy", outcome="unreadable", **labels
-        )
-        == 1
-    )
-
-
-def test_outcomes_without_a_report_are_counted_too() -> None:
-    """An interaction that was refused at the door leaves its cause."""
-    built = exporter()
-    refused = Unscored(evaluator="faithfulness@1", judge=LEXICAL, cause=Cause.QUEUE_FULL)
-    built.evaluations([refused])
-    labels = {"evaluator": "faithfulness", "judge": "builtin", "outcome": "queue_full"}
-    assert sample(built, "evaluations_total", **labels) == 1
-
-
-def test_a_score_falls_into_its_bucket_with_its_trace() -> None:
-    """The histogram has edges at 0 and 1, and the exemplar names target trace and span."""
-    built = exporter()
-    built.export(report(score=0.0, target=TARGET))
-    labels = {"evaluator": "faithfulness", "judge": "builtin"}
-    assert sample(built, "score_bucket", le="0.0", **labels) == 1
-    assert sample(built, "score_bucket", le="1.0", **labels) == 1
-    assert exemplars(openmetrics(built)) == [
-        {"trace_id": TARGET.trace_id, "span_id": TARGET.span_id}
-    ]
-
-
 def test_a_trace_that_was_not_sampled_is_no_exemplar() -> None:
     """No link is better than a dead one."""
     built = exporter()
     built.export(report(target=replace(TARGET, sampled=False)))
     built.export(report(target=None))
     assert exemplars(openmetrics(built)) == []
-
-
-def test_the_judges_bill_is_counted() -> None:
-    """Calls, tokens by direction, dollars and seconds, by judge."""
-    built = exporter()
-    built.export(late_report())
-    judge = {"judge": MODEL.name}
-    assert sample(built, "judge_calls_total", **judge) == 2
-    assert sample(built, "judge_tokens_total", direction="input", **judge) == 900
-    assert sample(built, "judge_tokens_total", direction="output", **judge) == 80
-    assert sample(built, "judge_cost_usd_total", **judge) == 0.002
-    assert sample(built, "judge_seconds_sum", outcome="ok", **judge) == 1.5
 
 
 def test_a_failed_reading_is_paid_for_too() -> None:
@@ -176,31 +104,6 @@ def test_a_failed_reading_is_paid_for_too() -> None:
     judge = {"judge": MODEL.name}
     assert sample(built, "judge_cost_usd_total", **judge) == 0.002
     assert sample(built, "judge_seconds_count", outcome="judge_timeout", **judge) == 1
-
-
-def test_a_windowed_mean_comes_with_its_interval() -> None:
-    """Mean, lower, upper and effective n are derived from the window's sums."""
-    built = exporter()
-    refresh(built, snapshot=snapshot(("faithfulness", HOUR, sums(1.0, 0.5, 0.0, 0.5))))
-    labels = {"evaluator": "faithfulness", "judge": "builtin", "window": HOUR}
-    assert sample(built, "score_mean", **labels) == 0.5
-    assert sample(built, "score_lower", **labels) == 0.4
-    assert sample(built, "score_upper", **labels) == 0.6
-    assert sample(built, "score_effective_n", **labels) == 4
-
-
-def test_hallucinations_and_refusals_are_rates_of_their_own() -> None:
-    """They are no evaluators; each has its family."""
-    built = exporter()
-    refresh(
-        built,
-        snapshot=snapshot(("hallucination", HOUR, sums(1, 0, 0, 0)), ("refusal", HOUR, sums(1, 0))),
-    )
-    labels = {"judge": "builtin", "window": HOUR}
-    assert sample(built, "hallucination_rate", **labels) == 0.25
-    assert sample(built, "hallucination_rate_upper", **labels) == 0.35
-    assert sample(built, "refusal_rate", **labels) == 0.5
-    assert sample(built, "score_mean", evaluator="hallucination", **labels) is None
 
 
 def test_too_little_to_say_is_no_series() -> None:
@@ -233,14 +136,6 @@ def test_a_broken_summary_costs_only_its_gauge() -> None:
     assert guard.errors["estimate"] == before + 1
 
 
-def test_the_state_of_now_is_shown() -> None:
-    """Queue depth and open runs are what the last refresh said."""
-    built = exporter()
-    refresh(built, queue_depth=3, open_runs=5)
-    refresh(built, queue_depth=1, open_runs=2)
-    assert (sample(built, "queue_depth"), sample(built, "open_runs")) == (1, 2)
-
-
 def test_errors_are_counted_from_our_beginning() -> None:
     """Growth is added; what happened before us is not."""
     guard.errors["test-stage"] = 5
@@ -253,16 +148,6 @@ def test_errors_are_counted_from_our_beginning() -> None:
         del guard.errors["test-stage"]
 
 
-def test_the_uncovered_share_is_of_the_sampling_judge() -> None:
-    """Answers of its window without any chance count against it."""
-    built = exporter()
-    moments = Moments(answers=3.0, uncovered=1.0)
-    key = SeriesKey(signal="hallucination", judge=MODEL.name)
-    refresh(built, snapshot=Snapshot(moments=((key, "1h", moments), (key, "24h", Moments()))))
-    assert sample(built, "uncovered_ratio", judge=MODEL.name, window="1h") == pytest.approx(0.25)
-    assert sample(built, "uncovered_ratio", judge=MODEL.name, window="24h") is None
-
-
 def test_coverage_is_shown_where_the_mean_is_not() -> None:
     """A window that is hardly observed has no mean, and says why."""
     built = exporter()
@@ -273,48 +158,11 @@ def test_coverage_is_shown_where_the_mean_is_not() -> None:
     assert sample(built, "score_mean", **labels) is None
 
 
-def test_the_last_score_has_a_time() -> None:
-    """A judge that fell silent is seen by the age of its last score."""
-    built = exporter(now=lambda: 1234.5)
-    built.export(report())
-    assert sample(built, "last_score_timestamp_seconds", judge="builtin") == 1234.5
-
-
 def test_labels_are_bounded() -> None:
     """Beyond the cap, new values are `other` and old ones stay what they were."""
     labels = Labels(max_values=2)
     given = [labels.value("framework", name) for name in ("a", "b", "c", "a", "d")]
     assert given == ["a", "b", "other", "a", "other"]
-
-
-def test_chinese_labels_are_served_as_they_are() -> None:
-    """A name in Chinese is a label like any other."""
-    built = PrometheusExporter("客服", summarise=summarise, serve=False)
-    built.interaction("自研", "ok")
-    text = openmetrics(built)
-    assert 'framework="自研",service="客服",status="ok"} 1.0' in text
-
-
-def test_internal_sums_are_never_scraped() -> None:
-    """What only serves to derive others stays inside."""
-    built = exporter()
-    refresh(
-        built,
-        snapshot=snapshot(("refusal", HOUR, sums(1.0))),
-    )
-    assert "internal_moments" not in openmetrics(built)
-    assert "_created" not in openmetrics(built)
-
-
-def test_every_family_is_described() -> None:
-    """A registry can tell a clash, and can serve chosen names."""
-    built = exporter()
-    refresh(
-        built,
-        snapshot=snapshot(("faithfulness", HOUR, sums(1.0))),
-    )
-    chosen = built.registry.restricted_registry(["ragmonitor_score_mean"])
-    assert [family.name for family in chosen.collect()] == ["ragmonitor_score_mean"]
 
 
 def test_an_applications_registry_shows_it_too() -> None:
@@ -324,33 +172,6 @@ def test_an_applications_registry_shows_it_too() -> None:
     built.dropped("queue_full", 2)
     labels = {"service": "shop", "reason": "queue_full"}
     assert theirs.get_sample_value("ragmonitor_dropped_total", labels) == 2
-
-
-async def test_it_can_be_mounted_in_an_asgi_application() -> None:
-    """`make_asgi_app(registry=...)` serves exemplars and derived gauges."""
-    built = exporter()
-    built.export(report(target=TARGET))
-    refresh(
-        built,
-        snapshot=snapshot(("faithfulness", HOUR, sums(1.0))),
-    )
-    sent: list[dict[str, Any]] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request"}
-
-    async def send(message: dict[str, Any]) -> None:
-        sent.append(message)
-
-    scope = {
-        "type": "http",
-        "query_string": b"",
-        "headers": [(b"accept", b"application/openmetrics-text; version=1.0.0")],
-    }
-    await asyncio.wait_for(make_asgi_app(registry=built.registry)(scope, receive, send), 10)
-    text = sent[1]["body"].decode()
-    assert exemplars(text) != []
-    assert "ragmonitor_score_mean{" in text
 
 
 def test_the_endpoint_speaks_openmetrics_when_asked(served: PrometheusExporter) -> None:
@@ -363,15 +184,6 @@ def test_the_endpoint_speaks_openmetrics_when_asked(served: PrometheusExporter) 
     kind, text = fetch(served.url, accept="*/*")
     assert kind.startswith("text/plain")
     assert "ragmonitor_score_bucket" in text
-
-
-def test_other_paths_are_not_found(served: PrometheusExporter) -> None:
-    """The endpoint serves /metrics and nothing else."""
-    assert served.url is not None
-    with pytest.raises(urllib.error.HTTPError) as refusal:
-        fetch(served.url.replace("/metrics", "/secrets"))
-    refusal.value.close()
-    assert refusal.value.code == 404
 
 
 def test_nothing_listens_before_the_first_refresh() -> None:
@@ -408,26 +220,6 @@ def test_a_port_that_comes_free_is_taken_over() -> None:
         assert fetch(built.url)[1].endswith("# EOF\n")
     finally:
         built.close()
-
-
-def test_an_address_that_is_not_ours_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    """Any other failure to listen is one warning too."""
-    built = exporter(serve=True, host="192.0.2.1", port=0)
-    refresh(built)
-    assert ["cannot be served on 192.0.2.1" in r.message for r in caplog.records] == [True]
-
-
-def test_a_closed_endpoint_frees_its_port() -> None:
-    """After `close` somebody else may listen there."""
-    built = exporter(serve=True, port=0)
-    refresh(built)
-    assert built.url is not None
-    port = int(built.url.rsplit(":", 1)[1].removesuffix("/metrics"))
-    built.close()
-    assert built.url is None
-    with socket.socket() as other:
-        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        other.bind(("127.0.0.1", port))
 
 
 def test_a_forked_child_begins_at_zero() -> None:
@@ -473,10 +265,28 @@ def test_what_is_not_known_any_more_is_gone(gauge: GaugeValue) -> None:
     assert sample(built, name, **dict(gauge.labels)) is None
 
 
-def test_what_reads_the_numbers_is_given_none_that_is_not_known() -> None:
-    """Several processes show NaN for it; a null among the numbers ends what reads them."""
-    family = GaugeMetricFamily("ragmonitor_budget_level", "Level.", labels=["service", "per"])
-    family.add_metric(["shop", "day"], math.nan)
-    family.add_metric(["shop", "hour"], 2.0)
-    state = service_state(ScrapeSums(), [family], Snapshot(), service="shop", summarise=summarise)
-    assert [each["value"] for each in state["series"]] == [2.0]
+async def test_it_can_be_mounted_in_an_asgi_application() -> None:
+    """`make_asgi_app(registry=...)` serves exemplars and derived gauges."""
+    built = exporter()
+    built.export(report(target=TARGET))
+    refresh(
+        built,
+        snapshot=snapshot(("faithfulness", HOUR, sums(1.0))),
+    )
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request"}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "query_string": b"",
+        "headers": [(b"accept", b"application/openmetrics-text; version=1.0.0")],
+    }
+    await asyncio.wait_for(make_asgi_app(registry=built.registry)(scope, receive, send), 10)
+    text = sent[1]["body"].decode()
+    assert exemplars(text) != []
+    assert "ragmonitor_score_mean{" in text

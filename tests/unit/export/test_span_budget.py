@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
-from ragmonitor.export.content import ContentPolicy
 from ragmonitor.export.span_attributes import (
-    _alarm_example,
     generation_attributes,
     retrieval_attributes,
     root_attributes,
 )
-from ragmonitor.export.span_budget import Attributes, SpanBudget, SpanLimits, fitted
-from ragmonitor.records import Chunk, Example, Generation, Message, SentenceVerdict, Verdict
-from tests.support import stories
-from tests.support.counting import counted
+from ragmonitor.export.span_budget import Attributes, SpanLimits, fitted
+from ragmonitor.records import Chunk, Generation, Message
 from tests.unit.export.examples import ANSWER, QUERY, interaction, report
 
 
@@ -46,23 +41,6 @@ def test_documents_are_cut_before_one_is_left_out() -> None:
     assert 17_000 < size(found) <= 20_000
 
 
-def test_a_short_document_leaves_its_share_to_the_long() -> None:
-    """What is cut are the longest ones only."""
-    found = retrieved((*documents(3, 400), *documents(1, 9_000)), span_bytes=8_000)
-    assert len(str(found["retrieval.documents.0.document.content"])) == 400
-    assert len(str(found["retrieval.documents.3.document.content"])) > 4_000
-
-
-def test_the_last_documents_are_left_out_and_counted() -> None:
-    """A hundred of 5 000 bytes in 8 192: the first ones, each long enough to be of use."""
-    found = retrieved(documents(100, 5_000), span_bytes=8_192)
-    contents = [str(v) for name, v in reversed(found.items()) if name.endswith(".content")]
-    assert found["ragmonitor.documents.left_out"] == 100 - len(contents)
-    assert found["ragmonitor.documents.found"] == 100
-    assert [text[:4] for text in contents] == [f"{n:04}" for n in range(len(contents))]
-    assert min(map(len, contents)) >= 250
-
-
 def test_question_and_answer_are_whole_before_anything_else_is_there() -> None:
     """Documents, labels and scores give way to them."""
     told = interaction(
@@ -77,25 +55,6 @@ def test_question_and_answer_are_whole_before_anything_else_is_there() -> None:
     assert found["output.value"] == "a" * 3_000
     assert found["ragmonitor.score.faithfulness"] == 0.5
     assert size(found) <= 7_500
-
-
-def test_a_question_too_long_for_the_span_is_cut_with_the_answer() -> None:
-    """Both stay, cut to the same size."""
-    told = interaction(query="q" * 9_000, answer="a" * 9_000)
-    found = root_attributes(told, [], limits=SpanLimits(span_bytes=4_096))
-    assert 1_500 < len(str(found["input.value"])) == len(str(found["output.value"])) < 2_048
-
-
-def test_the_answer_is_there_before_the_prompt() -> None:
-    """A prompt of a megabyte leaves the model call's output whole."""
-    asked = (Message(role="system", text="s" * 500_000), Message(role="user", text="u" * 500_000))
-    call = Generation(output="a" * 5_000, input=asked, started_ns=0, ended_ns=1, model="m")
-    found = generation_attributes(call, limits=SpanLimits(span_bytes=30_000))
-    assert found["output.value"] == "a" * 5_000
-    assert found["llm.output_messages.0.message.content"] == "a" * 5_000
-    assert found["llm.input_messages.1.message.role"] == "user"
-    assert len(json.loads(str(found["gen_ai.input.messages"]))) == 2
-    assert size(found) <= 30_000
 
 
 def test_of_a_long_talk_the_end_is_kept() -> None:
@@ -124,32 +83,6 @@ def test_json_stays_json_where_the_sdk_cuts_values(characters: int) -> None:
     assert str(found["input.value"]).endswith("more bytes]")
 
 
-def test_metadata_that_are_too_long_are_still_json() -> None:
-    """Their texts are cut, not the JSON around them."""
-    chunk = Chunk(
-        text="t", metadata={"source": "a.md", "text": "x" * 50_000, "n": [1, "y" * 9_000]}
-    )
-    found = retrieved((chunk,), attribute_bytes=1_024)
-    metadata = json.loads(str(found["retrieval.documents.0.document.metadata"]))
-    assert metadata["source"] == "a.md"
-    assert "more bytes]" in metadata["text"]
-
-
-def test_what_may_be_missed_stands_first() -> None:
-    """The SDK evicts the oldest: should it have less budget than it says, the question is last."""
-    found = list(root_attributes(interaction(), [report()]))
-    assert found[-2:] == ["output.value", "input.value"]
-
-
-def test_a_budget_takes_all_of_a_group_or_none() -> None:
-    """Half an evaluation would be one without its score."""
-    budget = SpanBudget(SpanLimits(attributes=2))
-    assert not budget.add({"a": 1, "b": 2, "c": 3})
-    assert budget.add({"a": 1, "b": 2})
-    assert not budget.add({"c": 3})
-    assert budget.attributes() == {"b": 2, "a": 1}
-
-
 def test_what_cannot_fit_is_not_built_to_be_cut() -> None:
     """Of ten thousand documents the work is that of those that fit, not of all."""
     built: list[int] = []
@@ -168,45 +101,3 @@ def test_what_cannot_fit_is_not_built_to_be_cut() -> None:
         fitted(["x"] * 10_000, build, lambda text: len(text) <= 10_000, max_bytes=400) is not None
     )
     assert sum(built) < 2 * 10_000
-
-
-def test_four_times_the_documents_beyond_the_budget_cost_no_more() -> None:
-    """Documents with ids, scores, texts and metadata; each of them is counted as left out."""
-    work = []
-    for count in (4_000, 16_000):
-        chunks = tuple(
-            Chunk(text="text " * 100, id=f"d{n}", score=0.5, metadata={"source": f"p{n}"})
-            for n in range(count)
-        )
-        with counted("export") as lines:
-            retrieved(chunks)
-        work.append(lines[0])
-    assert work[1] < 1.2 * work[0]
-
-
-@pytest.mark.parametrize(
-    "value", [[*range(5_000)], {str(n): "很长" for n in range(5_000)}, ["a"] * 5_000, "x" * 500_000]
-)
-def test_metadata_that_is_too_large_is_looked_at_once(value: object) -> None:
-    """It is left out, or cut, without being written again for every length that is tried."""
-    chunks = tuple(
-        Chunk(text="t" * 40_000, id=f"d{n}", metadata={"page": n, "all": value}) for n in range(8)
-    )
-    with counted("export") as lines:
-        found = retrieved(chunks)
-    assert size(found) <= 256 * 1024
-    assert json.loads(str(found["retrieval.documents.0.document.metadata"]))["page"] == 0
-    assert lines[0] < 8 * 20 * 5_000
-
-
-def test_an_alarms_examples_are_there_however_much_is_unsupported() -> None:
-    """A sentence less is told of, not an example less."""
-    sentences = tuple(
-        SentenceVerdict(text=f"Fact {n}.", start=n, end=n + 1, verdict=Verdict.ABSENT, chunks=())
-        for n in range(5_000)
-    )
-    told = interaction()
-    assessment = replace(stories.assessment("absent"), sentences=sentences)
-    example = Example(interaction=told, badness=1.0, at_s=0.0, assessment=assessment, target=None)
-    shown = _alarm_example(example, ContentPolicy())
-    assert len(shown["unsupported"]) == 20

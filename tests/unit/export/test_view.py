@@ -18,14 +18,10 @@ import pytest
 from ragmonitor import guard
 from ragmonitor.export import PrometheusExporter, View
 from ragmonitor.export.view.page import ANSWERS_PER_REPLY, POINTS_PER_REPLY, SHOWN_GAUGES
-from ragmonitor.protocols import AlarmListener, Exporter, SnapshotListener
 from ragmonitor.records import (
-    AlarmEvent,
     AlarmState,
     Diagnosis,
-    Estimate,
     GaugeValue,
-    JudgeUsage,
     SeriesKey,
     Snapshot,
 )
@@ -33,7 +29,6 @@ from ragmonitor.testing import ManualClock
 from tests.unit.export.examples import LEXICAL, MODEL, interaction, report, summarise, sums
 
 TOKEN = "a token of enough length"
-SPIKE = Estimate(mean=0.3, lower=0.2, upper=0.4, effective_n=50)
 
 
 @pytest.fixture(autouse=True)
@@ -114,14 +109,6 @@ def get(
 # --- numbers -------------------------------------------------------------------------------------
 
 
-def test_it_is_an_exporter_that_is_told_everything():
-    """Reports, alarms, and the numbers of now."""
-    shown: Exporter = view()
-    assert isinstance(shown, AlarmListener)
-    assert isinstance(shown, SnapshotListener)
-    assert shown.flush(1.0) is True
-
-
 def test_every_number_says_which_judge_it_rests_on():
     """The sampling judge, the built-in judge only, or none."""
     shown = view()
@@ -147,17 +134,6 @@ def test_every_number_says_which_judge_it_rests_on():
     assert numbers["empty_retrieval", "none", "1h"]["basis"] == "none"
 
 
-def test_parts_stand_by_themselves():
-    """A route's rate is not the service's."""
-    shown = view()
-    shown.snapshot(snapshot())
-    told = state(shown)
-    assert [(g["dimension"], g["group"], g["mean"]) for g in told["groups"]] == [
-        ("route", "/chat", 0.5)
-    ]
-    assert all("dimension" not in n for n in told["numbers"])
-
-
 def test_however_many_parts_there_are_the_whole_is_told():
     """And of the parts their last hour, which the page shows, before their last day."""
     groups = tuple(
@@ -175,70 +151,6 @@ def test_however_many_parts_there_are_the_whole_is_told():
     told = state(shown)
     assert len(told["numbers"]) == 4
     assert sum(each["window"] == "1h" for each in told["groups"]) == 3 * 40 + 1
-
-
-def test_alarms_are_told_with_their_line():
-    """In days."""
-    shown = view()
-    shown.snapshot(snapshot())
-    told = state(shown)
-    assert told["threshold_days"] == 30.0
-    assert told["alarms"][0]["evidence_days"] == 3.5
-    assert told["alarms"][0]["objective"] == 0.1
-
-
-def test_raised_and_cleared_alarms_are_remembered():
-    """The last ones, with the estimate of their time where it says what the alarm says."""
-    shown = view()
-    for n in range(100):
-        event = AlarmEvent(
-            signal="hallucination",
-            judge=MODEL.name,
-            kind="quality",
-            raised=n % 2 == 0,
-            at_s=float(n),
-            since_s=0.0,
-            evidence_s=86_400 * 31.0,
-            threshold_s=86_400 * 30.0,
-            objective=0.1,
-            estimate=SPIKE,
-        )
-        shown.alarm(event)
-    events = state(shown)["events"]
-    assert [event["at_s"] for event in events] == [float(n) for n in range(50, 100)]
-    assert events[-2]["estimate"]["mean"] == 0.3
-    assert events[-1]["estimate"] is None  # cleared, and the hour still holds the spike
-
-
-def test_infinite_evidence_breaks_nothing():
-    """JSON has no number for it."""
-    shown = view()
-    (alarm,) = snapshot().alarms
-    shown.snapshot(snapshot(alarms=(replace(alarm, evidence_s=86_400 * float("inf")),)))
-    assert state(shown)["alarms"][0]["evidence_days"] is None
-
-
-def test_what_was_spent_is_summed_by_window():
-    """In every unit, whoever the judge was; what is older than the window is left out."""
-    now = ManualClock(10_000.0)
-    shown = view(now=now)
-    usage = JudgeUsage(calls=1, input_tokens=900, output_tokens=100, cost_usd=0.01)
-    shown.export(bad(1, usage=usage))
-    now.advance(2 * 3600)
-    shown.export(bad(2, usage=usage))
-    spent = state(shown)["spent"]
-    assert spent["hour"] == {"usd": 0.01, "tokens": 1000, "calls": 1}
-    assert spent["day"] == {"usd": 0.02, "tokens": 2000, "calls": 2}
-
-
-def test_seen_and_judged_are_counted():
-    """Each answer once."""
-    shown = view()
-    for n in range(3):
-        shown.export(bad(n, LEXICAL))
-    shown.export(bad(0))
-    told = state(shown)
-    assert (told["received"], told["judged"]) == (3, 1)
 
 
 # --- what is new ---------------------------------------------------------------------------------
@@ -285,28 +197,6 @@ def test_a_reply_is_bounded_and_all_of_them_are_everything():
     assert set(answers) == set(told["kept"])
     assert len(revisions) == 300
     assert replies > 5
-
-
-@pytest.mark.parametrize("since", ["other-5", "x", "-", "99999999999999999999999", "%00", "é-١"])
-def test_what_is_not_our_cursor_begins_anew(since):
-    """Of an earlier process, or of somebody else."""
-    shown = view()
-    shown.export(bad(1))
-    told = state(shown, since)
-    assert told["anew"] is True
-    assert len(told["answers"]) == 1
-
-
-def test_a_forked_child_begins_anew():
-    """What was seen is the parent's to show."""
-    shown = view()
-    shown.export(bad(1))
-    before = state(shown)["instance"]
-    shown.after_fork_in_child()
-    told = state(shown)
-    assert told["received"] == 0
-    assert told["answers"] == []
-    assert told["instance"] != before
 
 
 def test_it_may_be_read_while_it_is_filled():
@@ -366,24 +256,6 @@ def test_every_reply_keeps_the_browser_strict():
             assert "Access-Control-Allow-Origin" not in headers
 
 
-def test_the_root_leads_to_the_page():
-    """By a relative way, for a proxy may serve it under a prefix."""
-    with served(view()) as base:
-        for target in ("/", "/ragmonitor"):
-            status, headers, _ = get(base, target)
-            assert (status, headers["Location"]) == (302, "ragmonitor/")
-
-
-def test_metrics_are_served_as_before():
-    """Beside the page, and at the root where there is no page."""
-    with served(view()) as base:
-        assert "ragmonitor_queue_depth" in get(base, "/metrics")[2]
-        assert "ragmonitor_queue_depth" in get(base, "/metrics/")[2]
-    with served(None) as base:
-        assert "ragmonitor_queue_depth" in get(base, "/")[2]
-        assert get(base, "/ragmonitor/")[0] == 404
-
-
 @pytest.mark.parametrize(
     "target",
     [
@@ -416,14 +288,6 @@ def test_an_error_of_ours_is_answered_and_counted():
         assert get(base, "/ragmonitor/state.json")[0] == 500
         assert get(base, "/metrics")[0] == 200
     assert guard.errors["view"] == before + 1
-
-
-def test_a_target_that_cannot_be_read_is_the_clients_error():
-    """It is answered 400, and no error of ours is counted."""
-    before = guard.errors.copy()
-    with served(view()) as base:
-        assert get(base, "/ragmonitor/?" + "a=b&" * 50)[0] == 400
-    assert guard.errors == before
 
 
 def test_a_name_that_is_made_to_point_here_reads_nothing():
@@ -472,14 +336,6 @@ def test_a_wrong_token_gets_no_cookie():
         assert status == 401
         assert "Set-Cookie" not in headers
         assert "/?token=" in body
-
-
-def test_processes_are_counted_where_they_share_a_folder():
-    """The page says that it shows one of them."""
-    shown = view()
-    assert state(shown)["processes"] == 1
-    shown.shared_by(lambda: 4)
-    assert state(shown)["processes"] == 4
 
 
 def test_the_gauges_that_the_page_shows_are_there_among_hundreds_of_others():

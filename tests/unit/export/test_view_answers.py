@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ragmonitor.export.view.answers import (
     CAPACITY,
-    MAX_ANSWER,
     Answers,
     answered_without_chunks,
-    closest,
     marked,
-    parts,
 )
 from ragmonitor.feedback import feedback_of
 from ragmonitor.records import (
@@ -117,13 +111,6 @@ def test_the_newest_answers_are_kept_whatever_they_are():
     assert [each["bad"] for each in found] == [True] + [False] * CAPACITY["recent"]
 
 
-def test_what_is_crowded_out_by_worse_ones_stays_while_it_is_new():
-    """Among the newest."""
-    kept = answers()
-    fill(kept, [bad(n, at_s=n) for n in range(CAPACITY["builtin"] + 1)])
-    assert told(kept)[-1]["id"] == "i-0"
-
-
 def test_an_answer_to_an_empty_retrieval_says_whether_it_declines():
     """A confident one is what matters; what could not be captured is no empty retrieval."""
     asked = replace(bad(1).interaction, chunks=())
@@ -136,13 +123,6 @@ def test_an_answer_to_an_empty_retrieval_says_whether_it_declines():
     assert not answered_without_chunks(unseen)
 
 
-def test_judged_answers_come_first():
-    """However bad the built-in judge finds others."""
-    kept = answers()
-    fill(kept, [bad(1), bad(2, judge=MODEL), bad(3)])
-    assert [each["basis"] for each in told(kept)] == ["judged", "builtin", "builtin"]
-
-
 def test_a_judge_takes_the_place_of_the_builtin_one():
     """One answer stands once, with the scores of both."""
     kept = answers()
@@ -152,74 +132,12 @@ def test_a_judge_takes_the_place_of_the_builtin_one():
     assert found["builtin"][0] == {"evaluator": "faithfulness", "score": 0.5}
 
 
-def test_what_a_judge_finds_good_is_no_bad_answer():
-    """The built-in judge was wrong; both scores stay to be seen."""
-    kept = answers()
-    fill(kept, [bad(1), good(1, MODEL)])
-    [found] = told(kept)
-    assert (found["basis"], found["bad"]) == ("judged", False)
-    assert found["builtin"][0] == {"evaluator": "faithfulness", "score": 0.5}
-
-
-def test_why_the_judge_did_not_read_it_is_said():
-    """Beside the built-in judge's scores."""
-    kept = answers()
-    fill(kept, [bad(1), failed(1, Cause.NOT_SAMPLED)])
-    (found,) = told(kept)
-    assert (found["basis"], found["judge_cause"]) == ("builtin", "not_sampled")
-
-
-def test_an_answer_that_could_not_be_judged_is_kept_with_its_cause():
-    """So that one can filter by it."""
-    kept = answers()
-    fill(kept, [good(1), failed(1, Cause.JUDGE_TIMEOUT)])
-    (found,) = told(kept)
-    assert (found["basis"], found["cause"]) == ("unscored", "judge_timeout")
-
-
 def test_an_answer_that_was_not_drawn_is_no_failure():
     """It is most of the traffic."""
     kept = answers()
     fill(kept, [good(1), failed(1, Cause.NOT_SAMPLED)])
     [found] = told(kept)
     assert (found["basis"], found["bad"], found["judge_cause"]) == ("builtin", False, "not_sampled")
-
-
-def test_an_application_that_failed_is_kept():
-    """By its status and the type of its error."""
-    kept = answers(content="none")
-    base = failed(1, Cause.APPLICATION_ERROR, LEXICAL)
-    raised = replace(base.interaction, status="error", error="ValueError: secret")
-    fill(kept, [replace(base, interaction=raised)])
-    (found,) = told(kept)
-    assert (found["status"], found["error"]) == ("error", "ValueError")
-
-
-def test_equal_answers_stand_once():
-    """With how often they were given; the newest stands for all."""
-    kept = answers()
-    first, second = bad(1), bad(1)
-    second = replace(second, interaction=replace(second.interaction, id="i-again"))
-    fill(kept, [first, second])
-    (found,) = told(kept)
-    assert (found["times"], found["id"]) == (2, "i-again")
-
-
-def test_each_kind_is_bounded():
-    """Answers of one kind take no room from another."""
-    kept = answers()
-    fill(kept, [bad(n) for n in range(300)] + [bad(1000 + n, judge=MODEL) for n in range(300)])
-    bases = [each["basis"] for each in told(kept)[: -CAPACITY["recent"]]]
-    assert bases.count("judged") == CAPACITY["judged"]
-    assert bases.count("builtin") == CAPACITY["builtin"]
-
-
-def test_of_equally_bad_ones_the_newest_stay():
-    """The list is of late."""
-    kept = answers()
-    fill(kept, [bad(n, at_s=60.0 * n) for n in range(200)])
-    assert [each["id"] for each in told(kept)][:2] == ["i-199", "i-198"]
-    assert "i-0" not in {each["id"] for each in told(kept)}
 
 
 def test_bytes_are_bounded_and_judged_ones_stay_longest():
@@ -234,20 +152,6 @@ def test_bytes_are_bounded_and_judged_ones_stay_longest():
     assert kept.size_bytes <= 50_000
     assert kept.size_bytes == sum(map(len, kept.since(0, 1000)[0]))
     assert told(kept)[0]["basis"] == "judged"
-
-
-def test_ids_and_labels_are_cut():
-    """They are the application's, and may be of any length."""
-    kept = answers()
-    each = bad(1)
-    huge = replace(
-        each.interaction,
-        id="i" * 10_000,
-        name="n" * 10_000,
-        attributes={f"a{n}": "v" * 10_000 for n in range(100)},
-    )
-    fill(kept, [replace(each, interaction=huge)])
-    assert kept.size_bytes < 20_000
 
 
 @pytest.mark.parametrize("content", ["none", "hashed"])
@@ -296,17 +200,6 @@ def test_a_lone_surrogate_is_sent_as_json_writes_it():
     assert told(kept)[0]["question"] == "a\ud800b"
 
 
-def test_lower_is_better_where_it_is():
-    """A score of 1 is as bad as it gets."""
-    scores = (Scored(evaluator="noise@1", judge=LEXICAL, score=1.0),)
-    fine = replace(good(1), evaluations=scores)
-    kept = answers(lower_is_better=("noise",))
-    usual = answers()
-    fill(kept, [fine])
-    fill(usual, [fine])
-    assert [told(each)[0]["bad"] for each in (kept, usual)] == [True, False]
-
-
 def test_an_answer_that_uses_one_chunk_of_four_is_not_bad():
     """Nor one that says rightly that it does not know: `tail --bad` is for what to look at."""
     scores = tuple(
@@ -352,80 +245,6 @@ def test_offsets_that_cannot_be_are_left_out():
     assert joined(marked(answer, wrong)) == answer
 
 
-def test_of_a_long_answer_the_unsupported_sentence_stays():
-    """Though it stands at the end; what is left out is counted."""
-    answer = "Fine. " * 5_000 + "It is wrong."
-    pieces = marked(answer, [verdict("It is wrong.", len(answer) - 12)])
-    assert pieces[-1]["verdict"] == "absent"
-    kept = len(joined(pieces))
-    assert kept <= MAX_ANSWER
-    assert kept + sum(piece.get("cut", 0) for piece in pieces) == len(answer)
-
-
-def test_words_are_marked_whole():
-    """3 is not marked within 30; Chinese goes without spaces."""
-    assert parts("3 of 30", ["3"]) == [("3", True), (" of 30", False)]
-    assert parts("运费为99元。", ["99元"]) == [("运费为", False), ("99元", True), ("。", False)]
-
-
-def test_words_are_no_patterns():
-    """They are looked for as they are."""
-    assert parts("a.b (c", [".b (", "x*"]) == [("a", False), (".b (", True), ("c", False)]
-
-
-@given(
-    text=st.text("ab3 _é长.", min_size=1, max_size=16),
-    words=st.lists(st.text("ab3 _é长.", max_size=4), max_size=5),
-)
-def test_the_first_word_is_marked_and_of_several_there_the_longest(text: str, words: list[str]):
-    """As a pattern of all words finds them, the longest first."""
-    ascii_word = re.compile(r"\w", re.ASCII)
-    sought = sorted({word for word in words if word.strip()}, key=len, reverse=True)
-    pattern = "|".join(
-        ("(?<!\\w)" if ascii_word.match(word[0]) else "")
-        + re.escape(word)
-        + ("(?!\\w)" if ascii_word.match(word[-1]) else "")
-        for word in sought
-    )
-    found = [each.span() for each in re.finditer(pattern, text, re.ASCII)] if sought else []
-    at, spans = 0, []
-    for part, is_marked in parts(text, words):
-        if is_marked:
-            spans.append((at, at + len(part)))
-        at += len(part)
-    assert "".join(part for part, _ in parts(text, words)) == text
-    assert spans == found
-
-
-def test_the_closest_passage_is_marked():
-    """By words in common, and only where there are enough."""
-    text = "Intro. The upload limit is 3.5 MB per file. Other things."
-    assert closest(text, ["The upload limit is 9 MB per file today."]) == [
-        ("Intro. ", False),
-        ("The upload limit is 3.5 MB per file.", True),
-        (" Other things.", False),
-    ]
-    assert closest(text, ["Nothing alike."]) == [(text, False)]
-
-
-def test_a_long_chunk_is_cut_around_it():
-    """What matters is within."""
-    text = "word " * 800 + "\nThe upload limit is 3.5 MB per file.\n" + "more " * 800
-    found = closest(text, ["The upload limit is 9 MB per file today."])
-    assert [part for part, near in found if near] == ["The upload limit is 3.5 MB per file."]
-    assert sum(len(part) for part, _ in found) <= 2_002
-
-
-def test_an_answer_shows_what_was_predicted_of_it():
-    """Alone, and beside the verdict of the judge, whose report comes later."""
-    kept = answers()
-    fill(kept, [replace(bad(1), predicted=0.123456), bad(2)])
-    assert [each["predicted"] for each in told(kept)] == [0.1235, None]
-    kept.add(bad(1, judge=MODEL), revision=3)
-    [judged] = [each for each in told(kept) if each["basis"] == "judged"]
-    assert judged["predicted"] == 0.1235
-
-
 def said(id_: str, value: object, **more: str):
     return feedback_of(id_, value, **{"kind": "thumbs", **more}, at_s=1.0)
 
@@ -454,12 +273,3 @@ def test_without_content_there_is_no_comment(content):
     fill(kept, [bad(1, judge=MODEL)])
     assert kept.add_feedback(said(told(kept)[0]["id"], False, comment="secret"), revision=9)
     assert "secret" not in repr(told(kept))
-
-
-@pytest.mark.parametrize(("content", "label"), [("none", ""), ("hashed", ""), ("all", "Jane Doe")])
-def test_a_label_of_one_s_own_is_a_text(content, label):
-    """It is shown where comments are."""
-    kept = answers(content=content)
-    fill(kept, [bad(1, judge=MODEL)])
-    assert kept.add_feedback(said(told(kept)[0]["id"], "Jane Doe"), revision=9)
-    assert told(kept)[0]["feedback"]["thumbs"]["label"] == label

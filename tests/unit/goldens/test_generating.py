@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import islice
 from pathlib import Path
 
-import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ragmonitor.capabilities import as_judge
-from ragmonitor.errors import InputError, SettingsError
-from ragmonitor.goldens import Golden, GoldenKind, ReferenceChunk, ReviewStatus
-from ragmonitor.goldens.generating import DropReason, Generation, _in_turn, generate
+from ragmonitor.errors import InputError
+from ragmonitor.goldens import Golden, ReferenceChunk
+from ragmonitor.goldens.generating import DropReason, Generation, generate
 from ragmonitor.goldens.golden_prompts import compare_task, read_task, write_task
 from ragmonitor.goldens.paid_replies import PaidModel
-from ragmonitor.goldens.source_documents import read_documents
-from ragmonitor.judges import BuiltinJudge
 from ragmonitor.judges.llm import _FRAME_TOKENS
-from ragmonitor.judges.provider import ProviderError
 from ragmonitor.judges.tokens import estimate_tokens
 from ragmonitor.offline.reply_file import ReplyFile
 from ragmonitor.records import Chunk, Interaction
 from ragmonitor.sampling import Budget
 from tests.support.golden_model import GoldenModel, scripted_judge
-from tests.support.scripts import ROOT
 
 SUBJECTS = ("bicycles", "kettles", "violins", "lanterns", "compasses", "umbrellas")
 TOWNS = ("Aarhus", "Brno", "Coimbra", "Debrecen", "Esbjerg", "Funchal")
@@ -84,20 +76,6 @@ def reasons(result: Generation) -> set[DropReason]:
 # --- what is kept ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-async def test_questions_are_made_in_each_language(workshop, language):
-    """With their answers and chunks, and where they come from; one in five is unanswerable."""
-    result, _ = await workshop.run(5, languages=(language,))
-    kinds = [golden.kind for golden in result.goldens]
-    assert kinds == [GoldenKind.SINGLE_FACT] * 4 + [GoldenKind.UNANSWERABLE]
-    for golden in result.goldens:
-        assert golden.language == language
-        assert golden.source.startswith(f"generated:{workshop.judge.identity.name}@")
-        assert bool(golden.answer) == bool(golden.chunks) == (not golden.expects_refusal)
-        assert golden.status is ReviewStatus.CANDIDATE
-    assert len({golden.id for golden in result.goldens}) == 5
-
-
 async def test_the_readings_are_independent(workshop):
     """Who reads with chunks sees no reference answer."""
     await workshop.run(2)
@@ -107,17 +85,6 @@ async def test_the_readings_are_independent(workshop):
         "read": {"CHUNKS", "QUESTION"},
         "compare": {"QUESTION", "ANSWER", "REFERENCE"},
     }
-
-
-@pytest.mark.slow
-async def test_of_this_repository_s_own_documents(tmp_path):
-    """Spread over the documents, in both languages."""
-    source = read_documents(ROOT / "docs").chunks
-    result, paid = await Workshop(tmp_path).run(20, languages=("en", "zh"), source=source)
-    assert {golden.language for golden in result.goldens} == {"en", "zh"}
-    asked_about = [g.chunks[0].source for g in result.goldens if g.chunks]
-    assert len(set(asked_about)) == len(asked_about)
-    assert 0 < paid.usage.cost_usd < 1
 
 
 # --- what is dropped ------------------------------------------------------------------------------
@@ -147,15 +114,6 @@ async def test_a_question_is_dropped_with_its_reason(workshop, task, fields, rea
     assert DropReason(reason) in reasons(result)
 
 
-async def test_what_the_documents_answer_is_not_unanswerable(workshop):
-    """Whoever wrote it overlooked the answer."""
-    workshop.replies("read", **ANSWERED)
-    workshop.replies("compare", same=True)
-    result, _ = await workshop.run(5)
-    assert result.counts()["unanswerable"]["answerable"] > 0
-    assert not any(golden.expects_refusal for golden in result.goldens)
-
-
 async def test_an_unanswerable_question_is_looked_up_in_other_documents(workshop):
     """What its own chunk lacks may stand elsewhere."""
     elsewhere = ReferenceChunk(
@@ -166,16 +124,6 @@ async def test_an_unanswerable_question_is_looked_up_in_other_documents(workshop
     read = [asked for asked in workshop.model.asked if asked.task == "read"]
     assert read
     assert all(elsewhere.text in asked.chunks for asked in read)
-
-
-async def test_two_questions_may_differ_in_one_name(workshop):
-    """What is written alike and answered otherwise is another question."""
-    texts = ("Which colour have the kettles of the second shop?", "Blue.")
-    known = [Golden(id="x", question=texts[0].replace("second", "seventh"), answer="Red as rust.")]
-    workshop.replies("write", question=texts[0], answer=texts[1])
-    workshop.replies("read", says="answered", reply=texts[1])
-    result, _ = await workshop.run(1, known=known)
-    assert len(result.goldens) == 1
 
 
 async def test_a_question_that_was_asked_before_is_dropped_unread(workshop):
@@ -227,15 +175,6 @@ async def test_a_call_that_is_cancelled_is_paid(workshop):
     assert paid.usage.cost_usd > 0
 
 
-async def test_half_of_a_character_in_a_reply_loses_nothing_that_was_paid(workshop):
-    """No file holds one; the reply is kept with a mark in its place."""
-    workshop.replies("write", question="How many are made \ud83d?", answer="1900 are made there.")
-    _, paid = await workshop.run(1)
-    assert paid.usage.cost_usd > 0
-    assert ReplyFile(workshop.path).usage == paid.usage
-    assert b"made ?" in workshop.path.read_bytes()
-
-
 async def test_what_is_under_way_when_the_run_is_to_end_is_kept(workshop):
     """It is waited for, and nothing further is asked; another run does not pay for it again."""
     workshop.completer.released = asyncio.Event()
@@ -266,35 +205,6 @@ async def test_a_line_that_was_cut_short_is_written_anew(workshop):
         ReplyFile(workshop.path)
 
 
-async def test_a_provider_that_is_down_ends_it(workshop):
-    """With the reason; the questions are tried again by the next run."""
-    workshop.completer.refusals.extend(
-        ProviderError("no such model", kind="permanent") for _ in "1234"
-    )
-    result, _ = await workshop.run(3)
-    assert "no such model" in result.failure
-    assert reasons(result) == {DropReason.JUDGE_FAILED}
-    result, _ = await workshop.run(3)
-    assert len(result.goldens) == 3
-
-
-async def test_a_reviewed_question_stands_as_it_is(workshop):
-    """Made again from the replies it counts as made, and is not checked again."""
-    first, _ = await workshop.run(3)
-    edited = msgspec.structs.replace(first.goldens[0], question="Edited entirely?")
-    calls = len(workshop.model.asked)
-    again, _ = await workshop.run(3, known=[edited, *first.goldens[1:]])
-    assert [golden.id for golden in again.goldens] == [golden.id for golden in first.goldens]
-    assert len(workshop.model.asked) == calls
-
-
-async def test_a_judge_that_is_no_language_model_says_so(tmp_path):
-    """The built-in one cannot be asked."""
-    paid = PaidModel(as_judge(BuiltinJudge()), None, ReplyFile(tmp_path / "replies"))
-    with pytest.raises(SettingsError, match="language model"):
-        await generate(chunks(), 1, paid)
-
-
 def test_what_is_asked_fits_the_reservation():
     """The judge reserves for a prompt's frame; no request of ours has a longer one."""
     judge, _ = scripted_judge(GoldenModel())
@@ -320,16 +230,3 @@ def _read_nothing(judge):
 
 
 # --- the order ------------------------------------------------------------------------------------
-
-
-@given(sizes=st.lists(st.integers(1, 5), min_size=1, max_size=6), seed=st.integers(0, 9))
-def test_every_document_is_asked_about_before_one_is_asked_about_twice(sizes, seed):
-    """And each chunk once before any twice."""
-    source = [
-        ReferenceChunk(text=f"{document} {at}", source=str(document))
-        for document, size in enumerate(sizes)
-        for at in range(size)
-    ]
-    drawn = [*islice(_in_turn(source, seed), len(source))]
-    assert len({chunk.source for chunk in drawn[: len(sizes)]}) == len(sizes)
-    assert sorted(chunk.text for chunk in drawn) == sorted(chunk.text for chunk in source)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import subprocess
@@ -64,22 +63,6 @@ def test_what_was_written_for_a_spreadsheet_is_read(tmp_path_factory, goldens):
     assert read_goldens(path) == goldens
 
 
-@pytest.mark.parametrize("mark", [",", ";", "\t"])
-def test_a_csv_that_a_spreadsheet_saved_is_read(tmp_path, mark):
-    """With other marks between its cells, words in capitals, and empty rows at its end."""
-    path = tmp_path / "goldens.csv"
-    header = ["question", "answer", "kind", "status", "chunks"]
-    rows = [["怎么退货?", "三十天内", "Single_Fact", "ACCEPTED", '["退货期为三十天"]'], [""] * 5]
-    with path.open("w", encoding="utf-8-sig", newline="") as file:
-        csv.writer(file, delimiter=mark).writerows([header, *rows])
-    (golden,) = read_goldens(path)
-    assert (golden.status, golden.answer) == (ReviewStatus.ACCEPTED, "三十天内")
-    assert [chunk.text for chunk in golden.chunks] == ["退货期为三十天"]
-    path.write_bytes("question,answer\n怎么退货?,三十天内".encode("gb18030"))
-    with pytest.raises(GoldensError, match="iconv -f GB18030"):
-        read_goldens(path)
-
-
 @pytest.mark.parametrize(
     "record",
     [
@@ -97,17 +80,6 @@ def test_other_tools_columns_are_read(tmp_path, record):
     assert (golden.question, golden.answer) == ("Open?", "Until six.")
     assert [chunk.text for chunk in golden.chunks] == record.get("reference_contexts", [])
     assert golden.id == record.get("query_id", golden_id("Open?"))
-
-
-def test_an_id_is_derived_from_question_and_history(tmp_path):
-    """It stays when the answer is edited, and a follow-up has another than the bare question."""
-    path = tmp_path / "goldens.jsonl"
-    path.write_text('{"question": "Open?", "answer": "Until six."}\n\n')
-    (golden,) = read_goldens(path)
-    assert golden.id == golden_id("Open?")
-    assert golden_id("Open?", (Turn(role="user", text="And on Sundays?"),)) != golden.id
-    assert Golden(question="Open?", answer="Until seven.").id == golden.id
-    assert msgspec.structs.replace(golden, question="Open now?").id == golden.id
 
 
 @pytest.mark.parametrize(
@@ -137,26 +109,6 @@ def test_a_question_without_an_answer_expects_a_refusal(tmp_path):
     path.write_text('{"question": "Who won?", "kind": "unanswerable"}\n')
     (golden,) = read_goldens(path)
     assert golden.expects_refusal
-
-
-def test_a_failed_write_leaves_the_file(tmp_path):
-    """A golden that cannot be written does not cost the ones that are there."""
-    path = tmp_path / "goldens.jsonl"
-    kept = [Golden(id="a", question="Open?", answer="Yes.")]
-    write_goldens(path, kept)
-    with pytest.raises(UnicodeEncodeError):
-        write_goldens(path, [*kept, Golden(id="b", question="\ud800", answer="x")])
-    assert read_goldens(path) == kept
-    assert [each.name for each in tmp_path.iterdir()] == ["goldens.jsonl"]
-
-
-def test_reference_chunks_keep_their_source():
-    """As an interaction's chunks do."""
-    golden = Golden(
-        question="q", answer="a", chunks=(ReferenceChunk(text="t", id="7", source="d.md"),)
-    )
-    (chunk,) = golden.reference_chunks
-    assert (chunk.text, chunk.id, chunk.source) == ("t", "7", "d.md")
 
 
 def test_a_mined_question_is_not_asked_before_somebody_accepts_it(tmp_path):
@@ -197,18 +149,3 @@ def test_processes_that_add_at_once_lose_nothing(tmp_path):
     adding = [subprocess.Popen([sys.executable, "-c", program, str(path), name]) for name in "abc"]
     assert [each.wait(60) for each in adding] == [0, 0, 0]
     assert len(read_goldens(path)) == 60
-
-
-def test_the_question_says_its_language(tmp_path):
-    """Where the file does not; a Chinese question is compared with the Chinese ones."""
-    path = tmp_path / "goldens.jsonl"
-    path.write_text(
-        '{"question": "怎么退货？", "answer": "三十天内。"}\n'
-        '{"question": "How?", "answer": "Well."}\n'
-        '{"question": "怎么？", "answer": "How.", "language": "en"}\n',
-        encoding="utf-8",
-    )
-    goldens = read_goldens(path)
-    assert [each.language for each in goldens] == ["zh", "en", "en"]
-    write_goldens(path, goldens)
-    assert read_goldens(path) == goldens

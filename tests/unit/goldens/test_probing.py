@@ -6,11 +6,8 @@ import random
 import threading
 from typing import Any
 
-import pytest
-
-from ragmonitor.errors import SettingsError
-from ragmonitor.goldens import Golden, ReviewStatus
-from ragmonitor.goldens.probing import Probe, interval_s
+from ragmonitor.goldens import Golden
+from ragmonitor.goldens.probing import Probe
 from ragmonitor.records import Interaction
 
 GOLDENS = [Golden(id=str(n), question=f"{n}?", answer="x") for n in range(5)]
@@ -79,25 +76,3 @@ def test_the_budget_of_an_hour_bounds_the_questions():
     """Five a minute are asked no more often than 60 an hour."""
     assert Probe(str, GOLDENS, put=print, every="1m", per_hour=60).pause_s == 60
     assert Probe(str, GOLDENS, put=print, every="1h", per_hour=60).pause_s == 720
-
-
-def test_rejected_questions_are_left_out():
-    """What a person took out is not asked."""
-    rejected = Golden(question="?", answer="x", status=ReviewStatus.REJECTED)
-    with pytest.raises(SettingsError, match="no golden question"):
-        Probe(str, [rejected], put=print)
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("90s", 90), ("1.5h", 5_400), (7, 7), ("2d", 172_800)]
-)
-def test_durations(text: str | float, seconds: float):
-    """Numbers are seconds; texts name their unit."""
-    assert interval_s(text) == seconds
-
-
-@pytest.mark.parametrize("wrong", ["1", "1y", "", "0s", 0, -1, float("inf")])
-def test_what_is_no_duration_is_refused(wrong: str | float):
-    """With what is expected."""
-    with pytest.raises(SettingsError, match="every"):
-        interval_s(wrong)

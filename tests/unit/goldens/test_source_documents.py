@@ -19,7 +19,6 @@ from ragmonitor.goldens.source_documents import (
 )
 
 LONG = "The harbour of the old town opens at nine and closes at six, on Sundays at four."
-OTHER = "Whoever rents a boat leaves a deposit of forty crowns, which is paid back on return of it."
 
 
 def texts(found) -> str:
@@ -43,35 +42,7 @@ def test_cutting_loses_no_word(text):
     assert not blocks_are_short or all(len(chunk) <= CHUNK_CHARACTERS for chunk in chunks)
 
 
-def test_a_heading_begins_a_chunk_and_paragraphs_fill_it():
-    """Code keeps its empty lines; a long paragraph is cut between sentences."""
-    text = f"# One\n\n{LONG}\n\n## Two\n{OTHER}\n\n```\na\n\n# no heading\n```"
-    assert cut(text) == [f"# One\n\n{LONG}", f"## Two\n{OTHER}\n\n```\na\n\n# no heading\n```"]
-    pieces = cut(" ".join([LONG, OTHER] * 10), most=300)
-    assert len(pieces) == 7
-    assert all(len(piece) <= 300 for piece in pieces)
-
-
 # --- files ----------------------------------------------------------------------------------------
-
-
-def test_a_folder_is_read_in_the_order_of_its_names(tmp_path):
-    """Hidden files and other kinds are passed over; what cannot be read is said."""
-    (tmp_path / "b").mkdir()
-    (tmp_path / "b" / "x.md").write_text(LONG, "utf-8")
-    (tmp_path / "a.txt").write_text(OTHER, "utf-8")
-    (tmp_path / "c.md").symlink_to(tmp_path / "gone.md")
-    (tmp_path / ".hidden.md").write_text(LONG * 2, "utf-8")
-    (tmp_path / "picture.png").write_bytes(b"\x89PNG")
-    (tmp_path / "short.md").write_text("Too short.", "utf-8")
-    found = read_documents(tmp_path)
-    assert [(chunk.source, chunk.text) for chunk in found.chunks] == [
-        ("a.txt", OTHER),
-        ("b/x.md", LONG),
-    ]
-    assert found.documents == 2
-    assert len(found.problems) == 1
-    assert found.problems[0].startswith("c.md: ")
 
 
 @pytest.mark.parametrize("named", ["nowhere", "picture.png", "empty"])
@@ -182,12 +153,6 @@ def test_text_in_another_encoding_is_left_out_and_said(tmp_path):
     assert "iconv" in left_out(tmp_path, "gbk.txt")
 
 
-def test_text_in_utf_16_is_read(tmp_path):
-    """As Windows writes it, with its mark."""
-    (tmp_path / "a.txt").write_bytes(LONG.encode("utf-16"))
-    assert texts(read_documents(tmp_path)) == LONG
-
-
 def test_a_pdf_without_text_is_left_out_and_said(tmp_path):
     """A scan holds pictures alone."""
     writer = pytest.importorskip("pypdf").PdfWriter()
@@ -209,13 +174,3 @@ def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "p.md")
     (tmp_path / "loop").symlink_to(tmp_path)
     assert "no regular file" in left_out(tmp_path, "p.md")
-
-
-def test_a_short_chinese_document_is_asked_about(tmp_path):
-    """A Chinese character says more than a letter; what is too short in each is said so."""
-    text = "图书馆每天早上八点开门，晚上六点关门，每位读者最多可以借阅五本书，期限为三十天。"
-    (tmp_path / "a.md").write_text(text, "utf-8")
-    assert texts(read_documents(tmp_path)) == text
-    (tmp_path / "a.md").write_text("A short line.", "utf-8")
-    with pytest.raises(InputError, match="each of its 1 texts is shorter than 80"):
-        read_documents(tmp_path)

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragmonitor.causes.signal_names import number, signal_name
 from ragmonitor.incidents import as_html, as_markdown
-from ragmonitor.incidents.incident import Change
-from ragmonitor.incidents.incident_texts import _TEXTS, Wording, percent
-from ragmonitor.incidents.rendering import Links, headline
-from ragmonitor.records import AlarmSpan
+from ragmonitor.incidents.incident_texts import _TEXTS, Wording
+from ragmonitor.incidents.rendering import Links
 from tests.support.incidents import (
     CHUNK,
     QUESTION,
     SENTENCE,
-    START_S,
     TRACE,
-    Scene,
-    ScriptedFinder,
-    candidate,
     described,
-    raised,
 )
 
 LINKS = Links(trace_url="https://t.example/{trace_id}", page_url="https://m.example/ragmonitor/")
@@ -50,21 +41,6 @@ class Elements(HTMLParser):
 
     def handle_data(self, data):
         self.text += data
-
-
-def test_a_cause_is_said_in_the_language_of_the_rest():
-    """Its kind once, and its sentence and the sort of an event in Chinese."""
-    version = described(
-        kind="version", name="version 1.5", detail="Compared with 1.4.", detail_zh="与 1.4 相比。"
-    )
-    assert "Named: version 1.5, 0 s" in as_markdown(version, "en")
-    assert "Compared with 1.4." in as_markdown(version, "en")
-    told = as_markdown(version, "zh")
-    assert "已指明：版本 1.5（" in told
-    assert "与 1.4 相比。" in told
-    assert "Compared" not in told
-    event = described(kind="event", name="judge change: model 2", is_discovery=False)
-    assert "| 事件 | 评审变更：model 2 |" in as_markdown(event, "zh")
 
 
 @pytest.mark.parametrize(
@@ -95,15 +71,6 @@ def test_each_kind_of_cause_says_no_more_than_is_known(kind, told):
         assert "e = 4000" in page
 
 
-def test_a_slice_that_is_not_compared_with_before_is_not_said_to_have_got_worse():
-    """Too little was known of it: there may be no more than more answers of a hard kind."""
-    incident = described(kind="slice", name="route=a", is_compared=False)
-    assert "Mix or rate: not known. Too few answers" in as_markdown(incident)
-    assert "构成还是质量：尚不可知。" in as_markdown(incident, "zh")
-    compared = as_markdown(described(kind="slice", name="route=a"))
-    assert "Mix or rate: the rate." in compared
-
-
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
@@ -127,36 +94,6 @@ def test_no_passage_is_to_be_read_where_texts_are_withheld():
     asked = Wording("en")("next_passages")
     assert asked in as_markdown(told)
     assert asked not in as_markdown(told.model_copy(update={"content": "none"}))
-
-
-def test_two_beginnings_are_not_told():
-    """Where verdicts date the change, the rise of the evidence is not called its beginning."""
-    told = described()
-    assert "that is when it began" in as_markdown(told)
-    changed = Change(at_s=START_S, lower_s=START_S - 9, upper_s=START_S + 9)
-    assert "that is when it began" not in as_markdown(told.model_copy(update={"change": changed}))
-
-
-def test_what_is_shown_besides_the_named_cause_is_told():
-    """Two things may have gone wrong at once."""
-    found = candidate("route=a", kind="slice"), candidate(explained_lower=0.2)
-    scene = Scene(None, ScriptedFinder(*found))
-    scene.keeper.alarm(raised())
-    assert "Shown besides: document handbook.md." in as_markdown(scene.incident)
-    assert "此外已查明：文档 handbook.md。" in as_markdown(scene.incident, "zh")
-    assert "Shown besides" not in as_markdown(described())
-
-
-def test_an_event_is_near_in_time_and_no_more():
-    """Nothing was counted for or against it."""
-    page = as_markdown(described(kind="event", name="event: reindexed", is_discovery=False))
-    assert "| near in time, no more |" in page
-
-
-def test_a_signal_of_golden_questions_is_said_in_the_language_of_the_rest():
-    """It may stand beside the alarm on the traffic."""
-    assert signal_name("golden_answer_correctness", "en") == "Golden questions · Answer correctness"
-    assert signal_name("golden_answer_correctness", "zh") == "参考问题 · 回答正确性"
 
 
 def test_every_text_has_both_languages_with_the_same_names():
@@ -222,15 +159,6 @@ def test_no_text_makes_an_element(text):
     assert as_markdown(changed).count("\n") == as_markdown(plain).count("\n")
 
 
-def test_one_line_says_what_and_why():
-    """Without a text of any answer."""
-    assert headline(described()) == (
-        "Hallucination rate: 33 of 80 scored answers since 2027-01-15 07:58:10 UTC; 3 % before; "
-        "limit: at most 5 %; cause: document handbook.md"
-    )
-    assert "原因：文档 handbook.md" in headline(described(), "zh")
-
-
 def test_the_last_hour_is_never_told_beside_the_answers_that_raised_the_alarm():
     """It holds answers from before the rise: 6 % is beyond no limit of 15 %."""
     (alarm,) = described().alarms
@@ -240,55 +168,3 @@ def test_the_last_hour_is_never_told_beside_the_answers_that_raised_the_alarm():
         told = as_markdown(described(), language)
         assert "6 % (4 %" not in told
         assert "6 %（4 %" not in told
-
-
-def test_a_score_is_told_as_a_mean_and_an_alarm_without_answers_by_the_hour():
-    """Faithfulness has no bad answers to count; a record of before has no rise."""
-    incident = described()
-    (alarm,) = incident.alarms
-    rise = replace(alarm.rise, bad=None, mean=0.5, before=None)
-    score = alarm.model_copy(update={"signal": "faithfulness", "rise": rise})
-    told = headline(incident.model_copy(update={"alarms": (score,)}))
-    assert "a mean of 0.50 over 80 scored answers since 2027-01-15 07:58:10 UTC; limit" in told
-    old = alarm.model_copy(update={"rise": None})
-    told = headline(incident.model_copy(update={"alarms": (old,)}))
-    assert "Hallucination rate: 6 % (4 % to 9 %) over the last hour; limit" in told
-
-
-@pytest.mark.parametrize("value", [-0.0001, -0.0, 0.0, 0.0001])
-def test_nothing_is_written_as_less_than_nothing(value):
-    """A share a little below 0, as noise makes it, is 0 %."""
-    assert percent(value) == "0 %"
-    assert number(value, "hallucination") == "0 %"
-
-
-@pytest.mark.parametrize(
-    ("signal", "objective", "mean", "told"),
-    [
-        (
-            "golden_answer_correctness",
-            0.475,
-            0.42,
-            ("a mean of -0.16 over 80 scored", "limit: at most 0.05 below their own history"),
-        ),
-    ],
-)
-def test_a_mean_of_differences_is_said_as_one(signal, objective, mean, told):
-    """Their scale of 0 to 1 holds differences of -1 to 1: half of it is none, and no mean score."""
-    scene = Scene(None, ScriptedFinder(candidate()))
-    span = AlarmSpan(since_s=START_S - 110, scored=80, mean=mean, bad=None, before=0.5)
-    scene.keeper.alarm(raised(signal, objective=objective, estimate=None, span=span))
-    text = as_markdown(scene.incident).replace("\\", "")
-    for each in (*told, "; 0.0"):
-        assert each in text
-
-
-@pytest.mark.parametrize(
-    ("signal", "told"),
-    [("golden_availability", "at least 95 %"), ("golden_references", "at most 4 %")],
-)
-def test_a_share_of_golden_questions_is_said_in_percent(signal, told):
-    """As that of the reference answers beside it."""
-    objective = 0.95 if signal == "golden_availability" else 0.04
-    bound = Wording("en").bound(objective, signal, higher_is_better="least" in told)
-    assert bound == told

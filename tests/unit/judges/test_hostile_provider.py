@@ -9,7 +9,7 @@ import textwrap
 import pytest
 
 from ragmonitor.errors import JudgeError
-from ragmonitor.judges import FunctionJudge, LlmJudge
+from ragmonitor.judges import LlmJudge
 from ragmonitor.judges.litellm_embedding import LitellmEmbedding
 from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.records import Cause
@@ -62,13 +62,6 @@ async def test_a_long_text_is_no_reply(server, judges):
         await judges().assess(TOLD)
     assert caught.value.cause is Cause.JUDGE_ERROR
     assert len(server.chats) == 1
-
-
-async def test_a_function_s_long_text_is_none_either():
-    """As a model's."""
-    judge = FunctionJudge(lambda prompts: ["[" * 10**6 for _ in prompts], name="own")
-    with pytest.raises(JudgeError, match="a reply of 1,000,000 characters"):
-        await judge.assess(TOLD)
 
 
 # Counts
@@ -141,14 +134,6 @@ async def test_a_key_that_is_given_stays_out_of_errors(server, judges, said):
     logger = logging.Formatter()
     shown = logger.formatException((type(caught.value), caught.value, caught.value.__traceback__))
     assert KEY not in shown
-
-
-async def test_a_key_of_the_environment_is_known_by_its_shape(server, judges, monkeypatch):
-    """As providers give keys out."""
-    monkeypatch.setenv("OPENAI_API_KEY", f"sk-{KEY}")
-    server.always(refused(401, f"Incorrect API key provided: sk-{KEY}"))
-    with pytest.raises(JudgeError, match=r"provided: \[key\]"):
-        await judges(api_key=None).assess(TOLD)
 
 
 def test_embedding_errors_hold_no_key_either(server):
@@ -226,3 +211,11 @@ def test_a_judge_is_not_heard_and_the_host_s_calls_are(first):
     assert ours == ""
     assert "LiteLLM completion() model= host" in theirs
     assert "model= judge" not in done.stderr
+
+
+async def test_a_key_of_the_environment_is_known_by_its_shape(server, judges, monkeypatch):
+    """As providers give keys out."""
+    monkeypatch.setenv("OPENAI_API_KEY", f"sk-{KEY}")
+    server.always(refused(401, f"Incorrect API key provided: sk-{KEY}"))
+    with pytest.raises(JudgeError, match=r"provided: \[key\]"):
+        await judges(api_key=None).assess(TOLD)

@@ -8,13 +8,12 @@ from functools import partial
 
 import pytest
 
-from ragmonitor.errors import SettingsError
 from ragmonitor.evaluators import table
 from ragmonitor.judging import Reading
 from ragmonitor.offline.reader_pool import ReaderError, ReaderPool
 from ragmonitor.offline.scoring import Scorer
 from ragmonitor.offline.shapes import Line
-from ragmonitor.records import Cause, Report
+from ragmonitor.records import Report
 from ragmonitor.testing import ScriptedJudge
 from tests.support import stories
 from tests.support.answer_readers import NamingReader
@@ -47,28 +46,11 @@ async def test_each_answer_gets_its_own_reading_from_another_process(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", ["exit", "unpicklable"])
-async def test_a_reading_that_goes_wrong_costs_only_itself(fault):
-    """What an evaluator raises or returns may be anything."""
-    ids = [*map(str, range(20)), fault, *map(str, range(20, 40))]
-    gave = await readings(ids)
-    assert isinstance(gave[20], ReaderError)
-    assert sum(isinstance(each, ReaderError) for each in gave) == 1
-
-
-@pytest.mark.slow
 async def test_a_process_that_dies_ends_the_run():
     """With what to do, and not one more judge_error for each of a million lines."""
     gave = await readings(["die", *map(str, range(99))])
     assert "a worker process has ended" in str(gave[0])
     assert not isinstance(gave[0], ReaderError)
-
-
-@pytest.mark.slow
-async def test_a_judge_that_cannot_be_made_says_why():
-    """As it would in this process."""
-    with pytest.raises(SettingsError, match="a worker process: no model there"):
-        await readings(["1"], make=partial(NamingReader, is_broken=True))
 
 
 class PoolHere:
@@ -129,35 +111,3 @@ async def test_lines_are_read_a_bounded_number_ahead_and_come_in_order():
             asyncio.get_running_loop().call_later(0, pool.open.set)
     assert came == [*range(1, 1_001)]
     assert ahead <= 34  # four for each of eight readings, and two in hand
-
-
-async def test_a_process_that_ended_is_a_judge_error_of_its_answers():
-    """With the reason, so that `--resume` tries them again."""
-    pool = PoolHere(dying=("2",))
-    scorer = scorer_with(pool)
-    lines = [Line(number=n, interaction=stories.interaction(id=str(n))) for n in (1, 2, 3)]
-    outcomes = [outcome async for outcome in scorer.outcomes(lines)]
-    await scorer.close()
-    (evaluation,) = outcomes[1].report.evaluations
-    assert evaluation.cause is Cause.JUDGE_ERROR
-    assert "exit code -9" in evaluation.detail
-    assert scorer.failed_readings == 1
-    assert pool.is_closed
-
-
-async def test_after_a_stop_no_line_comes_before_one_that_was_not_read():
-    """Else the output of `--resume` would be in another order."""
-    pool = PoolHere(late=1)
-    scorer = scorer_with(pool)
-
-    def lines():
-        for n in range(40):
-            if n == 20:
-                scorer.stopping.set()
-                pool.open.set()
-            status = "error" if n % 2 else "ok"
-            yield Line(number=n, interaction=stories.interaction(id=str(n), status=status))
-
-    came = [outcome.line.number async for outcome in scorer.outcomes(lines())]
-    assert came == [*range(len(came))]
-    assert 15 <= len(came) < 20

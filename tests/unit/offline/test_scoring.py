@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from dataclasses import replace
 
@@ -11,10 +10,9 @@ import pytest
 from ragmonitor.errors import InputError, JudgeError
 from ragmonitor.evaluators import Table, table
 from ragmonitor.evaluators.table import Entry
-from ragmonitor.judges.llm import LlmJudge
-from ragmonitor.offline.scoring import Scorer, is_finished, texts_key
+from ragmonitor.offline.scoring import Scorer, is_finished
 from ragmonitor.offline.shapes import Line
-from ragmonitor.records import Cause, Chunk, JudgeIdentity, JudgeUsage, Scored, Unscored
+from ragmonitor.records import Cause, JudgeIdentity, JudgeUsage, Scored, Unscored
 from ragmonitor.sampling import Budget
 from ragmonitor.testing import ScriptedJudge
 from tests.support import stories
@@ -68,24 +66,6 @@ def causes(outcomes):
     ]
 
 
-async def test_an_outcome_does_not_wait_for_the_next_line():
-    """From a slow pipe, what is known is told before more comes."""
-    told: list[int] = []
-    came = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def lines():
-        yield line(1)
-        # On a thread: the second comes only when the first has been told.
-        asyncio.run_coroutine_threadsafe(asyncio.wait_for(came.wait(), 10), loop).result(15)
-        yield line(2)
-
-    async for outcome in Scorer(scripted(), FAITHFULNESS).outcomes(lines(), may_block=True):
-        told.append(outcome.line.number)
-        came.set()
-    assert told == [1, 2]
-
-
 async def test_what_is_under_way_when_the_lines_break_is_delivered():
     """It is paid for. Then the error comes."""
 
@@ -102,27 +82,6 @@ async def test_what_is_under_way_when_the_lines_break_is_delivered():
     with pytest.raises(InputError, match="torn"):
         await read()
     assert told == [1, 2]
-
-
-async def test_after_a_stop_no_further_line_is_read():
-    """What was asked for is delivered."""
-    judge = scripted()
-    scorer = Scorer(judge, FAITHFULNESS, concurrency=1)
-    told = []
-    async for outcome in scorer.outcomes(line(n) for n in range(1, 100)):
-        told.append(outcome.line.number)
-        scorer.stopping.set()
-    assert told == [*range(1, len(told) + 1)]
-    assert len(told) < 10
-    assert len(judge.asked) == len(told)
-
-
-async def test_a_record_that_cannot_be_read_at_any_price_costs_only_itself():
-    """Evidence beyond all calls, say."""
-    judge = PricedJudge()
-    scorer = Scorer(judge, FAITHFULNESS, budget=Budget(total=100, unit="tokens"))
-    outcomes = await all_of(scorer, [line(1), line("long"), line("unknown"), line(4)])
-    assert causes(outcomes) == ["scored", "evidence_too_long", "judge_error", "scored"]
 
 
 async def test_a_budget_is_settled_with_what_was_spent():
@@ -153,39 +112,6 @@ def test_the_scoring_version_changes_with_judge_and_evaluators():
     (entry,) = FAITHFULNESS
     newer: Entry = replace(entry, version=entry.version + 1)
     assert Scorer(scripted(), Table([newer])).scoring_version != scoring_version
-
-
-@pytest.mark.parametrize(
-    ("entries", "prompt"),
-    [
-        (("faithfulness",), None),
-        (("answer_relevancy_by_questions",), "question"),
-        (("context_recall",), "reference"),
-    ],
-)
-def test_the_scoring_version_changes_with_the_prompts_that_are_used(monkeypatch, entries, prompt):
-    """A file by another frame or another prompt for references is not gone on with."""
-    judge, chosen = LlmJudge("openai/judge"), table.select(entries)
-    scoring_version = Scorer(judge, chosen).scoring_version
-    versions = judge.prompt_versions
-    for name in versions:
-        changed = {**versions, name: "another"}
-        monkeypatch.setattr(LlmJudge, "prompt_versions", changed)
-        assert (Scorer(judge, chosen).scoring_version != scoring_version) == (name == prompt)
-
-
-def test_the_texts_key_changes_with_every_text():
-    """Question, answer, chunks, reference, and the chunks that should have been found."""
-    told = stories.interaction()
-    others = [
-        replace(told, query="?"),
-        replace(told, answer="!"),
-        replace(told, reference="."),
-        replace(told, chunks=told.chunks[:1]),
-        replace(told, reference_chunks=(Chunk(text="c"),)),
-    ]
-    assert len({texts_key(each) for each in (told, *others)}) == 6
-    assert texts_key(replace(told, id="another", started_ns=1)) == texts_key(told)
 
 
 def scored():

@@ -52,20 +52,6 @@ def test_a_format_is_recognised_by_its_columns(tmp_path, record):
     assert (told.query, [c.text for c in told.chunks], told.answer) == ("q", ["a", "b"], "x")
 
 
-def test_ragas_older_columns_are_read(tmp_path):
-    """RAGAS before 0.2 wrote question, contexts, answer."""
-    (line,) = lines_of(write(tmp_path / "f.jsonl", OURS), "ragas")
-    assert line.interaction is not None
-
-
-def test_ragcheckers_ids_are_kept(tmp_path):
-    """Query and document ids are carried over."""
-    (line,) = lines_of(write(tmp_path / "f.jsonl", RAGCHECKER))
-    assert line.interaction is not None
-    assert line.interaction.id == "one"
-    assert [chunk.id for chunk in line.interaction.chunks] == ["d1", "d2"]
-
-
 @pytest.mark.parametrize("indent", [None, 2])
 def test_ragcheckers_own_file_form_is_read(tmp_path, indent):
     """{"results": [...]} is one document, on one line or on many."""
@@ -75,46 +61,12 @@ def test_ragcheckers_own_file_form_is_read(tmp_path, indent):
     assert all(line.interaction for line in lines_of(path))
 
 
-def test_ragcheckers_older_file_form_is_read(tmp_path):
-    """Its first versions had the records under another name."""
-    path = tmp_path / "f.json"
-    path.write_text(json.dumps({"input_data": [RAGCHECKER]}))
-    (line,) = lines_of(path)
-    assert line.interaction.reference == "y"
-
-
 @pytest.mark.parametrize("name", ["reference", "ground_truth", "ground_truths"])
 def test_a_reference_is_found_by_any_of_its_names(tmp_path, name):
     """RAGAS has changed it twice; a list of one is one."""
     value = ["y"] if name == "ground_truths" else "y"
     (line,) = lines_of(write(tmp_path / "f.jsonl", {**OURS, name: value}))
     assert line.interaction.reference == "y"
-
-
-def test_lines_say_how_much_is_read(tmp_path):
-    """For a bar: of lines and of a document alike it ends with the file's size."""
-    lines = write(tmp_path / "f.jsonl", OURS, OURS)
-    document = tmp_path / "f.json"
-    document.write_text(json.dumps([OURS, OURS]))
-    for path in (lines, document):
-        records = Records(str(path))
-        first, second = (records.read_bytes for _ in records)
-        assert 0 < first < second == path.stat().st_size
-
-
-def test_a_list_of_records_is_read(tmp_path):
-    """A JSON array is as good as JSON lines."""
-    path = tmp_path / "f.json"
-    path.write_text(json.dumps([OURS, 7, OURS]))
-    assert [bool(line.interaction) for line in lines_of(path)] == [True, False, True]
-
-
-def test_a_broken_document_is_refused_as_a_whole(tmp_path):
-    """Half a document has no lines to go on with."""
-    path = tmp_path / "f.json"
-    path.write_text(json.dumps({"results": [RAGCHECKER]}, indent=2)[:-4])
-    with pytest.raises(InputError, match="no JSON"):
-        lines_of(path)
 
 
 def test_a_bad_line_costs_only_itself(tmp_path):
@@ -138,13 +90,6 @@ def test_a_bad_line_costs_only_itself(tmp_path):
     assert "missing contexts" in lines[4].error
 
 
-def test_bytes_that_are_no_text_are_one_bad_line(tmp_path):
-    """A file in the wrong encoding is no crash."""
-    path = tmp_path / "f.jsonl"
-    path.write_bytes(json.dumps(OURS).encode() + b"\n{\xff}\n")
-    assert "no UTF-8" in lines_of(path)[1].error
-
-
 def test_a_byte_order_mark_is_no_mistake(tmp_path):
     """Some editors write one."""
     path = tmp_path / "f.jsonl"
@@ -157,18 +102,6 @@ def test_unknown_columns_stop_the_file(tmp_path):
     path = write(tmp_path / "f.jsonl", {"prompt": "q", "completion": "x"})
     with pytest.raises(UnknownColumnsError, match="'prompt', 'completion'; expected ragmonitor"):
         lines_of(path)
-
-
-def test_a_named_format_makes_unknown_columns_bad_lines(tmp_path):
-    """Who names the format wants the rest read."""
-    lines = lines_of(write(tmp_path / "f.jsonl", {"prompt": "q"}, OURS), "ragmonitor")
-    assert [bool(line.interaction) for line in lines] == [False, True]
-
-
-def test_a_missing_file_is_named(tmp_path):
-    """The error says which file."""
-    with pytest.raises(InputError, match=r"gone\.jsonl: No such file"):
-        Records(str(tmp_path / "gone.jsonl"))
 
 
 def test_a_line_of_ours_gives_back_what_was_not_shown_and_the_session(tmp_path):
@@ -185,12 +118,6 @@ def test_a_line_of_hashes_is_refused(tmp_path):
     path = tmp_path / "r.jsonl"
     path.write_text(json.dumps({**OURS, "content": "hashed"}))
     assert "hashes" in lines_of(path)[0].error
-
-
-def test_records_without_ids_are_numbered(tmp_path):
-    """Whoever reads the output can find the line."""
-    lines = lines_of(write(tmp_path / "f.jsonl", RAGAS, RAGAS))
-    assert [line.interaction.id for line in lines] == ["1", "2"]
 
 
 @given(

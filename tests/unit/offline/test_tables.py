@@ -80,22 +80,6 @@ def test_a_csv_file_of_ragas_is_read(tmp_path, columns, shown):
     assert is_the_example(interactions(write_csv(tmp_path / "r.csv", columns, shown)))
 
 
-@pytest.mark.parametrize("columns", [OLDER, NEWER])
-def test_json_lines_of_ragas_are_read(tmp_path, columns):
-    """One record a line."""
-    path = tmp_path / "r.jsonl"
-    path.write_text("\n".join(map(json.dumps, records_of(columns))))
-    assert is_the_example(interactions(path))
-
-
-@pytest.mark.parametrize("indent", [None, 2])
-def test_a_data_set_as_one_object_of_columns_is_read(tmp_path, indent):
-    """What `Dataset.from_dict` takes, and `json.dump` of it gives."""
-    path = tmp_path / "r.json"
-    path.write_text(json.dumps(OLDER, indent=indent))
-    assert is_the_example(interactions(path))
-
-
 def test_a_table_of_pandas_as_json_is_read(tmp_path):
     """Its default: for each column an object by the rows' labels."""
     path = tmp_path / "r.json"
@@ -119,13 +103,6 @@ def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     (tmp_path / "r.parquet").write_bytes(b"PAR1")
     with pytest.raises(MissingExtraError, match=r"pip install 'ragmonitor\[datasets\]'"):
-        interactions(tmp_path / "r.parquet")
-
-
-def test_a_broken_table_is_an_error_that_names_it(tmp_path):
-    """And no traceback of a library."""
-    (tmp_path / "r.parquet").write_bytes(b"PAR1 this is none PAR1")
-    with pytest.raises(InputError, match=r"r\.parquet"):
         interactions(tmp_path / "r.parquet")
 
 
@@ -157,34 +134,10 @@ def test_a_wrong_cell_costs_its_own_row_alone(tmp_path):
     assert lines[7].error == "answer: no UTF-8"
 
 
-def test_a_byte_order_mark_and_long_cells_are_no_mistake(tmp_path):
-    """Spreadsheets write the one, and retrievers find the other."""
-    path = tmp_path / "r.csv"
-    cell = json.dumps(["long " * 60_000])
-    with path.open("w", newline="", encoding="utf-8-sig") as file:
-        csv.writer(file).writerows([["question", "answer", "contexts"], ["q", "a", cell]])
-    (told,) = interactions(path)
-    assert len(told.chunks[0].text) == 300_000
-
-
 def test_a_part_of_an_array_is_refused():
     """Where numpy printed an ellipsis, chunks are missing: no score of half an answer's chunks."""
     with pytest.raises(InputError, match="ellipsis"):
         read_list("['a' 'b' ... 'z']")
-
-
-@pytest.mark.parametrize("text", ["It is 330 m tall.", "see p. 3", "x = ['a']"])
-def test_a_chunk_without_a_list_is_told_from_a_broken_one(text):
-    """It has no ellipsis, and is not taken for a list of one."""
-    with pytest.raises(InputError, match="expected a list as JSON or as Python writes it"):
-        read_list(text)
-
-
-@pytest.mark.parametrize("text", ["[" * 10_000, "(" * 50 + ")" * 50, "{'a': 1}", "7", "'text'"])
-def test_what_is_no_list_of_texts_is_refused(text):
-    """Nesting without an end among them."""
-    with pytest.raises(InputError):
-        read_list(text)
 
 
 texts = st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=5)
@@ -202,14 +155,6 @@ def test_no_cell_raises_anything_but_an_input_error(text):
     """A cell may hold anything."""
     with contextlib.suppress(InputError):
         assert isinstance(read_list(text), list)
-
-
-def test_a_column_twice_is_refused(tmp_path):
-    """Which of the two answers was meant nobody knows."""
-    path = tmp_path / "in.csv"
-    path.write_text("question,contexts,answer,answer\nq,[],right,wrong\n")
-    with pytest.raises(InputError, match="answer twice"):
-        list(Records(str(path)))
 
 
 @pytest.mark.parametrize("mark", [";", "\t", ","])

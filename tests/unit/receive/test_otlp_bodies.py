@@ -9,7 +9,7 @@ import pytest
 
 from ragmonitor.receive.otlp_bodies import JSON, MAX_JSON_BRACKETS, PROTOBUF, UnreadableBodyError
 from ragmonitor.receive.otlp_bodies import request_of as request_in
-from tests.support.receiving import answer, json_of, request_of, span
+from tests.support.receiving import answer, json_of, request_of
 
 MAX_BYTES = 20 * 2**20
 ANSWER = request_of(*answer())
@@ -27,6 +27,30 @@ def test_json_has_a_bounded_number_of_brackets(bracket: bytes) -> None:
     """It is refused before it is read; as gzip it has a few bytes."""
     packed = gzip.compress(bracket * (MAX_JSON_BRACKETS + 1), 1)
     assert refused(packed, kind=JSON, encoding="gzip") == 413
+
+
+def test_gzip_is_unpacked_up_to_the_limit() -> None:
+    """And is one whole gzip: what stands behind it would be lost without a word."""
+    assert refused(gzip.compress(bytes(MAX_BYTES + 1)), encoding="gzip") == 413
+    packed = gzip.compress(ANSWER.SerializeToString())
+    assert refused(packed + packed, encoding="gzip") == 400
+    assert refused(packed[:-9], encoding="gzip") == 400
+    assert refused(b"no gzip", encoding="gzip") == 400
+    read = request_in(packed, content_type=PROTOBUF, encoding="gzip", max_bytes=MAX_BYTES)
+    assert read == ANSWER
+
+
+def test_ids_are_hexadecimal_in_json() -> None:
+    """Also those of links; in base64, as protobuf's own JSON has them, they are refused."""
+    value = json.loads(json_of(ANSWER))
+    (scope, *_) = value["resourceSpans"][0]["scopeSpans"]
+    scope["spans"][0]["links"] = [{"traceId": "AB" * 16, "spanId": "cd" * 8}]
+    body = json.dumps(value).encode()
+    read = request_in(body, content_type=JSON, encoding="", max_bytes=MAX_BYTES)
+    (link,) = read.resource_spans[0].scope_spans[0].spans[0].links
+    assert (link.trace_id, link.span_id) == (b"\xab" * 16, b"\xcd" * 8)
+    scope["spans"][0]["traceId"] = "CvdlGRbNQ92ESOshHIAxnA=="
+    assert refused(json.dumps(value).encode(), kind=JSON) == 400
 
 
 def nested_json(depth: int) -> bytes:
@@ -57,36 +81,3 @@ def test_nesting_is_bounded() -> None:
         assert str(read).count("array_value") == depth
     assert refused(nested_json(100_000), kind=JSON) == 400
     assert refused(nested_protobuf(200), kind=PROTOBUF) == 400
-
-
-def test_gzip_is_unpacked_up_to_the_limit() -> None:
-    """And is one whole gzip: what stands behind it would be lost without a word."""
-    assert refused(gzip.compress(bytes(MAX_BYTES + 1)), encoding="gzip") == 413
-    packed = gzip.compress(ANSWER.SerializeToString())
-    assert refused(packed + packed, encoding="gzip") == 400
-    assert refused(packed[:-9], encoding="gzip") == 400
-    assert refused(b"no gzip", encoding="gzip") == 400
-    read = request_in(packed, content_type=PROTOBUF, encoding="gzip", max_bytes=MAX_BYTES)
-    assert read == ANSWER
-
-
-def test_a_large_batch_is_taken() -> None:
-    """8,192 spans, which is a Collector's batch, with 25 attributes each."""
-    attributes = {f"attribute.{number}": "value" for number in range(24)}
-    request = request_of(*(span(number, attributes=attributes) for number in range(1, 8_193)))
-    body = request.SerializeToString()
-    taken = request_in(body, content_type=PROTOBUF, encoding="", max_bytes=MAX_BYTES)
-    assert taken == request
-
-
-def test_ids_are_hexadecimal_in_json() -> None:
-    """Also those of links; in base64, as protobuf's own JSON has them, they are refused."""
-    value = json.loads(json_of(ANSWER))
-    (scope, *_) = value["resourceSpans"][0]["scopeSpans"]
-    scope["spans"][0]["links"] = [{"traceId": "AB" * 16, "spanId": "cd" * 8}]
-    body = json.dumps(value).encode()
-    read = request_in(body, content_type=JSON, encoding="", max_bytes=MAX_BYTES)
-    (link,) = read.resource_spans[0].scope_spans[0].spans[0].links
-    assert (link.trace_id, link.span_id) == (b"\xab" * 16, b"\xcd" * 8)
-    scope["spans"][0]["traceId"] = "CvdlGRbNQ92ESOshHIAxnA=="
-    assert refused(json.dumps(value).encode(), kind=JSON) == 400

@@ -57,14 +57,6 @@ def test_records_come_in_order_and_unchanged(opened: Open):
     assert [each.deliveries for each in taken] == [1, 1, 1]
 
 
-def test_nothing_is_there_at_first(opened: Open):
-    """A stream that nobody wrote to is empty, and not an error."""
-    stream = opened()
-    assert take(stream) == []
-    assert (stream.state().waiting, stream.state().open, stream.state().buried) == (0, 0, 0)
-    assert stream.state().oldest_s == 0
-
-
 def test_no_record_is_given_to_two(opened: Open):
     """Consumers share what there is."""
     opened().put([b"1", b"2", b"3"])
@@ -122,16 +114,6 @@ def test_what_does_not_fit_is_refused_and_nothing_is_dropped(opened: Open):
     assert stream.put([b"more"]) == 1
 
 
-def test_the_buried_can_be_seen(opened: Open):
-    """They are delivered to nobody meanwhile."""
-    stream = opened()
-    stream.put([b"1", b"2"])
-    for each in take(stream):
-        stream.bury(each, "it kills")
-    assert take(opened(), "b", stale_s=0) == []
-    assert [(each.data, each.reason) for each in opened().buried(1)] == [(b"1", "it kills")]
-
-
 def test_one_owner_has_the_lease(opened: Open):
     """It renews it; another gets it when it was given back, or its time is over."""
     stream, other = opened(), opened()
@@ -153,22 +135,6 @@ def test_services_do_not_see_each_other(redis_server: RedisServer):
     assert take(other) == []
     one.close()
     other.close()
-
-
-def test_two_that_make_the_group_at_once_have_it_both(redis_server: RedisServer, monkeypatch):
-    """The slower one finds it made: two workers may be the first to look at a new stream."""
-    service = uuid.uuid4().hex
-    slower, faster = (RedisStream(redis_server.url, service) for _ in range(2))
-    create = slower._redis.xgroup_create
-
-    def late(*args: object, **options: object) -> object:
-        assert faster.state().waiting == 0
-        return create(*args, **options)
-
-    monkeypatch.setattr(slower._redis, "xgroup_create", late)
-    assert slower.state().waiting == 0
-    slower.close()
-    faster.close()
 
 
 def test_a_server_without_memory_refuses(redis_server: RedisServer):

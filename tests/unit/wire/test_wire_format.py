@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import decimal
-import sys
 import tracemalloc
-import types
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -14,38 +10,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from ragmonitor.errors import MissingExtraError, WireError
-from ragmonitor.feedback import feedback_of
+from ragmonitor.errors import WireError
 from ragmonitor.records import (
-    Assessment,
-    Cause,
     Chunk,
     Generation,
     Interaction,
-    JudgeIdentity,
     Message,
     Probe,
-    Report,
     Retrieval,
-    Scored,
-    SentenceVerdict,
-    Severity,
     SpanReference,
-    Unscored,
     Usage,
-    Verdict,
 )
 from ragmonitor.wire import (
     MAX_BYTES,
     VERSION,
     decode,
-    decode_feedback,
-    decode_report,
     encode,
-    encode_feedback,
-    encode_report,
-    frames,
-    is_kind,
     was_cut,
 )
 
@@ -96,31 +76,6 @@ TOWER = Interaction(
     redacted=2,
     probe=Probe(golden="g", outcome="answered", expects_refusal=True, knows_chunks=False),
     first_token_ns=1_700_000_000_500_000_000,
-)
-JUDGE = JudgeIdentity(name="builtin", version="1", kind="CODE")
-REPORT = Report(
-    interaction=TOWER,
-    judge=JUDGE,
-    evaluations=(
-        Scored(evaluator="faithfulness@1", judge=JUDGE, score=1.0),
-        Unscored(evaluator="answer_relevancy@1", judge=JUDGE, cause=Cause.NO_QUERY, detail="d"),
-    ),
-    assessment=Assessment(
-        judge=JUDGE,
-        language="en",
-        sentences=(
-            SentenceVerdict(
-                text="It is 300 m tall.",
-                start=0,
-                end=17,
-                verdict=Verdict.ABSENT,
-                severity=Severity.MINOR,
-            ),
-        ),
-        answer_relevancy=None,
-        evasive=False,
-        chunk_relevance=(1.0, 0.5),
-    ),
 )
 
 
@@ -182,34 +137,6 @@ def test_other_versions_are_refused(version: int):
         decode(bytes(data))
 
 
-def test_an_unknown_flag_is_refused():
-    """A reader that does not know a flag cannot read what it announces."""
-    data = bytearray(encode(TOWER))
-    data[3] |= 128
-    with pytest.raises(WireError, match="flag"):
-        decode(bytes(data))
-
-
-def test_a_report_is_no_interaction():
-    """The header says what the bytes are."""
-    with pytest.raises(WireError, match="another kind"):
-        decode(encode_report(REPORT))
-    with pytest.raises(WireError, match="another kind"):
-        decode_report(encode(TOWER))
-
-
-def test_a_report_comes_back():
-    """With scored and unscored evaluations in their order."""
-    assert decode_report(encode_report(REPORT)) == REPORT
-
-
-def test_an_evaluation_of_neither_kind_is_refused():
-    """It has a score or a cause."""
-    data = rewritten(encode_report(REPORT), lambda plain: plain["evaluations"][0].pop("score"))
-    with pytest.raises(WireError, match="neither"):
-        decode_report(data)
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -225,46 +152,6 @@ def test_a_field_of_another_type_is_refused(change: Any):
     """A record that is read has its declared types."""
     with pytest.raises(WireError):
         decode(rewritten(encode(TOWER), change))
-
-
-class Text(str):
-    __slots__ = ()
-
-
-class Broken:
-    def __str__(self) -> str:
-        raise RuntimeError
-
-
-@pytest.mark.parametrize(
-    ("value", "read"),
-    [
-        ((1, (2,)), [1, [2]]),
-        ({3}, [3]),
-        (Text("text"), "text"),
-        (decimal.Decimal("1.50"), "1.50"),
-        (dt.date(2026, 1, 2), "2026-01-02"),
-        (types.MappingProxyType({"a": Text("b")}), {"a": "b"}),
-        (bytearray(b"b"), b"b"),
-        (complex(1, 2), "(1+2j)"),
-        (Broken(), "Broken"),
-        (2**5000, "an integer of 5001 bits"),
-        ([Text("\ud800"), (2**70,), {"\ud800": {1}}], ["\ud800", [2**70], {"\ud800": [1]}]),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_what_has_no_bytes_of_its_own_is_written_readably(value: Any, read: Any):
-    """In metadata, beside which nothing is lost."""
-    chunk = Chunk(text="t", metadata={"odd": value, "page": 3})
-    found = decode(encode(replace(TOWER, chunks=(chunk,))))
-    assert found == replace(TOWER, chunks=(Chunk(text="t", metadata={"odd": read, "page": 3}),))
-
-
-def test_a_text_of_a_class_of_its_own_is_whole():
-    """It does not stand for itself by the beginning of what it prints as, like an object."""
-    long = Text("It is 300 m tall. " * 1_000)
-    record = replace(TOWER, answer=long, chunks=(Chunk(text=long, metadata={"page": long}),))
-    assert decode(encode(record)) == record
 
 
 @pytest.mark.parametrize("text", ["plain", "\ud800"])
@@ -324,43 +211,6 @@ def test_what_a_score_rests_on_is_never_cut_silently():
     assert found.answer == "x" * 100_000
 
 
-def test_a_long_report_loses_its_assessment_last():
-    """Its evaluations stay."""
-    data = encode_report(replace(REPORT, interaction=replace(TOWER, answer=5 * MEGABYTE)))
-    found = decode_report(data)
-    assert was_cut(data)
-    assert found.evaluations == REPORT.evaluations
-    assert found.assessment is None
-    shorter = encode_report(
-        replace(REPORT, interaction=replace(TOWER, not_shown=(Chunk(text=5 * MEGABYTE),)))
-    )
-    assert decode_report(shorter).assessment == REPORT.assessment
-
-
-def test_the_shortest_form_of_everything_fits():
-    """Every text, label and list as long as it likes, of characters that take three bytes."""
-    text, labels = "\ud800" * 300_000, {"\ud800" * 600 + str(n): "词" * 9_999 for n in range(300)}
-    chunks = tuple(Chunk(text=text[:20_000], id=text[:600]) for _ in range(300))
-    everything = replace(
-        TOWER,
-        query=text,
-        answer=text,
-        reference=text,
-        chunks=chunks,
-        not_shown=chunks,
-        name=text,
-        error=text,
-        session_id=text,
-        user_id=text,
-        tags=tuple(labels),
-        attributes=labels,
-        caller=replace(TOWER.target, trace_state=text),
-    )
-    data = encode(everything)
-    assert len(data) <= MAX_BYTES + 4
-    assert decode(data).id == TOWER.id
-
-
 def test_hostile_bytes_take_bounded_memory():
     """The most that as many bytes as are read can ask for is known, and refused or freed."""
     maps = MAX_BYTES - 4_096
@@ -375,26 +225,3 @@ def test_hostile_bytes_take_bounded_memory():
     finally:
         tracemalloc.stop()
     assert peak < 100 * MAX_BYTES
-
-
-def test_compression_without_its_library_says_what_to_install(monkeypatch):
-    """Writing and reading name the extra."""
-    data = encode(TOWER, compressed=True)
-    frames._codecs.cache_clear()
-    monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(MissingExtraError, match=r"ragmonitor\[zstd\]"):
-        encode(TOWER, compressed=True)
-    with pytest.raises(MissingExtraError, match=r"ragmonitor\[zstd\]"):
-        decode(data)
-
-
-def test_feedback_comes_back_equal_and_is_no_interaction():
-    """Also with a lone surrogate in the comment, as a browser may send one."""
-    told = feedback_of("a" * 32, False, comment="wrong \ud800", kind="stars", at_s=1.5)
-    data = encode_feedback(told, compressed=True)
-    assert decode_feedback(data) == told
-    assert is_kind(data, b"f")
-    with pytest.raises(WireError):
-        decode(data)
-    with pytest.raises(WireError):
-        decode_feedback(encode(TOWER))
