@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import json
 import math
-import random
 from collections.abc import Iterable
 from dataclasses import astuple
 from typing import NamedTuple
@@ -88,24 +87,6 @@ def close(left: Moments, right: Moments, *, but: frozenset[str] = frozenset()) -
 OF_ORDER = frozenset(("expected_variance",))
 
 
-@given(told=answers, seed=st.integers())
-def test_the_order_of_answers_within_a_tick_says_nothing(told: list[Told], seed: int) -> None:
-    """Answers that come in another order give the same sums."""
-    shuffled = random.Random(seed).sample(told, len(told))
-    close(summed(told).moments(), summed(shuffled).moments(), but=OF_ORDER)
-
-
-@given(told=answers, at=st.integers(0, 40))
-def test_sums_of_two_times_add_up(told: list[Told], at: int) -> None:
-    """What was there at a time, and what came since, are all of it."""
-    sums = summed(told[:at])
-    before = sums.moments()
-    for later in told[at:]:
-        tell(sums, later)
-    after = sums.moments()
-    close(before + simulation.difference(after, before), after)
-
-
 @given(first=answers, second=answers)
 def test_two_processes_sums_add_up(first: list[Told], second: list[Told]) -> None:
     """What two processes saw, added, is what one would have seen, sessions included."""
@@ -131,17 +112,6 @@ def test_counters_of_two_processes_form_the_mean_of_both(
     assume(moments.scored > 0.01)
     found = mean_of((left.totals(), right.totals()))
     assert found == pytest.approx(moments.value / moments.scored, rel=1e-6, abs=1e-6)
-
-
-@given(told=alone)
-def test_counters_form_the_variance_of_the_moments(told: list[Told]) -> None:
-    """Squares of the two pseudo-outcomes and of their difference give their products."""
-    sums = summed(told)
-    totals, moments = sums.totals(), sums.moments()
-    product = (totals.value_squares + totals.scored_squares - totals.difference_squares) / 2
-    assert totals.value_squares == pytest.approx(moments.value_value)
-    assert totals.scored_squares == pytest.approx(moments.scored_scored)
-    assert product == pytest.approx(moments.value_scored, rel=1e-6, abs=1e-6)
 
 
 @given(told=answers)
