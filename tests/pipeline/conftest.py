@@ -14,11 +14,9 @@ from ragmonitor.back_half.helper_process import HELPER
 IN_BOTH_PLACES = frozenset(
     {
         "test_addresses",
-        "test_chinese",
         "test_combinations",
         "test_incidents",
         "test_last",
-        "test_lifecycle.test_a_system_without_threads_is_asked_again",
         "test_monitor",
         "test_otel_spans",
         "test_privacy",
@@ -38,7 +36,7 @@ ONE_FOR_ALL = frozenset(
 )
 """Tests of two monitors with the same settings: where workers share a helper, they count as one."""
 
-WITH_VARIABLES = frozenset({"test_chinese", "test_texts_nowhere"})
+WITH_VARIABLES = frozenset({"test_texts_nowhere"})
 """Files that set variables which a helper process is to find: it has those of its start."""
 
 

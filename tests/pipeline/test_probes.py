@@ -108,7 +108,6 @@ def test_no_number_of_the_traffic_depends_on_golden_questions(story: list[str]):
                 "moments": snapshot.moments,
                 "totals": snapshot.totals,
                 "alarms": [each for each in snapshot.alarms if "golden" not in each.signal],
-                "alarmed": monitor._back.estimates.alarmed,  # type: ignore[attr-defined]
                 "drawn": sorted(traffic),
                 "evaluations": outcomes(monitor.registry),
                 "interactions": total(monitor.registry, "ragmonitor_interactions_total"),
