@@ -97,13 +97,10 @@ bench: $(STAMP)  ## Measure: request path, event loop, load, built-in judge (ARG
 	$(BIN)/python tests/bench/auroc.py $(ARGS)
 
 bench-numbers: $(STAMP)  ## Estimates and alarms on simulated traffic (an hour)
-	$(BIN)/python tests/bench/estimates.py coverage
-	$(BIN)/python tests/bench/estimates.py savings
-	$(BIN)/python tests/bench/estimates.py cost
+	$(BIN)/python tests/bench/estimates.py
 	$(BIN)/python tests/bench/alarms.py false
 	$(BIN)/python tests/bench/alarms.py delay
 	$(BIN)/python tests/bench/sampling.py
-	$(BIN)/python tests/bench/causes.py --runs 1 --per-hour 180
 
 fuzz: $(STAMP)  ## Spoiled examples through every parser for HOURS (HOURS=1)
 	$(BIN)/python -m tests.reliability.fuzz --hours $(HOURS) $(ARGS)

@@ -13,11 +13,9 @@ from ragmonitor.back_half.helper_process import HELPER
 IN_BOTH_PLACES = frozenset(
     {
         "test_addresses",
-        "test_chinese",
         "test_combinations",
         "test_incidents",
         "test_last",
-        "test_lifecycle.test_a_system_without_threads_is_asked_again",
         "test_monitor",
         "test_otel_spans",
         "test_privacy",
@@ -28,7 +26,7 @@ IN_BOTH_PLACES = frozenset(
 """Files, and tests of files whose others gain nothing: who gives a judge or a function of their own
 has the work done on a thread wherever they are told."""
 
-WITH_VARIABLES = frozenset({"test_chinese", "test_texts_nowhere"})
+WITH_VARIABLES = frozenset({"test_texts_nowhere"})
 """Files that set variables which a helper process is to find: it has those of its start."""
 
 

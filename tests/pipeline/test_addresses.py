@@ -3,7 +3,7 @@
 import logging
 
 from ragmonitor import Monitor, ServerSettings
-from tests.stack.test_worker_processes import free_port
+from tests.support.prometheus_server import free_port
 from tests.support.scrape import scrape
 from tests.support.stories import interaction
 from tests.support.waiting import until

@@ -40,20 +40,14 @@ from ragmonitor import (
 )
 from ragmonitor.evaluators import table
 from ragmonitor.evaluators.table import evaluator
-from ragmonitor.judges.function import FunctionJudge
 from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.records import (
-    Assessment,
     Chunk,
     Generation,
     Interaction,
-    JudgeIdentity,
     Message,
     Retrieval,
-    SentenceVerdict,
-    Verdict,
 )
-from ragmonitor.testing import ListExporter, ScriptedJudge
 from ragmonitor_langchain.driver import AnsweringModel
 from tests.support.openai_server import OpenAiServer, refused, truthful
 from tests.support.scoring_server import FakeLangfuse, FakePhoenix
@@ -273,90 +267,8 @@ def fail(*_args: Any, **_options: Any) -> Any:
         raise ExceptionGroup(text("group"), [error]) from cause
 
 
-def found_by(interaction: Interaction) -> Assessment:
-    """Return what a judge may say: anything, anywhere."""
-    end = len(text("answer"))
-    return Assessment(
-        judge=JudgeIdentity(name="scripted", version="1", kind="CODE"),
-        language="en",
-        sentences=(
-            SentenceVerdict(
-                text=text("sentence"),
-                start=0,
-                end=end,
-                verdict=Verdict.CONTRADICTED,
-                words=(canary("word"),),
-                reasons=(text("reason"),),
-            ),
-        ),
-        answer_relevancy=1.0,
-        evasive=False,
-        chunk_relevance=(1.0,) * len(interaction.chunks),
-    )
-
-
-def judge_that(script: Any) -> dict[str, Any]:
-    return {"judge": ScriptedJudge(script)}
-
-
-def refuse(_interaction: Interaction) -> Assessment:
-    raise JudgeError("m", text("refusal"), cause=Cause.JUDGE_ERROR, retryable=False)
-
-
-class Failing(ListExporter):
-    """An exporter of which one method fails, with an error of one kind."""
-
-    def __init__(self, method: str, error: type[BaseException] = ValueError) -> None:
-        super().__init__()
-
-        def broken(*_args: Any) -> Any:
-            if error is ValueError:
-                fail()
-            raise error(text("message"))
-
-        setattr(self, method, broken)
-
-
 class Panic(BaseException):
     """What an extension module raises."""
-
-
-SCENES: dict[str, Any] = {
-    "texts": dict,
-    "judge says": lambda: judge_that(found_by),
-    "judge raises": lambda: judge_that(fail),
-    "judge refuses": lambda: judge_that(refuse),
-    "judge panics": lambda: judge_that(lambda _: _raise(Panic(text("message")))),
-    "judge of a system error": lambda: judge_that(lambda _: _raise(OSError(5, text("message")))),
-    "function replies": lambda: {
-        "judge": {"model": FunctionJudge(lambda _: text("reply"), name="f")},
-        "budget": {"calls_per_day": 10**6},
-    },
-    "function raises": lambda: {
-        "judge": {"model": FunctionJudge(fail, name="f")},
-        "budget": {"calls_per_day": 10**6},
-    },
-    "evaluator raises": lambda: judge_that(found_by) | {"evaluators": ("faithfulness", "raises")},
-    "evaluator panics": lambda: judge_that(found_by) | {"evaluators": ("faithfulness", "panics")},
-    "evaluator cannot score": lambda: judge_that(found_by) | {"evaluators": ("cannot",)},
-    "evaluator explains": lambda: judge_that(found_by) | {"evaluators": ("explains",)},
-    "evaluator asks": lambda: judge_that(found_by) | {"evaluators": ("asks",)},
-    "function exits": lambda: {
-        "judge": {"model": FunctionJudge(lambda _: _raise(SystemExit(text("message"))), name="f")},
-        "budget": {"calls_per_day": 10**6},
-    },
-    "redaction": lambda: {"content": {"redaction": ("secrets", fail)}},
-    "redaction panics": lambda: {
-        "content": {"redaction": ("secrets", lambda _: _raise(Panic(text("message"))))}
-    },
-    "exporters": lambda: {
-        "exporters": [
-            Failing(method, error)
-            for method in ("export", "flush", "close", "snapshot", "alarm")
-            for error in (ValueError, SystemExit, OSError, Panic)
-        ]
-    },
-}
 
 
 def _raise(error: BaseException) -> Any:
@@ -451,51 +363,6 @@ def ask_in_plain_code(monitor: Monitor) -> None:
         i.answered({"a": text("answer")})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("content", CONTENTS[:2])
-@pytest.mark.parametrize("scene", SCENES)
-def test_no_text_gets_out_by_any_way(everything, watched, content, scene):
-    """Whatever part of a monitor says it, raises it or stumbles over it."""
-    observed(everything, watched, content, SCENES[scene]())
-    assert leaks(everything) == {}
-
-
-SHOWN = {
-    "texts": {
-        "spans": {"question", "chunk", "metadata", "nested", "answer", "prompt", "error"},
-        "jsonl": {"question", "chunk", "answer", "hidden", "reference", "referencechunk"},
-        "page": {"question", "chunk", "answer"},
-    },
-    "judge says": {
-        "spans": {"sentence", "word", "reason"},
-        "jsonl": {"sentence", "word", "reason"},
-        "page": {"reason"},
-    },
-    "judge raises": {
-        "log": {"message", "note", "cause", "group"},
-        "jsonl": {"group"},
-    },
-    "judge refuses": {
-        "jsonl": {"refusal"},
-        "events": {"refusal"},
-        "spans": {"refusal"},
-    },
-    "evaluator explains": {
-        way: {"explanation"} for way in ("spans", "events", "phoenix", "langfuse")
-    },
-    "evaluator cannot score": {"jsonl": {"detail"}, "events": {"detail"}},
-}
-
-
-@pytest.mark.parametrize("scene", SHOWN)
-def test_the_canaries_sing_where_they_may(everything, watched, scene):
-    """Under `all` each of them is seen where it belongs: that nothing is found means something."""
-    observed(everything, watched, "all", SCENES[scene]())
-    found = everything.found()
-    for way, words in SHOWN[scene].items():
-        assert set(map(canary, words)) <= found.get(way, set()), way
-    assert found.get("metrics", set()) <= {canary("model")}
-
-
 @pytest.fixture(scope="module")
 def openai() -> Iterator[OpenAiServer]:
     with OpenAiServer() as server:
@@ -535,21 +402,6 @@ def test_no_text_gets_out_through_a_model(everything, watched, openai, content, 
         {"judge": {"model": judge}, "budget": {"calls_per_day": 10**6}},
     )
     assert openai.chats
-    assert leaks(everything) == {}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("content", CONTENTS[:2])
-def test_no_text_gets_out_by_drift_and_alarms(everything, watched, content):
-    """Neither what is learned of questions nor an alarm's examples, also for who logs arguments."""
-    monitor = watched(content, objectives={"hallucination": 0.01}, **judge_that(found_by))
-    for n in range(300):
-        question = f"When was the {canary('question')} in {canary('ab'[n % 2] * 3)} built?"
-        monitor.observe(told(n, query=question, session_id=f"s{n}"))
-    monitor.flush(30)
-    assert any(alarm.active for alarm in monitor.alarms)
-    everything.serve(monitor)
-    monitor.close()
     assert leaks(everything) == {}
 
 

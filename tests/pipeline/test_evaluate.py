@@ -6,7 +6,6 @@ import asyncio
 import json
 import math
 import os
-import re
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError
@@ -20,7 +19,6 @@ from ragmonitor.records import Cause
 from ragmonitor.testing import ScriptedJudge
 from tests.support import stories
 from tests.support.openai_server import OpenAiServer
-from tests.support.scripts import ROOT, run_python
 
 DATA = Path(os.environ.get("TESTS_DATA", "../shared/data")).absolute()
 OURS = {
@@ -91,14 +89,6 @@ def test_rows_of_pandas_are_records():
     assert read[0].reference == ""
 
 
-def test_a_value_of_another_type_is_called_by_its_type():
-    """Not a number, which it is not."""
-    outcome = ragmonitor.evaluate([{**OURS, "id": 2.5, "answer": {1}}]).outcomes[0]
-    assert outcome.line.error == "id: expected text or a whole number, not a number"
-    outcome = ragmonitor.evaluate([{**OURS, "answer": {1}}]).outcomes[0]
-    assert outcome.line.error == "answer: expected text, not a set"
-
-
 def test_a_record_that_cannot_be_read_stands_in_its_place():
     """It says why; the others are scored."""
     result = ragmonitor.evaluate([OURS, {**OURS, "answer": None}, 7, OURS])
@@ -139,26 +129,6 @@ def test_what_is_no_records_is_an_error(records, told):
     """A path, a table that iterates over its columns: it says what to give instead."""
     with pytest.raises(InputError, match=told):
         ragmonitor.evaluate(records)
-
-
-def test_one_list_for_each_column_is_as_good():
-    """As RAGAS' documentation has its data; so is one record, or a document of RAGChecker's."""
-    columns = {name: [value, value] for name, value in RAGAS.items()}
-    assert len(ragmonitor.evaluate(columns).reports) == 2
-    assert len(ragmonitor.evaluate({"results": [RAGCHECKER] * 3}).reports) == 3
-    assert len(ragmonitor.evaluate(OURS).reports) == 1
-
-
-def test_evaluators_may_stand_in_one_text():
-    """As on the command line."""
-    result = ragmonitor.evaluate([OURS], evaluators="faithfulness, refusal")
-    assert [*result.summary] == ["faithfulness", "refusal"]
-
-
-def test_nothing_gives_nothing():
-    """No record, no score, no error."""
-    result = ragmonitor.evaluate([])
-    assert (result.outcomes, result.summary, result.to_dicts()) == ((), {}, [])
 
 
 def test_evaluators_by_reference_score_where_there_is_one():
@@ -217,15 +187,6 @@ def test_on_a_running_loop_there_is_a_coroutine():
     assert awaited.to_dicts() == blocking.to_dicts()
 
 
-def test_the_page_shows_what_runs(tmp_path):
-    """The block of docs/offline.md, pasted."""
-    page = (ROOT / "docs/offline.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"<!-- evaluates -->\n```python\n(.*?)```", page, re.DOTALL)
-    first, second = run_python(block, tmp_path).splitlines()
-    assert first.startswith("0.50, 0.")
-    assert second == "{'faithfulness': {'score': 0.5}, 'context_utilization': {'score': 0.5}}"
-
-
 def command(*arguments, **options):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return subprocess.run(
@@ -258,23 +219,6 @@ def test_the_command_and_python_say_the_same(tmp_path):
         del line["key"]
     assert lines == result.to_dicts()
     assert json.loads(done.stdout) == result.totals
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["begin", "expertqa", "faithdial_audit", "halueval", "summedits", "uhgeval"]
-)
-def test_public_data_are_scored_whole(tmp_path, name):
-    """As a user types it: each line comes out, scored or with a cause, and the sums say so."""
-    file, records = public(name)
-    done = command(file, "-o", tmp_path / "out.jsonl", "--json", "-q")
-    assert done.returncode == 0, done.stderr
-    summary = json.loads(done.stdout)
-    assert (summary["lines"], summary["bad_lines"]) == (len(records), 0)
-    for row in summary["evaluators"]:
-        assert row["scored"] + sum(row["unscored"].values()) == len(records)
-    with (tmp_path / "out.jsonl").open(encoding="utf-8") as lines:
-        assert [json.loads(line)["id"] for line in lines] == [record["id"] for record in records]
 
 
 @pytest.mark.slow

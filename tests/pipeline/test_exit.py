@@ -38,69 +38,6 @@ def test_the_last_trace_leaves_before_the_tracer_provider_shuts_down(
     assert "sent invoke_workflow" in said
 
 
-HANGING_JUDGE = """
-import asyncio, time
-from ragmonitor.judges.function import FunctionJudge
-from ragmonitor.testing import ScriptedJudge
-
-class Threaded(ScriptedJudge):
-    async def assess(self, interaction):
-        await asyncio.to_thread(time.sleep, 40)
-
-class Stubborn(ScriptedJudge):
-    async def assess(self, interaction):
-        while True:
-            try:
-                await asyncio.sleep(40)
-            except asyncio.CancelledError:
-                pass
-
-class Blocking(ScriptedJudge):
-    async def assess(self, interaction):
-        time.sleep(40)
-
-class Resolving(ScriptedJudge):
-    async def assess(self, interaction):
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, time.sleep, 40)
-
-def function(prompts):
-    time.sleep(40)
-"""
-
-HANGS = {
-    "function": "judge=FunctionJudge(function, name='f'), sample=1.0, budget='calls_per_day=100'",
-    "to_thread": "judge=Threaded(None), sample=1.0",
-    "executor": "judge=Resolving(None), sample=1.0",
-    "stubborn": "judge=Stubborn(None), sample=1.0",
-    "blocking": "judge=Blocking(None), sample=1.0",
-    "redaction": "content={'redaction': (lambda text: time.sleep(40),)}",
-}
-
-
-LATE = """
-import atexit
-ended = []
-# Registered first, so that it runs last; threads that are waited for come before all of these.
-atexit.register(lambda: print("held the exit for", time.monotonic() - ended[0]))
-"""
-
-
-@pytest.mark.parametrize("options", HANGS.values(), ids=HANGS)
-def test_no_call_of_ours_holds_the_exit(options: str, tmp_path: Path) -> None:
-    """A judge or redaction that hangs for 40 s: we are done within 5 s."""
-    said = run_python(
-        HANGING_JUDGE
-        + LATE
-        + MONITOR.replace("server=False", f"server=False, service='t', {options}")
-        + INTERACTION
-        + "time.sleep(1)\nended.append(time.monotonic())\n",
-        tmp_path,
-        timeout_s=38,
-    )
-    assert float(said.rpartition(" for ")[2]) < 5.5
-
-
 def test_all_monitors_of_a_process_share_the_time_of_its_exit(tmp_path: Path) -> None:
     """Five seconds in all: what one does not need is the others', and a closed one needs none."""
     said = run_python(

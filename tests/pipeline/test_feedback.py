@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import urllib.request
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -17,8 +16,6 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnablePassthrough
-from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
 
 from ragmonitor import (
     ContentSettings,
@@ -30,8 +27,6 @@ from ragmonitor import (
 )
 from ragmonitor.testing import ListExporter
 from ragmonitor_langchain import RagMonitorHandler
-from tests.support.scrape import total
-from tests.support.waiting import until
 
 
 class Listening(ListExporter):
@@ -61,57 +56,6 @@ def answered(monitor, answer="A parcel may weigh 40 kg."):
         i.retrieved(["A parcel may weigh 40 kg."])
         i.answered(answer)
     return i.id
-
-
-@pytest.fixture(params=["thread", "process"])
-def worker(request):
-    if request.param == "process" and os.name != "posix":
-        pytest.skip("the helper needs POSIX")
-    return request.param
-
-
-def test_a_thumb_finds_its_answer(worker, tmp_path):
-    """In both places: counted, in the file, at the application's exporter, redacted, in no rate."""
-    listening, path = Listening(), tmp_path / "out.jsonl"
-    with Monitor(
-        service="test",
-        server=False,
-        worker=worker,
-        exporters=[listening, JsonLines(path)],
-        content={"redaction": "secrets"},
-        state=tmp_path / "state",
-    ) as monitor:
-        identity = answered(monitor)
-        assert monitor.current_id() == identity
-        monitor.feedback(
-            identity, False, comment="my key is ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
-        )
-        assert monitor.flush()
-        assert until("told", lambda: total(monitor.registry, "ragmonitor_feedback_total") == 1)
-        assert total(monitor.registry, "ragmonitor_feedback_answers", people="bad") == 1
-        assert total(monitor.registry, "ragmonitor_interactions_total") == 1
-        assert total(monitor.registry, "ragmonitor_evaluations_total", judge="people") == 0
-        until("told", lambda: listening.told)
-    (joined,) = listening.told
-    assert "ghp_A1b2" not in joined.feedback.comment
-    assert joined.feedback.comment.startswith("my key is")
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    (said,) = [line["feedback"] for line in lines if "feedback" in line]
-    assert said == {"kind": "thumbs", "score": 0.0, "label": "", "comment": joined.feedback.comment}
-
-
-def test_what_content_withholds_is_not_in_comments(tmp_path):
-    path = tmp_path / "out.jsonl"
-    with Monitor(
-        service="test",
-        server=False,
-        exporters=[JsonLines(path)],
-        content=ContentSettings(policy="none"),
-    ) as monitor:
-        monitor.feedback(answered(monitor), True, comment="a secret")
-        assert monitor.flush(60)
-    assert "secret" not in path.read_text()
-    assert '"feedback"' in path.read_text()
 
 
 LABEL = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
@@ -223,30 +167,6 @@ def test_the_response_names_the_interaction(kind):
     assert sorted(named) == sorted(ids)
 
 
-def test_feedback_by_http_in_both_places(worker):
-    token = "a token of some length"
-    listening = Listening()
-    with Monitor(
-        service="test",
-        worker=worker,
-        exporters=[listening],
-        server=ServerSettings(port=0, feedback=True, feedback_token=token),
-    ) as monitor:
-        identity = answered(monitor)
-        assert monitor.flush(60)
-        assert until("told", lambda: monitor.metrics_url)
-        url = monitor.metrics_url.replace("/metrics", "/ragmonitor/feedback")
-        request = urllib.request.Request(
-            url,
-            json.dumps({"id": identity, "value": "up"}).encode(),
-            {"Content-Type": "application/json", "Authorization": f"Bearer {token}"},
-        )
-        with urllib.request.urlopen(request, timeout=10) as reply:
-            assert reply.status == 202
-        assert monitor.flush(60)
-        assert until("told", lambda: listening.told)
-
-
 def test_no_feedback_is_taken_by_http_unless_it_is_asked_for():
     with Monitor(service="test", server=ServerSettings(port=0)) as monitor:
         answered(monitor)
@@ -254,13 +174,3 @@ def test_no_feedback_is_taken_by_http_unless_it_is_asked_for():
         url = monitor.metrics_url.replace("/metrics", "/ragmonitor/feedback")
         with pytest.raises(urllib.error.HTTPError, match="501"):
             urllib.request.urlopen(url, b"{}", timeout=10)
-
-
-def test_a_span_of_the_application_s_is_never_changed():
-    """Ids live in variables of our own; nothing is attached to OpenTelemetry's context."""
-    with (
-        Monitor(service="test", server=False) as monitor,
-        TracerProvider().get_tracer("app").start_as_current_span("caller") as caller,
-    ):
-        answered(monitor)
-        assert trace.get_current_span() is caller

@@ -12,24 +12,20 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ragmonitor import Budget, Monitor, SamplingSettings, ServerSettings
+from ragmonitor import Budget, Monitor, SamplingSettings
 from ragmonitor.errors import StreamError
-from ragmonitor.estimation.alarms import draw_order, service_alarms
-from ragmonitor.estimation.alarms.draw_order import DrawOrder
-from ragmonitor.estimation.suspicion import Suspicion
+from ragmonitor.estimation.alarms import draw_order
 from ragmonitor.feedback import feedback_of
 from ragmonitor.fleet import estimator as estimator_module
 from ragmonitor.fleet import fleet_worker
 from ragmonitor.fleet.estimator import Estimator, LeaseLostError, Term
-from ragmonitor.fleet.estimator_state import KEPT_ALARMS, KEPT_STATE
-from ragmonitor.fleet.fleet_stream import FleetStream, Outcome
+from ragmonitor.fleet.estimator_state import KEPT_STATE
+from ragmonitor.fleet.fleet_stream import FleetStream
 from ragmonitor.fleet.fleet_worker import FleetWorker
-from ragmonitor.goldens import Golden, ReferenceChunk
 from ragmonitor.metrics import ALARM_LATE_VERDICTS
 from ragmonitor.records import (
     AlarmEvent,
@@ -38,7 +34,6 @@ from ragmonitor.records import (
     Interaction,
     JudgeIdentity,
     Prediction,
-    Probe,
     SamplingDecision,
     SeriesKey,
 )
@@ -48,17 +43,14 @@ from ragmonitor.testing import ListExporter, ScriptedJudge
 from ragmonitor.wire import (
     Decided,
     SettledAnswer,
-    decode_decided,
-    decode_settled,
     encode,
     encode_decided,
     encode_feedback,
     encode_settled,
 )
 from ragmonitor.wiring import budget_of
-from tests.support.prometheus_server import free_port, require_binary
 from tests.support.redis_server import RedisServer, running_redis
-from tests.support.scrape import outcomes, scrape, total
+from tests.support.scrape import outcomes, total
 from tests.support.stories import assessment, interaction
 from tests.support.waiting import until
 
@@ -253,28 +245,6 @@ def died(monkeypatch, server: RedisServer) -> FleetStream:
     return stream(server)
 
 
-def test_a_decision_outlives_the_worker_that_made_it(server: RedisServer, died: FleetStream):
-    """Whoever judges the answer instead uses its chance and its prediction, and not their own."""
-    put(server, answers(1))
-    (taken,) = died.take("dead", 9, wait_s=0, stale_s=None)
-    decision = SamplingDecision(inclusion_probability=0.125, drawn=True, rate=0.25)
-    predicted = Prediction(hallucination=0.5, expected={"hallucination": (1.0, 0.5)})
-    decided = Decided(decision=decision, prediction=predicted, epoch=7)
-    record = answers(1)[0].id
-    assert died.decide(taken.id, record, encode_decided(decided), b"") == (Outcome.DONE, b"")
-    other = encode_decided(replace(decided, epoch=8))
-    assert died.decide(taken.id, record, other, b"") == (Outcome.DECIDED, encode_decided(decided))
-    seen = ListExporter()
-    shared = {"judge": ScriptedJudge(verdicts), "sample": 0.9}
-    drained(server, worker(server, **shared), exporters=[seen], **shared)
-    _, judged = seen.reports
-    assert judged.role == "sampled"
-    assert judged.decision.inclusion_probability == 0.125
-    assert judged.assessment is not None
-    assert lawful(server).settled == 1
-    assert died.decision(record) is None
-
-
 def test_what_workers_die_of_is_buried_and_its_chance_kept(server: RedisServer, died: FleetStream):
     """After three deliveries: counted as unscored, and as a verdict that is missing."""
     put(server, answers(3))
@@ -297,15 +267,6 @@ def test_what_workers_die_of_is_buried_and_its_chance_kept(server: RedisServer, 
     assert "never settled" in buried.reason
 
 
-def test_what_cannot_be_read_is_buried(server: RedisServer):
-    """Damaged bytes hold nothing up, and are counted."""
-    stream(server).put([b"nonsense", encode(answers(1)[0])])
-    term = drained(server, worker(server))
-    assert total(term.meters.registry, "ragmonitor_interactions_total", status="error") == 1
-    assert total(term.meters.registry, "ragmonitor_interactions_total") == 2
-    assert (lawful(server).settled, lawful(server).buried) == (1, 1)
-
-
 def test_an_answer_that_was_put_twice_counts_once(server: RedisServer):
     """While the first is in hand, and after it was settled."""
     put(server, [*answers(5), *answers(5)])
@@ -315,14 +276,6 @@ def test_an_answer_that_was_put_twice_counts_once(server: RedisServer):
     term.step()
     assert total(term.meters.registry, "ragmonitor_interactions_total") == 5
     assert (lawful(server).settled, lawful(server).duplicates) == (5, 10)
-
-
-def test_a_suspect_is_handled_alone(server: RedisServer, died: FleetStream):
-    """Two workers died with ten records in hand: each then comes alone, so that none is blamed."""
-    put(server, answers(10))
-    died.take("dead 0", 10, wait_s=0, stale_s=None)
-    assert len(died.take_over("dead 1", 99, 0.0)) == 10
-    assert [each.deliveries for each in died.take_over("dead 2", 99, 0.0)] == [3]
 
 
 class StuckJudge(ScriptedJudge):
@@ -336,64 +289,6 @@ class StuckJudge(ScriptedJudge):
         """Wait, and find every fifth answer hallucinated."""
         await asyncio.to_thread(self.is_free.wait)
         return await super().assess(interaction)
-
-
-def test_what_others_are_to_finish_is_kept_while_a_suspect_waits(
-    server: RedisServer, monkeypatch: pytest.MonkeyPatch
-):
-    """The worker lives, though its judge takes longer than a dead worker is waited for."""
-    for name, seconds in {"STALE_S": 1.5, "REFRESH_S": 0.05, "CLAIM_S": 0.05}.items():
-        monkeypatch.setattr(fleet_worker, name, seconds)
-    judge = StuckJudge()
-    put(server, answers(2))
-    (suspect,) = stream(server).take("dead", 1, wait_s=0, stale_s=None)
-    server.client().xclaim(
-        stream(server)._key, "ragmonitor", "dead", 0, [suspect.id], idle=0, retrycount=2
-    )
-    slow = worker(server, judge=judge, sample=1.0)
-    try:
-        with running(slow):
-            until("it waits to be handled alone", lambda: slow._ahead == {suspect.id})
-            began_s = time.monotonic()
-            while time.monotonic() - began_s < 2.5:
-                assert stream(server).take_over("other", 9, 1.5) == []
-                time.sleep(0.05)
-            judge.is_free.set()
-            until("all are settled", lambda: lawful(server).settled == 2)
-    finally:
-        judge.is_free.set()
-
-
-def test_a_worker_without_a_judge_settles_what_was_drawn(server: RedisServer):
-    """Settings had a judge when it was drawn; its record does not wait for ever."""
-    (record,) = records = answers(1)
-    put(server, records)
-    (taken,) = stream(server).take("dead", 1, wait_s=0, stale_s=None)
-    drawn = SamplingDecision(inclusion_probability=1.0, drawn=True)
-    decided = Decided(decision=drawn, prediction=Prediction(), epoch=0)
-    stream(server).decide(taken.id, record.id, encode_decided(decided), b"")
-    server.client().xclaim(
-        stream(server)._key, "ragmonitor", "dead", 0, [taken.id], idle=60_000, retrycount=1
-    )
-    with running(worker(server)):
-        until("it is settled", lambda: lawful(server).settled == 1)
-
-
-@pytest.mark.slow
-def test_a_full_server_is_worked_off(server: RedisServer):
-    """It refuses new records; workers and estimator go on, and make room."""
-    redis = pytest.importorskip("redis")
-    client = server.client()
-    put(server, answers(200))
-    assert lawful(server).waiting == 200  # a server that is full lets no group of workers begin
-    client.config_set("maxmemory", 1)
-    with pytest.raises(redis.exceptions.ResponseError):
-        client.set("x", "y")
-    assert stream(server).put([encode(answers(1)[0])]) == 0
-    shared = {"judge": ScriptedJudge(verdicts), "sample": 1.0}
-    term = drained(server, worker(server, **shared), **shared)
-    assert total(term.meters.registry, "ragmonitor_interactions_total") == 200
-    assert (lawful(server).settled, lawful(server).uncounted) == (200, 0)
 
 
 class PaidJudge(ScriptedJudge):
@@ -464,98 +359,6 @@ def test_a_paused_estimator_writes_nothing(server: RedisServer):
     assert total(third.meters.registry, "ragmonitor_interactions_total") == 3
 
 
-def test_an_estimator_that_is_slow_to_begin_keeps_its_lease(server: RedisServer, monkeypatch):
-    """It renews it meanwhile, so that two do not take it from each other for ever."""
-    monkeypatch.setattr(estimator_module, "LEASE_S", 0.9)  # a busy machine is late by some of it
-    renewed: list[str] = []
-    lead, begin = FleetStream.lead, Term.begin
-
-    def leads(self: FleetStream, owner: str, token: str, seconds: float) -> str:
-        found = lead(self, owner, token, seconds)
-        renewed.extend([found] if token else [])
-        return found
-
-    def begins(self: Term) -> None:
-        until("it is renewed again and again", lambda: len(renewed) > 5)
-        begin(self)
-
-    monkeypatch.setattr(FleetStream, "lead", leads)
-    monkeypatch.setattr(Term, "begin", begins)
-    with running(estimator(server)) as one:
-        until("it works", lambda: len(renewed) > 8)
-        assert one.term is not None
-    assert len(set(renewed)) == 1
-
-
-@pytest.mark.parametrize(
-    ("kept", "said"),
-    [
-        (b'{"version": 99, "position": 5}', "is of version 99, not"),
-        (b'{"version": 2, "position": 5}', "cannot be read"),
-        (b"spoiled", "cannot be read"),
-    ],
-)
-def test_a_state_that_is_unknown_is_left_alone(
-    server: RedisServer, caplog: pytest.LogCaptureFixture, kept: bytes, said: str
-):
-    """The estimator stands by and says why, whatever else has changed in it."""
-    client, key = server.client(), stream(server)._checkpoint_key
-    client.hset(key, KEPT_STATE, kept)
-    with caplog.at_level("WARNING"), running(estimator(server)):
-        until("it says so", lambda: said in caplog.text)
-        until("the lease is free", lambda: stream(server).leader() == "")
-    assert client.hget(key, KEPT_STATE) == kept
-
-
-def test_an_announcement_that_cannot_be_read_stops_nothing(server: RedisServer):
-    """What a predecessor kept of an alarm is logged as our error; the answers are counted."""
-    put(server, answers(3))
-    worker(server).run(threading.Event(), drain=True)
-    server.client().hset(stream(server)._checkpoint_key, KEPT_ALARMS, b"spoiled")
-    term = begun(server, stream(server).lead("test", "", 60.0))
-    term.step()
-    assert total(term.meters.registry, "ragmonitor_interactions_total") == 3
-
-
-def test_a_lease_that_has_ended_is_not_renewed(server: RedisServer):
-    """Who had it has to take a new one; nobody's would keep others away."""
-    token = stream(server).lead("one", "", 60.0)
-    assert stream(server).lead("", token, 60.0) == token
-    lose_lease(server)
-    assert stream(server).lead("", token, 60.0) == ""
-    assert stream(server).leader() == ""
-
-
-def test_what_an_earlier_release_drew_counts_in_the_order_of_its_draws(server: RedisServer):
-    """Its workers say too little for the means: a slow verdict holds back those behind it."""
-    records = answers(3)
-    put(server, records)
-    decision = SamplingDecision(inclusion_probability=1.0, drawn=True)
-    decided = encode_decided(Decided(decision=decision, prediction=Prediction(), epoch=0))
-    shared = {"judge": ScriptedJudge(verdicts), "sample": 1.0}
-    one = worker(server, **shared)
-    taken = stream(server).take(one._consumer.name, 9, wait_s=0, stale_s=None)
-    for delivery, record in zip(taken, records, strict=True):
-        stream(server).decide(delivery.id, record.id, decided, b"")
-    seen = ListExporter()
-
-    def settle(at: int) -> None:
-        answer = one._unscored(records[at], Cause.JUDGE_ERROR, decode_decided(decided))
-        stream(server).settle_answer(
-            taken[at].id, records[at].id, encode_settled(answer), is_decided=True
-        )
-
-    settle(2)
-    drained(server, exporters=[seen], **shared)
-    assert not seen.reports
-    lose_lease(server)
-    settle(1)
-    settle(0)
-    drained(server, exporters=[seen], **shared)
-    assert [each.id for each in seen.interactions()] == [each.id for each in records]
-    assert lawful(server).uncounted == 0
-
-
 def drawn_answer(server: RedisServer, worker: FleetWorker) -> tuple[str, SettledAnswer]:
     """Put an answer that a worker draws, and return its entry and what the judge failed at."""
     (record,) = records = answers(1)
@@ -575,28 +378,6 @@ def settle(server: RedisServer, entry: str, answer: SettledAnswer) -> None:
     stream(server).settle_answer(
         entry, answer.interaction.id, encode_settled(answer), is_decided=True
     )
-
-
-def test_a_verdict_is_trusted_as_was_known_before_its_draw(server: RedisServer, monkeypatch):
-    """What the built-in judge finds while the judge reads says nothing of what it knew before."""
-    suspicion = 0.25
-    monkeypatch.setattr(Suspicion, "value", property(lambda _: suspicion))
-    trusted: list[float] = []
-    draw = DrawOrder.draw
-
-    def drawn(order: DrawOrder[Any], answer: str, at_s: float, trusts: float) -> None:
-        trusted.append(trusts)
-        draw(order, answer, at_s, trusts)
-
-    monkeypatch.setattr(DrawOrder, "draw", drawn)
-    shared = {"judge": ScriptedJudge(verdicts), "sample": 1.0}
-    entry, answer = drawn_answer(server, worker(server, **shared))
-    term = begun(server, stream(server).lead("test", "", 60.0), **shared)
-    term.step()
-    suspicion = 0.75
-    settle(server, entry, answer)
-    term.step()
-    assert trusted == [0.25]
 
 
 def test_a_late_verdict_is_counted_and_no_fallback_stands_in(server: RedisServer, monkeypatch):
@@ -623,64 +404,6 @@ def test_a_late_verdict_is_counted_and_no_fallback_stands_in(server: RedisServer
     assert late[ALARM_LATE_VERDICTS] == 1
 
 
-def scraped(url: str) -> dict[str, list[Any]]:
-    """Return what an endpoint shows; nothing while it is not there."""
-    try:
-        return scrape(url)
-    except OSError:
-        return {}
-
-
-@pytest.mark.parametrize("judged", [False, True], ids=["builtin", "judged"])
-def test_what_has_waited_is_taken_in_as_if_it_had_not(
-    server: RedisServer, judged: bool, monkeypatch: pytest.MonkeyPatch
-):
-    """However much waits for an estimator, each answer updates the alarms."""
-    monkeypatch.setattr(estimator_module, "TICK_S", 3_600.0)
-    monkeypatch.setattr(estimator_module, "BATCH", 10)
-    monkeypatch.setattr(service_alarms, "MAX_PENDING", 400)
-    judge = {"judge": ScriptedJudge(verdicts), "sample": 1.0} if judged else {}
-    shared = {"objectives": {"hallucination": 0.05}, **judge}
-    wrong = "The Eiffel Tower was built from 1999 to 2005."
-    given = [replace(e, answer=e.answer if n % 5 else wrong) for n, e in enumerate(answers(120))]
-    put(server, given)
-    worker(server, **shared).run(threading.Event(), drain=True)
-    term = Term(settings(**shared), stream(server), stream(server).lead("a", "", 60.0))
-    term.begin()
-    while term.step():
-        pass
-    term.tick()
-    found = evidence(term.estimates.snapshot().alarms)
-    term.close()
-    with Monitor(SERVICE, server=False, worker="thread", **shared) as alone:
-        for begin in range(0, 120, 10):
-            for each in given[begin : begin + 10]:
-                alone.observe(each)
-            assert alone.flush()
-        expected = evidence(alone._back.worker.latest.alarms)
-    assert found["hallucination"] > 3_600
-    assert found == pytest.approx(expected, rel=1e-6)
-
-
-def test_who_stands_by_is_seen(server: RedisServer):
-    """Until it estimates it shows its operation, on the port where its numbers come to be."""
-    lease = stream(server).lead("another", "", 60.0)
-    port = free_port()
-    loaded = Settings.load(service=SERVICE, server=ServerSettings(port=port))
-    url = f"http://127.0.0.1:{port}/metrics"
-    with running(Estimator(loaded, stream(server))):
-        until("it is served", lambda: "ragmonitor_build_info" in scraped(url))
-        found = scraped(url)
-        assert "ragmonitor_estimator_takeovers" not in found
-        assert found["ragmonitor_stream_up"][0].value == 1
-        stream(server).release(lease)
-        until("it estimates", lambda: "ragmonitor_estimator_takeovers" in scraped(url))
-        found = scraped(url)
-        assert found["ragmonitor_estimator_takeovers"][0].value == 2
-        (kept,) = found["ragmonitor_estimator_checkpoint_timestamp_seconds"]
-        assert 0 <= time.time() - kept.value < 30
-
-
 def test_a_server_that_is_gone_shows(server: RedisServer):
     """On workers and on estimators, with the error."""
 
@@ -695,18 +418,6 @@ def test_a_server_that_is_gone_shows(server: RedisServer):
         until("nor is the estimator", lambda: is_up(other._standby) == 0)
         errors = total(one.meters.registry, "ragmonitor_internal_errors_total", stage="stream")
         assert errors > 0
-
-
-def test_the_groups_lag_is_what_waits(server: RedisServer):
-    """As Redis tells it to whoever scales the workers, also after records were deleted."""
-    put(server, answers(20))
-    with running(estimator(server)) as one, running(worker(server)):
-        until("it is there", lambda: one.term is not None)
-        registry = one.term.meters.registry
-        until("all are counted", lambda: total(registry, "ragmonitor_interactions_total") == 20)
-    put(server, answers(7, begin=20))
-    (group,) = server.client().xinfo_groups(f"ragmonitor:{{{SERVICE}}}:records")
-    assert group["lag"] == lawful(server).waiting == 7
 
 
 def test_an_alarm_that_is_told_again_is_the_same_one(server: RedisServer, monkeypatch):
@@ -735,15 +446,6 @@ def test_an_alarm_that_is_told_again_is_the_same_one(server: RedisServer, monkey
     assert told == [event, event]
 
 
-def test_a_worker_with_a_budget_begins_without_the_server():
-    """It waits until the server can be reached, and spends nothing before."""
-    gone = FleetStream(f"redis://127.0.0.1:{free_port()}/0", SERVICE)
-    options = settings(judge=PaidJudge(verdicts), budget=Budget(calls_per_day=240.0))
-    waiting = FleetWorker(options, gone, redactor=Redactor())
-    with running(waiting):
-        until("it waits", lambda: waiting.meters is not None and waiting._consumer.failures > 1)
-
-
 def test_a_slow_judge_does_not_hold_up_the_others(server: RedisServer):
     """More records are taken than a worker has in hand at once, while drawn ones wait."""
     put(server, answers(300))
@@ -768,97 +470,6 @@ def test_feedback_arrives(server: RedisServer):
     assert [each.feedback.score for each in told] == [1.0]
     assert (term.state.unreadable, lawful(server).buried) == (1, 1)
     assert total(term.meters.registry, "ragmonitor_interactions_total") == 1
-
-
-FAVOURABLE = ScriptedJudge(lambda _: assessment("supported"))  # whatever id the answer has
-
-
-@pytest.mark.parametrize("shared", [{}, {"judge": FAVOURABLE, "sample": 1.0}])
-def test_golden_questions_of_a_fleet_are_judged(server: RedisServer, shared: dict[str, Any]):
-    """Their scores and the captured chunks arrive, and they are no traffic."""
-    tall = "The tower is 330 metres tall."
-    golden = Golden(
-        id="tall",
-        question="How tall is the tower?",
-        answer=tall,
-        chunks=(ReferenceChunk(text=tall),),
-    )
-    with Monitor(SERVICE, stream=server.url, server=False) as monitor:
-
-        def ask(question: str) -> str:
-            with monitor.interaction(query=question) as each:
-                each.retrieved([tall])
-                each.answered(tall)
-            return tall
-
-        assert monitor.probe(ask, [golden], once=True).wait(20)
-        assert monitor.flush(20)
-    term = drained(server, worker(server, **shared), **shared)
-    count = term.meters.registry
-    assert total(count, "ragmonitor_interactions_total") == 0
-    assert total(count, "ragmonitor_probe_interactions_total") == 1
-    assert total(count, "ragmonitor_golden_asks_total", outcome="answered") == 1
-    if not shared:  # the scripted judge reads no reference
-        assert total(count, "ragmonitor_golden_answer_correctness", window="1h") == 1
-        assert total(count, "ragmonitor_golden_context_recall", window="1h") == 1
-    assert total(count, "ragmonitor_golden_faithfulness", window="1h") == 1
-    assert lawful(server).settled == 2
-
-
-def test_what_another_worker_captured_of_a_golden_question_is_found(
-    server: RedisServer, monkeypatch
-):
-    """The asker's record has its chunks; one of an earlier asking is not taken for it."""
-    monkeypatch.setattr(fleet_worker, "CAPTURED_WITHIN_S", 0.0)
-    now_ns = time.time_ns()
-    captured = interaction(
-        id="c", texts=["Seen."], started_ns=now_ns, attributes={"ragmonitor.probe": "g"}
-    )
-    asked = replace(
-        interaction(id="a", texts=[], started_ns=now_ns - 1, ended_ns=now_ns + 1),
-        chunks=(),
-        probe=Probe(golden="g", outcome="answered", knows_chunks=False),
-    )
-    later = replace(asked, id="b", started_ns=now_ns + 1, ended_ns=now_ns + 2)
-    put(server, [captured])
-    worker(server).run(threading.Event(), drain=True)
-    put(server, [asked, later])
-    worker(server).run(threading.Event(), drain=True)
-    settled = [decode_settled(e.answer) for e in stream(server).settled_after("0-0", 10, 0)]
-    found = {each.interaction.id: [c.text for c in each.interaction.chunks] for each in settled}
-    assert (found["a"], found["b"]) == (["Seen."], [])
-
-
-def test_the_pages_worst_answers_outlive_the_estimator(server: RedisServer):
-    """A successor shows them, once each, under the same setting of texts alone."""
-    shared = {"judge": ScriptedJudge(verdicts), "sample": 1.0}
-    records = [
-        replace(each, query=f"Question {each.id}?", ended_ns=time.time_ns()) for each in answers(10)
-    ]
-    put(server, records)
-    page = Settings.load(service=SERVICE, server=ServerSettings(port=0, ui=True), **shared)
-    worker(server, **shared).run(threading.Event(), drain=True)
-
-    def shown(options: Settings) -> list[str]:
-        lease = stream(server).lead("test", "", 60.0)
-        term = Term(options, stream(server), lease)
-        try:
-            term.begin()
-            while term.step():
-                pass
-            term.tick(is_last=True)
-            assert term._view is not None
-            kept = json.loads(term._view.state())["answers"]
-            return sorted(each["question"] for each in kept if each["badness"] > 0.5)
-        finally:
-            term.close()
-            stream(server).release(lease)
-
-    bad = [f"Question {n:032x}?" for n in (0, 5)]
-    assert shown(page) == bad
-    assert shown(page) == bad
-    hidden = page.model_copy(update={"content": page.content.model_copy(update={"policy": "none"})})
-    assert shown(hidden) == []
 
 
 def command(server: RedisServer, *arguments: str) -> subprocess.Popen[bytes]:
@@ -912,24 +523,3 @@ def is_counted(server: RedisServer, count: int) -> bool:
     """Return whether so many records are settled and estimated."""
     found = lawful(server)
     return found.settled == count and found.uncounted == 0
-
-
-@pytest.mark.slow
-def test_the_demo_of_a_fleet():
-    """Two processes are killed with -9: the sums agree, the spike is announced once."""
-    pytest.importorskip("ragmonitor_langchain")
-    pytest.importorskip("ragmonitor_llama_index")
-    require_binary("redis-server")
-    script = Path(__file__).parents[2] / "tools" / "demo_fleet.py"
-    done = subprocess.run(
-        [sys.executable, str(script), "--seconds", "60", "--json"],
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    summary = json.loads(done.stdout.splitlines()[-1])
-    assert summary["sums_agree"], summary
-    assert summary["spike_announced_once"], summary
-    assert summary["takeover_s"] < 10
-    assert summary["counted"] == summary["asked"] > 0

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import heapq
-import json
 import random
-import threading
 from collections.abc import Iterator
-from dataclasses import astuple, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,12 +14,8 @@ from ragmonitor.estimation.alarms import draw_order
 from ragmonitor.estimation.interval import summarise
 from ragmonitor.fleet import estimator as estimator_module
 from ragmonitor.fleet.estimator import Term
-from ragmonitor.fleet.estimator_state import KEPT_STATE
 from ragmonitor.fleet.fleet_stream import FleetStream
-from ragmonitor.fleet.fleet_worker import FleetWorker
-from ragmonitor.metrics import ALARM_LATE_VERDICTS
 from ragmonitor.records import CompletedAnswer, Prediction, Report, SamplingDecision
-from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.testing import ScriptedJudge
 from ragmonitor.wire import (
@@ -34,9 +28,8 @@ from ragmonitor.wire import (
 )
 from ragmonitor.wiring import builtin_judge, estimates_of, judging_of
 from tests.support.redis_server import RedisServer, running_redis
-from tests.support.stories import assessment, interaction
+from tests.support.stories import assessment
 from tests.support.streams import Records, Stream, steady
-from tests.support.waiting import until
 
 SERVICE = "shop"
 NEVER_S = 1e9
@@ -310,203 +303,3 @@ def test_a_verdict_that_never_comes_stays_open(twins: Twins):
               and not k[0].dimension and k[1] == "1h"]  # fmt: skip
     assert after[key].upper - after[key].lower > before[key].upper - before[key].lower
     assert after[key].coverage < before[key].coverage
-
-
-def test_alarms_alone_leave_a_late_verdict_out(twins: Twins, monkeypatch: pytest.MonkeyPatch):
-    """As in one process it is in the means, also where another estimator has given it up."""
-    answers = begins()
-    some_settled(twins, answers, 5)
-    answer = next(answers)
-    seen = twins.ask(answer, drawn=True, chance=0.5)
-    with monkeypatch.context() as patch:
-        patch.setattr(draw_order, "WAIT_S", -1.0)
-        twins.check()
-    twins.take_over()
-    twins.settle(seen, judged(twins, answer, seen))
-    twins.check()
-    assert late(twins.term.estimates) == late(twins.alone) == 1
-
-
-def late(statistics: Any) -> float:
-    """Return how many verdicts the alarms left out."""
-    gauges = statistics.snapshot().gauges
-    return next(each.value for each in gauges if each.name == ALARM_LATE_VERDICTS)
-
-
-def test_what_an_earlier_release_drew_is_in_no_mean_until_its_turn(twins: Twins):
-    """What its worker put on the stream says too little: neither the draw nor its verdict is."""
-    answers = begins()
-    some_settled(twins, answers, 5)
-    twins.check()
-    twins.knows_pending = False
-    slow, quick = next(answers), next(answers)
-    first = twins.ask(slow, drawn=True, chance=0.5)
-    second = twins.ask(quick, drawn=True, chance=0.5)
-    before = sums(twins.term.estimates.snapshot())
-    twins.settle(second, judged(twins, quick, second))
-    twins.tick()
-    assert sums(twins.term.estimates.snapshot()) == before
-    twins.take_over()
-    twins.tick()
-    assert sums(twins.term.estimates.snapshot()) == before
-    twins.settle(first, judged(twins, slow, first))
-    twins.check()
-
-
-def test_draws_of_two_releases_keep_their_order(twins: Twins):
-    """Once all are there it is as if one release had drawn them."""
-    answers = begins(1)
-    some_settled(twins, answers, 5)
-    waiting = []
-    for number in range(12):
-        twins.knows_pending = number % 3 > 0
-        answer = next(answers)
-        waiting.append((answer, twins.ask(answer, drawn=True, chance=0.5)))
-    for number, (answer, seen) in enumerate(reversed(waiting)):
-        twins.settle(seen, judged(twins, answer, seen))
-        if number == 6:
-            twins.tick()
-            twins.take_over()
-    twins.tick()
-    fleet, alone = twins.term.estimates.snapshot(), twins.alone.snapshot()
-    found = sums(alone)
-    for key, each in sums(fleet).items():  # what is added in another order is rounded otherwise
-        assert astuple(each)[:-1] == pytest.approx(astuple(found[key])[:-1], rel=1e-9)
-    assert evidence(fleet) == pytest.approx(evidence(alone), rel=1e-9)
-
-
-def test_a_state_of_the_release_before_is_gone_on_with(twins: Twins):
-    """Its means know of no answer that waits, neither of the draw nor of what came of it."""
-    answers = begins()
-    some_settled(twins, answers, 5)
-    twins.check()
-    first = next(answers)
-    drawn = twins.ask(first, drawn=True, chance=0.5)
-    some_settled(twins, answers, 3)
-    client, kept = twins.stream._redis, twins.stream._checkpoint_key
-    state = json.loads(client.hget(kept, KEPT_STATE))
-    newest = client.xrevrange(twins.stream._settled_key, count=1)[0][0].decode()
-    del state["given_up_unknown"]
-    client.hset(kept, KEPT_STATE, json.dumps(state | {"version": 1, "position": newest}))
-    twins.take_over()
-    twins.check()
-    twins.take_over()
-    twins.settle(drawn, judged(twins, first, drawn))
-    twins.check()
-
-
-def test_what_has_waited_for_an_estimator_is_not_given_up_unread(
-    twins: Twins, monkeypatch: pytest.MonkeyPatch
-):
-    """Its verdicts are on the stream, behind what is read at once."""
-    monkeypatch.setattr(estimator_module, "BATCH", 2)
-    answers = begins()
-    waiting = []
-    for _ in range(6):
-        answer = next(answers)
-        waiting.append((answer, twins.ask(answer, drawn=True, chance=0.5)))
-    for answer, seen in waiting:
-        twins.settle(seen, judged(twins, answer, seen))
-    # They were put an hour ago, while nobody estimated.
-    client, key = twins.stream._redis, twins.stream._settled_key
-    entries = client.xrange(key)
-    client.delete(key)
-    began_ms = int(entries[0][0].partition(b"-")[0]) - 3_600_000
-    for number, (_, values) in enumerate(entries):
-        client.xadd(key, values, id=f"{began_ms + 1_000 * number}-0")
-    while twins.term.step():
-        twins.term.tick()
-    twins.check()
-    assert late(twins.term.estimates) == 0
-
-
-def test_what_cannot_be_read_of_a_draw_is_as_if_it_was_not_said(twins: Twins):
-    """The answer is in the means when its turn comes."""
-    answers = begins()
-    some_settled(twins, answers, 5)
-    answer = next(answers)
-    twins.knows_pending = False
-    seen = twins.ask(answer, drawn=True, chance=0.5)
-    client, key = twins.stream._redis, twins.stream._settled_key
-    entry, values = client.xrevrange(key, count=1)[0]
-    client.xdel(key, entry)
-    client.xadd(key, values | {b"w": b"\xc1w\x09\x00"}, id=entry.decode() + "1")
-    twins.settle(seen, judged(twins, answer, seen))
-    twins.check()
-
-
-def test_a_worker_says_what_it_has_drawn_before_the_judge_replies(server: RedisServer):
-    """The estimator's means have it, by signal and by group of the traffic."""
-    asked, replies = threading.Event(), threading.Event()
-
-    def judge(_: Any) -> Any:
-        asked.set()
-        assert replies.wait(30)
-        return assessment("supported")
-
-    options = settings(judge=ScriptedJudge(judge), estimation={"group_by": ["route", "latency_s"]})
-    stream = FleetStream(server.url, SERVICE)
-    stream.put([encode(interaction(attributes={"route": "billing"}))])
-    worker = FleetWorker(options, FleetStream(server.url, SERVICE), redactor=Redactor())
-    working = threading.Thread(target=worker.run, args=(threading.Event(),), kwargs={"drain": True})
-    working.start()
-    try:
-        assert asked.wait(30)
-        term = Term(options, FleetStream(server.url, SERVICE), stream.lead("test", "", 60.0))
-        term.begin()
-        assert awaited(term) == {("", ""): 1, ("route", "billing"): 1, ("latency_s", "2 to 4"): 1}
-        replies.set()
-        until("it is settled", lambda: stream.counts().settled == 1)
-        term.step()
-        term.tick()
-        assert {each.pending for each in sums(term.estimates.snapshot()).values()} == {0.0}
-        assert stream.counts().uncounted == 0
-        term.close()
-    finally:
-        replies.set()
-        working.join(30)
-
-
-def awaited(term: Term) -> dict[tuple[str, str], float]:
-    """Return the verdicts on hallucination that are on their way, by group."""
-    term.step()
-    term.tick()
-    return {
-        (key.dimension, key.group): each.pending
-        for (key, window), each in sums(term.estimates.snapshot()).items()
-        if key.signal == "hallucination" and key.judge == "scripted" and window == "1h"
-    }
-
-
-def put_over(twins: Twins, seconds: float, count: int) -> None:
-    """Have settled answers wait that came one after another within so long before now."""
-    client, key = twins.stream._redis, twins.stream._settled_key
-    answers = begins()
-    for _ in range(count):
-        twins.ask(next(answers), drawn=False, chance=0.5)
-    entries = client.xrange(key)
-    client.delete(key)
-    began_ms = (twins.stream.now_s() - seconds) * 1e3
-    for number, (_, values) in enumerate(entries):
-        client.xadd(key, values, id=f"{int(began_ms + number * seconds * 1e3 / count)}-0")
-
-
-@pytest.mark.parametrize("batch", [10, 500])
-def test_a_backlog_is_no_rush(twins: Twins, monkeypatch: pytest.MonkeyPatch, batch: int):
-    """Workers draw by how many answers come, whenever the estimator reads them."""
-    monkeypatch.setattr(estimator_module, "BATCH", batch)
-    put_over(twins, 600.0, 60)
-    while twins.term.step():
-        twins.term.tick()
-    twins.term.tick()
-    assert twins.term.state.arrivals_per_s == pytest.approx(0.1, rel=0.15)
-
-
-def test_a_takeover_leaves_the_rate_of_arrivals(twins: Twins):
-    """A successor's first look is no minute without an answer."""
-    twins.tick()
-    twins.term.state.arrivals_per_s = 10.0
-    twins.tick()
-    twins.take_over()
-    twins.tick()
-    assert twins.term.state.arrivals_per_s == pytest.approx(10.0, rel=0.1)

@@ -1,17 +1,15 @@
 """Judges that are given as objects, in every place that a monitor has for one."""
 
 import json
-import logging
 from dataclasses import dataclass, replace
 from functools import partial
 
 import pytest
 
-import ragmonitor
 from ragmonitor import FunctionJudge, Monitor
 from ragmonitor.errors import SettingsError
 from ragmonitor.judges import AssessmentCache, BuiltinJudge, EncoderJudge, LlmJudge
-from ragmonitor.records import JudgeIdentity, JudgeUsage
+from ragmonitor.records import JudgeIdentity
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.openai_server import OpenAiServer, Reply, Request, judged, read_prompt
 from tests.support.scrape import outcomes, total
@@ -208,32 +206,7 @@ def test_a_given_judge_is_itself_asked_in_every_role(name, servers, anchors, mon
     assert found == {"scored": 1}
 
 
-def test_a_judge_by_name_is_asked_again_at_its_own_server(servers, anchors, monitors):
-    """With a cache, which a repeated reading goes past."""
-    own, public = servers
-    monitor = monitors(
-        "openai/gpt-4o-mini",
-        judge={
-            "api_base": own.api_base,
-            "reference_answers": anchors,
-            "reference_answers_per_day": 1_000,
-        },
-        budget={"calls_per_day": 10**6},
-    )
-    observe(monitor)
-    assert monitor.flush(60)
-    assert sorted(question_of(r.user) for r in own.chats) == sorted([ANSWER, ANCHOR])
-    assert public.requests == []
-
-
 # Names
-
-
-@pytest.mark.parametrize("judge", [BuiltinJudge(), "builtin"])
-def test_the_built_in_judge_s_name_is_taken(judge, monitors):
-    """Two judges of one name would be one series."""
-    with pytest.raises(SettingsError, match="a name of the built-in judge"):
-        monitors(judge, budget={"calls_per_day": 100})
 
 
 # Budgets
@@ -267,41 +240,6 @@ def test_a_function_judge_reads_within_a_budget_or_is_refused(options, budget, i
     assert len(case.asked) == 1
 
 
-@pytest.mark.parametrize("unit", ["usd", "tokens"])
-def test_a_judge_that_does_not_say_what_it_costs_is_refused(unit, monitors):
-    """A budget in dollars or tokens could not hold; the message says what to do."""
-    with pytest.raises(
-        SettingsError, match=r"own does not say.*budget_unit.*budget\.calls_per_day"
-    ):
-        monitors(Own(), budget={f"{unit}_per_day": 100})
-
-
-def test_a_judge_that_counts_another_unit_is_refused(monitors):
-    """Dollars are no tokens."""
-
-    class Priced(Own):
-        budget_unit = "usd"
-
-        def expected_cost(self, told):
-            return 0.01
-
-    with pytest.raises(SettingsError, match="in US dollars, and the budget is in tokens"):
-        monitors(Priced(), budget={"tokens_per_day": 100})
-    judge = Priced()
-    observe(monitors(judge, budget={"usd_per_day": 100}))
-    assert len(judge.asked) == 1
-
-
-def test_an_offline_run_counts_in_its_budget_s_unit():
-    """As a monitor does."""
-    records = [{"question": "Q?", "contexts": ["It is 9 m tall."], "answer": "It is 9 m tall."}]
-    with pytest.raises(SettingsError, match="no price in US dollars"):
-        ragmonitor.evaluate(records, judge=by_function().judge, budget_usd=1)
-    case = by_function(budget_unit="calls")
-    ragmonitor.evaluate(records, judge=case.judge, budget_tokens=10**6)
-    assert len(case.asked) == 1
-
-
 @pytest.mark.parametrize(
     "cost", [float("nan"), float("inf"), -1.0, "free", None, ZeroDivisionError]
 )
@@ -326,59 +264,6 @@ def test_a_cost_that_is_no_amount_is_counted_and_harms_no_budget(cost, monitors)
     found = outcomes(monitor.registry, judge="own", evaluator="faithfulness")
     assert found == {"judge_error": 1, "scored": 1}
     assert total(monitor.registry, "ragmonitor_budget_level") == pytest.approx(1.0, abs=0.01)
-
-
-def test_a_cost_that_no_budget_holds_is_said(monitors, caplog):
-    """Once, with the numbers: waiting would not help."""
-
-    class Dear(Own):
-        budget_unit = "usd"
-
-        def expected_cost(self, told):
-            return 5.0
-
-    judge = Dear()
-    monitor = monitors(judge, budget={"usd_per_day": 24})
-    with caplog.at_level(logging.WARNING, logger="ragmonitor"):
-        observe(monitor, 1)
-        observe(monitor, 2)
-    (said,) = [r.getMessage() for r in caplog.records if "a reading may cost" in r.getMessage()]
-    assert "never holds more than 2 at once" in said
-    assert judge.asked == []
-
-
-@pytest.mark.parametrize(
-    "used",
-    [
-        {"cost_usd": -1e6},
-        {"cost_usd": float("nan")},
-        {"cost_usd": 1e300},
-        {"cost_usd": "1"},
-        {"cost_usd": True},
-        {"input_tokens": -(10**9), "calls": -5},
-        None,
-    ],
-)
-def test_what_a_judge_cannot_have_used_neither_lifts_nor_kills_the_budget(used, monitors):
-    """It is counted as an error of ours, charged what was reserved, and the series stay whole."""
-
-    class Odd(Own):
-        budget_unit = "usd"
-
-        def expected_cost(self, told):
-            return 0.1
-
-        async def assess(self, told):
-            usage = None if used is None else JudgeUsage(**{"calls": 1} | used)
-            return assessment("supported", judge=self.identity, usage=usage)
-
-    monitor = monitors(Odd(), budget={"usd_per_day": 24}, judge={"reference_answers_per_day": 0})
-    observe(monitor)
-    found = outcomes(monitor.registry, judge="own", evaluator="faithfulness")
-    assert found == {"scored": 1}
-    level = total(monitor.registry, "ragmonitor_budget_level")
-    assert -24 <= level <= 1.0
-    assert total(monitor.registry, "ragmonitor_judge_cost_usd_total", judge="own") >= 0
 
 
 # Severities

@@ -107,20 +107,3 @@ def test_a_state_with_a_wrong_part_begins_anew_or_goes_on(kept, tmp_path_factory
     by = data.draw(st.sampled_from(HOSTILE))
     (folder / name).write_text(json.dumps(replaced(files[name], place, by)))
     survives(folder)
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"\x00" * 64, b"[" * 100_000, b'{"version": 0}'])
-def test_torn_states_are_set_aside(kept, tmp_path, content):
-    """All of them at once; what was there is kept beside."""
-    _, files = kept
-    for name in files:
-        (tmp_path / name).write_bytes(content)
-    survives(tmp_path)
-    assert {path.name for path in tmp_path.glob("*.bad")} == {f"{name}.bad" for name in files}
-
-
-def test_folders_in_the_place_of_states_are_set_aside(kept, tmp_path):
-    """The same."""
-    for name in kept[1]:
-        (tmp_path / name / "full").mkdir(parents=True)
-    survives(tmp_path)

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import json
-from dataclasses import replace
-from pathlib import Path
-
 import pytest
-from typer.testing import CliRunner
 
-from ragmonitor import ExportSettings, JsonLines, JudgeSettings, Monitor
-from ragmonitor.cli.app import app
+from ragmonitor import ExportSettings, JsonLines, Monitor
 from ragmonitor.estimation.anchors import VERSION, Anchors
-from ragmonitor.estimation.labels import HumanLabels, wilson
-from ragmonitor.records import Estimate, Verdict
+from ragmonitor.records import Verdict
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ListExporter, ScriptedJudge
-from tests.support.stories import JUDGE, assessment, interaction
+from tests.support.stories import assessment, interaction
 
 pytestmark = pytest.mark.slow
 
@@ -60,41 +52,6 @@ def monitored(tmp_path_factory):
     return path, [report for report in reports.reports if report.judge.name == "scripted"]
 
 
-def labels(*arguments):
-    result = CliRunner().invoke(app, ["labels", *map(str, arguments)])
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def test_people_correct_the_rate_of_a_live_monitor(monitored, tmp_path):
-    """The judge reports 21 %; people who read a hundred of its answers find the 12.5 % that are."""
-    path = tmp_path / "labels.csv"
-    labels("sample", monitored[0], "-o", path)
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = [*csv.DictReader(file)]
-    for row in rows:
-        row["human"] = "yes" if is_hallucinated(int(row["question"].split()[-1])) else "no"
-    with path.open("w", encoding="utf-8", newline="") as file:
-        table = csv.DictWriter(file, rows[0])
-        table.writeheader()
-        table.writerows(rows)
-
-    told = json.loads(labels("rate", path, "--json").stdout)
-    truth = sum(map(is_hallucinated, range(ANSWERS))) / ANSWERS
-    judged = told["judged_rate"]
-    assert judged["mean"] == pytest.approx(0.21, abs=0.03)
-    assert told["corrected_rate"]["lower"] < truth < told["corrected_rate"]["upper"]
-    assert told["corrected_rate"]["mean"] == pytest.approx(truth, abs=0.03)
-    again = json.loads(labels("rate", path, "--reports", monitored[0], "--json").stdout)
-    assert again["judged_rate"] == judged
-
-    lower, upper = wilson(judged["mean"], ANSWERS)
-    rate = Estimate(mean=judged["mean"], lower=lower, upper=upper, effective_n=ANSWERS)
-    ended_s = interaction().ended_ns / 1e9
-    live = HumanLabels(Path(path), now=lambda: ended_s).estimate(rate)
-    assert live.mean == pytest.approx(told["corrected_rate"]["mean"], abs=1e-4)
-
-
 def test_a_judge_is_watched_by_the_answers_it_has_read(monitored, tmp_path):
     """Real reports become anchors; a new version that suspects less is a judge that drifted."""
     state = StateFile.of_service(tmp_path, "anchors", "test", version=VERSION)
@@ -119,30 +76,3 @@ def test_a_judge_is_watched_by_the_answers_it_has_read(monitored, tmp_path):
     assert change.drifted
     assert change.to_fine == change.flipped > 10
     assert change.to_hallucinated == 0
-
-
-def test_a_judge_is_known_by_the_identity_that_its_verdicts_carry(tmp_path):
-    """A model that rejects the strict form of reply is asked as one judge and answers as another.
-
-    After a restart too, old answers wait for its first verdict instead of being compared anew.
-    """
-    answering = replace(JUDGE, version="short")
-    judge = ScriptedJudge(lambda _: assessment("supported", judge=answering))
-    for start in range(2):
-        with Monitor(
-            service="test",
-            judge=JudgeSettings(model=judge, reference_answers_per_day=1_000),
-            sample=1.0,
-            export=ExportSettings(traces=False),
-            server=False,
-            state=tmp_path,
-            content="all",
-        ) as monitor:
-            for number in range(20):
-                monitor.observe(interaction(id=f"{start} {number}"))
-            assert monitor.flush(20)
-        [path] = tmp_path.glob("anchors-*.json")
-        state = json.loads(path.read_text())
-        assert state["judge"] == str(answering)
-        assert (state["rereading"], state["last_change"]) == (None, None)
-    assert len(state["anchors"]) == 40

@@ -1,16 +1,11 @@
 """Whatever ends or raises, the worker goes on, and captured = scored + unscored."""
 
 import asyncio
-import contextlib
 import gc
-import logging
 import threading
-import time
 from collections import Counter
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from ragmonitor import Monitor
 from ragmonitor.metrics import DROPPED
@@ -119,12 +114,6 @@ class Pipeline:
         failing(worker._runner.config.sampler, fails, draw="draw", refund="refund")
 
 
-STAGES = [
-    *("redact", "judge", "export", "flush", "snapshot", "emit", "late", "answered", "worked"),
-    *("refresh", "predict", "estimate", "tick", "due", "draw", "refund"),
-]
-
-
 def reconciles(monitor, captured):
     """Whether every judge has one outcome for every evaluator and interaction."""
     assert total(monitor.registry, "ragmonitor_interactions_total") == captured
@@ -134,32 +123,6 @@ def reconciles(monitor, captured):
             found = outcomes(monitor.registry, judge=judge.identity.name, evaluator=entry.name)
             assert sum(found.values()) == captured, (judge.identity.name, entry.name, found)
     return True
-
-
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(
-    plan=st.dictionaries(
-        st.tuples(st.sampled_from(STAGES), st.integers(1, 6)), st.sampled_from(ENDS), max_size=12
-    )
-)
-def test_captured_is_scored_plus_unscored_whatever_fails(quickly, plan):
-    """Any stage, at any time, with any exception: each judge reports once on each interaction."""
-    logging.getLogger("ragmonitor").setLevel(logging.CRITICAL)
-    try:
-        pipeline = Pipeline(plan)
-        monitor = pipeline.monitor
-        for number in range(6):
-            monitor.observe(observed(number))
-        monitor.flush(5)
-        for number in range(6, 9):
-            monitor.observe(observed(number))
-        monitor.close(5)
-        monitor.observe(observed(9))
-        assert reconciles(monitor, 10)
-    finally:
-        logging.getLogger("ragmonitor").setLevel(logging.NOTSET)
 
 
 @pytest.mark.parametrize("error", ENDS)
@@ -183,79 +146,6 @@ def test_nothing_ends_the_worker(stage, error):
         assert reconciles(monitor, 2)
     finally:
         monitor.close(5)
-
-
-def test_a_run_that_ends_begins_again_and_is_counted(monkeypatch):
-    """What was in hand is `internal_error`; a further thread is not needed."""
-    monitor = Monitor(service="test", server=False, worker="thread")
-    worker = monitor._back.worker
-    work_off, n = worker._work_off, []
-
-    async def die():
-        n.append(1)
-        if len(n) <= 2:
-            worker.ledger.open(worker._queue.take(1)[0])
-            raise SystemExit
-        await work_off()
-
-    monkeypatch.setattr(worker, "_work_off", die)
-    for number in range(5):
-        monitor.observe(observed(number))
-    restarts = "ragmonitor_worker_restarts_total"
-    until("it has begun again twice", lambda: total(monitor.registry, restarts) == 2)
-    assert monitor.flush(20)
-    found = outcomes(monitor.registry, judge="builtin", evaluator="faithfulness")
-    assert found == {"internal_error": 2, "scored": 3}
-    monitor.close(5)
-
-
-def test_a_system_without_threads_is_asked_again(monkeypatch):
-    """The error reaches nobody, and what waited is scored later."""
-    start = threading.Thread.start
-
-    def refuse(thread):
-        if thread.name == "ragmonitor":
-            raise RuntimeError("can't start new thread")
-        start(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-    monkeypatch.setattr("ragmonitor.supervised.START_AGAIN_S", 0.0)
-    monitor = Monitor(service="test", server=False)
-    monitor.observe(observed(1))
-    assert not monitor.flush(0.2)
-    monkeypatch.undo()
-    monitor.observe(observed(2))
-    assert monitor.flush(10)
-    found = outcomes(monitor.registry, judge="builtin", evaluator="faithfulness")
-    assert found == {"scored": 2}
-    monitor.close(5)
-
-
-class RaisingHandler(logging.Handler):
-    def emit(self, record):
-        raise OSError("the disk is full")
-
-
-def test_a_log_handler_that_raises_reaches_neither_the_request_nor_the_worker(monkeypatch):
-    """An error of ours is counted, and the application's handler is its own affair."""
-    handler = RaisingHandler()
-    logging.getLogger("ragmonitor").addHandler(handler)
-    try:
-        pipeline = Pipeline({(stage, 1): ValueError for stage in STAGES})
-        monitor = pipeline.monitor
-        monitor.observe(None)
-        with monitor.interaction(query=None) as i:
-            i.retrieved(3)
-        monitor.observe(observed(1))
-        monitor.flush(10)
-        monitor.observe(observed(2))
-        monitor.flush(10)
-        assert total(monitor.registry, "ragmonitor_worker_restarts_total") == 0
-        found = outcomes(monitor.registry, judge="builtin", evaluator="faithfulness")
-        assert found["scored"] >= 1
-        monitor.close(5)
-    finally:
-        logging.getLogger("ragmonitor").removeHandler(handler)
 
 
 def test_a_finaliser_within_a_lock_of_the_counters_waits_for_nobody():
@@ -285,94 +175,3 @@ def test_a_finaliser_within_a_lock_of_the_counters_waits_for_nobody():
     assert done.wait(10)
     found = outcomes(monitor.registry, judge="builtin", evaluator="faithfulness")
     assert found == {"scored": 1, "shutdown": 3}
-
-
-@pytest.mark.slow
-def test_close_keeps_its_time_with_a_reading_in_hand():
-    """A judge, a redaction or an exporter that hangs: close returns within its timeout."""
-    free = threading.Event()
-
-    class Hanging:
-        def __init__(self, name):
-            self.identity = ScriptedJudge(lambda _: None, name=name).identity
-
-        async def assess(self, _):
-            while not free.is_set():
-                with contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.to_thread(free.wait, 60)
-
-    class HangingExporter(ListExporter):
-        def close(self):
-            free.wait(60)
-
-    try:
-        for options in (
-            {"judge": Hanging("h"), "sample": 1.0, "exporters": [HangingExporter()]},
-            {"content": {"redaction": (lambda text: free.wait(60) and text,)}},
-        ):
-            monitor = Monitor(service="test", server=False, **options)
-            monitor.observe(observed(1))
-            began = time.monotonic()
-            assert not monitor.close(2.0)
-            assert time.monotonic() - began < 3.0
-            assert reconciles(monitor, 1)
-    finally:
-        free.set()
-
-
-def test_what_is_being_counted_when_the_time_is_over_is_in_the_sums(monkeypatch):
-    """A report whose debt is paid and which is not counted yet: close waits for the step."""
-    reached, free = threading.Event(), threading.Event()
-    monitor = Monitor(service="test", server=False, exporters=[ListExporter()], worker="thread")
-    worker = monitor._back.worker
-    count = worker._exports.meters.export
-
-    def counting(report):
-        reached.set()
-        free.wait(10)
-        count(report)
-
-    class Step:
-        """The worker's lock: whoever waits for it outside of the worker lets the worker go on."""
-
-        lock = threading.Lock()
-
-        def acquire(self, timeout=-1.0):
-            free.set()
-            return self.lock.acquire(timeout=max(timeout, 10))
-
-        def release(self):
-            self.lock.release()
-
-        def __enter__(self):
-            self.lock.acquire()
-
-        def __exit__(self, *_):
-            self.lock.release()
-
-    monkeypatch.setattr(worker._exports.meters, "export", counting)
-    monkeypatch.setattr(worker, "_step", Step())
-    monitor.observe(observed(1))
-    assert reached.wait(10)
-    assert not monitor.close(0.2)
-    assert reconciles(monitor, 1)
-
-
-def test_what_is_taken_at_the_end_is_in_the_sums(monkeypatch):
-    """Who closes waits for the step in hand; between two of them nothing is in nobody's hands."""
-    monitor = Monitor(service="test", server=False, exporters=[ListExporter()], worker="thread")
-    worker = monitor._back.worker
-    take = worker._queue.take
-    is_within_step = []
-
-    def taking(max_items):
-        is_within_step.append(worker._step.locked())
-        return take(max_items)
-
-    monkeypatch.setattr(worker._queue, "take", taking)
-    for number in range(3):
-        monitor.observe(observed(number))
-    assert monitor.close(60)
-    assert reconciles(monitor, 3)
-    assert len(is_within_step) > 3
-    assert all(is_within_step)

@@ -17,7 +17,6 @@ import pytest
 from ragmonitor import Chunk, Monitor
 from ragmonitor.cli.mcp_server import MonitorTools, server_of
 from ragmonitor.settings import AlarmSettings
-from tests.support.waiting import until
 
 mcp = pytest.importorskip("mcp")
 
@@ -112,33 +111,6 @@ def test_an_assistant_finds_out_why_an_alarm_was_raised(worker):
     assert changes["services"][0]["events"][0]["name"] == "reindexed"
     assert worst["answers"][0]["question"].startswith("Question")
     assert 1 <= len(worst["answers"]) <= 2
-
-
-@pytest.mark.parametrize("content", ["all", "hashed"])
-def test_the_slices_that_were_found_are_listed_with_intervals(content, monkeypatch):
-    """Those of the incident, and the largest; none by a private attribute or a withheld text."""
-    monkeypatch.setattr("ragmonitor.causes.slices.RATES_EVERY_S", 0.0)
-    monkeypatch.setattr("ragmonitor.causes.slices.RATES_TIME_SHARE", 1.0)
-    with alarmed(content=content, worker="thread", fine=300) as monitor:
-
-        def told():
-            _, found = ask(monitor, ("slices", {}), ("slices", {"dimension": "route"}))
-            bad = [each for each in found[0]["largest"] if each["name"] == "route=/r"]
-            return found if bad and bad[0]["judged"] >= 160 and found[0]["found"] else None
-
-        slices, routes = until("every answer counts", told)
-    found = next(each for each in slices["found"] if each["name"] == "route=/r")
-    assert found["is_shown"]
-    assert found["before"]["upper"] < found["now"]["lower"]
-    assert found["explained_lower"] < found["explained"]
-    largest = {each["name"]: each["rate"] for each in slices["largest"]}
-    assert largest["route=/fine"]["upper"] < largest["route=/r"]["lower"]
-    assert next(iter(largest)) == "route=/r"
-    names = [each["name"] for each in (*slices["found"], *slices["largest"])]
-    assert not [each for each in names if "user_id" in each]
-    assert any("source=" in each for each in names) is (content == "all")
-    assert {each["name"] for each in routes["largest"]} == {"route=/fine", "route=/r"}
-    assert all("route=" in each["name"] for each in routes["found"])
 
 
 @pytest.mark.parametrize("content", ["none", "hashed"])

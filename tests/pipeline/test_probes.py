@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from opentelemetry import context
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
@@ -19,11 +16,9 @@ from starlette.testclient import TestClient
 
 from ragmonitor import Budget, Monitor
 from ragmonitor.capture.probe_mark import ProbeMiddleware, current_mark, marked
-from ragmonitor.goldens import Golden, ReferenceChunk, write_goldens
-from ragmonitor.records import Cause, Interaction, JudgeUsage, Probe
+from ragmonitor.goldens import Golden, ReferenceChunk
+from ragmonitor.records import Interaction, JudgeUsage, Probe
 from ragmonitor.testing import ListExporter, ScriptedJudge
-from tests.support.otel_spans import Told
-from tests.support.plain_framework import Plain
 from tests.support.scrape import outcomes, total
 from tests.support.stories import assessment, interaction
 
@@ -125,53 +120,6 @@ def test_no_number_of_the_traffic_depends_on_golden_questions(story: list[str]):
     assert state(story) == state([each if each in ("traffic", "wrong") else "" for each in story])
 
 
-def test_a_full_queue_loses_no_traffic_count_for_a_golden_question():
-    """One that is refused is counted as given up, and as no interaction."""
-    monitor = Monitor(**QUIET)
-    try:
-        monitor._back.refuse(_finished(answered("g")), Cause.QUEUE_FULL)
-        assert monitor.flush(60)
-        assert total(monitor.registry, "ragmonitor_interactions_total") == 0
-        assert not outcomes(monitor.registry)
-        assert total(monitor.registry, "ragmonitor_dropped_total", reason="probe") == 1
-    finally:
-        monitor.close()
-
-
-def _finished(record: Interaction) -> Any:
-    from ragmonitor.capture import Record
-
-    return Record(record)
-
-
-def test_runs_of_a_framework_under_the_mark_are_known_as_golden():
-    """The recorder notes the mark with the root; no translator has to know it."""
-    with Monitor(**QUIET) as monitor:
-        recorder = monitor.recorder(Plain())
-        with marked("tall"):
-            recorder.started(1, None, "chain", "root", "How tall?")
-            recorder.started(2, 1, "retriever", "search", "How tall?")
-            recorder.ended(2, [TALL])
-            recorder.started(3, 1, "model", "model", ["?"])
-            recorder.ended(3, TALL)
-            recorder.ended(1, TALL)
-        assert monitor.flush(60)
-        assert total(monitor.registry, "ragmonitor_interactions_total") == 0
-        assert total(monitor.registry, "ragmonitor_probe_interactions_total") == 1
-
-
-def test_spans_under_the_mark_make_no_interaction():
-    """What other instrumentations trace of a golden question is left out, and counted."""
-    told = Told()
-    with marked("tall"):
-        current = context.get_current()
-        span = told.provider.get_tracer("openinference.instrumentation.x").start_span(
-            "root", context=current, attributes={"openinference.span.kind": "CHAIN"}
-        )
-        span.end()
-    assert (told.handed, told.forgotten) == ([], ["probe"])
-
-
 def test_the_middleware_marks_requests_that_have_the_header():
     """And no others."""
 
@@ -182,18 +130,6 @@ def test_the_middleware_marks_requests_that_have_the_header():
     assert client.post("/ask").json() == {"mark": ""}
     headers = {"x-ragmonitor-probe": "a%20b"}
     assert client.post("/ask", headers=headers).json() == {"mark": "a b"}
-
-
-def test_asking_ends_with_the_monitor():
-    """A file is enough to begin, and nothing goes on after the close."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "goldens.jsonl"
-        write_goldens(path, [GOLDEN])
-        monitor = Monitor(**QUIET)
-        probe = monitor.probe(lambda _: TALL, path)
-        assert probe.is_running
-        assert monitor.close()
-        assert not probe.is_running
 
 
 class PaidJudge(ScriptedJudge):

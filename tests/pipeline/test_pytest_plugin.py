@@ -79,20 +79,6 @@ def test_a_file_without_a_question_to_ask_is_no_success(folder):
     assert "skipped" not in told
 
 
-def test_a_case_for_each_golden_question_and_a_failure_that_can_be_read(folder):
-    told = run(folder("90"), "-v")
-    assert "1 failed, 4 passed" in told
-    assert "test_answers[How-heavy-may-a-parcel-be-" in told
-    assert "contradicted: 'A parcel may weigh 90 kg.'" in told
-    assert "gone" not in told
-    assert "def assert_correct" not in told  # its frames are left out
-
-
-@pytest.mark.slow
-def test_it_runs_in_parallel(folder):
-    assert "5 passed" in run(folder(), "-n", "2", plugins=("pytest_asyncio.plugin", "xdist.plugin"))
-
-
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -114,8 +100,3 @@ def test_a_run_that_does_not_use_it_imports_next_to_nothing(tmp_path):
         "    assert 'msgspec' not in sys.modules and 'pydantic' not in sys.modules\n"
     )
     assert "1 passed" in run(tmp_path, plugins=())
-
-
-def test_the_plugin_is_found_by_pytest():
-    """Its entry point is the module of these tests."""
-    assert 'ragmonitor = "ragmonitor.pytest_plugin"' in (ROOT / "pyproject.toml").read_text("utf-8")

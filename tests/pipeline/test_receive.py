@@ -5,17 +5,12 @@ The law: interactions that came = scored and unscored by cause.
 
 from __future__ import annotations
 
-import gzip
-import http.client
 import os
 import signal
 import subprocess
 import sys
-import threading
 import urllib.request
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from opentelemetry.exporter.otlp.proto.http import Compression
@@ -24,27 +19,14 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import (
     BatchSpanProcessor,
-    SimpleSpanProcessor,
     SpanExporter,
-    SpanExportResult,
 )
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from ragmonitor.back_half.stream_worker import StreamWorker
-from ragmonitor.redaction import Redactor
-from ragmonitor.settings import Settings
-from ragmonitor.streams import RedisStream
-from ragmonitor.testing import ListExporter
-from tests.pipeline import test_otel_spans as apps
 from tests.pipeline.test_otel_spans import quiet_instrumentations
 from tests.support.otlp_receiver import otlp_receiver, plain
 from tests.support.receiving import (
-    ANSWER,
-    QUESTION,
-    TEXT,
     Receiving,
     answer,
-    json_of,
     model,
     receiving,
     request_of,
@@ -52,7 +34,6 @@ from tests.support.receiving import (
     root,
     span,
 )
-from tests.support.redis_server import running_redis
 from tests.support.scrape import outcomes
 from tests.support.waiting import until
 
@@ -63,94 +44,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::U
 
 def http_exporter(receiver: Receiving) -> SpanExporter:
     return OTLPSpanExporter(f"{receiver.url}/v1/traces", compression=Compression.Gzip)
-
-
-EVERYDAY = [
-    ("openinference", "langchain", apps.invoke),
-    ("openllmetry", "langchain", apps.stream),
-    ("genai", "langchain", apps.agent),
-    ("openinference", "llama_index", apps.query_streaming),
-]
-MORE = [
-    ("openinference", "langchain", apps.astream),
-    ("openinference", "langchain", apps.agent),
-    ("openinference", "langchain", apps.retrieval_fails),
-    ("openllmetry", "langchain", apps.invoke),
-    ("genai", "langchain", apps.invoke),
-    ("openinference", "llama_index", apps.query),
-    ("openinference", "llama_index", apps.function_agent),
-    ("openllmetry", "llama_index", apps.chat),
-]
-STORIES = [
-    *(pytest.param(c, f, a, id=f"{c}-{f}-{a.__name__}") for c, f, a in EVERYDAY),
-    *(
-        pytest.param(c, f, a, id=f"{c}-{f}-{a.__name__}", marks=pytest.mark.slow)
-        for c, f, a in MORE
-    ),
-]
-
-
-@pytest.mark.parametrize(("convention", "framework", "app"), STORIES)
-def test_what_comes_over_the_network_tells_what_the_process_tells(
-    convention: str, framework: str, app: Callable[[], str]
-) -> None:
-    """A real application, instrumentation and exporter; beside it our span processor."""
-    spans = InMemorySpanExporter()
-    watched = apps.Watched()
-    watched.provider.add_span_processor(SimpleSpanProcessor(spans))
-    with apps.instrumented(watched.provider, convention, framework):
-        app()
-    here = watched.only
-    with receiving() as receiver:
-        exporter = http_exporter(receiver)
-        assert exporter.export(spans.get_finished_spans()) is SpanExportResult.SUCCESS
-        exporter.shutdown()
-        (there,) = receiver.after(7)
-    carries = {"ids": True, "labels": True, "metadata": False}
-    assert apps.told(there, **carries) == apps.told(here, **carries)
-    assert (there.framework, there.target) == (convention, here.target)
-    assert there.started_ns == here.started_ns
-    watched.provider.shutdown()
-    watched.monitor.close()
-
-
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("kind", ["application/x-protobuf", "application/json; charset=utf-8"])
-def test_protobuf_and_json_plain_and_by_gzip(kind: str, packed: bool) -> None:
-    """All four are read, and answered in their own kind."""
-    request = request_of(*answer(), **{"service.version": "7"})
-    body = json_of(request) if "json" in kind else request.SerializeToString()
-    headers = {"Content-Type": kind} | ({"Content-Encoding": "gzip"} if packed else {})
-    with receiving() as receiver:
-        status, reply, sent = receiver.post(gzip.compress(body) if packed else body, headers)
-        assert (status, sent["Content-Type"]) == (200, kind.partition(";")[0])
-        assert reply == (b"{}" if "json" in kind else b"")
-        (found,) = receiver.after(7)
-    assert (found.query, found.answer) == (QUESTION, ANSWER)
-    assert [chunk.text for chunk in found.chunks] == [TEXT]
-    assert found.generations[0].model == "scripted-1"
-    assert found.attributes == {"service.name": "shop-js", "service.version": "7"}
-    assert found.session_id == "s1"
-
-
-def test_a_body_in_chunks_is_read() -> None:
-    """As Node.js sends it, which does not know the length of what it packs."""
-    body = request_of(*answer()).SerializeToString()
-    with receiving() as receiver:
-        host, _, port = receiver.url.removeprefix("http://").partition(":")
-        connection = http.client.HTTPConnection(host, int(port), timeout=10)
-        connection.request(
-            "POST",
-            "/v1/traces",
-            iter([body[:100], body[100:]]),
-            {"Content-Type": "application/x-protobuf"},
-            encode_chunked=True,
-        )
-        reply = connection.getresponse()
-        assert reply.status == 200
-        reply.read()
-        connection.close()
-        assert len(receiver.after(7)) == 1
 
 
 def test_spans_without_ids_are_rejected_and_the_rest_is_taken() -> None:
@@ -227,24 +120,6 @@ def test_scores_are_linked_to_the_spans_that_came(monkeypatch: pytest.MonkeyPatc
     assert [link.span_id for link in carrier.links] == [(1).to_bytes(8, "big")]
     assert "evaluations.0.evaluation.score" in plain(carrier.attributes)
     assert len(spans) == 1
-
-
-def test_with_a_stream_a_worker_scores_them(tmp_path: Path) -> None:
-    """The receiver puts records there, counts what it took, and scores nothing."""
-    with running_redis(tmp_path) as redis:
-        with receiving(listens=False, stream=redis.url) as receiver:
-            receiver.take(*answer(trace=1), *answer(trace=2))
-            receiver.after(7)
-            receiver.receiver.close()
-            assert receiver.counted("ragmonitor_interactions_total") == 0
-        reports = ListExporter()
-        settings = Settings.load(service="shop", server=False, exporters=[reports])
-        worker = StreamWorker(settings, RedisStream(redis.url, "shop"), redactor=Redactor())
-        worker.run(threading.Event(), drain=True)
-    assert sorted(each.answer for each in reports.interactions()) == [ANSWER, ANSWER]
-    assert {each.target.span_id for each in reports.interactions() if each.target} == {
-        (1).to_bytes(8, "big").hex()
-    }
 
 
 COMMAND = [sys.executable, "-m", "ragmonitor.cli.app", "receive", "--http-port", "0"]

@@ -26,38 +26,6 @@ def pauses(monkeypatch):
     return found
 
 
-def test_a_thread_that_does_not_work_in_slices_never_pauses(pauses):
-    """A guard in a request, `ragmonitor score` and the helper process go on."""
-    lock_slices.give_back()
-    assert not pauses
-
-
-def test_a_thread_that_is_behind_does_not_pause(pauses):
-    """It would get further behind the busier the application is."""
-
-    def work():
-        lock_slices.work_in_slices()
-        for is_behind in (True, False):
-            lock_slices.say_whether_behind(is_behind=is_behind)
-            lock_slices.give_back()
-
-    thread = threading.Thread(target=work, name="behind")
-    thread.start()
-    thread.join()
-    assert pauses == ["behind"]
-
-
-def test_a_worker_with_too_much_waiting_does_not_pause(pauses, monkeypatch):
-    """It is said anew whenever an answer is taken."""
-    monkeypatch.setattr("ragmonitor.worker.worker_thread.BEHIND_FROM", -1)
-    with Monitor(service="test", server=False, worker="thread") as monitor:
-        for number in range(2):
-            pauses.clear()
-            monitor.observe(interaction(id=f"{number + 1:032x}"))
-            assert monitor.flush()
-        assert not pauses
-
-
 @pytest.mark.parametrize("is_apart", [False, True])
 def test_a_worker_beside_an_application_gives_the_lock_back_at_each_sentence(
     pauses, monkeypatch, is_apart

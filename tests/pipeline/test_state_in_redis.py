@@ -7,7 +7,6 @@ import time
 import pytest
 
 from ragmonitor import Budget, EstimationSettings, ExportSettings, JudgeSettings, Monitor, guard
-from ragmonitor.errors import SettingsError
 from ragmonitor.state import redis_state
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.prometheus_server import free_port
@@ -87,42 +86,6 @@ def tell(monitor, numbers):
     assert monitor.flush(30)
 
 
-def keys_of(server, service):
-    with server.client() as client:
-        return {
-            key.decode().split(":state:")[1].split(":")[0].partition("-")[0]
-            for key in client.scan_iter(match=f"ragmonitor:{{{service}}}:state:*")
-        }
-
-
-def test_everything_that_outlives_a_process_is_there(redis):
-    """Each part finds its own again, and nothing else is left behind."""
-    monitor, _ = replica(redis.url, service="kept", budget=Budget(calls_per_day=10**9))
-    tell(monitor, range(60))
-    monitor.event("reindexed")
-    monitor.close(20)
-    assert keys_of(redis, "kept") >= {
-        *("alarms", "anchors", "budget", "calibration", "drift", "events")
-    }
-    before = sum(guard.errors.values())
-    again, _ = replica(redis.url, service="kept", budget=Budget(calls_per_day=10**9))
-    tell(again, range(100, 160))
-    again.close(20)
-    assert sum(guard.errors.values()) == before
-
-
-def test_texts_that_may_no_longer_be_kept_leave_the_server(redis):
-    """After a restart with a stricter content policy: those of reference answers."""
-    monitor, _ = replica(redis.url, service="strict")
-    tell(monitor, range(60))
-    monitor.close(20)
-    assert "anchors" in keys_of(redis, "strict")
-    again, _ = replica(redis.url, service="strict", content="none")
-    tell(again, range(100, 101))
-    again.close(20)
-    assert "anchors" not in keys_of(redis, "strict")
-
-
 def test_one_alarm_for_all_replicas(redis):
     """Each has half of the evidence; one of them raises it, once, and both show it."""
     heard = Heard()
@@ -151,21 +114,6 @@ def test_one_budget_for_all_replicas(redis):
         each.close(20)
 
 
-def test_in_a_helper_process_too(redis):
-    """What it learned stands in the server after its end."""
-    monitor = Monitor(
-        service="helped",
-        state=redis.url,
-        worker="process",
-        server=False,
-        export=ExportSettings(traces=False),
-        estimation=EstimationSettings(drift_reference_size=100),
-    )
-    tell(monitor, range(20))
-    monitor.close(20)
-    assert {"alarms", "drift"} <= keys_of(redis, "helped")
-
-
 @pytest.mark.parametrize("worker", ["thread", "process"])
 def test_without_its_server_it_answers_and_scores(worker, caplog, monkeypatch, tmp_path):
     """It begins, scores, raises nothing, and names no password; the budget waits for the server."""
@@ -190,20 +138,6 @@ def test_without_its_server_it_answers_and_scores(worker, caplog, monkeypatch, t
     assert not any(PASSWORD in each for each in said)
 
 
-def test_a_budget_waits_for_its_server(monkeypatch, tmp_path):
-    """What others may be spending is not spent; with the server it goes on."""
-    monkeypatch.setattr(redis_state, "DOWN_S", -1.0)
-    port = free_port()
-    monitor, judge = replica(f"redis://127.0.0.1:{port}/0", budget=Budget(calls_per_day=10**9))
-    tell(monitor, range(20))
-    assert not judge.asked
-    with running_redis(tmp_path, port=port):
-        tell(monitor, range(100, 120))
-        tell(monitor, range(200, 220))
-        assert judge.asked
-        monitor.close(20)
-
-
 def test_feedback_finds_the_answer_of_another_replica(redis):
     """A load balancer sends people's thumbs anywhere."""
     listening = Listening()
@@ -217,10 +151,3 @@ def test_feedback_finds_the_answer_of_another_replica(redis):
     gave.close(20)
     (joined,) = listening.told
     assert (joined.feedback.interaction_id, joined.feedback.is_good) == (f"{1:032x}", False)
-
-
-def test_an_address_that_is_none_is_said_at_once(tmp_path):
-    """As everywhere: before anything is lost."""
-    for place in ("postgres://h/1", "redis://h/0?no_such_option=1&socket_timeout=x"):
-        with pytest.raises(SettingsError, match="state"):
-            Monitor(service="t", state=place, server=False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -110,14 +108,6 @@ def test_the_rate_is_right_where_the_raw_mean_of_what_was_judged_is_not() -> Non
     assert found.upper - found.lower < 0.03
 
 
-@pytest.mark.parametrize("auroc", [0.5, 0.8])
-def test_an_embedded_score_that_dies_biases_nothing(auroc: float) -> None:
-    """The rate is right before and after the score stopped telling anything."""
-    score = step(0.9, auroc, at_s=DAY_S / 8)
-    found = estimate(run(monitored(), Stream(seed=2, for_s=DAY_S / 4, auroc=score)))
-    assert found.lower < 0.04 < found.upper
-
-
 def test_refusals_have_no_faithfulness_and_pull_no_mean() -> None:
     """A fifth of the answers refuse: rates and means speak of the others only."""
     stream = Stream(seed=3, for_s=DAY_S / 4, refusals=0.2, rate=steady(0.1))
@@ -131,46 +121,7 @@ def test_refusals_have_no_faithfulness_and_pull_no_mean() -> None:
     assert refusals.lower < 0.2 < refusals.upper
 
 
-def test_the_builtin_score_saves_judge_calls() -> None:
-    """At an AUROC of 0.9 half of the judged answers tell as much as a plain random sample."""
-    service = run(monitored(), Stream(seed=4, for_s=DAY_S / 4, auroc=steady(0.9), rate=steady(0.1)))
-    assert 0.3 < estimate(service).efficiency < 0.7
-
-
-def test_two_languages_have_rates_of_their_own() -> None:
-    """Grouped by language, each group's rate covers the truth."""
-    clock = ManualClock()
-    records = Records(evaluators=("faithfulness",))
-    service = Service(
-        estimates=simulation.statistics(clock, records, group_by=("language",)),
-        sampler=AdaptiveSampler(0.1, clock=clock),
-        clock=clock,
-        records=records,
-        tick_s=30.0,
-    )
-    run(service, Stream(seed=5, for_s=DAY_S / 4, chinese=0.3, rate=steady(0.08)))
-    for group in ("en", "zh"):
-        key = SeriesKey(signal="hallucination", judge="judge", dimension="language", group=group)
-        found = estimate(service, key)
-        assert found.lower < 0.08 < found.upper
-
-
-def test_the_rate_is_that_of_the_judges_verdicts() -> None:
-    """A judge that misses 15 % of the bad and blames 3 % of the sound shows 6.3 %, not 4."""
-    verdict = simulation.erring(steady(0.85), steady(0.97))
-    found = estimate(run(monitored(verdict=verdict), Stream(seed=20, for_s=DAY_S / 4)))
-    assert found.lower < 0.04 * 0.85 + 0.96 * 0.03 < found.upper
-
-
 # --- verdicts that are late, or never come --------------------------------------------------------
-
-
-def test_late_verdicts_do_no_harm() -> None:
-    """Verdicts that are half an hour late count all the same."""
-    service = run(monitored(verdict_after_s=1_800.0), Stream(seed=6, for_s=DAY_S / 4))
-    service.pass_time(DAY_S / 4 + HOUR_S)
-    found = estimate(service)
-    assert found.lower < 0.04 < found.upper
 
 
 def failing(share: float, share_of_bad: float) -> Verdict:
@@ -181,15 +132,6 @@ def failing(share: float, share_of_bad: float) -> Verdict:
         return None if fails else answer.hallucinated
 
     return verdict
-
-
-def test_verdicts_missing_at_random_bias_nothing() -> None:
-    """A fifth of the verdicts never comes: the mean is as if they had."""
-    service = run(
-        monitored(verdict=failing(0.2, 0.2)), Stream(seed=7, for_s=DAY_S / 4, rate=steady(0.1))
-    )
-    found = estimate(service)
-    assert found.lower < 0.1 < found.upper
 
 
 def test_verdicts_missing_for_a_reason_are_bounded() -> None:
@@ -326,44 +268,6 @@ def test_what_was_learned_survives_a_restart(tmp_path: Path) -> None:
 def report_of(answer: Answer) -> Report:
     records = Records(evaluators=("faithfulness",))
     return records.builtin(answer, records.interaction(answer))
-
-
-def test_the_state_of_a_service_takes_kilobytes(tmp_path: Path) -> None:
-    """With every default evaluator and both languages."""
-    clock = ManualClock()
-    records = Records()
-    service = Service(
-        estimates=simulation.statistics(clock, records, folder=tmp_path),
-        sampler=AdaptiveSampler(0.2, clock=clock),
-        clock=clock,
-        records=records,
-        tick_s=300.0,
-    )
-    run(service, Stream(seed=16, for_s=DAY_S / 8, chinese=0.3, refusals=0.05))
-    size = sum(file.stat().st_size for file in tmp_path.iterdir())
-    # 20,000 of them are the sums of features, of whatever many verdicts.
-    assert 0 < size < 36_000
-
-
-def test_two_processes_are_one_alarm(tmp_path: Path) -> None:
-    """Each sees half of the answers: the spike is announced once, about as soon."""
-    services = [monitored(fraction=0.1, objective=0.05, folder=tmp_path) for _ in range(2)]
-    rate = step(0.04, 0.25, at_s=2 * HOUR_S)
-    rng = random.Random(17)
-    shares: list[list[Answer]] = [[], []]
-    for answer in Stream(seed=17, for_s=3 * HOUR_S, rate=rate).answers():
-        shares[rng.randrange(2)].append(answer)
-    for at_s in range(0, int(3 * HOUR_S), 60):
-        for service, answers in zip(services, shares, strict=True):
-            service.feed(between(answers, at_s, at_s + 60))
-            service.pass_time(at_s + 60)
-    raised = [at_s for service in services for at_s in service.raised()]
-    assert len(raised) == 1
-    assert 2 * HOUR_S < raised[0] < 3 * HOUR_S
-
-
-def between(answers: Iterable[Answer], from_s: float, to_s: float) -> list[Answer]:
-    return [a for a in answers if from_s <= a.at_s < to_s]
 
 
 @pytest.mark.parametrize("jump_s", [-30 * DAY_S, 30 * DAY_S])

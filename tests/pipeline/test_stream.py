@@ -6,7 +6,6 @@ on the stream.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
@@ -26,23 +25,20 @@ from ragmonitor import (
     ServerSettings,
     SettingsError,
     StreamSettings,
-    supervised,
 )
 from ragmonitor.back_half import stream_sender, stream_worker
 from ragmonitor.back_half.stream_sender import StreamBackHalf
 from ragmonitor.back_half.stream_worker import LeaseLostError, StreamWorker
 from ragmonitor.errors import StreamError
-from ragmonitor.feedback import feedback_of
-from ragmonitor.records import Assessment, Interaction
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.streams import RedisStream
-from ragmonitor.testing import ListExporter, ScriptedJudge
-from ragmonitor.wire import decode, decode_feedback, encode
+from ragmonitor.testing import ListExporter
+from ragmonitor.wire import decode, encode
 from tests.support.in_memory_stream import InMemoryStream
 from tests.support.redis_server import RedisServer, running_redis
 from tests.support.scrape import outcomes, total
-from tests.support.stories import assessment, interaction
+from tests.support.stories import interaction
 from tests.support.waiting import until
 
 SERVICE = "shop"
@@ -135,50 +131,6 @@ def test_what_leaves_the_application_is_redacted(server: RedisServer):
     stream.close()
 
 
-def test_every_answer_of_several_applications_is_counted_once(server: RedisServer):
-    """While the worker is there, before it is, and when it ends in between."""
-    monitors = [application(server.url) for _ in range(2)]
-    for number, monitor in enumerate(monitors):
-        for each in answers(150, begin=150 * number):
-            monitor.observe(each)
-        assert monitor.flush()
-    with Work(RedisStream(server.url, SERVICE)) as first:
-        until("some are scored", lambda: first.counted() >= 50)
-    with Work(RedisStream(server.url, SERVICE)) as second:
-        for each in answers(20, begin=300):
-            monitors[0].observe(each)
-        until("all are counted", lambda: first.counted() + second.counted() >= 320)
-    for monitor in monitors:
-        assert monitor.close()
-    assert first.counted() + second.counted() == 320
-    assert sorted(first.ids + second.ids) == sorted(each.id for each in answers(320))
-    state = RedisStream(server.url, SERVICE).state()
-    assert (state.waiting, state.open, state.buried) == (0, 0, 0)
-
-
-def test_an_answer_that_was_put_twice_is_scored_once():
-    """A put whose reply was lost is made again."""
-    stream = InMemoryStream()
-    (one,) = answers(1)
-    stream.put([encode(one), encode(one)])
-    work = Work(stream).drained()
-    assert work.counted() == 1
-    assert stream.state().open == 0
-
-
-def test_what_cannot_be_read_is_buried_and_counted():
-    """Damaged bytes neither end the worker nor hold up what comes behind them."""
-    stream = InMemoryStream()
-    (one,) = answers(1)
-    stream.put([b"nonsense", encode(one)])
-    work = Work(stream).drained()
-    assert len(work.reports.reports) == 1
-    assert work.counted(framework="unknown", status="error") == 1
-    assert outcomes(work.worker.back.registry, judge="builtin")["internal_error"] > 0
-    (buried,) = stream.buried(9)
-    assert buried.data == b"nonsense"
-
-
 def test_a_record_that_workers_died_of_is_buried():
     """After three deliveries, with its framework and status kept in the counts."""
     stream = InMemoryStream()
@@ -191,44 +143,6 @@ def test_a_record_that_workers_died_of_is_buried():
     assert work.counted(framework="python", status="ok") == 1
     (buried,) = stream.buried(9)
     assert buried.reason == "delivered 3 times and never settled"
-
-
-def test_what_a_dead_worker_had_in_hand_is_scored():
-    """Once its lease is over, by the next."""
-    stream = InMemoryStream()
-    stream.put([encode(each) for each in answers(5)])
-    stream.take("dead", 3, wait_s=0, stale_s=None)
-    assert len(Work(stream).drained().ids) == 5
-
-
-class LosesReplies(InMemoryStream):
-    """Gives records to a consumer that never hears of it, twice; and cannot bury at first."""
-
-    lost = buried_in_vain = 0
-
-    def take(self, consumer, max_items, *, wait_s, stale_s):
-        taken = super().take(consumer, max_items, wait_s=wait_s, stale_s=stale_s)
-        if taken and self.lost < 2:
-            self.lost += 1
-            raise StreamError("the stream cannot be read: TimeoutError")
-        return taken
-
-    def bury(self, delivery, reason):
-        self.buried_in_vain += 1
-        if self.buried_in_vain == 1:
-            raise StreamError("the stream cannot be written: OutOfMemoryError")
-        super().bury(delivery, reason)
-
-
-def test_what_a_lost_reply_held_is_scored(monkeypatch):
-    """No record stays with a consumer that does not know of it."""
-    monkeypatch.setattr(stream_worker, "RETRY_S", 0.01)
-    stream = LosesReplies()
-    stream.put([b"nonsense", *(encode(each) for each in answers(5))])
-    work = Work(stream).drained()
-    assert work.ids == [each.id for each in answers(5)]
-    assert work.counted() == 6
-    assert (stream.state().open, stream.state().buried) == (0, 1)
 
 
 def test_a_second_worker_is_refused(monkeypatch):
@@ -244,17 +158,6 @@ def test_a_second_worker_is_refused(monkeypatch):
         stream.put([encode(each) for each in answers(3)])
         until("it goes on", lambda: first.counted() == 3)
     assert first.failure is None
-
-
-def test_a_worker_that_lost_its_lease_settles_nothing(monkeypatch):
-    """It was paused for too long: what it had is another's now."""
-    monkeypatch.setattr(stream_worker, "RENEW_S", 0.0)
-    stream = InMemoryStream()
-    with Work(stream) as paused:
-        until("it has the lease", lambda: paused.worker._has_lease)
-        stream._lease = ("another", 1e18)
-        until("it notices", lambda: paused.failure)
-    assert isinstance(paused.failure, LeaseLostError)
 
 
 class BrokenStream(InMemoryStream):
@@ -315,80 +218,6 @@ def test_what_finds_no_room_in_an_outage_is_counted(broken: BrokenStream):
     found = outcomes(back.registry, evaluator="faithfulness", judge="builtin")
     assert found == {"stream_down": 31}
     assert total(back.registry, "ragmonitor_interactions_total") == 31
-
-
-def test_what_an_error_of_ours_keeps_from_the_stream_is_counted(monkeypatch):
-    """Not an outage but a fault: nobody would put these again, so they are unscored."""
-    monkeypatch.setattr(supervised, "FIRST_PAUSE_S", 0.001)
-
-    class Faulty(InMemoryStream):
-        is_faulty = True
-
-        def put(self, records):
-            if self.is_faulty:
-                raise ValueError("a fault")
-            return super().put(records)
-
-    stream = Faulty()
-    back = sender(stream)
-    back.put(finished(answers(1)[0]))
-    until("it failed", lambda: not back._is_waiting())
-    stream.is_faulty = False
-    back.put(finished(answers(1, begin=1)[0]))
-    assert back.flush(10)
-    back.close(5)
-    assert len(stream.take("test", 99, wait_s=0, stale_s=None)) == 1
-    found = outcomes(back.registry, evaluator="faithfulness", judge="builtin")
-    assert found == {"internal_error": 1}
-
-
-def test_an_outage_is_one_line_of_the_log(broken: BrokenStream, caplog):
-    """What failed and what follows from it, without the lines of our code."""
-    caplog.set_level("WARNING", "ragmonitor")
-    back = sender(broken)
-    back.put(finished(answers(1)[0]))
-    until("it was tried", lambda: back._is_down)
-    back.close(0)
-    (said,) = caplog.records
-    assert "ConnectionError; answers wait meanwhile" in said.getMessage()
-    assert said.exc_info is None
-
-
-def test_checks_are_counted_and_events_are_said_to_be_lost(caplog):
-    """What the application decides by itself it counts by itself."""
-    with Monitor(SERVICE, stream="redis://127.0.0.1:1/0", server=False) as monitor:
-        monitor.check("It is 300 m tall.", ["The tower is 300 m tall."])
-        monitor.event("deployment", version="2")
-    assert "events are not carried" in caplog.text
-    assert "deployment" not in caplog.text
-
-
-def test_a_full_stream_refuses_what_is_new():
-    """It is counted as `queue_full`; what is on the stream stays."""
-    stream = InMemoryStream(max_records=10)
-    back = sender(stream)
-    for each in answers(15):
-        back.put(finished(each))
-    assert back.flush(10)
-    back.close(5)
-    assert outcomes(back.registry, evaluator="faithfulness")["queue_full"] == 5
-    assert stream.state().waiting == 10
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="POSIX")
-def test_a_forked_child_puts_its_own(server: RedisServer):
-    """And none of its parent's."""
-    with application(server.url) as monitor:
-        monitor.observe(answers(1)[0])
-        assert monitor.flush()
-        child = os.fork()
-        if child == 0:
-            monitor.observe(answers(1, begin=1)[0])
-            os._exit(0 if monitor.close(10) else 1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        monitor.observe(answers(1, begin=2)[0])
-        assert monitor.flush()
-    assert Work(RedisStream(server.url, SERVICE)).drained().ids == [each.id for each in answers(3)]
 
 
 def test_texts_that_may_not_leave_are_refused():
@@ -452,78 +281,3 @@ def test_what_people_say_joins_its_answer_at_the_other_end(server: RedisServer):
     assert total(registry, "ragmonitor_feedback_total", direction="bad") == 1
     assert total(registry, "ragmonitor_feedback_answers", people="bad") == 1
     assert total(registry, "ragmonitor_interactions_total") == 1
-
-
-def test_comments_leave_redacted(server: RedisServer):
-    secret = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
-    with application(server.url) as monitor:
-        monitor.feedback("a" * 32, False, comment=f"my key {secret}")
-    (delivery,) = RedisStream(server.url, SERVICE).take("test", 9, wait_s=1, stale_s=None)
-    comment = decode_feedback(delivery.data).comment
-    assert comment.startswith("my key")
-    assert secret not in comment
-
-
-def test_labels_leave_redacted(server: RedisServer):
-    """What is no word for good or bad may be anything."""
-    secret = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
-    with application(server.url) as monitor:
-        monitor.feedback("a" * 32, secret)
-    (delivery,) = RedisStream(server.url, SERVICE).take("test", 9, wait_s=1, stale_s=None)
-    assert decode_feedback(delivery.data).label == "[redacted:github_token]"
-
-
-def test_late_feedback_finds_an_answer_of_an_earlier_worker(server: RedisServer, tmp_path):
-    """By the worker's state folder; an exporter of the later worker is told of it."""
-    with application(server.url) as monitor:
-        monitor.observe(interaction())
-    Work(RedisStream(server.url, SERVICE), state=tmp_path).drained()
-    with application(server.url) as monitor:
-        monitor.feedback(interaction().id, True)
-    late = Work(RedisStream(server.url, SERVICE), state=tmp_path)
-    late.reports.feedback = (told := []).append  # type: ignore[attr-defined]
-    late.drained()
-    assert [each.feedback.score for each in told] == [1.0]
-
-
-def test_feedback_that_cannot_be_read_is_buried_and_is_no_answer():
-    stream = InMemoryStream()
-    stream.put([b"\xc1f\x01\x00not MessagePack"])
-    work = Work(stream).drained()
-    assert stream.state().buried == 1
-    assert work.counted() == 0
-
-
-def test_feedback_that_finds_no_room_is_counted(broken: BrokenStream):
-    """In an outage it waits; what still waits at the end is lost, and said to be."""
-    back = sender(broken)
-    told = feedback_of("a" * 32, True, kind="thumbs", at_s=1.0)
-    assert back.feedback(told)
-    back.close(0.1)
-    assert not back.feedback(told)
-    assert total(back.registry, "ragmonitor_dropped_total", reason="feedback_lost") == 1
-
-
-class StuckJudge(ScriptedJudge):
-    """Replies when it is let go."""
-
-    def __init__(self) -> None:
-        super().__init__(lambda _: assessment("supported"))
-        self.is_free = threading.Event()
-
-    async def assess(self, interaction: Interaction) -> Assessment:
-        """Wait, and find the answer supported."""
-        await asyncio.to_thread(self.is_free.wait)
-        return await super().assess(interaction)
-
-
-def test_a_slow_judge_does_not_hold_up_the_others():
-    """More records are taken and read than a worker has in hand at once."""
-    stream, judge = InMemoryStream(), StuckJudge()
-    stream.put([encode(each) for each in answers(300)])
-    with Work(stream, judge=judge, sample=1.0) as work:
-        until("all were taken", lambda: stream.state().waiting == 0)
-        assert stream.state().open == 300
-        judge.is_free.set()
-        until("all are settled", lambda: stream.state().open == 0)
-    assert len(work.reports.reports) == 600

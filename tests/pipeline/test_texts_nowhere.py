@@ -6,9 +6,7 @@ its message, notes and causes; then logs, spans, events, files and what is poste
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import threading
 
 import pytest
 from opentelemetry import _logs, trace
@@ -18,9 +16,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from ragmonitor import Cause, JudgeError, Monitor, NotScorableError
-from ragmonitor.evaluators import table
-from ragmonitor.evaluators.table import evaluator
+from ragmonitor import Cause, JudgeError, Monitor
 from ragmonitor.records import Chunk
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.scoring_server import FakeLangfuse, FakePhoenix
@@ -49,18 +45,6 @@ class Failing(ListExporter):
         setattr(self, method, fail)
 
 
-class FailingSource:
-    def __len__(self):
-        return fail()
-
-    sweep = drain = end_paused = fail
-
-
-class FailingFinished:
-    framework, status = "python", "ok"
-    interaction = fail
-
-
 class AskingJudge(ScriptedJudge):
     def asker(self, *_args):
         fail()
@@ -74,15 +58,6 @@ class ConnectedJudge(ScriptedJudge):
     prepare = close = prepare_fails
 
 
-@pytest.fixture
-def registered():
-    """Let a test register evaluators, and take them back."""
-    known = dict(table._entries)
-    yield
-    table._entries.clear()
-    table._entries.update(known)
-
-
 def judge_that(script):
     return {"judge": ScriptedJudge(script), "sample": 1.0}
 
@@ -93,17 +68,6 @@ def refuse(_interaction):
 
 def supported(_interaction):
     return assessment("supported")
-
-
-def _evaluator(error):
-    def register():
-        @evaluator("canary", needs_context=False)
-        def canary(_interaction, _assessment):
-            if error is not None:
-                raise error
-            fail()
-
-    return register
 
 
 PARTS = {
@@ -178,72 +142,6 @@ def test_no_failing_part_quotes_a_text(everything, content, part):
     assert "Winterbottom" not in everything()
 
 
-@pytest.mark.parametrize("content", CONTENTS)
-@pytest.mark.parametrize(
-    "error", [None, NotScorableError(Cause.NO_CLAIMS, CANARY), refuse], ids=["any", "own", "judge"]
-)
-def test_no_evaluator_quotes_a_text(everything, registered, content, error):
-    """Neither what it raises nor why it says that there is no score."""
-    if error is refuse:
-        error = JudgeError("m", CANARY, cause=Cause.JUDGE_ERROR, retryable=False)
-    _evaluator(error)()
-
-    @evaluator("asking_canary", needs_context=False)
-    async def asking(*_args):
-        fail()
-
-    judge = judge_that(lambda _: assessment("supported"))
-    with Monitor(service="test", content=content, **judge) as made:
-        made.observe(interaction(**TOLD))
-        assert made.flush(60)
-    assert "Winterbottom" not in everything()
-    assert "canary" in everything()
-
-
-@pytest.mark.parametrize("content", CONTENTS)
-def test_no_source_and_no_unreadable_record_quotes_a_text(everything, content):
-    """Integrations read the framework's objects, and those quote."""
-    with Monitor(service="test", content=content) as made:
-        made._recorders["failing"] = FailingSource()
-        made._hand_over(FailingFinished())
-        assert made.flush(60)
-    # The worker ended, whatever the source raised.
-    assert "ragmonitor" not in {thread.name for thread in threading.enumerate()}
-    assert "error in stage" in everything()
-    assert "Winterbottom" not in everything()
-
-
-def test_what_escapes_on_the_loop_quotes_no_text(everything):
-    """A task of a judge's library that nobody waits for would be logged by asyncio itself."""
-
-    async def lost():
-        fail()
-
-    def assess(_interaction):
-        asyncio.get_running_loop().create_task(lost())
-        return assessment("supported")
-
-    with Monitor(service="test", content="none", **judge_that(assess)) as made:
-        made.observe(interaction())
-        assert made.flush(60)
-    assert "ExceptionGroup" in everything()
-    assert "Winterbottom" not in everything()
-
-
-def test_the_log_says_type_place_and_cause(everything):
-    """Whoever is on call finds the line without the texts."""
-    with Monitor(service="test", content="none", **judge_that(fail)) as made:
-        made.observe(interaction())
-        assert made.flush(60)
-    told = everything()
-    assert "error in stage judge; the application is not affected" in told
-    assert "in fail" in told
-    assert "KeyError" in told
-    assert "ExceptionGroup of 1: ValueError" in told
-    assert "the direct cause of" in told
-    assert "messages of errors are left out" in told
-
-
 def test_the_strictest_monitor_of_a_process_decides(caplog):
     """An error does not say whose it is."""
     with (
@@ -267,24 +165,3 @@ def test_what_redaction_takes_out_is_in_no_log(everything, caplog):
         assert made.flush(60)
     assert "the key [redacted:api_key] is wrong" in caplog.text
     assert KEY not in everything()
-
-
-def test_what_an_evaluator_says_is_redacted(everything, registered):
-    """A provider that it asked may have quoted the key; that goes into reports."""
-    evaluator("canary", needs_context=False)(quote_key)
-    judge = judge_that(lambda _: assessment("supported"))
-    with Monitor(service="test", **judge) as made:
-        made.observe(interaction())
-        assert made.flush(60)
-    assert "ValueError: the key [redacted:api_key] is wrong" in everything()
-    assert KEY not in everything()
-
-
-def test_with_a_hook_no_message_is_logged(caplog):
-    """The application's own redaction is not for our log, on any thread; so nothing is quoted."""
-    options = judge_that(fail) | {"content": {"redaction": ("secrets", str.upper)}}
-    with Monitor(service="test", server=False, **options) as made:
-        made.observe(interaction(**TOLD))
-        assert made.flush(60)
-    assert "error in stage judge" in caplog.text
-    assert "Winterbottom" not in caplog.text

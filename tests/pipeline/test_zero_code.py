@@ -4,20 +4,14 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
-from urllib.request import urlopen
 
 import pytest
 
-from tests.stack.test_worker_processes import free_port
-from tests.support.otlp_receiver import otlp_receiver, plain
-from tests.support.scrape import scrape
-from tests.support.waiting import until
+from tests.support.otlp_receiver import otlp_receiver
+from tests.support.prometheus_server import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -154,29 +148,6 @@ def test_a_script_that_ends_at_once_is_traced_through_the_global_provider(
     assert complaints(result) == []
 
 
-def test_without_a_collector_the_application_ends_at_once_with_one_line(tmp_path):
-    """Nobody named one, and none listens: OpenTelemetry's ten seconds of tries are not ours."""
-    variables = environment(
-        OTEL_TRACES_EXPORTER="otlp", OTEL_LOGS_EXPORTER="otlp", RAGMONITOR_SERVER="false"
-    )
-    (tmp_path / "app.py").write_text(LANGCHAIN + "import time\nprint('ended', time.time())\n")
-    result = subprocess.run(
-        [INSTRUMENT, sys.executable, "app.py"],
-        cwd=tmp_path,
-        env=variables,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    took_s = time.time() - float(result.stdout.rpartition("ended ")[2])
-    assert result.returncode == 0, result.stderr
-    said = [line for line in result.stderr.splitlines() if "ragmonitor" in line or "rror" in line]
-    assert len(said) == 1, result.stderr
-    assert "OTEL_EXPORTER_OTLP_ENDPOINT" in said[0]
-    assert took_s < 6
-
-
 def test_both_frameworks_report_to_one_monitor(tmp_path):
     """One endpoint shows both."""
     metrics = METRICS.replace("FRAMEWORKS", "2")
@@ -208,19 +179,6 @@ def test_wrong_settings_are_one_line_and_the_application_runs(tmp_path):
     assert "the application runs unmonitored: sample.rate: " in line
 
 
-def test_it_can_be_disabled_by_name(tmp_path):
-    """`OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=ragmonitor`: nothing of ours is even imported."""
-    with otlp_receiver() as receiver:
-        result = run(
-            f"import langchain_core\n{NOTHING_OF_OURS}",
-            tmp_path,
-            receiver=receiver,
-            OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=f"{OTHERS}, ragmonitor",
-        )
-        assert traced(receiver) == {}
-    assert result.stdout.splitlines()[-2].endswith("[]")
-
-
 OPENINFERENCE = """
 from openinference.instrumentation.llama_index import LlamaIndexInstrumentor
 LlamaIndexInstrumentor().instrument()
@@ -249,82 +207,6 @@ def test_other_projects_instrumentations_trace_beside_it(application, tmp_path):
     assert found[""] == found["ragmonitor"]
 
 
-def test_scores_are_linked_to_the_span_that_openinference_has_already(tmp_path):
-    """`RAGMONITOR_EXPORT__LINK_TRACES=true`: no second tree."""
-    with otlp_receiver() as receiver:
-        run(
-            LANGCHAIN,
-            tmp_path,
-            receiver=receiver,
-            OTEL_PYTHON_DISABLED_INSTRUMENTATIONS="",
-            RAGMONITOR_EXPORT__LINK_TRACES="true",
-        )
-        found = spans(receiver)
-    (mine,) = [span for scope, span in found if scope == "ragmonitor"]
-    theirs = [span for scope, span in found if scope == "openinference.instrumentation.langchain"]
-    ids = {span.span_id for span in theirs}
-    (root,) = [span for span in theirs if span.parent_span_id not in ids]
-    assert [link.span_id for link in mine.links] == [root.span_id]
-    assert mine.trace_id == root.trace_id
-
-
-def test_a_disabled_sdk_leaves_the_metrics(tmp_path):
-    """`OTEL_SDK_DISABLED=true` turns traces off; Prometheus is not OpenTelemetry's to turn off."""
-    with otlp_receiver() as receiver:
-        result = run(
-            LANGCHAIN + METRICS.replace("FRAMEWORKS", "1"),
-            tmp_path,
-            receiver=receiver,
-            OTEL_SDK_DISABLED="true",
-        )
-        assert traced(receiver) == {}
-    assert 'framework="langchain"' in result.stdout
-    assert complaints(result) == []
-
-
-def test_an_exporter_that_is_not_there_does_not_stop_the_application(tmp_path):
-    """OpenTelemetry gives up on its own configuration; the application answers all the same."""
-    result = run(LANGCHAIN, tmp_path, OTEL_TRACES_EXPORTER="no-such-exporter")
-    assert "LangChain says" in result.stdout
-
-
-SWITCHED = """
-from ragmonitor.instrumentor import RagMonitorInstrumentor
-from ragmonitor.testing import ListExporter
-from ragmonitor import Monitor
-
-reports = ListExporter()
-monitor = Monitor(server=False, exporters=[reports])
-switch = RagMonitorInstrumentor()
-for on in (True, False, True):
-    switch.instrument(monitor=monitor) if on else switch.uninstrument()
-    chain.invoke("When?")
-monitor.flush()
-print("reports", len(reports.reports))
-"""
-
-
-def test_a_framework_that_is_imported_already_is_attached_at_once(tmp_path):
-    """Without `opentelemetry-instrument`, from code: on, off and on again."""
-    result = run(LANGCHAIN + SWITCHED, tmp_path, sys.executable)
-    assert result.stdout.splitlines()[-1] == "reports 2"
-
-
-def test_uninstrument_closes_the_monitor_that_was_built_from_the_settings(tmp_path):
-    """What was asked before is exported, what is asked afterwards is not seen."""
-    application = f"""{LANGCHAIN}
-from ragmonitor.instrumentor import RagMonitorInstrumentor
-RagMonitorInstrumentor().uninstrument()
-chain.invoke("And now?")
-import threading
-print("threads", [t.name for t in threading.enumerate() if t.name == "ragmonitor"])
-"""
-    with otlp_receiver() as receiver:
-        result = run(application, tmp_path, receiver=receiver)
-        assert ours(receiver)["invoke_workflow RunnableSequence"] == 1
-    assert result.stdout.splitlines()[-1] == "threads []"
-
-
 def test_an_application_s_own_monitor_takes_over(tmp_path):
     """It imports our integration first, which is what imports LangChain; each question is once."""
     application = f"""
@@ -343,13 +225,6 @@ print("reports", len(reports.reports))
         assert ours(receiver) == Counter()
     assert result.stdout.splitlines()[-1] == "reports 1"
     assert complaints(result) == []
-
-
-def test_an_integration_that_the_application_imports_first_is_attached(tmp_path):
-    """Also if all that it takes from it is a name."""
-    with otlp_receiver() as receiver:
-        run(f"import ragmonitor_langchain\n{LANGCHAIN}", tmp_path, receiver=receiver)
-        assert ours(receiver)["invoke_workflow RunnableSequence"] == 1
 
 
 def test_an_integration_that_fails_is_logged_and_costs_only_itself(tmp_path):
@@ -372,68 +247,3 @@ def test_an_integration_that_fails_is_logged_and_costs_only_itself(tmp_path):
         assert ours(receiver)["invoke_workflow RunnableSequence"] == 1
     assert "error in stage start; the application is not affected" in result.stderr
     assert "No module named 'no_such_module'" in result.stderr
-
-
-SERVER = """
-def wsgi(environ, start_response):
-    body = chain.invoke("When was it built?").content.encode()
-    start_response("200 OK", [("Content-Length", str(len(body)))])
-    return [body]
-"""
-
-
-@contextmanager
-def serving(folder, receiver):
-    (folder / "app.py").write_text(LANGCHAIN + SERVER, encoding="utf-8")
-    web, metrics = free_port(), free_port()
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(
-            [
-                *(INSTRUMENT, sys.executable, "-m", "gunicorn", "--preload"),
-                *("--workers", "3", "--threads", "2"),
-                *("--bind", f"127.0.0.1:{web}", "app:wsgi"),
-            ],
-            cwd=folder,
-            env=environment(
-                receiver,
-                PROMETHEUS_MULTIPROC_DIR=str(folder / "metrics"),
-                RAGMONITOR_SERVER__PORT=str(metrics),
-            ),
-            stdout=log,
-            stderr=log,
-        )
-        try:
-            yield f"http://127.0.0.1:{web}", f"http://127.0.0.1:{metrics}/metrics"
-        finally:
-            process.terminate()
-            process.wait(30)
-
-
-def test_a_preloaded_server_s_workers_are_all_seen(tmp_path):
-    """The question at import and those of three forked workers: each is counted and traced once."""
-    with otlp_receiver() as receiver:
-        with serving(tmp_path, receiver) as (web, metrics):
-
-            def ask(_):
-                with urlopen(web, timeout=30) as response:
-                    return response.read()
-
-            until("the application answers", lambda: ask(0))
-            with ThreadPoolExecutor(8) as pool:
-                list(pool.map(ask, range(59)))
-
-            def counted():
-                found = scrape(metrics)["ragmonitor_interactions_total"]
-                return sum(sample.value for sample in found) == 61
-
-            until("all questions are counted", counted)
-        # The server has gone, and so nothing is under way any more.
-        roots = [
-            plain(span.attributes)["input.value"]
-            for _, span in spans(receiver)
-            if span.name.startswith("invoke_workflow")
-        ]
-        assert roots == ["When was it built?"] * 61
-    log = (tmp_path / "log").read_text()
-    assert "Traceback" not in log, log
-    assert "error in stage" not in log, log

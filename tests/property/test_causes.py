@@ -7,16 +7,12 @@ import math
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmonitor.causes.betting import Sample, cell_of, log_worse
 from ragmonitor.causes.decomposition import (
-    PartSums,
-    Totals,
-    contribution,
     rate_part,
-    rise,
     share_of_rise,
 )
 from ragmonitor.causes.discoveries import FALSE_DISCOVERY_RATE, discovered
@@ -88,24 +84,6 @@ def test_discoveries_are_the_largest_that_meet_their_bar(e_values, others):
     assert sorted((e_values[at] for at in found), reverse=True) == ranked[: len(found)]
 
 
-@settings(max_examples=20)
-@given(share=st.floats(0.1, 0.9), rate=st.floats(0.05, 0.9))
-def test_a_new_part_is_worse_by_itself(share, rate):
-    """All of the rise goes with it."""
-    everything = (Totals(100, 4), Totals(100, 100 * (share * rate + (1 - share) * 0.04)))
-    new = (Totals(0, 0), Totals(100 * share, 100 * share * rate))
-    assert math.isclose(rate_part(everything, new, is_new=True), rise(everything), rel_tol=1e-6)
-
-
-def test_where_all_get_worse_hardly_any_slice_is_named():
-    """The everyday part of the simulation below."""
-    assert sum(bool(_all_worse(seed).discoveries()) for seed in range(8)) <= 2
-
-
-def _all_worse(seed: int) -> Traffic:
-    return Traffic(seed=seed, rates=lambda since, _: 3 * RATE if since else RATE)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("sessions", [1, 5])
 def test_false_discoveries_keep_to_their_rate(sessions):
@@ -174,17 +152,6 @@ def test_intervals_of_explained_shares_hold_the_truth(probability):
             held += share.lower <= truth <= share.upper
     assert looks > 60
     assert held >= 0.91 * looks
-
-
-def test_sums_without_a_group_leave_out_that_group_only():
-    """The jackknife's totals over all groups come to one group less than all of them."""
-    sums = PartSums()
-    for row in Traffic(before=200, now=0).rows():
-        sums.add(contribution(row, since=False, value=row.values[0], predicted=(0.0, 0.0)))
-    whole = sums.periods()[0]
-    left = [sums.periods(group)[0] for group in range(20)]
-    assert math.isclose(sum(each.scored for each in left), 19 * whole.scored)
-    assert math.isclose(sum(each.bad for each in left), 19 * whole.bad)
 
 
 @st.composite

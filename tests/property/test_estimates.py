@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import json
 import math
-import random
 from collections.abc import Iterable
 from dataclasses import astuple
 from typing import NamedTuple
@@ -86,24 +85,6 @@ def close(left: Moments, right: Moments, *, but: frozenset[str] = frozenset()) -
 
 # How far predictions lie apart is taken from the mean of those before: of order, a little.
 OF_ORDER = frozenset(("expected_variance",))
-
-
-@given(told=answers, seed=st.integers())
-def test_the_order_of_answers_within_a_tick_says_nothing(told: list[Told], seed: int) -> None:
-    """Answers that come in another order give the same sums."""
-    shuffled = random.Random(seed).sample(told, len(told))
-    close(summed(told).moments(), summed(shuffled).moments(), but=OF_ORDER)
-
-
-@given(told=answers, at=st.integers(0, 40))
-def test_sums_of_two_times_add_up(told: list[Told], at: int) -> None:
-    """What was there at a time, and what came since, are all of it."""
-    sums = summed(told[:at])
-    before = sums.moments()
-    for later in told[at:]:
-        tell(sums, later)
-    after = sums.moments()
-    close(before + simulation.difference(after, before), after)
 
 
 @given(first=answers, second=answers)

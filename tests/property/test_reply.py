@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.judges.judge_prompts import EXAMPLES, SYSTEM
+from ragmonitor.judges.judge_prompts import SYSTEM
 from ragmonitor.judges.reply import read_reply
 from ragmonitor.records import Verdict
 
@@ -27,11 +27,6 @@ replies = st.fixed_dictionaries(
         "ctx": st.lists(st.integers(0, 2), min_size=len(CHUNKS), max_size=len(CHUNKS)),
     }
 )
-FRAGMENTS = (
-    '{"s": [[1], "N" "X" - ] } "rel": 3 , "ctx": [2,0] \' "bad": "evasive": true ``` \\ " null '
-    "1e999 NaN C1"
-)
-fragments = st.sampled_from(FRAGMENTS.split())
 FIELDS = {
     "entries": "s",
     "relevancy": "rel",
@@ -104,31 +99,6 @@ def test_any_text_is_read_without_an_error(text):
     assert is_sound(read(text))
 
 
-@given(raw=st.binary(max_size=200), reply=st.deferred(lambda: replies), place=st.integers(0, 200))
-def test_any_bytes_in_a_reply_are_read_without_an_error(raw, reply, place):
-    """Bytes of any encoding put into a reply raise nothing and add no score."""
-    whole = json.dumps(reply)
-    for encoding in ("utf-8", "latin-1", "utf-16"):
-        text = whole[:place] + raw.decode(encoding, "replace") + whole[place:]
-        reading = read(text)
-        assert is_sound(reading)
-        assert is_said(reading, text)
-
-
-@given(text=st.lists(fragments, max_size=60).map("".join))
-def test_any_pile_of_fragments_is_read_without_an_error(text):
-    """Pieces of replies in any order raise nothing, and what is read is in range and was said."""
-    reading = read(text)
-    assert is_sound(reading)
-    assert is_said(reading, text)
-
-
-@given(text=st.text(alphabet=st.characters(exclude_characters="{}:")))
-def test_text_without_fields_has_no_score(text):
-    """No score is made up where there is no field."""
-    assert not read(text).is_usable
-
-
 @given(reply=replies)
 def test_a_valid_reply_is_read_in_full(reply):
     """Every honest reply gives every field."""
@@ -163,27 +133,6 @@ def test_a_mutated_reply_is_read_without_an_error(reply, place, text):
         assert is_said(reading, mutated)
 
 
-@given(reply=replies, cuts=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 30)), max_size=4))
-def test_a_reply_with_gaps_says_no_more_than_stands_there(reply, cuts):
-    """Pieces taken out of a reply leave what still stands there, and make up nothing."""
-    text = json.dumps(reply)
-    for start, length in cuts:
-        text = text[:start] + text[start + length :]
-    reading = read(text)
-    assert is_sound(reading)
-    assert is_said(reading, text)
-
-
-@given(text=st.one_of(st.text(), st.lists(fragments, max_size=60).map("".join)))
-def test_a_field_that_is_not_named_has_no_score(text):
-    """What the text does not name is None, whatever else is in it."""
-    reading = read(text)
-    assert reading.relevancy is None or "rel" in text
-    assert reading.evasive is None or "evasive" in text
-    assert reading.chunk_relevance is None or "ctx" in text
-    assert reading.entries is None or "s" in text
-
-
 @given(reply=replies, name=st.sampled_from(["s", "rel", "evasive", "ctx"]))
 def test_a_missing_field_is_never_filled_in(reply, name):
     """Without one field the others are read, and that one has no default."""
@@ -194,16 +143,6 @@ def test_a_missing_field_is_never_filled_in(reply, name):
             expected = None if key == name else getattr(whole, field)
             assert getattr(reading, field) == expected
         assert len(reading.problems) == 1
-
-
-@given(reply=replies, other=replies, name=st.sampled_from(["s", "rel", "evasive", "ctx"]))
-def test_a_field_that_is_given_twice_is_not_read_unless_both_agree(reply, other, name):
-    """Two values under one name: which is meant would be a guess."""
-    text = json.dumps(reply)
-    twice = f'{text[:-1]}, "{name}": {json.dumps(other[name])}}}'
-    field = next(field for field, key in FIELDS.items() if key == name)
-    expected = getattr(read(text), field) if reply[name] == other[name] else None
-    assert getattr(read(twice), field) == expected
 
 
 @given(reply=replies, words=planted, share=st.floats(0, 1))
@@ -222,36 +161,11 @@ def test_what_an_honest_reply_quotes_is_no_field(reply, words, share):
     assert part.entries is None or [(e.verdict, e.chunks) for e in part.entries] == verdicts
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
-@given(before=st.text(max_size=20), after=st.text(max_size=20))
-def test_the_example_of_the_prompt_is_no_reply(example, before, after):
-    """A model that repeats what it was shown has scored nothing, whatever the counts."""
-    sentences, chunks = ["It lasts three hours."] * len(example["s"]), ["It is red."] * 3
-    text = before.replace("{", "") + json.dumps(example) + after.replace("</think>", "")
-    assert not read_reply(text, sentences=sentences, chunks=chunks).is_usable
-
-
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_the_prompt_itself_is_no_reply(language):
     """Neither is the whole of the static message, however many times it comes."""
     assert not read(SYSTEM[language]).is_usable
     assert not read(SYSTEM[language] * 3).is_usable
-
-
-@given(reply=replies)
-def test_a_reply_beside_the_example_is_read(reply):
-    """A model that repeats the example and then replies has replied."""
-    text = json.dumps(reply)
-    assert read(f"{json.dumps(EXAMPLES[0])}\n{text}") == read(text)
-
-
-@given(reply=replies, before=st.text(), after=st.text())
-def test_prose_around_a_reply_changes_nothing(reply, before, after):
-    """Where the prose has no brace of its own, the reply inside is read as alone."""
-    before, after = (part.replace("{", "(").replace("<", "(") for part in (before, after))
-    after = after.replace("</think>", "")
-    text = json.dumps(reply)
-    assert read(f"{before} {text} {after}") == read(text)
 
 
 @given(reply=replies, extra=entries)
@@ -261,11 +175,3 @@ def test_a_miscount_is_never_repaired(reply, extra):
     fewer = reply | {"s": reply["s"][1:]}
     assert read(json.dumps(more)).entries is None
     assert read(json.dumps(fewer)).entries is None
-
-
-@given(reply=replies)
-def test_only_claims_that_fail_carry_words(reply):
-    """Quoted words stand with absent and contradicted sentences only."""
-    reading = read(json.dumps(reply))
-    for entry in reading.entries:
-        assert not entry.words or entry.verdict in (Verdict.ABSENT, Verdict.CONTRADICTED)

@@ -261,27 +261,6 @@ def test_one_over_the_chance_is_the_right_weight(floors):
         assert sum(began <= at <= began + HOUR_S for at in drawn) <= 80
 
 
-def test_the_raw_mean_of_the_same_sample_is_wrong():
-    """Chances fall in bursts, where answers are worse: four standard errors too low, or more."""
-    clock = ManualClock()
-    sampler = AdaptiveSampler(
-        1.0,
-        clock=clock,
-        budget=Budget(per_hour=80.0, unit="calls", clock=clock),
-        expected_cost=lambda _: 1.0,
-    )
-    answers, drawn = [], []
-    for number, (at, bad, _) in enumerate(traffic(3, 48)):
-        clock.now_s = at
-        answers.append(bad)
-        decision = sampler.draw(replace(TOLD, id=f"{number:x}"))
-        if decision.drawn:
-            sampler.refund(decision, 1.0)
-            drawn.append(bad)
-    true, raw = sum(answers) / len(answers), sum(drawn) / len(drawn)
-    assert raw < true - 4 * math.sqrt(true / len(drawn))
-
-
 def test_floors_reach_their_number_and_stay_within_the_budget():
     """Five rare routes of 36 answers an hour get nine each, beside 3,600 of a busy one."""
     clock = ManualClock()

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import operator
-import random
-
 import pytest
 
 from ragmonitor.estimation import summarise
-from ragmonitor.estimation.signals import Outcome
-from ragmonitor.estimation.sums import Sums, group_of
-from ragmonitor.records import GROUP_SUMS, GROUPS, Estimate, Moments, SeriesKey, Window
+from ragmonitor.records import Estimate, Moments, SeriesKey, Window
 from ragmonitor.sampling import AdaptiveSampler, Budget
 from ragmonitor.testing import ManualClock
 from tests.support import simulation
@@ -84,22 +78,6 @@ def test_the_days_interval_holds_the_truth_of_a_day_with_a_judge_down_half_of_it
     assert all(0.35 < (coverage or 0) < 0.65 for _, _, coverage in looks)
 
 
-def test_gauges_go_when_traffic_stops() -> None:
-    """An hour and a step after the last answer the hour says nothing; a day after it the day."""
-    service = service_of(lambda answer: answer.hallucinated)
-    service.feed(Stream(seed=32, for_s=4 * HOUR_S, per_minute=PER_MINUTE).answers())
-    service.pass_time(4 * HOUR_S + 50 * 60)
-    late = estimate_of(service, "1h")
-    assert late is not None
-    assert window_of(service, "1h").answers < PER_MINUTE * 13
-    service.pass_time(4 * HOUR_S + 63 * 60)
-    assert estimate_of(service, "1h") is None
-    assert window_of(service, "1h").coverage is None
-    assert estimate_of(service, "24h") is not None
-    service.pass_time(4 * HOUR_S + 25 * HOUR_S)
-    assert estimate_of(service, "24h") is None
-
-
 def test_gauges_go_when_verdicts_stop_and_say_why() -> None:
     """While answers go on coming and no verdict comes, coverage falls and then the mean is gone."""
     service = service_of(lambda answer: None if answer.at_s > 2 * HOUR_S else answer.hallucinated)
@@ -143,19 +121,6 @@ def test_verdicts_that_fail_on_bad_answers_leave_the_truth_in_the_interval(windo
     assert found.upper - found.lower > 0.6
 
 
-def test_the_effective_number_falls_as_verdicts_go_missing() -> None:
-    """The more of the drawn fail, the less is known."""
-    numbers = []
-    for share in (0.0, 0.15, 0.3, 0.45):
-        service = service_of(failing(share, share))
-        service.feed(Stream(seed=35, for_s=HOUR_S, per_minute=60.0, rate=steady(0.1)).answers())
-        found = summarise(window_of(service, "24h"))
-        assert found is not None
-        numbers.append(found.effective_n)
-    assert numbers == sorted(numbers, reverse=True)
-    assert numbers[-1] < 0.7 * numbers[0]
-
-
 def test_answers_without_a_chance_are_of_their_own_window() -> None:
     """An outage of the budget is in the day's coverage long after it left the hour's."""
     service = service_of(lambda answer: answer.hallucinated)
@@ -179,52 +144,3 @@ def test_answers_without_a_chance_are_of_their_own_window() -> None:
 
 
 # --- sessions over several processes --------------------------------------------------------------
-
-
-def sums_of_sessions(seed: int, processes: int) -> list[Sums]:
-    """Return the sums of processes that share out the answers of 1,500 sessions, all open at once.
-
-    Sessions have five answers on average; 15 % of the answers are bad, correlated 0.3 in a session.
-    """
-    rng = random.Random(seed)
-    bad = 0.15 + 0.3 * 0.85
-    left = {
-        f"session {seed}/{number}": (1 + int(rng.expovariate(1 / 4.5)), rng.random() < 0.15 / bad)
-        for number in range(1_500)
-    }
-    sums = [Sums() for _ in range(processes)]
-    while left:
-        for name, (answers, is_bad) in list(left.items()):
-            hallucinated = Outcome(scored=True, value=float(is_bad and rng.random() < bad))
-            told = sums[rng.randrange(processes)]
-            if rng.random() < 0.2:
-                told.add_drawn((1.0, 0.15), 0.2, hallucinated, group_of(name))
-            else:
-                told.add_not_drawn((1.0, 0.15), 0.2, group_of(name))
-            if answers == 1:
-                del left[name]
-            else:
-                left[name] = (answers - 1, is_bad)
-    return sums
-
-
-def test_sessions_spread_over_processes_have_the_interval_of_one_process() -> None:
-    """Eight processes, 1,500 sessions open at once: the interval is the same, and holds the truth.
-
-    Products within a session, which each process would know its part of only, fell short of it.
-    """
-    covered = 0
-    for seed in range(60):
-        spread = [sums.moments() for sums in sums_of_sessions(seed, 8)]
-        found = summarise(functools.reduce(operator.add, spread))
-        assert found is not None
-        covered += found.lower <= 0.15 <= found.upper
-    assert covered >= 55
-
-
-def test_memory_does_not_grow_with_open_sessions() -> None:
-    """Of a million sessions there are as many sums as of a hundred."""
-    sums = Sums()
-    for number in range(2_000):
-        sums.add_not_drawn((1.0, 0.1), 0.5, group_of(f"s{number}"))
-    assert len(sums.groups) == GROUP_SUMS * GROUPS

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import time
-from operator import add
 from pathlib import Path
 
 import pytest
 
-from ragmonitor import metrics
-from ragmonitor.causes.comparison import FIELDS, compare
+from ragmonitor.causes.comparison import compare
 from ragmonitor.cli import gate
 from ragmonitor.cli.options import GateOptions
 from ragmonitor.estimation import summarise
@@ -80,54 +76,3 @@ def test_prometheus_adds_up_two_processes_and_decides(
         assert gate.run(given) == gate.EXIT["worse"]
     for exporter in exporters:
         exporter.close()
-
-
-def test_of_prometheus_hours_count_alike_for_a_canary_whose_share_is_raised(
-    tmp_path: Path,
-) -> None:
-    """First 25 %, then 5 % are bad in both, while the canary gets a tenth, then the rest."""
-    promtool = require_binary("promtool")
-    began_s, minutes = time.time() - 4 * 3_600, 4 * 60
-    lines, counters = [f"# TYPE {metrics.VERSION_SUMS} counter"], {}
-    for version, per_minute in (("1.4", (180, 20)), ("1.5", (20, 180))):
-        total = [0.0] * len(FIELDS)
-        for minute in range(minutes):
-            is_late = minute >= minutes // 2
-            answers = per_minute[is_late]
-            bad = answers // 20 if is_late else answers // 4
-            if minute:
-                total = list(map(add, total, sums(bad, answers - bad)))
-            counters[version, minute] = total
-    for version in ("1.4", "1.5"):
-        for at, name in enumerate(FIELDS):
-            labels = (
-                f'service="support",by="service_version",version="{version}",'
-                f'signal="hallucination",judge="builtin",sum="{name}"'
-            )
-            for minute in range(minutes):
-                value, at_s = counters[version, minute][at], began_s + 60 * minute
-                lines.append(f"{metrics.VERSION_SUMS}_total{{{labels}}} {value} {at_s:.0f}")
-    lines.append(f"# TYPE {metrics.VERSION_FIRST_SEEN} gauge")
-    for version in ("1.4", "1.5"):
-        labels = f'service="support",by="service_version",version="{version}"'
-        lines.extend(
-            f"{metrics.VERSION_FIRST_SEEN}{{{labels}}} {began_s:.0f} {began_s + 60 * minute:.0f}"
-            for minute in range(minutes)
-        )
-    past = tmp_path / "past.txt"
-    past.write_text("\n".join([*lines, "# EOF", ""]), encoding="utf-8")
-    command = [promtool, "tsdb", "create-blocks-from", "openmetrics", past, tmp_path / "data"]
-    subprocess.run(command, check=True, capture_output=True)
-    with prometheus_server("127.0.0.1:9", tmp_path) as server:
-        given = GateOptions(
-            service="support",
-            candidate="1.5",
-            baseline="1.4",
-            max_worse=0.02,
-            timeout="0s",
-            prometheus=server.url,
-        )
-        found = gate.decide(given, undecided=lambda _: None, wait=lambda _: True)
-    assert found.comparison is not None, found.why
-    # One slot of 24 may hold the moment of the change. All hours together differ by 0.16.
-    assert found.comparison.difference == pytest.approx(0.0, abs=0.02)

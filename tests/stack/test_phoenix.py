@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import secrets
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from ragmonitor.export import OtelExporter, Phoenix
+from ragmonitor.export import Phoenix
 from ragmonitor.export.posting import DeliveryError
-from ragmonitor.export.providers import SpanIds
-from ragmonitor.records import SpanReference
 from tests.support.openai_server import OpenAiServer
 from tests.support.phoenix_server import PhoenixServer, phoenix_server
 from tests.support.scripts import run_python
 from tests.support.waiting import until
-from tests.unit.export.examples import (
-    ANSWER,
-    CHUNKS,
-    MODEL,
-    QUERY,
-    evaluations,
-    interaction,
-    late_report,
-)
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
 
@@ -117,27 +105,6 @@ def test_the_chain_shows_question_and_answer(spans: dict[str, dict[str, Any]]) -
     assert kinds == {"retriever", "llm", "evaluator"}
 
 
-def test_the_retriever_shows_its_documents(spans: dict[str, dict[str, Any]]) -> None:
-    """With texts and ids, in order."""
-    attributes = spans["retrieval Search"]["attributes"]
-    documents = [each["document"] for each in attributes["retrieval"]["documents"]]
-    assert [document["id"] for document in documents] == ["tower-1", "tower-2"]
-    assert documents[0]["content"] == "The Eiffel Tower was built from 1887 to 1889."
-
-
-def test_the_model_call_shows_what_was_asked(spans: dict[str, dict[str, Any]]) -> None:
-    """Messages in, message out, model and tokens."""
-    span = spans["chat gpt-4o-mini"]
-    llm = span["attributes"]["llm"]
-    messages = [each["message"] for each in llm["input_messages"]]
-    assert [message["role"] for message in messages] == ["system", "user"]
-    assert messages[1]["content"] == "When was the Eiffel Tower built?"
-    assert span["input"]["value"] == "When was the Eiffel Tower built?"
-    assert llm["output_messages"][0]["message"]["role"] == "assistant"
-    assert llm["model_name"] == "gpt-4o-mini"
-    assert span["tokenCountTotal"] > 0
-
-
 @pytest.mark.parametrize(("judge", "kind"), [("builtin", "CODE"), ("openai/judge", "LLM")])
 def test_the_scores_of_each_judge_are_annotations(
     spans: dict[str, dict[str, Any]], judge: str, kind: str
@@ -152,86 +119,8 @@ def test_the_scores_of_each_judge_are_annotations(
     assert shown["metadata"]["chance"] == 1.0
 
 
-def emit(phoenix: PhoenixServer, project: str, monkeypatch: pytest.MonkeyPatch) -> SpanReference:
-    """Send one trace; return its root span."""
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", phoenix.url)
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", phoenix.otlp_headers)
-    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", f"openinference.project.name={project}")
-    exporter = OtelExporter("shop")
-    target = exporter.emit(interaction(), [])
-    assert exporter.flush(20)
-    exporter.close()
-    assert target is not None
-    return target
-
-
 def test_a_key_is_checked_before_anything_is_sent(phoenix: PhoenixServer) -> None:
     """`ragmonitor doctor` tells the right one from a wrong one."""
     Phoenix(phoenix.url, api_key=phoenix.api_key).check(10)
     with pytest.raises(DeliveryError, match="answers 401; check PHOENIX_API_KEY"):
         Phoenix(phoenix.url, api_key="wrong").check(10)
-
-
-def test_the_same_score_twice_is_one_annotation(
-    phoenix: PhoenixServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Retries and repeated reports change a score, and add none."""
-    target = emit(phoenix, "twice", monkeypatch)
-    exporter = Phoenix(phoenix.url, api_key=phoenix.api_key)
-    score = "faithfulness (openai/gpt-4o-mini)", "faithfulness@1 openai/gpt-4o-mini@p7"
-    for value in (0.1, 0.9):
-        exporter.export(late_report(target=target, evaluations=evaluations(MODEL, value)))
-        assert exporter.flush(20)
-
-        def shown(expected: float = value) -> bool:
-            annotations = phoenix.spans("twice")["invoke_workflow support"]["annotations"]
-            assert len(annotations) == 1
-            return bool(annotations[score]["score"] == expected)
-
-        until(f"the score is {value}", shown, within_s=PATIENCE_S)
-    exporter.close()
-
-
-def test_a_score_may_come_before_its_span(
-    phoenix: PhoenixServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Batches leave when they like: the annotation waits in Phoenix for the span it names."""
-    known = emit(phoenix, "known", monkeypatch)
-    chosen = secrets.randbits(63) | 1
-    target = SpanReference(trace_id="f" * 32, span_id=f"{chosen:016x}")
-    exporter = Phoenix(phoenix.url, api_key=phoenix.api_key)
-    exporter.export(late_report(target=target))
-    exporter.export(late_report(target=known))
-    assert exporter.flush(20)
-    exporter.close()
-
-    def annotated(project: str) -> bool:
-        return bool(phoenix.spans(project)["invoke_workflow support"]["annotations"])
-
-    # Phoenix has worked off its queue, and put aside what names no span that it knows.
-    until("the second is shown", lambda: annotated("known"), within_s=PATIENCE_S)
-    ids = iter(range(chosen, chosen + 100))
-    monkeypatch.setattr(SpanIds, "generate_span_id", lambda _: next(ids))
-    assert emit(phoenix, "early", monkeypatch).span_id == target.span_id
-    until("the first has found its span", lambda: annotated("early"), within_s=PATIENCE_S)
-
-
-def test_chinese_is_shown_as_it_is(phoenix: PhoenixServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Question, answer, chunks and explanation."""
-    target = emit(phoenix, "中文", monkeypatch)
-    exporter = Phoenix(phoenix.url, api_key=phoenix.api_key)
-    exporter.export(late_report(target=target))
-    assert exporter.flush(20)
-    exporter.close()
-
-    def annotated() -> dict[str, dict[str, Any]] | None:
-        found = phoenix.spans("中文")
-        return found if found["invoke_workflow support"]["annotations"] else None
-
-    found = until("the annotation is shown", annotated, within_s=PATIENCE_S)
-    root = found["invoke_workflow support"]
-    assert (root["input"]["value"], root["output"]["value"]) == (QUERY, ANSWER)
-    documents = found["retrieval Milvus"]["attributes"]["retrieval"]["documents"]
-    assert documents[0]["document"]["content"] == CHUNKS[0].text
-    (shown,) = root["annotations"].values()
-    assert shown["explanation"] == "无依据: 99元"

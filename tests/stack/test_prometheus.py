@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from ragmonitor.export import PrometheusExporter
-from ragmonitor.metrics import TABLE
-from ragmonitor.records import GaugeValue
-from tests.support.prometheus_server import free_port, prometheus_server, require_binary
-from tests.support.waiting import until
-from tests.unit.export.examples import TARGET, report, snapshot, summarise, sums
+from tests.support.prometheus_server import free_port
 
 pytestmark = pytest.mark.stack
 
@@ -134,103 +126,6 @@ def value(found: dict[str, list[Any]], name: str) -> float:
     return float(sample.value)
 
 
-def test_a_real_prometheus_scrapes_gauges_histogram_and_exemplars(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Queries return the windowed mean and the buckets, and the exemplar names the trace."""
-    require_binary("prometheus")
-    monkeypatch.delenv("PROMETHEUS_MULTIPROC_DIR", raising=False)
-    exporter = PrometheusExporter("客服", summarise=summarise, port=0)
-    began = time.time()
-    exporter.export(report(score=0.3, target=TARGET))
-    exporter.refresh(
-        snapshot=snapshot(
-            ("faithfulness", "1h", sums(0.3, 0.9)), ("hallucination", "24h", sums(1, 0, 0, 0))
-        ),
-        queue_depth=2,
-        open_runs=0,
-        errors={},
-    )
-    assert exporter.url is not None
-    target = exporter.url.removeprefix("http://").removesuffix("/metrics")
-    try:
-        with prometheus_server(target, tmp_path) as server:
-            mean = 'ragmonitor_score_mean{service="客服",evaluator="faithfulness",window="1h"}'
-            assert until("a scrape", lambda: server.value(mean)) == pytest.approx(0.6)
-            assert server.targets()[0]["lastError"] == ""
-            assert server.value('ragmonitor_hallucination_rate{window="24h"}') == 0.25
-            assert server.value('ragmonitor_score_bucket{le="0.3"}') == 1
-            assert server.value('ragmonitor_score_bucket{le="0.2"}') == 0
-            assert server.value("ragmonitor_queue_depth") == 2
-            exemplars = until(
-                "an exemplar",
-                lambda: server.exemplars(
-                    "ragmonitor_score_bucket", start=began - 60, end=time.time() + 60
-                ),
-            )
-            assert {e["labels"]["trace_id"] for e in exemplars} == {TARGET.trace_id}
-    finally:
-        exporter.close()
-
-
-def test_promtool_finds_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names, types and help texts follow Prometheus' own rules."""
-    promtool = require_binary("promtool")
-    monkeypatch.delenv("PROMETHEUS_MULTIPROC_DIR", raising=False)
-    exporter = PrometheusExporter("客服", summarise=summarise, port=0)
-    exporter.interaction("langchain", "ok")
-    exporter.export(report(target=TARGET))
-    gauges = tuple(
-        GaugeValue.of(row.name, 1.0, **dict.fromkeys(row.labels, "x"))
-        for row in TABLE.values()
-        if row.kind == "gauge" and not row.derived
-    )
-    told = replace(snapshot(), gauges=gauges)
-    exporter.refresh(snapshot=told, queue_depth=0, open_runs=0, errors={"capture": 1})
-    try:
-        assert exporter.url is not None
-        with urllib.request.urlopen(exporter.url, timeout=10) as reply:
-            text = reply.read()
-    finally:
-        exporter.close()
-    checked = subprocess.run(
-        [promtool, "check", "metrics"], input=text, capture_output=True, timeout=30, check=False
-    )
-    assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
-
-
-def test_processes_add_up(applications: list[Application]) -> None:
-    """Counters and buckets sum, and the mean is that of all answers, not the mean of means."""
-    first, second = applications
-    url = first.order(scores=[1.0, 1.0, 1.0])["url"]
-    assert second.order(scores=[0.0])["url"] is None
-    found = scrape(url)
-    assert value(found, "interactions_total") == 4
-    assert value(found, "score_mean") == pytest.approx(0.75)
-    assert value(found, "score_effective_n") == 4
-    assert value(found, "score_count") == 4
-    assert value(found, "queue_depth") == 2
-    assert not [name for name in found if "internal_moments" in name]
-
-
-def test_exemplars_of_every_process_are_shown(applications: list[Application]) -> None:
-    """The endpoint's owner shows the others' traces too, and the newest in each bucket."""
-    first, second = applications
-    url = first.order(scores=[1.0], span="00000000000000a1")["url"]
-    second.order(scores=[0.0, 0.5], span="00000000000000b2")
-    first.order(scores=[0.5], span="00000000000000a3")
-    shown = {
-        sample.labels["le"]: sample.exemplar.labels["span_id"]
-        for sample in scrape(url)["ragmonitor_score_bucket"]
-        if sample.exemplar
-    }
-    assert shown == {
-        "0.0": "00000000000000b2",
-        "0.5": "00000000000000a3",
-        "1.0": "00000000000000a1",
-    }
-
-
 def test_a_survivor_takes_the_port_over(applications: list[Application]) -> None:
     """When the owner is killed, the next refresh of another serves; counters stay."""
     first, second = applications
@@ -256,36 +151,6 @@ def test_what_only_the_living_have_goes_with_the_dead(applications: list[Applica
     spans = {s.exemplar.labels["span_id"] for s in found["ragmonitor_score_bucket"] if s.exemplar}
     assert spans == {"00000000000000a1"}
     assert value(found, "interactions_total") == 2
-
-
-def test_a_closed_monitor_leaves_the_gauges_of_its_peers(applications: list[Application]) -> None:
-    """A process that closed its monitor and lives on adds nothing to gauges; its counts stay."""
-    first, second = applications
-    url = first.order(scores=[1.0])["url"]
-    second.order(scores=[0.0])
-    second.order(close=True)
-    found = scrape(url)
-    assert value(found, "score_mean") == 1.0
-    assert value(found, "queue_depth") == 1
-    assert value(found, "interactions_total") == 2
-
-
-def test_a_forked_child_adds_its_own(applications: list[Application]) -> None:
-    """A child of a fork counts from zero and leaves the parent's port to the parent."""
-    parent, other = applications
-    url = parent.order(scores=[1.0])["url"]
-    child = parent.order(fork=True, scores=[0.0, 0.0])["child"]
-    try:
-        until("the child's count", lambda: value(scrape(url), "interactions_total") == 3)
-        # The windowed sums follow, with the child's next refresh.
-        mean = pytest.approx(1 / 3)
-        until("the child's scores", lambda: value(scrape(url), "score_mean") == mean)
-        # The parent dies, the child lives on: were the socket still the child's, the port would
-        # stay taken for ever.
-        parent.kill()
-        assert other.order(scores=[])["url"] == url
-    finally:
-        os.kill(child, signal.SIGKILL)
 
 
 def test_without_a_shared_folder_the_first_one_serves() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,9 +21,7 @@ from ragmonitor.estimation import (
 from ragmonitor.estimation.alarms import STATE_VERSION
 from ragmonitor.estimation.retrieval_drift import STATE_VERSION as DRIFT_VERSION
 from ragmonitor.estimation.retrieval_drift import RetrievalDrift
-from ragmonitor.estimation.signals import outcomes
 from ragmonitor.estimation.sums import Sums, row_difference
-from ragmonitor.fleet.estimator import ARRIVALS_HALF_LIFE_S
 from ragmonitor.records import (
     SUMS,
     AlarmEvent,
@@ -38,7 +35,7 @@ from ragmonitor.records import (
 from ragmonitor.sampling import AdaptiveSampler
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ManualClock
-from tests.support.streams import LEXICAL, Answer, Course, Records
+from tests.support.streams import LEXICAL, Answer, Records
 
 TICK_S = 5.0
 
@@ -58,17 +55,6 @@ Verdict = Callable[[Answer], bool | None]
 def truthful(answer: Answer) -> bool | None:
     """Say what is true."""
     return answer.hallucinated
-
-
-def erring(sensitivity: Course, specificity: Course) -> Verdict:
-    """Return a judge that sees this share of the bad answers and passes this share of the sound."""
-
-    def verdict(answer: Answer) -> bool:
-        if answer.hallucinated:
-            return answer.luck < sensitivity(answer.at_s)
-        return answer.luck >= specificity(answer.at_s)
-
-    return verdict
 
 
 @dataclass(slots=True, kw_only=True)
@@ -189,58 +175,6 @@ class Service:
         if said is None:
             return self.records.failed(settled.interaction, decision)
         return self.records.verdict(answer, settled.interaction, decision, hallucinated=said)
-
-
-@dataclass(slots=True, kw_only=True)
-class FleetService(Service):
-    """The same service with several workers, and one estimator that makes numbers of their answers.
-
-    Each answer comes to one of the workers, which predicts by the calibration that the estimator
-    has published and draws by a sampler of its own; it knows of the traffic of all from there, too.
-    """
-
-    folder: Path
-    """Of the estimates."""
-    samplers: Sequence[AdaptiveSampler]
-    """One of each worker."""
-    _predictions: list[Predictions] = field(default_factory=list)
-    _published: bytes = b""
-    _arrived: int = 0
-    _per_s: float = 0.0
-    _luck: random.Random = field(default_factory=lambda: random.Random(7))
-
-    def __post_init__(self) -> None:
-        """Give each worker a copy of the calibration."""
-        judge = self.records.judge.name
-        for worker in range(len(self.samplers)):
-            self._predictions.append(Predictions(judge=judge, file=self._calibration(f"{worker}")))
-
-    def _calibration(self, where: str) -> StateFile:
-        return StateFile.of_service(self.folder / where, "calibration", "simulated", version=1)
-
-    def _publish(self) -> None:
-        assert isinstance(self.estimates, Statistics)
-        self.events.extend(self.estimates.keep())
-        share = 0.5 ** (self.tick_s / ARRIVALS_HALF_LIFE_S)
-        self._per_s = share * self._per_s + (1 - share) * self._arrived / self.tick_s
-        self._arrived = 0
-        for sampler in self.samplers:
-            sampler.share_arrivals(self._per_s)
-        kept = self._calibration("").path
-        if kept.exists() and (content := kept.read_bytes()) != self._published:
-            self._published = content
-            for worker, predictions in enumerate(self._predictions):
-                self._calibration(f"{worker}").path.write_bytes(content)
-                predictions.reload()
-
-    def _place(self) -> tuple[Callable[[Report], Prediction], AdaptiveSampler | None]:
-        worker = self._luck.randrange(len(self.samplers))
-        predictions = self._predictions[worker]
-        self._arrived += 1
-        return (
-            lambda builtin: predictions.predict(builtin, outcomes(builtin)),
-            self.samplers[worker],
-        )
 
 
 def statistics(

@@ -49,22 +49,3 @@ def answer(
         weight=1 / probability,
         verdicts=verdicts,
     )
-
-
-def completed_answers(count: int) -> list[Answer]:
-    """Return answers with four attributes each, three to a session; one in 25 is bad."""
-    return [
-        answer(
-            number,
-            bad=number % 25 == 0,
-            at_s=SINCE_S + 5.0 * number,
-            attributes={
-                "route": f"r{number % 7}",
-                "tenant": f"t{number % 50}",
-                "prompt_id": str(number % 3),
-                "version": "1.0",
-            },
-            session_id=f"s{number // 3}",
-        )
-        for number in range(count)
-    ]
