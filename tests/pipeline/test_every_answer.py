@@ -88,10 +88,10 @@ def observed(monitor, told):
 def means(monitor):
     """Return of each judge how many answers its hallucination rate is of, and how many missed."""
     found = Counter()
-    for key, value in monitor._back.estimates.snapshot().totals:
-        if key.signal == "hallucination" and not key.dimension:
-            found[key.judge, "all"] += value.answers
-            found[key.judge, "missing"] += value.missing
+    for key, window, sums in monitor._back.estimates.snapshot().moments:
+        if key.signal == "hallucination" and not key.dimension and window == "24h":
+            found[key.judge, "all"] += sums.answers
+            found[key.judge, "missing"] += sums.missing
     return found
 
 

@@ -258,9 +258,11 @@ def test_what_workers_die_of_is_buried_and_its_chance_kept(server: RedisServer, 
     term = drained(server, worker(server, **shared), **shared)
     registry = term.meters.registry
     assert outcomes(registry, evaluator="faithfulness")["internal_error"] == 2
-    totals = {key: each for key, each in term.estimates.snapshot().totals if not key.dimension}
-    found = totals[SeriesKey(signal="hallucination", judge="scripted")]
-    assert found.missing == 2.0
+    key = SeriesKey(signal="hallucination", judge="scripted")
+    (missing,) = {
+        sums.missing for each, _, sums in term.estimates.snapshot().moments if each == key
+    }
+    assert missing == 2.0
     counts = lawful(server)
     assert (counts.buried, counts.uncounted) == (1, 0)
     (buried,) = died.buried(9)
