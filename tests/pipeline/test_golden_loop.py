@@ -35,7 +35,7 @@ pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="a service is ended by a signal"),
 ]
 DOCUMENTS = {
-    "en": ("alerting", "capture", "causes", "statistics", "privacy", "offline", "gate"),
+    "en": ("alerting", "capture", "causes", "statistics", "privacy", "offline", "guard"),
     "zh": ("zh/overview", "zh/quickstart", "zh/runbook", "zh/statistics", "zh/tutorial"),
 }
 WRONG = {

@@ -174,13 +174,3 @@ def test_a_service_that_is_not_served_there_is_said(capsys: pytest.CaptureFixtur
         )
         assert gate.run(given) == 5
     assert "serves no service 'other'" in capsys.readouterr().err
-
-
-def test_the_recipes_are_yaml() -> None:
-    """What people copy can be read."""
-    from pathlib import Path
-
-    page = (Path(__file__).parents[3] / "docs" / "gate.md").read_text(encoding="utf-8")
-    blocks = [each.partition("```")[0] for each in page.split("```yaml\n")[1:]]
-    assert len(blocks) == 5
-    assert all(yaml.safe_load(block) for block in blocks)
