@@ -100,9 +100,9 @@ if __name__ == "__main__":
 '''
 
 
-def loop(language: str) -> list[str]:
+def loop() -> list[str]:
     """Return the commands of the documentation's loop."""
-    page = ROOT / "docs" / ("" if language == "en" else language) / "goldens.md"
+    page = ROOT / "docs" / "goldens.md"
     block = re.search(r"<!-- loop -->\n```bash\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
     assert block is not None
     return block[1].replace("\\\n", " ").strip().splitlines()
@@ -200,7 +200,7 @@ def test_the_documented_loop_from_documents_to_a_red_pull_request(
     tmp_path: Path, language: str
 ) -> None:
     """Generated, probed, mined, put right; green as it should be, red when broken."""
-    commands = loop(language)
+    commands = loop()
     kinds = [re.sub(r"ragmonitor (goldens )?(\w+).*", r"\2", each) for each in commands]
     assert kinds == ["generate", "gate", "probe", "mine", "gate"]
     generate, save, probe, mine, gate = commands
