@@ -47,7 +47,7 @@ def _rows(section: str) -> str:
 
 def _row(metric: Metric) -> str:
     if _OF_A_MEAN.search(metric.series):
-        return f"| `{metric.series}` | | | |\n"
+        return f"| `{metric.series}` ||||\n"
     kind = "gauge" if metric.kind == "info" else metric.kind
     labels = ", ".join(metric.labels)
     return f"| `{metric.series}` | {kind} | {labels} | {metric.help} |\n"

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from ragmonitor.cli import gate
