@@ -46,7 +46,7 @@ $(PROXY)/.installed: tests/support/litellm-proxy-constraints.txt
 	  --editable . --editable integrations/litellm
 	@touch $@
 
-batch-recipes: $(RECIPES)/.installed  ## Run the programs of docs/batch.md with real PySpark (needs Java) and Ray (1.2 GB)
+batch-recipes: $(RECIPES)/.installed  ## Run the programs of docs/offline.md with real PySpark (needs Java) and Ray (1.2 GB)
 	$(RECIPES)/bin/python -m pytest -q -s -p no:cacheprovider -W ignore tests/batch_recipes
 
 $(RECIPES)/.installed: tests/batch_recipes/constraints.txt

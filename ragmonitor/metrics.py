@@ -542,7 +542,7 @@ LAST_SCORE_TIMESTAMP: Final = _judging(
 VERSION_SUMS: Final = _versions(
     "ragmonitor_version_sums",
     "What this process has seen of a version: the sums that a comparison is made of, by name "
-    "(docs/gate.md); those named _negative are to be taken away.",
+    "(docs/goldens.md); those named _negative are to be taken away.",
     "by version signal judge sum",
     kind="counter",
 )

@@ -6,6 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
 DOCS = Path(__file__).parents[1] / "docs"
 _OBJECT = re.compile(r"^(::: .+)(?:\n    options:)?$", re.MULTILINE)
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)#:]+)(#[^)]*)?\)")
@@ -27,6 +30,14 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
         return f"{link[1]} (`{target.relative_to(DOCS.parent)}`)"
 
     return _LINK.sub(shown, markdown)
+
+
+def on_files(files: Files, *, config: MkDocsConfig) -> Files:
+    """Make the site's first page of the README, whose links are then those of a page in docs/."""
+    text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    text = re.sub(r"\]\((?!https?:|docs/|#)([^)]+)\)", r"](../\1)", text).replace("](docs/", "](")
+    files.append(File.generated(config, "index.md", content=text))
+    return files
 
 
 def on_config(config: Any) -> Any:

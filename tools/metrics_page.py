@@ -21,7 +21,9 @@ _TABLE = re.compile(
     r"^<!-- metrics -->\n(?P<rows>.*?)(?=^<!-- end -->$)",
     re.MULTILINE | re.DOTALL,
 )
-_HEAD = "| name | type | labels | unit | meaning |\n|---|---|---|---|---|\n"
+_HEAD = "| name | type | labels | meaning |\n|---|---|---|---|\n"
+_OF_A_MEAN = re.compile(r"_(lower|upper|effective_n|coverage_ratio)$")
+"""What stands beside a mean in a row of its own; the page explains each once, above the tables."""
 
 
 def rendered(text: str) -> str:
@@ -44,9 +46,11 @@ def _rows(section: str) -> str:
 
 
 def _row(metric: Metric) -> str:
+    if _OF_A_MEAN.search(metric.series):
+        return f"| `{metric.series}` ||||\n"
     kind = "gauge" if metric.kind == "info" else metric.kind
     labels = ", ".join(metric.labels)
-    return f"| `{metric.series}` | {kind} | {labels} | {metric.unit} | {metric.help} |\n"
+    return f"| `{metric.series}` | {kind} | {labels} | {metric.help} |\n"
 
 
 def main() -> int:

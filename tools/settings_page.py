@@ -23,10 +23,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
 MARK = "<!-- options -->\n"
 """What stands above is the page's own text."""
 
-COLUMNS = (
-    "| option | variable | type | default | unit | what it is | when to change it |\n"
-    "|---|---|---|---|---|---|---|\n"
-)
+COLUMNS = "| option | variable | type | default | what it is |\n|---|---|---|---|---|\n"
 
 
 def rendered(text: str) -> str:
@@ -60,9 +57,7 @@ def _row(option: Option) -> str:
         "in code only" if _is_function(option) else f"`{option.variable}`",
         ", ".join((_type(option.field.annotation), *_limits(option))),
         _default(option),
-        option.unit,
         option.field.description or "",
-        option.change,
     )
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 

@@ -219,7 +219,7 @@ def _plugin(url: str, n: int) -> Plugin:
     if plugin is None:
         raise SettingsError(
             f"alarms.notify: number {n} is no address of a service that apprise knows, such as "
-            "slack://TOKEN_A/TOKEN_B/TOKEN_C; docs/incidents.md has examples"
+            "slack://TOKEN_A/TOKEN_B/TOKEN_C; docs/causes.md has examples"
         )
     return plugin
 

@@ -1,4 +1,4 @@
-"""Finished records as compact, versioned bytes, and back: docs/wire-format.md."""
+"""Finished records as compact, versioned bytes, and back."""
 
 from ragmonitor.wire.frames import MAX_BYTES, VERSION, is_kind, require_compression, was_cut
 from ragmonitor.wire.record_bytes import (

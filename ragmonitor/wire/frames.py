@@ -14,7 +14,7 @@ MAX_BYTES: Final = 4 * 2**20
 """Bytes of a record before compression: what is longer is cut by a writer, refused by a reader."""
 HEADER_BYTES: Final = 4
 LEVEL: Final = 1
-"""The level of Zstandard: docs/wire-format.md has the measurement."""
+"""The level of Zstandard: as small as zlib 1, in less than half of its time (measured)."""
 
 # MessagePack never uses it, and no UTF-8 text has it: what is no record is seen at once.
 _MAGIC: Final = 0xC1

@@ -1,4 +1,4 @@
-"""The programs of docs/batch.md, run as they stand there: `make batch-recipes`."""
+"""The programs of docs/offline.md, run as they stand there: `make batch-recipes`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pa = pytest.importorskip("pyarrow")
 dataset = pytest.importorskip("pyarrow.dataset")
 parquet = pytest.importorskip("pyarrow.parquet")
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/batch.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/offline.md"
 EVALUATORS = ("faithfulness", "answer_relevancy")
 ROWS = 300
 NEEDS = {"arrow": "pyarrow", "spark": "pyspark", "ray": "ray"}

@@ -18,7 +18,7 @@ from tests.support.waiting import until
 from tests.unit.causes.test_versions import Versions, feed, sums, versions
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
-PAGE = Path(__file__).parents[2] / "docs" / "gate.md"
+PAGE = Path(__file__).parents[2] / "docs" / "goldens.md"
 COUNTER = 'sum(ragmonitor_version_sums_total{signal="hallucination",sum="judged"})'
 
 
