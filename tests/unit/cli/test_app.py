@@ -31,7 +31,6 @@ def test_every_command_has_help_with_its_exit_codes(command):
 
 PLACES = (
     *((options, place) for options, place in COMMANDS.values() if isinstance(place, str)),
-    *((COMMANDS["score"][0], place) for place in ("score:run", "compare:run")),
     *((COMMANDS["gate"][0], place) for place in ("gate:run", "golden_gate:run")),
 )
 
