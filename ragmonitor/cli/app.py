@@ -24,8 +24,10 @@ from ragmonitor.cli.golden_options import (
 from ragmonitor.cli.monitor_options import (
     IncidentOptions,
     McpOptions,
+    StatusOptions,
 )
 from ragmonitor.cli.options import (
+    CompareOptions,
     DemoOptions,
     DoctorOptions,
     GateOptions,
@@ -108,7 +110,9 @@ GROUPS: Final = {
     "live traffic.",
 }
 COMMANDS: Final[dict[str, tuple[type, Place]]] = {
-    "score": (ScoreOptions, lambda options: "compare:run" if options.compare else "score:run"),
+    "score": (ScoreOptions, "score:run"),
+    "compare": (CompareOptions, "compare:run"),
+    "status": (StatusOptions, "status:run"),
     "demo": (DemoOptions, "demo.run:run"),
     "doctor": (DoctorOptions, "doctor:run"),
     "gate": (

@@ -1,4 +1,4 @@
-"""Compares the scores of two versions of an application on the same questions."""
+"""`ragmonitor compare`: the scores of two versions of an application on the same questions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragmonitor.cli.options import ScoreOptions
+from ragmonitor.cli.options import CompareOptions
 from ragmonitor.cli.score import (
     BAD_LINES_SHOWN,
     cost_text,
@@ -27,7 +27,7 @@ from ragmonitor.cli.terminal import (
     progress,
     say,
 )
-from ragmonitor.errors import InputError, SettingsError
+from ragmonitor.errors import InputError
 from ragmonitor.estimation.paired import Difference, paired_difference
 from ragmonitor.offline.scoring import PASSING, Outcome, Scorer, unread_because
 from ragmonitor.offline.shapes import Records
@@ -96,17 +96,13 @@ class Pairing:
         }
 
 
-def run(options: ScoreOptions) -> int:
+def run(options: CompareOptions) -> int:
     """Compare two files, scoring what is not scored yet, and return the exit code.
 
     Raises:
         RagMonitorError: A file or a setting is wrong; or the two were scored by different judges,
             or have no question in common.
     """
-    if options.output is not None or options.resume:
-        raise SettingsError(
-            "--compare writes no lines; score each file with -o first, then compare the outputs"
-        )
     load_plugins_and_embedding(options)
     scorer = scorer_for(options)
     first, second = asyncio.run(_sides(scorer, options))
@@ -173,14 +169,14 @@ def _normal(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-async def _sides(scorer: Scorer, options: ScoreOptions) -> list[Side]:
+async def _sides(scorer: Scorer, options: CompareOptions) -> list[Side]:
     try:
-        return [await _side(scorer, options, file) for file in options.compare or ()]
+        return [await _side(scorer, options, file) for file in (options.before, options.after)]
     finally:
         await scorer.close()
 
 
-async def _side(scorer: Scorer, options: ScoreOptions, file: str) -> Side:
+async def _side(scorer: Scorer, options: CompareOptions, file: str) -> Side:
     if (scored := _scored(file)) is not None:
         return scored
     side = Side(path=file, judge=str(scorer.judge.identity), scoring_version=scorer.scoring_version)
@@ -195,7 +191,7 @@ async def _side(scorer: Scorer, options: ScoreOptions, file: str) -> Side:
     return side
 
 
-def _take(side: Side, outcome: Outcome, options: ScoreOptions) -> None:
+def _take(side: Side, outcome: Outcome, options: CompareOptions) -> None:
     if outcome.report is None:
         side.bad_lines += 1
         if not options.quiet and side.bad_lines <= BAD_LINES_SHOWN:
@@ -315,7 +311,7 @@ def _as_json(first: Side, second: Side, pairing: Pairing, usage: JudgeUsage) -> 
 
 
 def _show(
-    first: Side, second: Side, pairing: Pairing, scorer: Scorer, options: ScoreOptions
+    first: Side, second: Side, pairing: Pairing, scorer: Scorer, options: CompareOptions
 ) -> None:
     console = new_console()
     console.print(_table(pairing))

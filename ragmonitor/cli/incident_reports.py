@@ -75,24 +75,29 @@ def incidents_of(source: IncidentSource) -> Sequence[Incident]:
         InputError: It cannot be read, or none is named.
     """
     if source.address is not None:
-        page = Page(source.address, source.token)
-        listed = page.json("incidents.json", "incidents")["incidents"]
-        try:
-            return [Incident.model_validate(each) for each in listed]
-        except (TypeError, ValidationError) as error:
-            raise InputError(f"{shown(page.url)} serves no incidents of ragmonitor") from error
+        return _served(source)
     settings = Settings.load(state=source.state, service=source.service)
     with kept_place(settings) as place:
         file = state_of_service(place, "incidents", settings.service, version=STATE_VERSION)
-        if file is None:
-            raise InputError(
-                "name the state folder with --state, or a running monitor with --url; without a "
-                "state folder incidents end with their process"
-            )
-        try:
-            return read_file(file)
-        except (OSError, ValueError) as error:
-            raise InputError(f"{file.name}: {error}") from error
+        if file is not None:
+            try:
+                return read_file(file)
+            except (OSError, ValueError) as error:
+                raise InputError(f"{file.name}: {error}") from error
+    try:
+        return _served(source)
+    except InputError as error:
+        raise InputError(f"{error}; or name the state folder with --state") from error
+
+
+def _served(source: IncidentSource) -> Sequence[Incident]:
+    """Return the incidents of a running monitor. Raises `InputError`."""
+    page = Page(source.address, source.token)
+    listed = page.json("incidents.json", "incidents")["incidents"]
+    try:
+        return [Incident.model_validate(each) for each in listed]
+    except (TypeError, ValidationError) as error:
+        raise InputError(f"{shown(page.url)} serves no incidents of ragmonitor") from error
 
 
 def _links() -> Links:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from ragmonitor.cli.options import JsonOption, ServiceOption
+from ragmonitor.cli.options import ADDRESS_HELP, JsonOption, ServiceOption
 
 TokenOption = Annotated[
     str | None,
@@ -15,6 +15,8 @@ TokenOption = Annotated[
 ]
 
 _token = partial(typer.Option, envvar="RAGMONITOR_SERVER__UI_TOKEN", show_envvar=False)
+
+AddressOption = Annotated[str | None, typer.Option(metavar="ADDRESS", help=ADDRESS_HELP)]
 
 StateOption = Annotated[
     str | None,
@@ -28,39 +30,35 @@ LanguageOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _MonitorOptions:
-    """The running monitor that a command asks."""
+class StatusOptions:
+    """Say on one screen how a running monitor is: rates, alarms, sampling, money, answers.
 
-    address: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="URL",
-            help="Of a running monitor's /metrics; host and port are enough. By default as the "
-            "settings say: http://127.0.0.1:9464/metrics.",
-        ),
-    ] = None
+    Sentences and the incident are shown where the page is served (server.ui). Exit code 1 if an
+    alarm is active or answers are not accounted for; 2 if nobody answers at the address.
+    """
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PageOptions(_MonitorOptions):
-    """The running monitor whose page a command reads."""
-
+    address: Annotated[str | None, typer.Argument(metavar="[ADDRESS]", help=ADDRESS_HELP)] = None
     token: TokenOption = None
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch",
+            help="Show it again every two seconds, and answers as they come; until Ctrl-C.",
+        ),
+    ] = False
+    json_output: JsonOption = False
+
+    def __post_init__(self) -> None:
+        if self.watch and self.json_output:
+            raise typer.BadParameter("--json shows one moment: leave out --watch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentSource:
     """The source of incidents: a running monitor, or the state folder."""
 
-    address: Annotated[
-        str | None,
-        typer.Option(
-            "--url",
-            help="Of a running monitor with its page (server.ui); host and port are enough. "
-            "Without it the state folder is read.",
-        ),
-    ] = None
-    token: Annotated[str, _token(help="The page's, for --url.")] = ""
+    address: AddressOption = None
+    token: Annotated[str, _token(help="The page's, for a running monitor.")] = ""
     state: StateOption = None
     service: ServiceOption = None
 
@@ -74,14 +72,7 @@ class McpOptions:
     them onto its page.
     """
 
-    address: Annotated[
-        str | None,
-        typer.Option(
-            "--url",
-            help="Of the running monitor; host and port are enough. By default as the settings "
-            "say.",
-        ),
-    ] = None
+    address: AddressOption = None
     token: Annotated[
         str, _token(help="The page's; clients of --transport http must show it, too.")
     ] = ""
@@ -100,8 +91,8 @@ class IncidentOptions(IncidentSource):
 
     One says what moved, since when, its cause, the worst answers, and what to ask next; of texts
     it shows what the monitor's setting `content` permitted when it kept them. Incidents come from
-    the state folder, or with --url from a running monitor that serves its page. Exit code 1 if
-    none is kept.
+    the state folder, or with --address, or where there is no such folder, from a running monitor
+    that serves its page. Exit code 1 if none is kept.
     """
 
     id: Annotated[

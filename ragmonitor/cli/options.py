@@ -29,6 +29,10 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object on sta
 ApiBaseOption = Annotated[
     str | None, typer.Option(help="Address of an OpenAI-compatible server for the judge.")
 ]
+ADDRESS_HELP: Final = (
+    "Address of a running monitor; host and port are enough (default: from settings, "
+    "127.0.0.1:9464)."
+)
 ServiceOption = Annotated[str | None, typer.Option(help="Whose; by default as the settings say.")]
 JudgeOption = Annotated[
     str,
@@ -40,30 +44,9 @@ JudgeOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreOptions:
-    """Score recorded answers offline, with the judges and evaluators of a live monitor.
+class ScoringOptions:
+    """Who reads recorded answers, by what, and for how much."""
 
-    One line of JSON comes out for each line that goes in, in the same order: the scores, or why
-    there are none, the risk, and a verdict with its evidence for every sentence. A line that
-    cannot be read gives a line with its number and an error. The summary goes to standard error.
-    Ctrl-C waits for the replies under way and ends with exit code 130; --resume goes on.
-    """
-
-    file: Annotated[
-        str,
-        typer.Argument(
-            help="Recorded interactions: JSON lines, JSON, .csv or .parquet; - for standard input "
-            "(JSON)."
-        ),
-    ] = ""
-    compare: Annotated[
-        tuple[str, str] | None,
-        typer.Option(
-            metavar="BEFORE AFTER",
-            help="Instead of FILE: two files of the same questions, recorded or scored already; "
-            "says by how much their means differ.",
-        ),
-    ] = None
     judge: Annotated[
         str,
         typer.Option(
@@ -79,27 +62,6 @@ class ScoreOptions:
         ),
     ] = ""
     form: FormatOption = "auto"
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write here instead of to standard output."),
-    ] = None
-    output_format: Annotated[
-        Literal["auto", "jsonl", "csv", "ragchecker"],
-        typer.Option(
-            help="auto: by the suffix of --output, .csv, .json (RAGChecker's result file), else "
-            "JSON lines."
-        ),
-    ] = "auto"
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume", help="Go on with an output that was interrupted, or is over its budget."
-        ),
-    ] = False
-    overwrite: Annotated[
-        bool,
-        typer.Option("--overwrite", help="Replace an output that a model was paid for."),
-    ] = False
     budget_usd: Annotated[
         float | None,
         typer.Option(min=0.0, help="Most that the models may spend in this run, in dollars."),
@@ -132,6 +94,47 @@ class ScoreOptions:
         list[str] | None,
         typer.Option(help="Module to import first: it may register evaluators. Repeatable."),
     ] = None
+    quiet: QuietOption = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreOptions(ScoringOptions):
+    """Score recorded answers offline, with the judges and evaluators of a live monitor.
+
+    One line of JSON comes out for each line that goes in, in the same order: the scores, or why
+    there are none, the risk, and a verdict with its evidence for every sentence. A line that
+    cannot be read gives a line with its number and an error. The summary goes to standard error.
+    Ctrl-C waits for the replies under way and ends with exit code 130; --resume goes on.
+    """
+
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="Recorded interactions: JSON lines, JSON, .csv or .parquet; - for standard input "
+            "(JSON)."
+        ),
+    ]
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write here instead of to standard output."),
+    ] = None
+    output_format: Annotated[
+        Literal["auto", "jsonl", "csv", "ragchecker"],
+        typer.Option(
+            help="auto: by the suffix of --output, .csv, .json (RAGChecker's result file), else "
+            "JSON lines."
+        ),
+    ] = "auto"
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Go on with an output that was interrupted, or is over its budget."
+        ),
+    ] = False
+    overwrite: Annotated[
+        bool,
+        typer.Option("--overwrite", help="Replace an output that a model was paid for."),
+    ] = False
     json_output: Annotated[
         bool,
         typer.Option(
@@ -140,11 +143,6 @@ class ScoreOptions:
             "else on standard error.",
         ),
     ] = False
-    quiet: QuietOption = False
-
-    def __post_init__(self) -> None:
-        if bool(self.file) == bool(self.compare):
-            raise typer.BadParameter("give a FILE to score, or --compare BEFORE AFTER")
 
     @property
     def file_out(self) -> Path | None:
@@ -157,6 +155,18 @@ class ScoreOptions:
         if self.output_format != "auto":
             return self.output_format
         return SUFFIXES.get("" if self.output is None else self.output.suffix.lower(), "jsonl")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareOptions(ScoringOptions):
+    """Compare two versions of an application on the same questions, with an interval.
+
+    Each file holds recorded answers, which are scored first, or an output of `ragmonitor score`.
+    """
+
+    before: Annotated[str, typer.Argument(metavar="BEFORE", help="Answers of the first version.")]
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="Answers of the second version.")]
+    json_output: JsonOption = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,7 +307,9 @@ class ProbeOptions:
     port: Annotated[
         int | None,
         typer.Option(
-            min=0, max=65535, help="Port of /metrics; by default 9464, and none with --once."
+            min=0,
+            max=65535,
+            help="Port of /metrics (default: from settings, 9464; with --once none is served).",
         ),
     ] = None
     json_output: JsonOption = False
@@ -397,9 +409,9 @@ class GateOptions:
     address: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="URL",
-            help="Of a running monitor's /metrics; host and port are enough. Repeat it for every "
-            "process that shares no state folder with another. By default as the settings say.",
+            metavar="ADDRESS",
+            help=f"{ADDRESS_HELP} Repeat it for every process that shares no state folder with "
+            "another.",
         ),
     ] = None
     prometheus: Annotated[

@@ -15,7 +15,7 @@ from ragmonitor.errors import InputError
 from ragmonitor.goldens import read_goldens
 from ragmonitor.goldens.asking import HttpAsk
 from ragmonitor.monitor import Monitor
-from ragmonitor.settings import Budget, ExportSettings, ServerSettings
+from ragmonitor.settings import Budget, ExportSettings, Settings
 
 FLUSH_TIMEOUT_S: Final = 120.0
 CALLS_PER_HOUR: Final = 1_000_000
@@ -118,13 +118,14 @@ def _monitor(options: ProbeOptions) -> Monitor:
     judge: dict[str, Any] = {}
     if options.judge is not None:
         judge = {"judge": options.judge, "budget": Budget(calls_per_hour=CALLS_PER_HOUR)}
+    server: dict[str, Any] = {"enabled": not options.once or options.port is not None}
+    if options.port is not None:
+        server["port"] = options.port
     return Monitor(
         options.service,
         worker="thread",
         export=ExportSettings(traces=False),
-        server=False
-        if options.once and options.port is None
-        else ServerSettings(enabled=True, port=9464 if options.port is None else options.port),
+        server=Settings.load().server.model_copy(update=server),
         state=options.state,
         **judge,
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from ragmonitor.cli.interruption import INTERRUPTED, interruptible
-from ragmonitor.cli.options import ScoreOptions
+from ragmonitor.cli.options import ScoreOptions, ScoringOptions
 from ragmonitor.cli.score_files import (
     Kept,
     ScoreFile,
@@ -60,7 +60,7 @@ BAD_LINES_SHOWN = 20
 RAGCHECKERS_OWN = "ragchecker_*"
 
 
-def load_plugins_and_embedding(options: ScoreOptions) -> None:
+def load_plugins_and_embedding(options: ScoringOptions) -> None:
     """Load the plugins and the embedding model that were asked for. Raises `RagMonitorError`."""
     for plugin in options.plugin or ():
         imported(plugin, option="--plugin")
@@ -93,7 +93,7 @@ def run(options: ScoreOptions) -> int:
     return scoring.exit_code
 
 
-def use_embedding(options: ScoreOptions) -> None:
+def use_embedding(options: ScoringOptions) -> None:
     """Have a model embed for the scores that compare texts by vectors.
 
     Raises:
@@ -111,7 +111,7 @@ def use_embedding(options: ScoreOptions) -> None:
     register_embedding(embedding, version=version)
 
 
-def scorer_for(options: ScoreOptions) -> Scorer:
+def scorer_for(options: ScoringOptions) -> Scorer:
     """Return the engine.
 
     Raises:
@@ -120,7 +120,7 @@ def scorer_for(options: ScoreOptions) -> Scorer:
     """
     names = options.evaluators
     workers = options.workers
-    if not names and not options.compare and options.written_form == "ragchecker":
+    if not names and isinstance(options, ScoreOptions) and options.written_form == "ragchecker":
         names = RAGCHECKERS_OWN
     return scorer_of(
         judge=options.judge,
@@ -133,7 +133,7 @@ def scorer_for(options: ScoreOptions) -> Scorer:
     )
 
 
-def _reader_for(options: ScoreOptions) -> Scorer:
+def _reader_for(options: ScoringOptions) -> Scorer:
     """Return what reads in one of several processes."""
     load_plugins_and_embedding(options)
     return scorer_for(replace(options, workers=1))

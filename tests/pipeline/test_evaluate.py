@@ -187,10 +187,10 @@ def test_on_a_running_loop_there_is_a_coroutine():
     assert awaited.to_dicts() == blocking.to_dicts()
 
 
-def command(*arguments, **options):
+def command(*arguments, name="score", **options):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return subprocess.run(
-        [sys.executable, "-m", "ragmonitor.cli.app", "score", *map(str, arguments)],
+        [sys.executable, "-m", "ragmonitor.cli.app", name, *map(str, arguments)],
         check=False,
         env=environment,
         capture_output=True,
@@ -231,7 +231,7 @@ def test_right_and_invented_answers_are_told_apart(tmp_path):
     for label, told in answers.items():
         text = "\n".join(map(json.dumps, told))
         (tmp_path / f"{label}.jsonl").write_text(text, encoding="utf-8")
-    done = command("--compare", "False.jsonl", "True.jsonl", "--json", "-q", cwd=tmp_path)
+    done = command("False.jsonl", "True.jsonl", "--json", "-q", name="compare", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     rows = {row["evaluator"]: row for row in told["evaluators"]}

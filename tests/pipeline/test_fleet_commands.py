@@ -118,7 +118,7 @@ def fleet(server: RedisServer) -> Iterator[Fleet]:
 @pytest.mark.parametrize(
     "words",
     [
-        ("incident", "--url"),
+        ("incident", "--address"),
     ],
     ids=" ".join,
 )

@@ -55,7 +55,7 @@ def test_an_alarm_is_an_incident_on_the_page_and_in_the_folder(tmp_path):
         (incident,) = json.loads(listed)["incidents"]
         page, policy = get(f"{monitor.ui_url}incidents/{incident['id']}?lang=zh", TOKEN)
         brief, _ = get(f"{monitor.ui_url}state.json", TOKEN)
-        words = ["incident", "latest", "--url", monitor.ui_url, "--token", TOKEN]
+        words = ["incident", "latest", "--address", monitor.ui_url, "--token", TOKEN]
         shown = CliRunner().invoke(app, words)
         refused = CliRunner().invoke(app, words[:-2])
     assert incident["answers"][0]["sentences"][0]["text"] == WRONG

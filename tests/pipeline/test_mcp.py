@@ -145,7 +145,7 @@ def test_over_standard_input_and_output():
     with alarmed() as monitor:
         started = mcp.StdioServerParameters(
             command=COMMAND[0],
-            args=[*COMMAND[1:], "--url", monitor.metrics_url],
+            args=[*COMMAND[1:], "--address", monitor.metrics_url],
             env={**os.environ, "RAGMONITOR_SERVER__UI_TOKEN": TOKEN},
         )
         names, (rates,) = asyncio.run(asked(started, ("rates", {})))
@@ -161,7 +161,7 @@ def test_over_http_on_this_machine():
         port = held.getsockname()[1]
     url = f"http://127.0.0.1:{port}/mcp"
     with alarmed() as monitor:
-        words = ["--transport", "http", "--port", str(port), "--url", monitor.metrics_url]
+        words = ["--transport", "http", "--port", str(port), "--address", monitor.metrics_url]
         process = subprocess.Popen(
             [*COMMAND, *words], env={**os.environ, "RAGMONITOR_SERVER__UI_TOKEN": TOKEN}
         )

@@ -1,4 +1,4 @@
-"""`ragmonitor score --compare`: the same questions, two versions of an application."""
+"""`ragmonitor compare`: the same questions, two versions of an application."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ def write(path, lines):
     return str(path)
 
 
-def run(*arguments):
-    result = runner.invoke(app, ["score", *map(str, arguments)])
+def run(command, *arguments):
+    result = runner.invoke(app, [command, *map(str, arguments)])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result
 
 
 def compared(first, second, *arguments):
-    result = run("--compare", first, second, "--json", *arguments)
+    result = run("compare", first, second, "--json", *arguments)
     assert result.exit_code == 0, result.stderr
     told = json.loads(result.stdout)
     return told, {row["evaluator"]: row for row in told["evaluators"]}
@@ -71,7 +71,7 @@ def test_outputs_are_compared_as_the_data_would_be(tmp_path, name):
         write(file, [{**record, "reference": RIGHT} for record in records(answers)])
         output = tmp_path / folder / name
         options = ["--evaluators", "faithfulness,ragchecker_*"]
-        assert run(file, "-o", output, "-q", *options).exit_code == 0
+        assert run("score", file, "-o", output, "-q", *options).exit_code == 0
         files.append((file, output))
     (first, first_out), (second, second_out) = files
     _, of_data = compared(first, second, *options)
@@ -98,21 +98,21 @@ def test_an_answer_without_a_score_is_in_no_pair(tmp_path):
 def test_different_scoring_versions_are_not_compared(tmp_path, versions):
     """That would tell of judges or evaluators, and not of the application."""
     before, after = versions
-    run(before, "-o", "one.jsonl", "--evaluators", "faithfulness")
-    run(after, "-o", "two.jsonl", "--evaluators", "faithfulness,refusal")
-    result = run("--compare", "one.jsonl", "two.jsonl")
+    run("score", before, "-o", "one.jsonl", "--evaluators", "faithfulness")
+    run("score", after, "-o", "two.jsonl", "--evaluators", "faithfulness,refusal")
+    result = run("compare", "one.jsonl", "two.jsonl")
     assert result.exit_code == 2
     assert "different evaluators" in result.stderr
     line = json.loads((tmp_path / "two.jsonl").read_text().splitlines()[0])
     write(tmp_path / "two.jsonl", [{**line, "judge": "another@1"}])
-    result = run("--compare", "one.jsonl", "two.jsonl")
+    result = run("compare", "one.jsonl", "two.jsonl")
     assert "would compare judges" in result.stderr
 
 
 def test_a_judge_that_answers_nothing_is_a_failure(monkeypatch, versions):
     """Its reason is said, and the exit code is that of `ragmonitor score`."""
     monkeypatch.setattr(wired_judges, "LlmJudge", RefusedJudge)
-    result = run("--compare", *versions, "--judge", "openai/x", "--budget-tokens", 10**6)
+    result = run("compare", *versions, "--judge", "openai/x", "--budget-tokens", 10**6)
     assert result.exit_code == 1
     told = " ".join(result.stderr.split())
     assert "20 answers were not judged, such as: judge_error: openai/x: the key is refused" in told
@@ -121,10 +121,9 @@ def test_a_judge_that_answers_nothing_is_a_failure(monkeypatch, versions):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--compare", "gone.jsonl", "{after}"], "gone.jsonl: No such file"),
-        (["--compare", "{before}", "{after}", "-o", "x"], "--compare writes no lines"),
-        (["{before}", "--compare", "{before}", "{after}"], "give a FILE to score, or --compare"),
-        (["--compare", "{before}", "{other}"], "no id and no question in common"),
+        (["gone.jsonl", "{after}"], "gone.jsonl: No such file"),
+        (["{before}"], "Missing argument"),
+        (["{before}", "{other}"], "no id and no question in common"),
     ],
 )
 def test_wrong_use_is_exit_code_2(tmp_path, versions, arguments, message):
@@ -134,7 +133,7 @@ def test_wrong_use_is_exit_code_2(tmp_path, versions, arguments, message):
         tmp_path / "other.jsonl",
         [{"id": "x", "question": "Else?", "contexts": [], "answer": RIGHT}],
     )
-    result = run(*(a.format(before=before, after=after, other=other) for a in arguments))
+    result = run("compare", *(a.format(before=before, after=after, other=other) for a in arguments))
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
 
@@ -152,12 +151,12 @@ def test_numbers_for_ids_do_not_pair_different_questions():
 
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="this system names no pipe")
 def test_a_pipe_is_read_from_its_beginning(tmp_path):
-    """`--compare <(...) file`: all pairs are compared, those of the first lines too."""
+    """`compare <(...) file`: all pairs are compared, those of the first lines too."""
     lines = records([RIGHT] * 80)
     reading, writing = os.pipe()
     os.write(writing, "\n".join(map(json.dumps, lines)).encode())
     os.close(writing)
     files = f"/dev/fd/{reading}", write(tmp_path / "b.jsonl", lines)
-    told = json.loads(run("--compare", *files, "--json").stdout)
+    told = json.loads(run("compare", *files, "--json").stdout)
     os.close(reading)
     assert (told["pairs"], told["bad_lines"]) == (80, 0)
