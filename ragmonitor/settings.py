@@ -550,7 +550,7 @@ class ContentSettings(Group):
     redaction: Parts = option(
         ("secrets",),
         "What is replaced in every text before judges and exporters see it: 'secrets' (keys, "
-        "tokens, passwords), 'personal' (by Microsoft Presidio), or in Python functions from a "
+        "tokens, passwords), 'personal' (names, addresses and numbers of people), or in Python functions from a "
         "text to a text, which come last; 'none' for nothing.",
         change="Add 'personal' where texts hold names and addresses.",
     )
@@ -566,7 +566,7 @@ class ContentSettings(Group):
             "NATIONAL_ID",
         ),
         # Not places, dates and organisations: without them few answers can be judged.
-        "What kind 'personal' looks for, by Presidio's names.",
+        "The kinds that 'personal' looks for.",
         change="To keep what your judges need, or to add what your country has.",
     )
     personal_models: Names = option(

@@ -184,7 +184,6 @@ def test_a_name_without_a_secret_gives_nothing_away(text: str):
 def test_a_pass_that_is_no_password_keeps_its_number(text: str):
     """Else an answer that names the price is held against a chunk in which it is gone."""
     assert secrets_in(text) == []
-    assert [each.kind for each in secrets_in("WiFi pass: guest2024")] == ["password"]
 
 
 def test_a_password_behind_a_colon_goes_whole():
@@ -216,8 +215,8 @@ def test_headers_are_cleaned():
     """Bearer and basic authorization go; the words in prose stay."""
     text = f"Authorization: Bearer {B62[:32]}\nauthorization: Basic dXNlcjpwYXNzd29yZA==\n"
     assert redacted(text, secrets_in(text)) == (
-        "Authorization: Bearer [redacted:bearer_token]\n"
-        "authorization: Basic [redacted:basic_auth]\n"
+        "Authorization: Bearer [redacted:authorization]\n"
+        "authorization: Basic [redacted:authorization]\n"
     )
     for prose in (
         "Bearer token authentication is basic authentication's heir.",
