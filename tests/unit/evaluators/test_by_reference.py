@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ragmonitor
 from ragmonitor.evaluators import evaluate, register_embedding, table
 from ragmonitor.evaluators.embeddings import character_grams, cosine, nearness
 from ragmonitor.evaluators.ranking import average_precision, normalized_gain
@@ -279,3 +280,23 @@ def test_what_is_not_installed_is_named_with_the_command(monkeypatch):
     (evaluation,) = evaluate(table.select(["context_rouge_l"]), TOLD, MIXED)
     assert evaluation.cause is Cause.EVALUATOR_ERROR
     assert "pip install 'ragmonitor[reference]'" in evaluation.detail
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "score"),
+    [
+        ("No.", "Yes.", 0.0),
+        ("Yes.", "Yes.", 1.0),
+        ("Yes, within 7 days.", "Yes", 1.0),
+        ("False.", "True", 0.0),
+        ("不可以", "可以", 0.0),
+        ("可以", "可以", 1.0),
+        ("I do not know.", "Yes", 0.0),
+    ],
+)
+def test_a_reference_of_one_word_is_one(answer: str, reference: str, score: float):
+    """Else a "no" for a "yes" goes unnoticed: neither word claims what a chunk could hold."""
+    row = {"question": "Can I return it?", "contexts": ["Returns are possible within 7 days."]}
+    row |= {"answer": answer, "reference": reference}
+    (line,) = ragmonitor.evaluate([row], evaluators=["factual_correctness"]).to_dicts()
+    assert line["evaluations"]["factual_correctness"]["score"] == score
