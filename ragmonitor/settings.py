@@ -508,15 +508,6 @@ class SamplingSettings(Group):
         change="Together with floor_by.",
         gt=0,
     )
-    suspect_per_hour: float = option(
-        20.0,
-        "Answers judged per hour, at least, of each slice that is suspicious, out of the same "
-        "budget, up to five slices; all floors together at most half of what it bears. 0: none.",
-        unit="answers per hour",
-        change="Raise it to learn sooner of small slices; 0 for an even spending.",
-        ge=0,
-        le=10_000,
-    )
     early_warning_boost: float = option(
         4.0,
         "Factor by which sampling is raised for 45 minutes when the built-in judge's score alone "
@@ -550,8 +541,8 @@ class ContentSettings(Group):
     redaction: Parts = option(
         ("secrets",),
         "What is replaced in every text before judges and exporters see it: 'secrets' (keys, "
-        "tokens, passwords), 'personal' (names, addresses and numbers of people), or in Python functions from a "
-        "text to a text, which come last; 'none' for nothing.",
+        "tokens, passwords), 'personal' (names, addresses and numbers of people), or in Python "
+        "functions from a text to a text, which come last; 'none' for nothing.",
         change="Add 'personal' where texts hold names and addresses.",
     )
     personal_entities: Names = option(

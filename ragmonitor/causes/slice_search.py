@@ -41,8 +41,6 @@ MAX_TESTED: Final = 25
 MAX_PAIRED: Final = 4_000
 """Judged answers since the rise began that pairs are searched in; the newest."""
 MAX_LISTED: Final = 20
-SUSPICIOUS_FROM: Final = 5.0
-"""The e-value from which on a slice is worth more verdicts."""
 PAIRS_WEIGHT: Final = 0.25
 """The share of the false discoveries that pairs may have: there are many more of them."""
 ADDS_FROM: Final = 5.0
@@ -95,8 +93,6 @@ class SliceSearch:
         self._met: set[tuple[int, bool]] = set()
         self._rows = [self._row(row, slices) for row, slices in banded(list(rows))]
         self._index: dict[Slice, list[_Row]] = {}
-        self.suspects: list[Slice] = []
-        """After `slices`: those by an attribute, with evidence enough for more verdicts."""
         self._sum_up()
 
     def _row(self, row: Row, slices: tuple[Slice, ...]) -> _Row:
@@ -180,11 +176,6 @@ class SliceSearch:
             (one,): pair for pair in listed if pair in found and pair[1:] for one in pair
         }
         listed.sort(key=lambda each: (each in found, each not in only_in), reverse=True)
-        self.suspects = [
-            each[0]
-            for each in listed
-            if len(each) == 1 and each[0][0] not in RECORDED and evidence[each] >= SUSPICIOUS_FROM
-        ]
         yield from self.alarmed(examples, only_in)
         for each in listed[:MAX_LISTED]:
             if not each[1:] and each[0] in self._proven:

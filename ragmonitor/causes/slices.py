@@ -19,7 +19,6 @@ from ragmonitor.estimation.signals import HALLUCINATION
 from ragmonitor.export.service_state import estimate_record
 from ragmonitor.protocols import Clock
 from ragmonitor.records import Example, Interaction
-from ragmonitor.sampling.floors import SUSPECT_S
 
 MAX_TIME_SHARE: Final = 0.05
 """The share of the time that looks take: one that took a second is the answer for twenty."""
@@ -50,7 +49,6 @@ class Slices(Part):
         topic: Callable[[Interaction], str] = lambda _: "",
         title: Callable[[Slice], str] = lambda _: "",
         leave_out: Sequence[str] = (),
-        suspect: Callable[[Sequence[Slice], float], None] | None = None,
         watch: SliceWatch | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
@@ -62,8 +60,6 @@ class Slices(Part):
             topic: Returns the topic of a question; empty: not known.
             title: Returns what the questions of a topic are about; empty: not known, or no topic.
             leave_out: Patterns of dimensions that are not looked at.
-            suspect: Told of the slices by an attribute that look suspicious, worst first, and for
-                how many seconds.
             watch: Knows which slices have an alarm of their own; None: none has.
             clock: Of how long looks take.
         """
@@ -71,7 +67,6 @@ class Slices(Part):
         self._max_weight = max_importance_weight
         self._higher_is_better = higher_is_better
         self._title = title
-        self._suspect = suspect
         self._watch = watch
         self._clock = clock
         self._looked: (
@@ -152,8 +147,6 @@ class Slices(Part):
         if not search.is_possible:
             return tuple(search.alarmed(self._examples))
         found = list(search.slices(self._examples))
-        if self._suspect is not None:
-            self._suspect(search.suspects, SUSPECT_S)
         return (*found, *search.mixes(self._examples))
 
 

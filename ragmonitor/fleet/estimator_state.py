@@ -48,9 +48,6 @@ class EstimatorState:
     """What one reading comes to, by the unit of the budget."""
     boost: float = 1.0
     alarmed: bool = False
-    suspects: list[tuple[str, str]] = field(default_factory=list)
-    """Attributes and values of which more answers are to be judged."""
-    suspects_for_s: float = 0.0
     interactions: dict[str, int] = field(default_factory=dict)
     """The number of answers that were counted, by framework and status with a space between."""
     outcomes: dict[str, int] = field(default_factory=dict)

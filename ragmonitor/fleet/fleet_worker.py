@@ -632,8 +632,6 @@ class _Learned:
         sampler = self._judging.sampler
         sampler.share_arrivals(state.arrivals_per_s)
         sampler.boost(state.boost)
-        if state.suspects:
-            sampler.suspect(state.suspects, state.suspects_for_s)
         if self._judging.second is not None:
             self._judging.second.alarmed = state.alarmed
         if state.epoch != self.epoch:

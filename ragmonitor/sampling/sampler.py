@@ -257,11 +257,6 @@ class AdaptiveSampler:
         """Take note of how many answers come in per second at all that draw from this budget."""
         self._arrivals_of_all_per_s = per_s
 
-    def suspect(self, values: Sequence[tuple[str, str]], for_s: float) -> None:
-        """Give attributes and values that are suspicious a floor for a time, worst first."""
-        if self._floors is not None:
-            self._floors.suspect(values, self._clock(), for_s)
-
     def gauges(self, judge: str) -> Sequence[GaugeValue]:
         """Return the common rate, the boost, the traffic and the budget as of now.
 

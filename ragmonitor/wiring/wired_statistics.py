@@ -192,14 +192,9 @@ def _slices(
         alarms: Know which signals are better the higher they are, and have slots for slices.
         topics: Know what topics are about; None: texts may not be shown.
     """
-    suspect = None if judging is None else judging.sampler.suspect
     watch = None
     if alarms.slots:
-        watch = SliceWatch(
-            alarms,
-            patterns=settings.alarms.slices,
-            suspect=suspect,
-        )
+        watch = SliceWatch(alarms, patterns=settings.alarms.slices)
     shows_texts = settings.content.policy == "all"
     return Slices(
         max_importance_weight=1.0 if judging is None else MAX_IMPORTANCE_WEIGHT,
@@ -208,7 +203,6 @@ def _slices(
         title=(lambda _: "") if topics is None else topics.of,
         # A source counts as a text, as it does where documents are named.
         leave_out=(*settings.estimation.leave_out, *(() if shows_texts else ("source",))),
-        suspect=suspect,
         watch=watch,
     )
 

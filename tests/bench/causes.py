@@ -232,12 +232,11 @@ class Service:
         self.clock.now_s = 0.0
         self.sampler = AdaptiveSampler(RATE, clock=self.clock)
         alarms = self._alarms()
-        watch = SliceWatch(alarms, suspect=self.sampler.suspect, now=self.now, look_each_s=HOUR_S)
+        watch = SliceWatch(alarms, now=self.now, look_each_s=HOUR_S)
         self.finders = (
             Slices(
                 max_importance_weight=2.0,
                 higher_is_better=alarms.higher_is_better,
-                suspect=self.sampler.suspect,
                 watch=watch,
                 clock=self.clock,
             ),

@@ -270,24 +270,6 @@ def test_the_part_finds_the_route_among_completed_answers():
     assert not slices.candidates(SIGNAL, SINCE_S)
 
 
-def test_suspicious_attributes_are_told_to_the_sampler():
-    """A route that looks worse gets more verdicts; a language does not, which is no attribute."""
-    told: list[list[tuple[str, str]]] = []
-    slices = finder(suspect=lambda values, _: told.append(values))
-    for number in range(900):
-        route = "billing" if number % 5 == 0 else "faq"
-        slices.add(
-            answer(
-                number,
-                attributes={"route": route},
-                bad=number % 25 == 0 or (number > 600 and number % 10 == 0),
-                at_s=SINCE_S + number - 600,
-            )
-        )
-    slices.candidates(SIGNAL, SINCE_S)
-    assert told == [[("route", "billing")]]
-
-
 def test_a_look_that_took_long_is_the_answer_for_a_while():
     """A second of looking holds for twenty, so that looks take a twentieth of the time."""
     times = iter([0.0, 1.0, 20.0, 21.5, 22.0])
