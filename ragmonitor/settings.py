@@ -484,11 +484,6 @@ class SamplingSettings(Group):
         gt=0,
         le=1,
     )
-    by: Literal["interaction", "session"] = option(
-        "interaction",
-        "What is sampled: each answer by itself, or all answers of a session together.",
-        change="`session` to judge whole conversations.",
-    )
     always: Names = option(
         ("ragmonitor:judge", "user_feedback"),
         "Tags, or names of attributes, of answers that are judged for certain, budget permitting.",

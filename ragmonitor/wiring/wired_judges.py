@@ -105,7 +105,6 @@ def judging_of(settings: Settings, *, budget: Budget | None = None) -> JudgeConf
                 repeat,
                 asking=table.select(settings.evaluators).asking,
             ),
-            by_session=settings.sample.by == "session",
             always=settings.sample.always,
             floors=(
                 Floors(settings.sample.floor_by, settings.sample.floor_per_hour)

@@ -69,11 +69,11 @@ def test_the_short_form_of_a_group_stands_beside_its_options(monkeypatch):
     monkeypatch.setenv("RAGMONITOR_JUDGE__TIMEOUT_S", "7")
     monkeypatch.setenv("RAGMONITOR_BUDGET", "usd_per_day=5,usd_per_hour=1")
     monkeypatch.setenv("RAGMONITOR_SAMPLE", "0.2")
-    monkeypatch.setenv("RAGMONITOR_SAMPLE__BY", "session")
+    monkeypatch.setenv("RAGMONITOR_SAMPLE__FLOOR_BY", "route")
     found = Settings.load()
     assert (found.judge.model, found.judge.timeout_s) == ("openai/gpt-4o-mini", 7)
     assert found.budget.limits == (5, 1)
-    assert (found.sample.rate, found.sample.by) == (0.2, "session")
+    assert (found.sample.rate, found.sample.floor_by) == (0.2, "route")
 
 
 @pytest.mark.parametrize(
