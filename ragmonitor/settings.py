@@ -441,11 +441,6 @@ class SamplingSettings(Group):
         gt=0,
         le=1,
     )
-    by: Literal["interaction", "session"] = option(
-        "interaction",
-        "What is sampled: each answer by itself, or all answers of a session together.",
-        change="`session` to judge whole conversations.",
-    )
     always: Names = option(
         ("ragmonitor:judge", "user_feedback"),
         "Tags, or names of attributes, of answers that are judged for certain, budget permitting.",
@@ -464,15 +459,6 @@ class SamplingSettings(Group):
         unit="answers per hour",
         change="Together with floor_by.",
         gt=0,
-    )
-    suspect_per_hour: float = option(
-        20.0,
-        "Answers judged per hour, at least, of each slice that is suspicious, out of the same "
-        "budget, up to five slices; all floors together at most half of what it bears. 0: none.",
-        unit="answers per hour",
-        change="Raise it to learn sooner of small slices; 0 for an even spending.",
-        ge=0,
-        le=10_000,
     )
 
 
@@ -498,8 +484,8 @@ class ContentSettings(Group):
     redaction: Parts = option(
         ("secrets",),
         "What is replaced in every text before judges and exporters see it: 'secrets' (keys, "
-        "tokens, passwords), 'personal' (by Microsoft Presidio), or in Python functions from a "
-        "text to a text, which come last; 'none' for nothing.",
+        "tokens, passwords), 'personal' (names, addresses and numbers of people), or in Python "
+        "functions from a text to a text, which come last; 'none' for nothing.",
         change="Add 'personal' where texts hold names and addresses.",
     )
     personal_entities: Names = option(
@@ -514,7 +500,7 @@ class ContentSettings(Group):
             "NATIONAL_ID",
         ),
         # Not places, dates and organisations: without them few answers can be judged.
-        "What kind 'personal' looks for, by Presidio's names.",
+        "The kinds that 'personal' looks for.",
         change="To keep what your judges need, or to add what your country has.",
     )
     personal_models: Names = option(

@@ -37,8 +37,6 @@ MAX_SLICES: Final = 400
 MAX_TESTED: Final = 25
 """Slices whose evidence is worked out: those with the largest excess."""
 MAX_LISTED: Final = 20
-SUSPICIOUS_FROM: Final = 5.0
-"""The e-value from which on a slice is worth more verdicts."""
 SHOWN_EXAMPLES: Final = 10
 
 Examples = Sequence[tuple[tuple[Slice, ...], Example]]
@@ -81,8 +79,6 @@ class SliceSearch:
         self._met: set[tuple[int, bool]] = set()
         self._rows = [self._row(row, slices) for row, slices in banded(list(rows))]
         self._index: dict[Slice, list[_Row]] = {}
-        self.suspects: list[Slice] = []
-        """After `slices`: those by an attribute, with evidence enough for more verdicts."""
         self._sum_up()
 
     def _row(self, row: Row, slices: tuple[Slice, ...]) -> _Row:
@@ -147,9 +143,6 @@ class SliceSearch:
         for each in listed:  # of two that are the same answers one
             different.setdefault((*self.parts[each].sums,), each)
         listed = list(different.values())
-        self.suspects = [
-            each for each in listed if _is_own(each) and evidence[each] >= SUSPICIOUS_FROM
-        ]
         yield from self.alarmed(examples)
         for each in listed[:MAX_LISTED]:
             if each not in self._proven:

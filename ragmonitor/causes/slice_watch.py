@@ -44,10 +44,7 @@ AGEING: Final = 0.2
 """The exponent, beyond 1, with which evidence counts less the longer it took: a slice's alarm by
 the default settings is an e-value of 1,300 after a day, 50 after a month and 2.5 after a year."""
 SUSPICIOUS_DAYS: Final = 0.3
-"""Evidence from which a slice is suspicious: by luck it is so once in so many days at most, and
-mostly far less often; the verdicts of its floor then speak for it, or against it, within minutes.
-"""
-SUSPECT_S: Final = 600.0
+"""Evidence from which a slice is no longer calm, and keeps its slot."""
 
 
 @dataclass(slots=True)
@@ -103,7 +100,6 @@ class SliceWatch:
         alarms: Alarms,
         *,
         patterns: Sequence[str] = ("*",),
-        suspect: Callable[[Sequence[Slice], float], None] | None = None,
         now: Clock = time.time,
         look_each_s: float = LOOK_EACH_S,
     ) -> None:
@@ -113,14 +109,12 @@ class SliceWatch:
             alarms: Have slots.
             patterns: Of dimensions. Those that are no attribute of the application's, such as
                 `language`, count where they are named.
-            suspect: Told of slices that need more verdicts, worst first, and for how many seconds.
             now: Seconds since the epoch.
             look_each_s: How often slices are chosen.
         """
         self._look_each_s = look_each_s
         self._alarms = alarms
         self._patterns = tuple(patterns)
-        self._suspect = suspect
         self._now = now
         self.clear()
 
@@ -174,15 +168,6 @@ class SliceWatch:
                 for at in range(len(name))
                 if name[at] == "="  # which may stand in an attribute's name, too
             }
-        if self._suspect is not None:
-            rising = [
-                (monitor.detector.evidence, slice_of(signal))
-                for signal, monitor in adopted.items()
-                if monitor.clearing is None and monitor.detector.evidence >= SUSPICIOUS_DAYS
-            ]
-            if rising:
-                values = [_parted(name) for _, name in sorted(rising, reverse=True)]
-                self._suspect([each for each in values if each[0] not in RECORDED], SUSPECT_S)
 
     # --- which slices
 

@@ -20,7 +20,6 @@ from ragmonitor.estimation.signals import HALLUCINATION
 from ragmonitor.export.service_state import estimate_record
 from ragmonitor.protocols import Clock
 from ragmonitor.records import Chunk, Example
-from ragmonitor.sampling.floors import SUSPECT_S
 
 MAX_TIME_SHARE: Final = 0.05
 """The share of the time that looks take: one that took a second is the answer for twenty."""
@@ -50,7 +49,6 @@ class Slices(Part):
         higher_is_better: Callable[[str], bool],
         leave_out: Sequence[str] = (),
         source: Callable[[Chunk], str] = attrgetter("source"),
-        suspect: Callable[[Sequence[Slice], float], None] | None = None,
         watch: SliceWatch | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
@@ -61,15 +59,12 @@ class Slices(Part):
             higher_is_better: Whether a signal is the better the higher it is.
             leave_out: Patterns of dimensions that are not looked at.
             source: Returns what a chunk's document is called.
-            suspect: Told of the slices by an attribute that look suspicious, worst first, and for
-                how many seconds.
             watch: Knows which slices have an alarm of their own; None: none has.
             clock: Of how long looks take.
         """
         self._log = AnswerLog(SliceNames(leave_out=leave_out, source=source))
         self._max_weight = max_importance_weight
         self._higher_is_better = higher_is_better
-        self._suspect = suspect
         self._watch = watch
         self._clock = clock
         self._looked: (
@@ -148,10 +143,7 @@ class Slices(Part):
         )
         if not search.is_possible:
             return tuple(search.alarmed(self._examples))
-        found = tuple(search.slices(self._examples))
-        if self._suspect is not None:
-            self._suspect(search.suspects, SUSPECT_S)
-        return found
+        return tuple(search.slices(self._examples))
 
 
 def _example(answer: Answer) -> Example:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +16,7 @@ from ragmonitor.evaluators.embeddings import (
 )
 from ragmonitor.evaluators.ranking import average_precision
 from ragmonitor.evaluators.table import Table, evaluator, table
+from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import (
     Assessment,
     Cause,
@@ -104,7 +106,46 @@ def answer_claims_of(assessment: Assessment) -> tuple[Claim, ...]:
     )
 
 
-def counts_of(assessment: Assessment) -> Counts:
+_NO: Final = lazy_pattern(
+    r"\W*(?:(?:no|not|false|incorrect|wrong|never)\b|[不否没错假])", re.IGNORECASE
+)
+_YES: Final = lazy_pattern(
+    r"\W*(?:(?:yes|true|correct|right|sure)\b|[是对会有能真]|可以|正确)", re.IGNORECASE
+)
+
+
+_WORD_ALONE: Final = lazy_pattern(
+    r"\W*(?:yes|no|true|false|correct|incorrect|right|wrong|不?可以|不?[是会对能]|[没否有真假]|没有|正确|错误?)"
+    r"的?\W*",
+    re.IGNORECASE,
+)
+
+
+def _says_yes(text: str) -> bool | None:
+    """Return whether a text begins with a yes or with a no; None: with neither."""
+    if _NO.match(text):
+        return False
+    return True if _YES.match(text) else None
+
+
+def _counts_of_a_word(interaction: Interaction, assessment: Assessment) -> Counts:
+    """Return the counts beside a reference that says yes or no and nothing more.
+
+    Raises:
+        NotScorableError: The reference claims nothing at all, or the answer says neither.
+    """
+    expected, answered = _says_yes(interaction.reference), _says_yes(interaction.answer)
+    if expected is None:
+        raise NotScorableError(Cause.NO_REFERENCE, "the reference answer claims nothing")
+    if answered is None and not assessment.evasive:
+        raise NotScorableError(Cause.UNREADABLE, "the answer says neither yes nor no")
+    is_right = expected is answered
+    return Counts(
+        true_positives=is_right, false_positives=not is_right, false_negatives=not is_right
+    )
+
+
+def counts_of(interaction: Interaction, assessment: Assessment) -> Counts:
     """Return how many claims answer and reference share, and how many only one of them has.
 
     A refusal shares nothing: beside a reference answer it is a wrong answer.
@@ -113,7 +154,9 @@ def counts_of(assessment: Assessment) -> Counts:
         NotScorableError: The answer's verdicts or the reference could not be read, or the reference
             claims nothing.
     """
-    sentences = sentences_of(assessment)
+    sentences = _reading(assessment).sentences
+    if not sentences or _WORD_ALONE.fullmatch(interaction.reference):
+        return _counts_of_a_word(interaction, assessment)
     claims = answer_claims_of(assessment)
     right = sum(claim.is_right for claim in claims)
     return Counts(
@@ -177,7 +220,7 @@ def context_precision(interaction: Interaction, assessment: Assessment) -> float
 
 
 @evaluator("factual_correctness", needs_context=False, needs_reference=True)
-def factual_correctness(_interaction: Interaction, assessment: Assessment) -> float:
+def factual_correctness(interaction: Interaction, assessment: Assessment) -> float:
     """Return the F1 of the answer's claims against the reference's: TP / (TP + (FP + FN) / 2).
 
     `Counts` says what TP, FP and FN are. A refusal scores 0.
@@ -191,13 +234,13 @@ def factual_correctness(_interaction: Interaction, assessment: Assessment) -> fl
     Source:
         RAGAS 0.4.3, factual correctness, mode f1, beta 1.
     """
-    return counts_of(assessment).f1
+    return counts_of(interaction, assessment).f1
 
 
 @evaluator(
     "factual_correctness_precision", needs_context=False, needs_reference=True, by_default=False
 )
-def factual_correctness_precision(_interaction: Interaction, assessment: Assessment) -> float:
+def factual_correctness_precision(interaction: Interaction, assessment: Assessment) -> float:
     """Return claims of the answer that the reference entails / claims of the answer.
 
     0 to 1; a refusal scores 0. Raises as `factual_correctness`.
@@ -205,13 +248,13 @@ def factual_correctness_precision(_interaction: Interaction, assessment: Assessm
     Source:
         RAGAS 0.4.3, factual correctness, mode precision.
     """
-    return counts_of(assessment).precision
+    return counts_of(interaction, assessment).precision
 
 
 @evaluator(
     "factual_correctness_recall", needs_context=False, needs_reference=True, by_default=False
 )
-def factual_correctness_recall(_interaction: Interaction, assessment: Assessment) -> float:
+def factual_correctness_recall(interaction: Interaction, assessment: Assessment) -> float:
     """Return TP / (TP + FN), with TP and FN as in `factual_correctness`.
 
     0 to 1; a refusal scores 0. Raises as `factual_correctness`.
@@ -219,7 +262,7 @@ def factual_correctness_recall(_interaction: Interaction, assessment: Assessment
     Source:
         RAGAS 0.4.3, factual correctness, mode recall.
     """
-    return counts_of(assessment).recall
+    return counts_of(interaction, assessment).recall
 
 
 @evaluator("refusal_correctness", needs_context=False, by_default=False)
@@ -285,7 +328,7 @@ def register_similarity(embedding: Embedding, *, version: int, into: Table = tab
         Source:
             RAGAS 0.4.3, answer correctness, with its weights.
         """
-        facts = counts_of(assessment).f1
+        facts = counts_of(interaction, assessment).f1
         similarity = answer_similarity(interaction, assessment)
         return FACTS_WEIGHT * facts + (1 - FACTS_WEIGHT) * similarity
 

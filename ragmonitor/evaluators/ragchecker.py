@@ -14,7 +14,8 @@ Source:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from ragmonitor.errors import NotScorableError
 from ragmonitor.evaluators.by_reference import (
@@ -29,70 +30,50 @@ from ragmonitor.protocols import Evaluator
 from ragmonitor.records import Assessment, Cause, Interaction
 
 
-def _named(name: str, *, needs_context: bool = True) -> Callable[[Evaluator], Evaluator]:
-    return evaluator(
-        f"ragchecker_{name}", needs_context=needs_context, needs_reference=True, by_default=False
-    )
+def _share_of_claims(counts: Callable[[Claim], bool]) -> Evaluator:
+    """Return the evaluator of the share of the answer's claims that count.
 
-
-def _share_of_claims(assessment: Assessment, counts: Callable[[Claim], bool]) -> float:
-    """Return the share of the answer's claims that count.
-
-    Raises:
-        NotScorableError: The answer refuses or claims nothing, or it or the reference could not be
-            read.
+    It raises `NotScorableError` where the answer refuses or claims nothing, or where it or the
+    reference could not be read.
     """
-    if assessment.evasive:
-        raise NotScorableError(Cause.REFUSAL)
-    claims = answer_claims_of(assessment)
-    if not claims:
-        raise NotScorableError(Cause.NO_CLAIMS)
-    return sum(map(counts, claims)) / len(claims)
+
+    def share(_interaction: Interaction, assessment: Assessment) -> float:
+        if assessment.evasive:
+            raise NotScorableError(Cause.REFUSAL)
+        claims = answer_claims_of(assessment)
+        if not claims:
+            raise NotScorableError(Cause.NO_CLAIMS)
+        return sum(map(counts, claims)) / len(claims)
+
+    return share
 
 
-# The whole
+precision = _share_of_claims(lambda claim: claim.is_right)
 
 
-@_named("precision", needs_context=False)
-def precision(_interaction: Interaction, assessment: Assessment) -> float:
-    """Return the share of the answer's claims that are right. Raises as `_share_of_claims`."""
-    return _share_of_claims(assessment, lambda claim: claim.is_right)
-
-
-@_named("recall", needs_context=False)
 def recall(_interaction: Interaction, assessment: Assessment) -> float:
     """Return the share of the reference's sentences in the answer. Raises as `sentences_of`."""
     sentences = sentences_of(assessment)
     return sum(sentence.in_answer for sentence in sentences) / len(sentences)
 
 
-@_named("f1", needs_context=False)
 def f1(interaction: Interaction, assessment: Assessment) -> float:
     """Return the harmonic mean of precision and recall. Raises as either of them."""
     return harmonic_mean(precision(interaction, assessment), recall(interaction, assessment))
 
 
-# The retriever
-
-
-@_named("claim_recall")
 def claim_recall(_interaction: Interaction, assessment: Assessment) -> float:
     """Return the share of the reference's sentences that are recalled. Raises as `sentences_of`."""
     sentences = sentences_of(assessment)
     return sum(bool(sentence.chunks) for sentence in sentences) / len(sentences)
 
 
-@_named("context_precision")
 def context_precision(interaction: Interaction, assessment: Assessment) -> float:
     """Return the share of relevant chunks, whatever their ranks. Raises as `sentences_of`."""
     relevant = relevant_chunks(interaction, assessment)
     return sum(relevant) / len(relevant)
 
 
-# The generator
-
-
-@_named("context_utilization")
 def context_utilization(_interaction: Interaction, assessment: Assessment) -> float:
     """Return, of the reference's sentences that are recalled, the share in the answer.
 
@@ -106,56 +87,52 @@ def context_utilization(_interaction: Interaction, assessment: Assessment) -> fl
     return sum(sentence.in_answer for sentence in recalled) / len(recalled)
 
 
-@_named("noise_sensitivity_in_relevant")
 def noise_sensitivity_in_relevant(interaction: Interaction, assessment: Assessment) -> float:
-    """Return the share of the answer's claims that are wrong and from a relevant chunk.
-
-    Raises:
-        NotScorableError: As `_share_of_claims` and `sentences_of`.
-    """
+    """Return the share of the answer's claims that are wrong and from a relevant chunk."""
     relevant = relevant_chunks(interaction, assessment)
-    return _share_of_claims(
-        assessment, lambda claim: not claim.is_right and _is_from(claim, relevant)
-    )
+    share = _share_of_claims(lambda claim: not claim.is_right and _is_from(claim, relevant))
+    return share(interaction, assessment)
 
 
-@_named("noise_sensitivity_in_irrelevant")
 def noise_sensitivity_in_irrelevant(interaction: Interaction, assessment: Assessment) -> float:
     """Return the share of claims that are wrong and from irrelevant chunks only.
 
     A wrong claim that the chunks lack something, which no single chunk entails, counts here.
-
-    Raises:
-        NotScorableError: As `_share_of_claims` and `sentences_of`.
     """
     relevant = relevant_chunks(interaction, assessment)
-    return _share_of_claims(
-        assessment,
-        lambda claim: not claim.is_right and claim.is_supported and not _is_from(claim, relevant),
+    share = _share_of_claims(
+        lambda claim: not claim.is_right and claim.is_supported and not _is_from(claim, relevant)
     )
-
-
-@_named("hallucination")
-def hallucination(_interaction: Interaction, assessment: Assessment) -> float:
-    """Return the share of claims that are wrong and unsupported. Raises as `_share_of_claims`."""
-    return _share_of_claims(assessment, lambda claim: not claim.is_right and not claim.is_supported)
-
-
-@_named("self_knowledge")
-def self_knowledge(_interaction: Interaction, assessment: Assessment) -> float:
-    """Return the share of claims that are right and unsupported. Raises as `_share_of_claims`."""
-    return _share_of_claims(assessment, lambda claim: claim.is_right and not claim.is_supported)
-
-
-@_named("faithfulness")
-def faithfulness(_interaction: Interaction, assessment: Assessment) -> float:
-    """Return the share of claims that are supported. Raises as `_share_of_claims`."""
-    return _share_of_claims(assessment, lambda claim: claim.is_supported)
+    return share(interaction, assessment)
 
 
 def _is_from(claim: Claim, relevant: list[bool]) -> bool:
     return any(relevant[chunk] for chunk in claim.chunks if chunk < len(relevant))
 
+
+RAGCHECKER: Final[Mapping[str, Evaluator]] = {
+    # the whole
+    "precision": precision,
+    "recall": recall,
+    "f1": f1,
+    # the retriever
+    "claim_recall": claim_recall,
+    "context_precision": context_precision,
+    # the generator
+    "context_utilization": context_utilization,
+    "noise_sensitivity_in_relevant": noise_sensitivity_in_relevant,
+    "noise_sensitivity_in_irrelevant": noise_sensitivity_in_irrelevant,
+    "hallucination": _share_of_claims(lambda claim: not claim.is_right and not claim.is_supported),
+    "self_knowledge": _share_of_claims(lambda claim: claim.is_right and not claim.is_supported),
+    "faithfulness": _share_of_claims(lambda claim: claim.is_supported),
+}
+for _name, _function in RAGCHECKER.items():
+    evaluator(
+        f"ragchecker_{_name}",
+        needs_context=_name not in ("precision", "recall", "f1"),
+        needs_reference=True,
+        by_default=False,
+    )(_function)
 
 # RAGAS 0.4.3, noise sensitivity, mode relevant, is RAGChecker's formula; its mode irrelevant is
 # `ragchecker_noise_sensitivity_in_irrelevant`.

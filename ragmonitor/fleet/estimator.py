@@ -305,10 +305,6 @@ class Term:
             exporters=exporters_of(settings, self._lose, view, incidents),
             clean=str,  # whoever took the feedback in has redacted it
         )
-        self._suspects: tuple[Sequence[tuple[str, str]], float] = ((), 0.0)
-        if self._judging is not None:
-            # It draws nothing: what it is told, the workers are told.
-            self._judging.sampler.suspect = self._suspect  # type: ignore[method-assign]
         self._statistics = estimates_of(settings, reader or builtin, self._judging)
         self.estimates = self._statistics
         """The statistics: those of a single process."""
@@ -341,9 +337,6 @@ class Term:
 
     def _lose(self, reason: str, n: int) -> None:
         self.meters.dropped(reason, n)
-
-    def _suspect(self, values: Sequence[tuple[str, str]], for_s: float) -> None:
-        self._suspects = (values, for_s)
 
     # --- beginning ------------------------------------------------------------------------------
 
@@ -721,9 +714,6 @@ class Term:
         if self._kept.get(KEPT_ALARMS, b"") != told:
             changed[KEPT_ALARMS] = told
         state.at_s = self._server_s
-        state.suspects = [(str(name), str(value)) for name, value in self._suspects[0]]
-        state.suspects_for_s = self._suspects[1]
-        self._suspects = ((), 0.0)
         state.given_up = self._statistics.alarms.given_up
         state.given_up_unknown = self._order.given_up
         changed[KEPT_STATE] = msgspec.json.encode(state)

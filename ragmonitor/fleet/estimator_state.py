@@ -46,9 +46,6 @@ class EstimatorState:
     """The common rate of the newest decision; None: none was made yet."""
     reading_costs: dict[str, float] = field(default_factory=dict)
     """What one reading comes to, by the unit of the budget."""
-    suspects: list[tuple[str, str]] = field(default_factory=list)
-    """Attributes and values of which more answers are to be judged."""
-    suspects_for_s: float = 0.0
     interactions: dict[str, int] = field(default_factory=dict)
     """The number of answers that were counted, by framework and status with a space between."""
     outcomes: dict[str, int] = field(default_factory=dict)

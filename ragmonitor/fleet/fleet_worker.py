@@ -627,8 +627,6 @@ class _Learned:
         state = msgspec.json.decode(told, type=EstimatorState)
         sampler = self._judging.sampler
         sampler.share_arrivals(state.arrivals_per_s)
-        if state.suspects:
-            sampler.suspect(state.suspects, state.suspects_for_s)
         if state.epoch != self.epoch:
             content = stream.kept_field(file_field(self._file.path.name))
             if content is not None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 MARK = "[redacted:{kind}]"
 """Stands where something was taken out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Detection:
+class Detection(NamedTuple):
     """A part of a text that must not leave, and its kind."""
 
     start: int
@@ -24,8 +23,7 @@ def apart(detections: Iterable[Detection]) -> list[Detection]:
     merged: list[Detection] = []
     for each in sorted(detections, key=lambda each: (each.start, -each.end)):
         if merged and each.start < merged[-1].end:
-            if each.end > merged[-1].end:
-                merged[-1] = Detection(merged[-1].start, each.end, merged[-1].kind)
+            merged[-1] = merged[-1]._replace(end=max(merged[-1].end, each.end))
         else:
             merged.append(each)
     return merged

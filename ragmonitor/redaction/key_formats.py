@@ -53,22 +53,28 @@ FORMATS = (
     Format("aws_key", r"bedrock-api-key-", r"[A-Za-z0-9+/=]{40,4096}"),
     Format("google_key", r"AIza", r"[A-Za-z0-9_-]{35}"),
     Format("google_key", r"GOCSPX-", r"[A-Za-z0-9_-]{24,40}"),
-    Format("google_key", r"ya29\.", r"[A-Za-z0-9_-]{20,512}"),
+    Format("google_key", r"ya29\.(?:c\.)?", r"[A-Za-z0-9_-]{20,512}"),
     Format("google_key", r"1//0", r"[A-Za-z0-9_-]{40,200}"),
+    Format("google_key", r"AQ\.Ab", r"[A-Za-z0-9_-]{30,100}"),
+    Format("google_key", r"GOOG", rf"[A-Z0-9]{{20,57}}{_END}"),  # HMAC of Cloud Storage
     Format("google_key", r"AAAA", r"[A-Za-z0-9_-]{7}:[A-Za-z0-9_-]{100,200}"),  # Firebase messaging
     Format("azure_key", r"Q~", r"[A-Za-z0-9_~.-]{31,34}", 4, r"[A-Za-z0-9_~.]{3}[0-9]"),
     Format("azure_key", r"JQQJ99", r"[A-Za-z0-9]{20,40}", 52, r"[A-Za-z0-9]{52}"),
     Format("azure_key", r"AZDO", rf"[A-Za-z0-9]{{4}}{_END}", 76, r"[A-Za-z0-9]{76}"),
     *_api_keys(
         (r"LTAI", rf"[A-Za-z0-9]{{16,24}}{_END}"),  # Alibaba Cloud
+        (r"STS\.N", r"[A-Za-z0-9]{20,40}"),
         (r"AKID", rf"[A-Za-z0-9]{{32}}{_END}"),  # Tencent Cloud
         (r"AKLT", r"[A-Za-z0-9_-]{36,60}"),  # Volcengine
         (r"ALTAK", r"[A-Za-z0-9-]{18,40}(?:/[0-9a-f]{32,64})?"),  # Baidu
         (r"AQVN", r"[A-Za-z0-9_-]{35,40}"),  # Yandex
         (r"y[0-3]_", rf"{_HAS_DIGIT}[A-Za-z0-9_-]{{50,120}}"),
+        (r"YC", rf"{_HAS_DIGIT}[A-Za-z0-9_-]{{38}}{_END}"),
+        (r"t1\.", r"[A-Za-z0-9_-]{1,100}={0,2}\.[A-Za-z0-9_-]{86}"),
         (r"do[opr]_v1_", r"[0-9a-f]{64}"),  # DigitalOcean
         (r"HRKU-", r"[A-Za-z0-9_-]{30,80}"),  # Heroku
-        (r"nfp_", r"[A-Za-z0-9]{36,60}"),  # Netlify
+        (r"nf[bcopu]_", r"[A-Za-z0-9]{36,60}"),  # Netlify
+        (r"vc[aikpr]_", rf"{_HAS_DIGIT}[A-Za-z0-9]{{24,80}}{_END}"),  # Vercel
         (r"vercel_blob_rw_", r"[A-Za-z0-9_]{20,100}"),
         (r"fo1_", r"[A-Za-z0-9_-]{40,60}"),  # Fly.io
         (r"fm[12][ar]?_", r"[A-Za-z0-9+/]{100,2000}={0,3}"),
@@ -79,7 +85,13 @@ FORMATS = (
         (r"dp\.(?:pt|st|ct|sa|scim|audit)\.", r"[A-Za-z0-9_.-]{40,100}"),  # Doppler
         (r"tskey-", r"[a-z]{3,9}-[A-Za-z0-9-]{20,100}"),  # Tailscale
         (r"ops_eyJ", r"[A-Za-z0-9_-]{100,4000}"),  # 1Password
+        (r"A3-", rf"[A-Z0-9]{{6}}-(?:[A-Z0-9]{{5,11}}-){{3,4}}[A-Z0-9]{{5}}{_END}"),
         (r"AGE-SECRET-KEY-1", r"[0-9A-Z]{58}"),
+        (r"st\.", r"[A-Za-z0-9-]{24,36}\.[0-9a-f]{32}\.[0-9a-f]{32}"),  # Infisical
+        (r"(?:sc|ext|scauth|authress)_", r"[a-z0-9]{5,30}\.[a-z0-9]{4,6}\.acc[\w.+/=-]{40,160}"),
+        (r"sha256~", r"[A-Za-z0-9_-]{43}"),  # OpenShift
+        (r"tk-us-", r"[A-Za-z0-9_-]{48}"),  # Scalingo
+        (r"ico-", rf"{_HAS_DIGIT}[A-Za-z0-9]{{32}}{_END}"),  # Infracost
         (r"dnkey-", r"[A-Za-z0-9=_-]{26}-[A-Za-z0-9=_-]{52}"),
     ),
     Format(
@@ -90,7 +102,7 @@ FORMATS = (
     Format("github_token", r"github_pat_", r"[A-Za-z0-9_]{50,255}"),
     Format(
         "gitlab_token",
-        r"gl(?:pat|dt|ft|soat|rt|ptt|cbt|agent|oas|imt|ffct)-",
+        r"gl(?:pat|dt|ft|soat|rtr?|wt|ptt|cbt|agent|oas|imt|ffct)-",
         r"[A-Za-z0-9_.-]{20,300}",
     ),
     Format("gitlab_token", r"GR1348941", r"[A-Za-z0-9_-]{20,60}"),
@@ -112,7 +124,12 @@ FORMATS = (
         (r"sq[pua]_", r"[0-9a-f]{40}"),  # SonarQube
         (r"sgp_", r"[A-Za-z0-9_]{40,80}"),  # Sourcegraph, Segment
         (r"PMAK-", r"[0-9a-f]{24}-[0-9a-f]{34}"),  # Postman
-        (r"(?:api|sdk|mob)-", rf"{_UUID}"),  # LaunchDarkly
+        (r"(?:api|sdk|mob|ms)-", _UUID),  # LaunchDarkly, ModelScope
+        (r"[ps]at\.", r"[A-Za-z0-9_-]{22}\.[0-9a-f]{24}\.[A-Za-z0-9]{20}"),  # Harness
+        (r"API-", rf"{_HAS_DIGIT}[A-Z0-9]{{26}}{_END}"),  # Octopus Deploy
+        (r"snyk_[us]at\.", r"[A-Za-z0-9_-]{8}\.[A-Za-z0-9_-]{30,200}"),
+        (r"perm[:-]", r"[A-Za-z0-9_=-]{8,100}\.[A-Za-z0-9_=-]{2,100}\.[A-Za-z0-9_=-]{20,100}"),
+        (r"key_", rf"[0-9a-f]{{64}}{_END}"),  # Cursor
         (r"apify_api_", r"[A-Za-z0-9]{36}"),
         (r"pn[ub]_", rf"[A-Za-z0-9]{{36}}{_END}"),  # Prefect
         (r"dbt[uc]_", r"[A-Za-z0-9_=-]{30,80}"),
@@ -146,9 +163,11 @@ FORMATS = (
         (r"pcsk_", r"[A-Za-z0-9_]{30,100}"),  # Pinecone
         (r"tvly-", r"(?:dev-|prod-)?[A-Za-z0-9]{20,60}"),
         (r"m0-", rf"(?=[A-Za-z0-9]{{0,39}}?[0-9])[A-Za-z0-9]{{40}}{_END}"),  # Mem0
+        (r"a[ks]-", rf"{_HAS_DIGIT}[A-Za-z0-9]{{22}}{_END}"),  # Modal
         (r"dapi", r"[0-9a-f]{32}(?:-[0-9])?"),  # Databricks
     ),
     Format("api_key", r"\.", rf"[A-Za-z0-9]{{16}}{_END}", 32, r"[0-9a-f]{32}"),  # Zhipu
+    Format("api_key", r":fx", _END, 36, _UUID),  # DeepL
     # --- payment and shops
     Format("stripe_key", r"[rs]k_(?:live|test|prod|sbox)_", r"[A-Za-z0-9]{16,255}"),
     Format("stripe_key", r"whsec_", r"[A-Za-z0-9+/=]{24,100}"),
@@ -164,10 +183,13 @@ FORMATS = (
         (r"EZ[AT]K", r"[A-Za-z0-9]{54}"),  # EasyPost
         (r"shippo_(?:live|test)_", r"[0-9a-f]{40}"),
         (r"duffel_(?:live|test)_", r"[A-Za-z0-9_-]{40,60}"),
-        (r"shp(?:at|ss|ca|pa|ua)_", r"[0-9a-fA-F]{32}"),  # Shopify
+        (r"pdl_(?:live|sdbx)_apikey_", r"[A-Za-z0-9_]{50,60}"),  # Paddle
+        (r"polar_(?:oat|pat)_", r"[A-Za-z0-9]{30,60}"),
+        (r"sm_[aps]at_", rf"[A-Za-z0-9]{{16}}{_END}"),  # SettleMint
+        (r"shp(?:at|ss|ca|pa|ua|rt)_", r"[0-9a-fA-F]{32}"),  # Shopify
     ),
     # --- messages and offices
-    Format("slack_token", r"xox[abeoprs]-", r"[A-Za-z0-9-]{20,300}"),
+    Format("slack_token", r"xox[abcdeoprs]-", r"[A-Za-z0-9%-]{20,300}"),
     Format("slack_token", r"xoxe\.xox[bp]-", r"[A-Za-z0-9-]{20,300}"),
     Format("slack_token", r"xapp-", r"[0-9]-[A-Za-z0-9-]{20,300}"),
     Format("slack_token", r"hooks\.slack\.com/", r"(?:services|workflows)/[A-Za-z0-9/]{20,120}"),
@@ -201,9 +223,13 @@ FORMATS = (
         (r"dG9r", r"[A-Za-z0-9+/]{50,100}={0,2}"),  # Intercom
         (r"hooks\.zapier\.com/", r"hooks/catch/[0-9]{5,12}/[A-Za-z0-9]{5,20}"),
         (r"open\.(?:feishu\.cn|larksuite\.com)/", rf"open-apis/bot/v2/hook/{_UUID}"),
-        (r"outlook\.office\.com/webhook/", rf"{_UUID}[A-Za-z0-9@/-]{{0,200}}"),
+        (r"(?:outlook|webhook)\.office\.com/webhook", rf"(?:b2)?/{_UUID}[A-Za-z0-9@/-]{{0,200}}"),
+        (r"A{22}", r"[A-Za-z0-9%]{80,100}"),  # X
+        (r"fio-u-", r"[A-Za-z0-9_=-]{64}"),  # Frame.io
+        (r"s-s4t2(?:ud|af)-", r"[0-9a-f]{64}"),  # 42
     ),
     Format("api_key", r"-us", rf"[0-9]{{1,2}}{_END}", 32, r"[0-9a-f]{32}"),  # Mailchimp
+    Format("api_key", r"-[0-9a-f]{8}-", rf"[0-9a-f]{{8}}{_END}", 32, r"[0-9a-f]{32}"),  # Mailgun
     # Telegram's number is public, and stays.
     Format("api_key", r"AA", r"[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])", 0, r"(?<=[0-9]:)"),
     # --- data, maps, meters
@@ -212,6 +238,10 @@ FORMATS = (
         (r"sbp_", r"(?:oauth_)?[0-9a-f]{40}"),
         (r"pscale_(?:tkn|pw|oauth)_", r"[A-Za-z0-9_.=-]{32,64}"),  # PlanetScale
         (r"napi_", r"[a-z0-9]{40,80}"),  # Neon
+        (r"mdb_sa_sk_", r"[A-Za-z0-9_-]{40}"),  # MongoDB Atlas
+        (r"4b1d", rf"{_HAS_DIGIT}[A-Za-z0-9]{{38}}{_END}"),  # ClickHouse
+        (r"CCDB1_", r"[A-Za-z0-9_]{40,100}"),  # CockroachDB
+        (r"hcaik_", r"[a-z0-9]{50,70}"),  # Honeycomb
         (r"sl\.", rf"{_HAS_DIGIT}[A-Za-z0-9_.-]{{100,400}}"),  # Dropbox
         (r"[ps]k\.eyJ", r"[A-Za-z0-9_-]{20,200}\.[A-Za-z0-9_-]{20,60}"),  # Mapbox
         (r"NR(?:AK|II|JS|AA|IQ|IV)-", r"[A-Za-z0-9_-]{19,40}"),  # New Relic

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, Final
 
 from ragmonitor.errors import RagMonitorError, SettingsError
 from ragmonitor.guard import record_error
@@ -41,6 +40,21 @@ MAX_KNOWN = 200
 MAX_CLEAN = 256
 """Texts without a secret that are remembered as such: none that holds one is."""
 MAX_CLEAN_CHARACTERS = 6_000
+
+TEXTS: Final[Mapping[type, tuple[str, ...]]] = {
+    Interaction: ("query", "answer", "reference", "error"),
+    Retrieval: ("query", "error"),
+    Generation: ("output", "error"),
+    Message: ("text",),
+    Chunk: ("text",),
+}
+"""The fields of each record that are texts..."""
+RECORDS: Final[Mapping[type, tuple[str, ...]]] = {
+    Interaction: ("chunks", "not_shown", "reference_chunks", "retrievals", "generations"),
+    Retrieval: ("chunks",),
+    Generation: ("input",),
+}
+"""... and those that are tuples of records."""
 
 
 class RedactionError(RagMonitorError):
@@ -124,25 +138,27 @@ class Redactor:
         cleaned: dict[tuple[str, str], str] = {}
         if self._secrets:
             cleaned = _without_secrets(interaction)
-            if not self._steps and all(text == original for (original, _), text in cleaned.items()):
-                return interaction
-        rewritten: dict[tuple[str, str], str] = {}
-
-        def rewrite(text: str, name: str) -> str:
-            key = text, name
-            if text and key not in rewritten:
-                rewritten[key] = self._stepped(cleaned.get(key, text))
-            return rewritten[key] if text else text
-
-        def rewrite_label(text: str, name: str) -> str:
+        labels = dict(cleaned)
+        if self._steps:
             # The application's own names for an interaction: no hook for questions gets them.
-            return cleaned.get((text, name), text)
-
-        record = _rewritten(interaction, rewrite, rewrite_label)
-        labels = interaction.attributes.items()
-        changed = {original for (original, _), text in rewritten.items() if text != original}
-        changed |= {text for name, text in labels if rewrite_label(text, name) != text}
-        return replace(record, redacted=len(changed)) if changed else record
+            for text, name in _texts(interaction, with_labels=False):
+                cleaned[text, name] = self._stepped(cleaned.get((text, name), text))
+        changed = {
+            text
+            for of in (cleaned, labels)
+            for (text, _), rewritten in of.items()
+            if text != rewritten
+        }
+        if not changed:
+            return interaction
+        record: Interaction = _rewritten(
+            interaction, lambda text, name: cleaned.get((text, name), text)
+        )
+        attributes = {
+            name: labels.get((value, name), value) if isinstance(value, str) else value
+            for name, value in interaction.attributes.items()
+        }
+        return replace(record, attributes=attributes, redacted=len(changed))
 
     def _stepped(self, text: str) -> str:
         for step in self._steps:
@@ -152,51 +168,33 @@ class Redactor:
         return text
 
 
-class _FoundError(Exception):
-    """There are secrets in a text; raised, because what raises is not kept."""
-
-
-@lru_cache(maxsize=MAX_CLEAN)
-def _expect_clean(text: str) -> None:
-    """Do nothing, at once for a text in which nothing was found lately.
-
-    Raises:
-        _FoundError: With the secrets that were found.
-    """
-    secrets = secrets_in(text)
-    if secrets:
-        raise _FoundError(secrets)
+_clean: dict[str, None] = {}
 
 
 def _secrets_in(text: str) -> Sequence[Detection]:
-    """Return the secrets in a text; faster for chunks that are retrieved again and again."""
-    if len(text) > MAX_CLEAN_CHARACTERS:
-        return secrets_in(text)
-    try:
-        _expect_clean(text)
-    except _FoundError as error:
-        secrets: Sequence[Detection] = error.args[0]
-        return secrets
-    return ()
+    """Return the secrets in a text; at once for chunks that are retrieved again and again."""
+    if text in _clean:
+        return ()
+    secrets = secrets_in(text)
+    if not secrets and len(text) <= MAX_CLEAN_CHARACTERS:
+        if len(_clean) >= MAX_CLEAN:
+            _clean.clear()
+        _clean[text] = None
+    return secrets
 
 
 def _without_secrets(interaction: Interaction) -> dict[tuple[str, str], str]:
     """Return the texts of a record without secrets, by text and name."""
     cleaned: dict[tuple[str, str], str] = {}
     known: dict[str, str] = {}
-
-    def clean(text: str, name: str) -> str:
-        if text and (text, name) not in cleaned:
+    for text, name in _texts(interaction, with_labels=True):
+        if name and is_secret_under(name, text):
+            secrets: Sequence[Detection] = (Detection(0, len(text), "secret"),)
+        else:
             secrets = _secrets_in(text)
-            cleaned[text, name] = redacted(text, secrets)
-            for secret in secrets:
-                known.setdefault(text[secret.start : secret.end], secret.kind)
-            if name and is_secret_under(name, text):
-                cleaned[text, name] = MARK.format(kind="secret")
-                known.setdefault(text, "secret")
-        return text  # nothing changes, so no record is made
-
-    _rewritten(interaction, clean, clean)
+        cleaned[text, name] = redacted(text, secrets)
+        for secret in secrets:
+            known.setdefault(text[secret.start : secret.end], secret.kind)
     again = {value: kind for value, kind in known.items() if _is_recognised(value)}
     if again:
         values = sorted(list(again)[:MAX_KNOWN], key=len, reverse=True)
@@ -213,109 +211,65 @@ def _is_recognised(value: str) -> bool:
     return len(value) >= (MIN_KNOWN if has_digit else MIN_KNOWN_WORD)
 
 
-def _rewritten(
-    interaction: Interaction, text: Rewrite, label: Rewrite, *, with_metadata: bool = True
-) -> Interaction:
-    """Return the record with its texts rewritten by `text`, and its attributes by `label`."""
+def _texts(interaction: Interaction, *, with_labels: bool) -> Iterable[tuple[str, str]]:
+    """Return every text of a record once, in order, with its name in metadata, else nothing."""
+    found: dict[tuple[str, str], None] = {}
 
-    def metadata(of: Mapping[str, Any]) -> Mapping[str, Any]:
-        if not of and type(of) is dict:  # as nearly always
-            return of
-        return _mapping(of, text, 1) if with_metadata else {}
+    def note(text: str, name: str) -> str:
+        if text:
+            found[text, name] = None
+        return text
 
-    def chunks(of: tuple[Chunk, ...]) -> tuple[Chunk, ...]:
-        return _each(
-            of,
-            lambda chunk: _with(
-                chunk, text=text(chunk.text, ""), metadata=metadata(chunk.metadata)
-            ),
-        )
-
-    return _with(
-        interaction,
-        query=text(interaction.query, ""),
-        chunks=chunks(interaction.chunks),
-        not_shown=chunks(interaction.not_shown),
-        answer=text(interaction.answer, ""),
-        reference=text(interaction.reference, ""),
-        reference_chunks=chunks(interaction.reference_chunks),
-        error=text(interaction.error, ""),
-        retrievals=_each(
-            interaction.retrievals,
-            lambda r: _with(
-                r, query=text(r.query, ""), chunks=chunks(r.chunks), error=text(r.error, "")
-            ),
-        ),
-        generations=_each(
-            interaction.generations,
-            lambda g: _with(
-                g,
-                input=_each(g.input, lambda m: _with(m, text=text(m.text, ""))),
-                output=text(g.output, ""),
-                error=text(g.error, ""),
-            ),
-        ),
-        attributes=_same_or(
-            interaction.attributes,
-            {
-                name: label(value, name) if isinstance(value, str) else value
-                for name, value in interaction.attributes.items()
-            },
-        ),
-    )
+    _rewritten(interaction, note)
+    if with_labels:
+        for name, value in interaction.attributes.items():
+            if isinstance(value, str):
+                note(value, name)
+    return found
 
 
-Record = TypeVar("Record", Chunk, Retrieval, Generation, Message, Interaction)
+def _rewritten(record: Any, rewrite: Rewrite, *, with_metadata: bool = True) -> Any:
+    """Return a record with its texts rewritten; the same one where each stays the same."""
+    changes: dict[str, Any] = {}
+    for name in TEXTS[type(record)]:
+        text = getattr(record, name)
+        if text and (rewritten := rewrite(text, "")) is not text:
+            changes[name] = rewritten
+    for name in RECORDS.get(type(record), ()):
+        records = getattr(record, name)
+        made = tuple([_rewritten(each, rewrite, with_metadata=with_metadata) for each in records])
+        if any(map(operator.is_not, made, records)):
+            changes[name] = made
+    if type(record) is Chunk:
+        metadata = _mapping(record.metadata, rewrite, 1) if with_metadata else {}
+        if metadata is not record.metadata:
+            changes["metadata"] = metadata
+    return replace(record, **changes) if changes else record
 
 
-def _with(record: Record, **fields: Any) -> Record:
-    """Return the record with these fields; the same one where each is the same already."""
-    for name, value in fields.items():
-        if getattr(record, name) is not value:
-            return replace(record, **fields)
-    return record
+def _mapping(values: Mapping[Any, Any], rewrite: Rewrite, depth: int) -> Mapping[Any, Any]:
+    made = {name: _value(value, str(name), rewrite, depth) for name, value in values.items()}
+    is_same = type(values) is dict and all(map(operator.is_, made.values(), values.values()))
+    return values if is_same else made
 
 
-def _each(records: tuple[Record, ...], rewrite: Callable[[Record], Record]) -> tuple[Record, ...]:
-    rewritten = tuple([rewrite(record) for record in records])
-    return records if all(map(operator.is_, rewritten, records)) else rewritten
-
-
-def _same_or(values: Mapping[Any, Any], rewritten: dict[Any, Any]) -> Mapping[Any, Any]:
-    """Return the rewritten mapping; the one that it was made of where that holds the same."""
-    if type(values) is dict and all(map(operator.is_, rewritten.values(), values.values())):
-        return values
-    return rewritten
-
-
-def _mapping(values: Mapping[Any, Any], text: Rewrite, depth: int) -> Mapping[Any, Any]:
-    return _same_or(
-        values, {name: _value(value, str(name), text, depth) for name, value in values.items()}
-    )
-
-
-def _value(value: Any, name: str, text: Rewrite, depth: int) -> Any:
+def _value(value: Any, name: str, rewrite: Rewrite, depth: int) -> Any:
     """Return metadata with its texts rewritten; keys stay, and so do numbers.
 
     What is neither would leave as the text that it prints as, so that is what is rewritten.
     """
-    if isinstance(value, str):
-        return text(str(value), name)
     if value is None or isinstance(value, bool | int | float):
         return value
     if depth < MAX_DEPTH:
         if isinstance(value, Mapping):
-            return _mapping(value, text, depth + 1)
+            return _mapping(value, rewrite, depth + 1)
         if isinstance(value, list | tuple | set | frozenset):
-            return [_value(inner, name, text, depth + 1) for inner in value]
-    return text(str(value), name)
+            return [_value(inner, name, rewrite, depth + 1) for inner in value]
+    return rewrite(str(value), name)
 
 
 def _without_texts(interaction: Interaction) -> Interaction:
-    def empty(_text: str, _name: str) -> str:
-        return ""
-
-    emptied = _rewritten(interaction, empty, empty, with_metadata=False)
+    emptied: Interaction = _rewritten(interaction, lambda _text, _name: "", with_metadata=False)
     return replace(
         emptied, attributes={}, error=error_type(interaction.error), capture_incomplete=True
     )

@@ -16,24 +16,21 @@ def uniform_of(interaction_id: str) -> float:
     """
     # A keyed hash and not the id's own bits: the tracer's ratio sampler reads those, and two
     # decisions on the same bits are one decision.
-    # Ids of sessions are the application's, and may hold half of a surrogate pair.
+    # An id may be the application's, and hold half of a surrogate pair.
     encoded = interaction_id.encode("utf-8", "surrogatepass")
     digest = hashlib.blake2b(encoded, digest_size=7, key=b"ragmonitor").digest()
     # 53 bits, all that a float in [0, 1) can hold exactly.
     return (int.from_bytes(digest, "big") >> 3) / 2**53
 
 
-def is_drawn(interaction: Interaction, probability: float, *, by_session: bool = False) -> bool:
+def is_drawn(interaction: Interaction, probability: float) -> bool:
     """Return whether this answer is drawn at this probability; the same in every process.
 
-    The number is that of the session, where asked for and given; else the randomness of the
-    caller's trace, where OpenTelemetry's consistent sampling left any; else that of the
-    interaction's id.
+    The number is the randomness of the caller's trace, where OpenTelemetry's consistent sampling
+    left any; else that of the interaction's id.
     """
     if probability >= 1:
         return True
-    if by_session and interaction.session_id:
-        return uniform_of(interaction.session_id) < probability
     caller = interaction.caller
     if caller is not None and caller.trace_state:
         caller_place = place_of(caller)

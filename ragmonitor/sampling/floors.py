@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Final
 
 from ragmonitor.records import Interaction
@@ -18,9 +17,6 @@ MAX_VALUES: Final = 100
 """Values beyond this number share one floor."""
 IDLE_S: Final = 3_600.0
 """A value that was not seen for so long makes room for others."""
-SUSPECT_S: Final = 3_600.0
-"""The time for which a value is suspicious, once it was named so."""
-MAX_SUSPECTS: Final = 5
 _TOTAL_AGE_S: Final = 1.0
 
 
@@ -28,51 +24,24 @@ class Floors:
     """Probabilities that give every value of an attribute so many judged answers per hour.
 
     `per_hour / (arrivals of the value per hour)`, 1 where fewer arrive. A value that was not seen
-    before has all of its first answers judged until its rate is known: that is one or two. Values
-    that are suspicious, of whatever attribute, have a floor of their own for an hour.
+    before has all of its first answers judged until its rate is known: that is one or two.
     """
 
-    def __init__(
-        self, attribute: str = "", per_hour: float = 1.0, *, suspect_per_hour: float = 20.0
-    ) -> None:
+    def __init__(self, attribute: str, per_hour: float) -> None:
         """Begin without any value.
 
         Args:
-            attribute: Of interactions; those without it have no floor. Empty: only what is
-                suspicious has one.
+            attribute: Of interactions; those without it have no floor.
             per_hour: Judged answers wanted for each value, above 0.
-            suspect_per_hour: Those of a value that is suspicious; 0: such ones have no floor.
         """
         if not 0 < per_hour < math.inf:
             raise ValueError(f"a floor is above 0, not {per_hour}")
         self._attribute = attribute
         self._per_s = per_hour / 3_600.0
-        self._suspect_per_s = suspect_per_hour / 3_600.0
         self._values: dict[str, Arrivals] = {}
         self._others = Arrivals(HALF_LIFE_S)
-        self._suspects: dict[tuple[str, str], tuple[float, Arrivals]] = {}
-        """The time until which an attribute's value is suspicious."""
         self._wanted_per_s = 0.0
         self._totalled_at = -math.inf
-
-    def suspect(
-        self, values: Sequence[tuple[str, str]], now: float, for_s: float = SUSPECT_S
-    ) -> None:
-        """Take note of attributes and values that are suspicious, the most suspicious first.
-
-        Args:
-            values: The first five count.
-            now: In seconds of the clock of `of`.
-            for_s: How long they are.
-        """
-        if not self._suspect_per_s:
-            return
-        suspects = {each: kept for each, kept in self._suspects.items() if kept[0] > now}
-        for each in values[:MAX_SUSPECTS]:
-            until, arrivals = suspects.pop(each, (now, Arrivals(HALF_LIFE_S)))
-            suspects[each] = max(until, now + for_s), arrivals
-        # Replaced at once: draws of another thread go over it.
-        self._suspects = dict(list(suspects.items())[-MAX_SUSPECTS:])
 
     def of(
         self, interaction: Interaction, now: float, *, bearable_per_s: float
@@ -86,30 +55,25 @@ class Floors:
             now: In seconds of one clock.
             bearable_per_s: Readings per second that the budget bears; infinite without one.
         """
-        attributes = interaction.attributes
-        value = attributes.get(self._attribute) if self._attribute else None
-        if not value and not self._suspects:
+        value = interaction.attributes.get(self._attribute)
+        if not value:
             return ()
         # A clock that was put back would keep the total for as long.
         if abs(now - self._totalled_at) >= _TOTAL_AGE_S:
             self._total(now)
-        wanted: dict[str, float] = {}
-        if value:
-            arrivals = self._values.get(value)
-            if arrivals is None:
-                if len(self._values) < MAX_VALUES:
-                    arrivals = self._values[value] = Arrivals(HALF_LIFE_S)
-                else:
-                    arrivals = self._others
-            wanted[f"{self._attribute}={value}"] = _wanted(arrivals, now, self._per_s)
-        for (attribute, suspect), (until, arrivals) in self._suspects.items():
-            if attributes.get(attribute) == suspect and now < until:
-                name = f"{attribute}={suspect}"
-                least = _wanted(arrivals, now, self._suspect_per_s)
-                wanted[name] = max(wanted.get(name, 0.0), least)
+        arrivals = self._values.get(value)
+        if arrivals is None:
+            if len(self._values) < MAX_VALUES:
+                arrivals = self._values[value] = Arrivals(HALF_LIFE_S)
+            else:
+                arrivals = self._others
         most_per_s = MAX_SHARE * bearable_per_s
         share = most_per_s / self._wanted_per_s if self._wanted_per_s > most_per_s else 1.0
-        return tuple((name, share * least) for name, least in wanted.items())
+        # Without the present one: who counts an arrival at its own moment sees a rate too high.
+        per_s = arrivals.per_s_since_first(now)
+        arrivals.note(now)
+        least = 1.0 if per_s <= self._per_s else self._per_s / per_s
+        return ((f"{self._attribute}={value}", share * least),)
 
     def _total(self, now: float) -> None:
         """Add up what all values want, and let go of those that are gone."""
@@ -121,16 +85,4 @@ class Floors:
         self._wanted_per_s = sum(
             min(self._per_s, arrivals.per_s_since_first(now))
             for arrivals in (*self._values.values(), self._others)
-        ) + sum(
-            min(self._suspect_per_s, arrivals.per_s_since_first(now))
-            for until, arrivals in self._suspects.values()
-            if now < until
         )
-
-
-def _wanted(arrivals: Arrivals, now: float, wanted_per_s: float) -> float:
-    """Return the probability that gives so many judged answers; it counts one more arrival."""
-    # Without the present one: who counts an arrival at its own moment sees a rate too high.
-    per_s = arrivals.per_s_since_first(now)
-    arrivals.note(now)
-    return 1.0 if per_s <= wanted_per_s else wanted_per_s / per_s

@@ -14,7 +14,6 @@ from ragmonitor.sampling.arrivals import Arrivals
 from ragmonitor.sampling.budget import SPENT, Budget
 from ragmonitor.sampling.consistent_draws import is_drawn
 from ragmonitor.sampling.floors import Floors
-from ragmonitor.usual_session import UsualSession
 
 ARRIVALS_HALF_LIFE_S: Final = 120.0
 UNIFORM_SHARE: Final = 0.5
@@ -59,7 +58,6 @@ class AdaptiveSampler:
         clock: Clock,
         budget: Budget | None = None,
         expected_cost: Callable[[Interaction], float] = lambda _: 0.0,
-        by_session: bool = False,
         always: Collection[str] = (),
         floors: Floors | None = None,
     ) -> None:
@@ -71,9 +69,6 @@ class AdaptiveSampler:
             budget: What readings may cost together; None: there is no limit.
             expected_cost: Of one reading, at most, in the budget's unit; 0 or more. What it
                 raises, `draw` and `reserve` raise; ValueError where it is no such number.
-            by_session: Sessions are drawn; answers without one are drawn each for itself, and so
-                are those of a session that has most of the traffic: a constant as session id
-                would have all of them judged or none, for ever.
             always: Tags, or names of attributes, of answers that are read for certain.
             floors: Least numbers of readings; None: none.
         """
@@ -83,7 +78,6 @@ class AdaptiveSampler:
         self._clock = clock
         self._budget = budget
         self._expected_cost = expected_cost
-        self._usual = UsualSession("answers", "drawn each for itself") if by_session else None
         self._always = frozenset(always)
         self._floors = floors
         self._arrivals_of_all_per_s = 0.0
@@ -99,8 +93,6 @@ class AdaptiveSampler:
     def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> SamplingDecision:
         """Return whether this answer is drawn, and how likely that was; reserve its cost if so."""
         now = self._clock()
-        if self._usual is not None:
-            self._usual.see(interaction.session_id, now)
         if self._budget is None:
             self._arrivals.note(now)
             return self._decide(interaction, uncertainty, now, cost=0.0, bearable_per_s=math.inf)
@@ -132,7 +124,7 @@ class AdaptiveSampler:
         bearable_per_s: float,
     ) -> SamplingDecision:
         rate = self._common(bearable_per_s, now)
-        probability = self._by_uncertainty(interaction, rate, uncertainty)
+        probability = _by_uncertainty(rate, uncertainty)
         floors = self._note_floors(interaction, now, bearable_per_s)
         probability = max((probability, *(least for _, least in floors)))
         if self._always and not (
@@ -144,7 +136,7 @@ class AdaptiveSampler:
             return _uncovered(rate)
         cause: Cause | None = Cause.NOT_SAMPLED
         reserved = 0.0
-        drawn = is_drawn(interaction, probability, by_session=self._is_of_session(interaction))
+        drawn = is_drawn(interaction, probability)
         if drawn:
             # Its probability stays what it was, also where the cost cannot be reserved any more.
             has_it = self._reserves(cost)
@@ -164,21 +156,6 @@ class AdaptiveSampler:
         per_s = max(self._arrivals.per_s(now), self._arrivals_of_all_per_s)
         bearable = bearable_per_s / max(_SMALLEST, per_s)
         return min(1.0, self._rate, bearable)
-
-    def _by_uncertainty(self, interaction: Interaction, rate: float, uncertainty: float) -> float:
-        if self._is_of_session(interaction):
-            # One draw for all answers of a session: with probabilities of their own, the uncertain
-            # ones alone would be judged of most sessions, and alarms take a session as one.
-            return rate
-        if not 0 <= uncertainty < math.inf:
-            uncertainty = 1.0
-        uniform = max(UNIFORM_SHARE, rate)
-        return min(1.0, rate * (uniform + (1 - uniform) * uncertainty))
-
-    def _is_of_session(self, interaction: Interaction) -> bool:
-        """Return whether the session is drawn, and not the answer."""
-        session, usual = interaction.session_id, self._usual
-        return usual is not None and bool(session) and session != usual.constant
 
     def _note_floors(
         self, interaction: Interaction, now: float, bearable_per_s: float
@@ -252,11 +229,6 @@ class AdaptiveSampler:
         """Take note of how many answers come in per second at all that draw from this budget."""
         self._arrivals_of_all_per_s = per_s
 
-    def suspect(self, values: Sequence[tuple[str, str]], for_s: float) -> None:
-        """Give attributes and values that are suspicious a floor for a time, worst first."""
-        if self._floors is not None:
-            self._floors.suspect(values, self._clock(), for_s)
-
     def gauges(self, judge: str) -> Sequence[GaugeValue]:
         """Return the common rate, the traffic and the budget as of now.
 
@@ -288,6 +260,13 @@ class AdaptiveSampler:
             GaugeValue.of(names.ARRIVALS, self._arrivals.per_s_since_first(now)),
             *money,
         )
+
+
+def _by_uncertainty(rate: float, uncertainty: float) -> float:
+    if not 0 <= uncertainty < math.inf:
+        uncertainty = 1.0
+    uniform = max(UNIFORM_SHARE, rate)
+    return min(1.0, rate * (uniform + (1 - uniform) * uncertainty))
 
 
 def _uncovered(rate: float) -> SamplingDecision:

@@ -77,12 +77,11 @@ def judging_of(settings: Settings, *, budget: Budget | None = None) -> JudgeConf
             budget=budget or budget_of(settings, settings.state),
             # What an evaluator asks is shown no more than a reading is.
             expected_cost=lambda interaction: judge.expected_cost(interaction) * (1 + asking),
-            by_session=settings.sample.by == "session",
             always=settings.sample.always,
-            floors=Floors(
-                settings.sample.floor_by or "",
-                settings.sample.floor_per_hour,
-                suspect_per_hour=settings.sample.suspect_per_hour,
+            floors=(
+                Floors(settings.sample.floor_by, settings.sample.floor_per_hour)
+                if settings.sample.floor_by
+                else None
             ),
         ),
         concurrency=settings.judge.concurrency,

@@ -155,20 +155,14 @@ def _slices(
         judging: The judges of a share of the answers.
         alarms: Know which signals are better the higher they are, and have slots for slices.
     """
-    suspect = None if judging is None else judging.sampler.suspect
     watch = None
     if alarms.slots:
-        watch = SliceWatch(
-            alarms,
-            patterns=settings.alarms.slices,
-            suspect=suspect,
-        )
+        watch = SliceWatch(alarms, patterns=settings.alarms.slices)
     return Slices(
         max_importance_weight=1.0 if judging is None else MAX_IMPORTANCE_WEIGHT,
         higher_is_better=alarms.higher_is_better,
         leave_out=settings.estimation.leave_out,
         source=partial(name_of, policy=_content(settings)),
-        suspect=suspect,
         watch=watch,
     )
 

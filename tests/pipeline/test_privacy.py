@@ -90,7 +90,7 @@ def test_hashes_join_spans_and_files(spans, tmp_path):
 def test_a_redaction_that_is_not_installed_is_told_at_once(monkeypatch):
     """At the construction, where somebody looks."""
     monkeypatch.setattr("ragmonitor.redaction.personal.find_spec", lambda _name: None)
-    with pytest.raises(MissingExtraError, match=r"ragmonitor\[presidio\]"):
+    with pytest.raises(MissingExtraError, match=r"ragmonitor\[personal\]"):
         monitor(content={"redaction": ("secrets", "personal")})
 
 

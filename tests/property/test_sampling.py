@@ -73,11 +73,10 @@ steps = st.lists(
 @given(
     rate=rates,
     limits=st.none() | st.tuples(st.floats(0.5, 500), st.none() | st.floats(0.1, 50)),
-    by_session=st.booleans(),
     floor=st.none() | st.floats(0.1, 100),
     steps=steps,
 )
-def test_whatever_comes_chances_are_chances(rate, limits, by_session, floor, steps):
+def test_whatever_comes_chances_are_chances(rate, limits, floor, steps):
     """In range, bounded in stake, drawn only where there was one, never beyond any limit."""
     clock = ManualClock()
     per_day, per_hour = limits or (None, None)
@@ -88,7 +87,6 @@ def test_whatever_comes_chances_are_chances(rate, limits, by_session, floor, ste
         clock=clock,
         budget=budget,
         expected_cost=lambda _: costs[-1],
-        by_session=by_session,
         always=("always",),
         floors=None if floor is None else Floors("route", floor),
     )
@@ -127,12 +125,12 @@ def test_whatever_comes_chances_are_chances(rate, limits, by_session, floor, ste
 
 
 @settings(deadline=None)
-@given(told=interactions(), low=rates, high=rates, by_session=st.booleans())
-def test_a_higher_chance_keeps_what_a_lower_one_kept(told, low, high, by_session):
-    """Turning the rate up adds judged answers and loses none: by id, session or trace."""
+@given(told=interactions(), low=rates, high=rates)
+def test_a_higher_chance_keeps_what_a_lower_one_kept(told, low, high):
+    """Turning the rate up adds judged answers and loses none: by id or trace."""
     assume(low <= high)
-    if is_drawn(told, low, by_session=by_session):
-        assert is_drawn(told, high, by_session=by_session)
+    if is_drawn(told, low):
+        assert is_drawn(told, high)
 
 
 @given(state=st.text(max_size=60), trace_id=st.text(max_size=40), sampled=st.booleans())
@@ -170,7 +168,7 @@ from ragmonitor.sampling import AdaptiveSampler
 from ragmonitor.testing import ManualClock
 from tests.support.stories import interaction
 
-sampler = AdaptiveSampler(0.3, clock=ManualClock(), by_session=sys.argv[1] == "session")
+sampler = AdaptiveSampler(0.3, clock=ManualClock())
 drawn = []
 for number in range(400):
     caller = SpanReference(
@@ -184,13 +182,12 @@ print(json.dumps(drawn))
 """
 
 
-@pytest.mark.parametrize("by", ["interaction", "session"])
-def test_processes_agree_on_every_coin(by):
-    """Equal ids, sessions and traces fall alike, whatever the process's hash seed."""
+def test_processes_agree_on_every_coin():
+    """Equal ids and traces fall alike, whatever the process's hash seed."""
     drawn = [
         json.loads(
             subprocess.run(
-                [sys.executable, "-c", ELSEWHERE, by],
+                [sys.executable, "-c", ELSEWHERE],
                 env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path.cwd())},
                 capture_output=True,
                 text=True,

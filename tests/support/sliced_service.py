@@ -30,7 +30,6 @@ class SlicedService:
     rate: float = 0.1
     per_hour: float | None = None
     """Of the budget; None: there is none."""
-    suspect_per_hour: float = 20.0
     floor_by: str = ""
     floor_per_hour: float = 9.0
     slots: int = 50
@@ -57,9 +56,7 @@ class SlicedService:
             if self.per_hour is None
             else Budget(24 * self.per_hour, unit="calls", clock=self.clock),
             expected_cost=lambda _: 1.0,
-            floors=Floors(
-                self.floor_by, self.floor_per_hour, suspect_per_hour=self.suspect_per_hour
-            ),
+            floors=Floors(self.floor_by, self.floor_per_hour) if self.floor_by else None,
         )
         self.alarms = Alarms(
             streams(
@@ -79,14 +76,12 @@ class SlicedService:
         )
         self.watch = SliceWatch(
             self.alarms,
-            suspect=self.sampler.suspect,
             now=self.now,
             look_each_s=self.look_each_s,
         )
         self.slices = Slices(
             max_importance_weight=2.0,
             higher_is_better=self.alarms.higher_is_better,
-            suspect=self.sampler.suspect,
             watch=self.watch,
         )
         records, simulated = Records(began_s=BEGAN_S), next(iter(Stream().answers()))

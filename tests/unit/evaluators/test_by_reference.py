@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ragmonitor
 from ragmonitor.evaluators import evaluate, register_embedding, table
 from ragmonitor.evaluators.embeddings import character_grams, cosine, nearness
 from ragmonitor.evaluators.ranking import average_precision, normalized_gain
@@ -51,37 +52,6 @@ MIXED = found(
     [True, True, False, False, False],
     [sentence(0, in_answer=True), sentence(0), sentence(in_answer=True), sentence()],
 )
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("precision", 2 / 5),
-        ("recall", 2 / 4),
-        ("f1", 2 * (2 / 5) * (2 / 4) / (2 / 5 + 2 / 4)),
-        ("claim_recall", 2 / 4),
-        ("context_precision", 1 / 3),
-        ("context_utilization", 1 / 2),
-        ("noise_sensitivity_in_relevant", 1 / 5),
-        ("noise_sensitivity_in_irrelevant", 1 / 5),
-        ("hallucination", 1 / 5),
-        ("self_knowledge", 1 / 5),
-        ("faithfulness", 3 / 5),
-    ],
-)
-def test_the_eleven_of_ragchecker(name, expected):
-    """By its formulas, on one answer that has every kind of claim."""
-    assert outcome(f"ragchecker_{name}", TOLD, MIXED) == pytest.approx(expected)
-
-
-def test_ragas_scores_of_the_same_answer():
-    """Noise sensitivity is RAGChecker's in relevant chunks; recall divides by TP + FN."""
-    assert outcome("noise_sensitivity", TOLD, MIXED) == pytest.approx(1 / 5)
-    assert outcome("context_recall", TOLD, MIXED) == pytest.approx(2 / 4)
-    assert outcome("context_precision", TOLD, MIXED) == 1.0
-    assert outcome("factual_correctness_precision", TOLD, MIXED) == pytest.approx(2 / 5)
-    assert outcome("factual_correctness_recall", TOLD, MIXED) == pytest.approx(2 / 4)
-    assert outcome("factual_correctness", TOLD, MIXED) == pytest.approx(4 / 9)
 
 
 readings = st.builds(
@@ -134,13 +104,6 @@ BY_READING = [
 ]
 
 
-@pytest.mark.parametrize("name", BY_READING)
-def test_without_a_reference_there_is_no_score(name):
-    """In live traffic there never is one."""
-    assert outcome(name, interaction(), MIXED) is Cause.NO_REFERENCE
-    assert outcome(name, interaction(reference=" \n"), MIXED) is Cause.NO_REFERENCE
-
-
 @pytest.mark.parametrize("name", [name for name in BY_READING if name != "answer_similarity"])
 def test_a_reference_that_could_not_be_read_is_unreadable(name):
     """The judge's reply said nothing of it; that is no zero."""
@@ -163,33 +126,10 @@ def test_verdicts_of_another_number_of_claims_are_unreadable(name):
     assert (told is Cause.UNREADABLE) == (name not in about_reference)
 
 
-def test_a_refusal_beside_a_reference_is_a_wrong_answer():
-    """It recalls nothing; what divides by its claims is unscored."""
-    refused = found([], [], [sentence(0)], evasive=True)
-    assert outcome("factual_correctness", TOLD, refused) == 0
-    assert outcome("ragchecker_recall", TOLD, refused) == 0
-    assert outcome("ragchecker_precision", TOLD, refused) is Cause.REFUSAL
-    assert outcome("noise_sensitivity", TOLD, refused) is Cause.REFUSAL
-
-
-def test_nothing_recalled_cannot_be_used():
-    """RAGChecker says 0 there, as if the generator were to blame."""
-    read = found([claim()], [False], [sentence()])
-    assert outcome("ragchecker_context_utilization", TOLD, read) is Cause.NO_CONTEXT
-
-
 def test_a_reference_that_claims_nothing_is_none():
     """`Thank you!` cannot be recalled."""
     read = found([claim(0)], [False], [])
     assert outcome("context_recall", TOLD, read) is Cause.NO_REFERENCE
-
-
-def test_nothing_retrieved_recalls_nothing():
-    """Context recall is 0 without chunks; precision has nothing to rank."""
-    read = found([claim()], [False], [sentence()])
-    told = replace(TOLD, chunks=())
-    assert outcome("context_recall", told, read) == 0
-    assert outcome("context_precision", told, read) is Cause.NO_CONTEXT
 
 
 # Similarity
@@ -231,16 +171,6 @@ def with_reference_chunks(*wanted, chunks=None):
     return replace(TOLD, chunks=tuple(retrieved), reference_chunks=wanted)
 
 
-def test_documents_by_their_ids():
-    """Two of three retrieved are wanted, two of four wanted were retrieved, at ranks 1 and 3."""
-    wanted = [Chunk(text="?", id=i) for i in ("3", "1", "8", "9")]
-    told = with_reference_chunks(*wanted)
-    assert outcome("document_precision", told, MIXED) == pytest.approx(2 / 3)
-    assert outcome("document_recall", told, MIXED) == pytest.approx(2 / 4)
-    best = 1 + 1 / 1.5849625007211562 + 1 / 2
-    assert outcome("document_ndcg", told, MIXED) == pytest.approx((1 + 1 / 2) / best)
-
-
 def test_documents_by_their_texts():
     """Where ids are missing: the same text but for spaces, or one edited by less than half."""
     chunks = [Chunk(text="The tower  was built in 1887."), Chunk(text="Cats sleep all day.")]
@@ -264,14 +194,6 @@ def test_without_reference_documents_there_is_no_score(name):
     assert outcome(name, TOLD, MIXED) is Cause.NO_REFERENCE
 
 
-def test_rouge_l_of_the_context_and_the_reference():
-    """The longest common subsequence, of words and of Chinese characters: F."""
-    told = interaction(texts=["the cat sat", "on the mat"], reference="the cat on a mat")
-    assert outcome("context_rouge_l", told, MIXED) == pytest.approx(2 * 4 / (6 + 5))
-    told = interaction(texts=["塔建成于1887年。"], reference="塔于1887年建成")
-    assert outcome("context_rouge_l", told, MIXED) == pytest.approx(2 * 4 / (6 + 6))
-
-
 def test_what_is_not_installed_is_named_with_the_command(monkeypatch):
     """The evaluation says what to run."""
     monkeypatch.delitem(sys.modules, "rapidfuzz.distance", raising=False)
@@ -279,3 +201,23 @@ def test_what_is_not_installed_is_named_with_the_command(monkeypatch):
     (evaluation,) = evaluate(table.select(["context_rouge_l"]), TOLD, MIXED)
     assert evaluation.cause is Cause.EVALUATOR_ERROR
     assert "pip install 'ragmonitor[reference]'" in evaluation.detail
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "score"),
+    [
+        ("No.", "Yes.", 0.0),
+        ("Yes.", "Yes.", 1.0),
+        ("Yes, within 7 days.", "Yes", 1.0),
+        ("False.", "True", 0.0),
+        ("不可以", "可以", 0.0),
+        ("可以", "可以", 1.0),
+        ("I do not know.", "Yes", 0.0),
+    ],
+)
+def test_a_reference_of_one_word_is_one(answer: str, reference: str, score: float):
+    """Else a "no" for a "yes" goes unnoticed: neither word claims what a chunk could hold."""
+    row = {"question": "Can I return it?", "contexts": ["Returns are possible within 7 days."]}
+    row |= {"answer": answer, "reference": reference}
+    (line,) = ragmonitor.evaluate([row], evaluators=["factual_correctness"]).to_dicts()
+    assert line["evaluations"]["factual_correctness"]["score"] == score

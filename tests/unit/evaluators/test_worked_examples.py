@@ -70,26 +70,6 @@ def score(name: str, told: Interaction, found: Assessment) -> float:
     return asyncio.run(scored())
 
 
-@pytest.mark.parametrize(
-    ("query", "chunk", "answer"),
-    [
-        (
-            "Who founded Apple, and when?",
-            "Apple was founded by Steve Jobs, Steve Wozniak and Ronald Wayne in 1976.",
-            "Steve Jobs was a founder of Apple. Bill Gates was one too. It was founded in 1980.",
-        ),
-        (
-            "苹果公司是谁在什么时候创立的？",
-            "苹果公司由史蒂夫·乔布斯、史蒂夫·沃兹尼亚克和罗纳德·韦恩于1976年创立。",
-            "史蒂夫·乔布斯是苹果公司的创始人。比尔·盖茨也是创始人。公司成立于1980年。",
-        ),
-    ],
-)
-def test_faithfulness_of_the_founders_of_apple(query: str, chunk: str, answer: str) -> None:
-    """One of three statements follows from the context: 1/3."""
-    assert score("faithfulness", told(query, [chunk], answer), found("sax")) == pytest.approx(1 / 3)
-
-
 class Questions:
     """Who gives three questions when asked for them."""
 
@@ -135,87 +115,6 @@ async def test_answer_relevancy_of_three_generated_questions() -> None:
     judge = Asked(lambda _: found("s"))
     assert await relevancy_of(judge) == pytest.approx((0.95 + 0.82 + 0.78) / 3)
     assert await relevancy_of(judge) == pytest.approx(0.85)
-
-
-async def test_answer_relevancy_of_an_evasive_answer() -> None:
-    """It is 0 if every question is answered evasively, and not if one is not."""
-    judge = Asked(lambda _: found("s"))
-    judge.evasive = (True, True, True)
-    assert await relevancy_of(judge) == 0.0
-    judge.evasive = (True, False, True)
-    assert await relevancy_of(judge) == pytest.approx(0.85)
-
-
-def test_context_recall_of_france_and_paris() -> None:
-    """That France is in Western Europe is in the context, that Paris is its capital is not: 1/2."""
-    asked = told(
-        "Where is France and what is its capital?",
-        ["France, in Western Europe, has medieval cities, alpine villages and beaches."],
-        "France is in Western Europe and its capital is Paris.",
-        "France is in Western Europe. Its capital is Paris.",
-    )
-    reading = read(
-        [("France is in Western Europe.", (0,), True), ("... Paris.", (), True)], (True,)
-    )
-    assert score("context_recall", asked, found("a", reference=reading)) == 0.5
-
-
-def test_context_precision_of_irrelevant_relevant_relevant() -> None:
-    """Relevance 0, 1, 1 gives (0 + 1/2 + 2/3) / 2."""
-    asked = told("q", ["no", "yes", "yes"], "a", "r")
-    reading = read([("r", (1, 2), True)], (True,))
-    got = score("context_precision", asked, found("s", reference=reading))
-    assert got == pytest.approx((1 / 2 + 2 / 3) / 2)
-    assert got == pytest.approx(0.583, abs=5e-4)
-
-
-DEPARTMENT = "张伟是哪个部门的？"
-REFERENCE = "张伟是教研部的成员"
-ADMINISTRATION = [
-    "提供行政管理与协调支持，优化行政工作流程。",
-    "绩效管理部 韩杉 李飞 I902 041 人力资源",
-]
-DIRECTOR = ["李凯 教研主任", "牛顿发现了万有引力"]
-ENGINEER = ["牛顿发现了万有引力", "张伟 教研部工程师，他最近在负责课程研发"]
-
-
-@pytest.mark.parametrize(
-    ("texts", "answer", "verdicts", "chunks", "expected"),
-    [
-        (ADMINISTRATION, "没有提到张伟所在的部门。", "", (), (0.0, 0.0)),
-        (DIRECTOR, "张伟是人事部门的", "a", (), (0.0, 0.0)),
-        (ENGINEER, "张伟是教研部的", "s", (1,), (1.0, 0.5)),
-    ],
-    ids=["nothing found", "wrong", "right"],
-)
-def test_the_table_of_three_retrievals_for_one_question(
-    texts, answer, verdicts, chunks, expected
-) -> None:
-    """Context recall 0, 0, 1 and context precision 0, 0, 0.5."""
-    asked = told(DEPARTMENT, texts, answer, REFERENCE)
-    is_right = verdicts == "s"
-    reading = read([(REFERENCE, chunks, is_right)], tuple(is_right for _ in verdicts))
-    judged = found(verdicts, evasive=not verdicts, reference=reading)
-    recall = score("context_recall", asked, judged)
-    precision = score("context_precision", asked, judged)
-    assert (recall, precision) == expected
-
-
-def test_answer_correctness_of_one_right_one_wrong_one_missing() -> None:
-    """TP 1, FP 1, FN 1: F1 = 1 / (1 + (1 + 1) / 2) = 0.5, three quarters of the correctness."""
-    asked = told(
-        "When and where was Einstein born?",
-        ["Einstein was born in Ulm, Germany, in 1879."],
-        "Einstein was born in 1879. He was born in Spain.",
-        "Einstein was born in 1879. He was born in Germany.",
-    )
-    reading = read([("1879", (0,), True), ("Germany", (0,), False)], (True, False))
-    judged = found("sx", reference=reading)
-    assert score("factual_correctness", asked, judged) == 0.5
-    similarity = score("answer_similarity", asked, judged)
-    assert 0.5 < similarity < 1
-    correctness = score("answer_correctness", asked, judged)
-    assert correctness == pytest.approx(0.75 * 0.5 + 0.25 * similarity)
 
 
 # The same in two languages

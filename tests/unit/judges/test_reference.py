@@ -183,7 +183,7 @@ async def test_a_failed_call_says_why_there_is_no_reading():
     assert read is Cause.JUDGE_TIMEOUT
     missing = replace(found, reference=None, reference_cause=read)
     with pytest.raises(NotScorableError) as raised:
-        counts_of(missing)
+        counts_of(TOLD, missing)
     assert raised.value.cause is Cause.JUDGE_TIMEOUT
 
 

@@ -121,24 +121,6 @@ def test_a_trace_that_was_not_kept_has_the_ids_coin():
     assert place_of(caller("ot=rv:ffffffffffffff", sampled=False)) is None
 
 
-@pytest.mark.parametrize("state", ["", "ot=rv:00000000000000"])
-def test_a_session_has_one_coin(state):
-    """Whatever the interactions' ids and traces; without a session the id decides."""
-    for number in range(50):
-        session = f"s{number}"
-        drawn = {
-            is_drawn(
-                interaction(id=str(n), session_id=session, caller=caller(state)),
-                0.5,
-                by_session=True,
-            )
-            for n in range(8)
-        }
-        assert drawn == {uniform_of(session) < 0.5}
-    alone = [is_drawn(interaction(id=str(n)), 0.5, by_session=True) for n in range(50)]
-    assert alone == [uniform_of(str(n)) < 0.5 for n in range(50)]
-
-
 # With the SDK's own samplers
 
 
@@ -270,8 +252,8 @@ def test_thresholds_and_randomness_are_read_as_the_sdk_writes_them():
     assert read > 100
 
 
-def test_a_session_id_with_half_a_surrogate_pair_is_drawn():
-    """Whatever text the application calls its session by has its number."""
-    told = interaction(session_id="\ud83d")
-    assert is_drawn(told, 0.999_999_999, by_session=True)
-    assert not is_drawn(told, 1e-9, by_session=True)
+def test_an_id_with_half_a_surrogate_pair_is_drawn():
+    """Whatever text the application calls an interaction by has its number."""
+    told = interaction(id="\ud83d")
+    assert is_drawn(told, 0.999_999_999)
+    assert not is_drawn(told, 1e-9)

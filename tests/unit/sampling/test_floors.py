@@ -111,35 +111,3 @@ def test_a_floor_outside_its_range_is_refused(per_hour):
     """Above 0, and a number."""
     with pytest.raises(ValueError, match="floor"):
         Floors("route", per_hour)
-
-
-def test_a_suspicious_value_has_a_floor_for_an_hour():
-    """Twenty judged answers an hour, of whatever attribute; not those of other values."""
-    floors = Floors()
-    floors.suspect([("tenant", "acme")], 0.0)
-    acme, other = (
-        interaction(attributes={"tenant": "acme"}),
-        interaction(attributes={"tenant": "other"}),
-    )
-    chances = [least(floors, acme, at, bearable_per_s=math.inf) for at in range(0, 3600, 5)]
-    assert chances[0] == 1
-    assert 18 < sum(chances[120:]) * 720 / 600 < 26
-    assert least(floors, other, 3_599.0, bearable_per_s=math.inf) == 0
-    assert least(floors, acme, 3_601.0, bearable_per_s=math.inf) == 0
-
-
-def test_suspicious_values_are_five_at_most_and_share_the_budget():
-    """Those named last; all floors together are half of what the budget bears."""
-    floors = Floors()
-    floors.suspect([("tenant", str(at)) for at in range(9)], 0.0)
-    floors.suspect([("route", "new")], 1.0)
-    wanted = [
-        least(floors, interaction(attributes={name: value}), 2.0, bearable_per_s=math.inf)
-        for name, value in (("route", "new"), ("tenant", "0"), ("tenant", "4"), ("tenant", "8"))
-    ]
-    assert wanted == [1, 0, 1, 0]
-    for at in range(3, 600):
-        least(floors, of("new"), float(at), bearable_per_s=math.inf)
-    free = least(floors, of("new"), 601.0, bearable_per_s=math.inf)
-    bound = least(floors, of("new"), 602.0, bearable_per_s=0.002)
-    assert bound < free / 2

@@ -129,45 +129,6 @@ def test_a_rate_outside_its_range_is_refused(clock, rate):
         AdaptiveSampler(rate, clock=clock)
 
 
-# Sessions
-
-
-def test_a_session_is_drawn_as_a_whole(clock):
-    """All of its answers or none, with one chance, however uncertain each is."""
-    sampler = AdaptiveSampler(0.3, clock=clock, by_session=True)
-    for session in map(str, range(40)):
-        decisions = [
-            sampler.draw(interaction(id=f"{session}.{n}", session_id=session), uncertainty=n)
-            for n in range(6)
-        ]
-        assert len(set(decisions)) == 1
-        assert decisions[0].inclusion_probability == 0.3
-
-
-@pytest.mark.parametrize("constant", ["anonymous", "default", "none", "0"])
-def test_answers_with_a_constant_for_a_session_are_drawn_each_for_itself_after_an_hour(
-    clock, constant, caplog
-):
-    """One draw would have all of them judged or none, for ever; the log says so."""
-    sampler = AdaptiveSampler(0.3, clock=clock, by_session=True)
-    drawn = []
-    for n in range(2_000):
-        clock.advance(10)
-        drawn.append(sampler.draw(interaction(id=f"a{n}", session_id=constant)).drawn)
-    assert len(set(drawn[:360])) == 1
-    assert 0.25 < sum(drawn[1_000:]) / 1_000 < 0.35
-    assert "one session id is on 100 % of the answers; they are drawn each for itself" in (
-        caplog.text
-    )
-
-
-def test_answers_without_a_session_are_drawn_by_their_own_uncertainty(clock):
-    """In the same mode."""
-    sampler = AdaptiveSampler(0.3, clock=clock, by_session=True)
-    decision = sampler.draw(interaction(id=lucky(0.1)), uncertainty=2.0)
-    assert (decision.inclusion_probability, decision.drawn) == (pytest.approx(0.45), True)
-
-
 # Forced
 
 
