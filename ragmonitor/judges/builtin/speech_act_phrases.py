@@ -222,12 +222,32 @@ ENGLISH_SIGNS: Final = frozenset(
         """
     )
 )
-GERMAN_SIGN: Final = "nicht"
+OTHER_SIGNS: Final = (" only ", "either", "nicht")
+"""Signs that are no words of their own, or say too little alone."""
+OFFERING: Final = frozenset(
+    _listed(
+        """
+        sure certainly absolutely of great no please just let let's feel do don't dont i i'm i'd
+        i'll i've hope if should with for is kindly provide contact consult check refer visit ask
+        note share clarify rephrase reach try you happy glad here enjoy could can would
+        """
+    )
+)
+"""First words of offers, and of courtesies: all other sentences are spared their patterns."""
+COURTEOUS: Final = frozenset(
+    _listed(
+        """
+        good great interesting excellent sure certainly absolutely hello hi hey dear unfortunately
+        goodbye bye enjoy welcome alright yep yup nope lol haha wow exactly indeed right true
+        apologies of all no best same me have happy glad thank thanks i'm i im we're sorry my
+        apologise apologize that that's this it it's how you you're we
+        """
+    )
+)
 CHINESE_SIGNS: Final = frozenset("不没未无难缺超需空达んせ르없")
 """Every refusal holds, in lower case, one of these signs: to look for them is quicker.
 
-A word of `ENGLISH_SIGNS` has no other letter from `a` to `z` beside it; the German one may go on:
-`nichts`."""
+A word of `ENGLISH_SIGNS` has no other letter from `a` to `z` beside it."""
 
 FIRST_PERSON: Final = _compiled(
     r"\b(?:i|we|my|our)\b|我|无法|抱歉|对不起",

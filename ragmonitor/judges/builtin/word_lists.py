@@ -271,8 +271,11 @@ UNITS: Final = {
         "$": "$ usd dollar dollars us$ 美元",
         "€": "€ eur euro euros 欧元",
         "£": "£ gbp pound pounds 英镑",
-        "¥": "¥ ￥ cny rmb yuan 元 人民币",
+        "¥": "cny rmb yuan 元 人民币",
         "yen": "yen jpy 日元",
+        "CHF": "chf franc francs 瑞士法郎 瑞郎",
+        "₹": "inr rupee rupees 卢比",
+        "HK$": "hkd hk$ 港元 港币",
         "km": "km kilometer kilometers kilometre kilometres 公里 千米",
         "m": "m meter meters metre metres 米 公尺",
         "cm": "cm centimeter centimeters centimetre centimetres 厘米 公分",
@@ -295,7 +298,10 @@ UNITS: Final = {
         "acre": "acre acres 英亩",
         "mu": "亩",
         "km2": "km2 km² 平方公里 平方千米",
-        "m2": "m2 m² 平方米",
+        "m2": "m2 m² sqm 平方米",
+        "m3": "m3 m³ 立方米",
+        "ft2": "ft2 ft² sqft 平方英尺",
+        "mile2": "mi2 平方英里",
         "second": "s sec secs second seconds 秒",
         "ms": "ms millisecond milliseconds 毫秒",
         "minute": "min mins minute minutes 分钟",
@@ -318,6 +324,8 @@ UNITS: Final = {
         "kwh": "kwh 千瓦时 度",
         "hz": "hz hertz 赫兹",
         "mph": "mph",
+        "w": "watt watts 瓦",
+        "db": "db decibel decibels 分贝",
     }.items()
     for name in names.split()
 }
@@ -386,3 +394,25 @@ IRREGULAR: Final = {
     for form in forms.split()
 }  # fmt: skip
 """Forms that no suffix rule brings together."""
+
+SMALL_WORDS: Final = (
+    "if unless until till otherwise",
+    "but though although however while whereas",
+    "by",
+    "nor",
+    "from",
+    "only just sure merely simply necessarily all every always both more less fewer",
+    "within",
+    "except excluding",
+)
+"""Words that say what a negation reaches, or who does what; the first of a line stands for all."""
+
+ABBREVIATIONS: Final = tuple(
+    _listed(
+        """
+        dr mr mrs ms prof st mt gen rep sen gov col lt vs cf eg ie viz approx est no nos nr fig vol
+        pp inc ltd co corp llc plc etc jr sr jan feb mar apr jun jul aug sep sept oct nov dec
+        """
+    )
+)
+"""Words behind whose dot a sentence goes on."""

@@ -1,0 +1,73 @@
+"""Sentences by themselves, whatever the chunks hold: their act, their terms, their clauses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from ragmonitor.judges.builtin.framing import without_framing
+from ragmonitor.judges.builtin.speech_acts import SpeechAct, content_count, speech_act_of
+from ragmonitor.judges.builtin.terms import Term, terms
+from ragmonitor.patterns import lazy_pattern
+
+
+@dataclass(slots=True)
+class ParsedSentence:
+    """A sentence, or a clause of one."""
+
+    text: str
+    bare: str
+    """It without its framing."""
+    act: SpeechAct
+    terms: list[Term]
+    """The terms of `bare`."""
+    weight: float
+    is_chinese: bool
+
+
+def parse_sentence(text: str) -> ParsedSentence:
+    """Return what a sentence says and does."""
+    all_terms = terms(text)
+    bare = without_framing(text)
+    content = all_terms if bare is text else terms(bare)
+    act = speech_act_of(text, bare, content, {term.key for term in all_terms})
+    return parsed(text, bare, act, content)
+
+
+def parsed(text: str, bare: str, act: SpeechAct, content: list[Term]) -> ParsedSentence:
+    """Return a sentence of which the act is known."""
+    is_chinese = not text.isascii() and any(term.kind == "pair" for term in content)
+    return ParsedSentence(text, bare, act, content, sum(t.weight for t in content), is_chinese)
+
+
+_BORDER: Final = lazy_pattern(
+    r"[,;]\s+(?:(?:and|but|while|whereas|so|yet|plus)\s+)?(?=\w)"
+    r"|\s+(?:and|but|while|whereas|plus|as well as)\s+"
+    r"|[，；](?:并且|而且|同时|以及|并|且|但)?|(?:并且|而且|同时|以及)"
+)
+_MIN_CLAUSE: Final = 2
+_MIN_CHINESE_CLAUSE: Final = 1
+"""Terms with content, pairs of Chinese characters for half of one, of a clause that says something."""
+
+
+def clauses_of(sentence: ParsedSentence) -> Iterator[tuple[int, ParsedSentence]]:
+    """Yield the clauses of a claim and their offsets in `bare`; nothing if it is but one.
+
+    What says too little alone belongs to the clause behind it, or to the last.
+    """
+    text = sentence.bare
+    borders = [border.start() for border in _BORDER.finditer(text)]
+    cuts, content = [0], []
+    for end in [*borders, len(text)]:
+        piece = terms(text[cuts[-1] : end])
+        if content_count(piece) >= (_MIN_CHINESE_CLAUSE if sentence.is_chinese else _MIN_CLAUSE):
+            cuts.append(end)
+            content.append(piece)
+    if len(content) < 2:
+        return
+    cuts[-1] = len(text)
+    content[-1] = terms(text[cuts[-2] :])
+    for at, piece in enumerate(content):
+        own = text[cuts[at] : cuts[at + 1]]
+        yield cuts[at], parsed(own, own, SpeechAct.CLAIM, piece)
