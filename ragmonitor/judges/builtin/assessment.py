@@ -6,14 +6,14 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from ragmonitor.judges.builtin.evidence import Evidence, Tick, unlimited
+from ragmonitor.judges.builtin.evidence import Chunk, Evidence, Tick, unlimited
 from ragmonitor.judges.builtin.judged_sentences import JudgedSentence, judge_sentence
 from ragmonitor.judges.builtin.parsed_sentences import ParsedSentence, parse_sentence
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, content_count, is_about_sources
 from ragmonitor.judges.builtin.terms import Term, simplified, terms
 from ragmonitor.judges.sentences import language, spans
 from ragmonitor.patterns import lazy_pattern
-from ragmonitor.records import Assessment, JudgeIdentity, SentenceVerdict, Verdict
+from ragmonitor.records import Assessment, JudgeIdentity, Language, SentenceVerdict, Verdict
 
 IDENTITY: Final = JudgeIdentity(name="builtin", version="9", kind="CODE")
 
@@ -93,8 +93,9 @@ def assess(query: str, chunks: Sequence[str], answer: str, *, tick: Tick = unlim
     tick()
     every = list(judged.values())
     evasive = _declines(every)
+    own_language = language(answer)
     sentences = risk = relevancy = None
-    if evasive or not _is_foreign(answer, chunks, every):
+    if evasive or not _is_foreign(own_language, evidence.chunks, every):
         sentences = tuple(
             verdict
             for start, end in places
@@ -105,7 +106,7 @@ def assess(query: str, chunks: Sequence[str], answer: str, *, tick: Tick = unlim
         relevancy = _answer_relevancy(query, question, every, evidence) if places else None
     return Assessment(
         judge=IDENTITY,
-        language=language(answer),
+        language=own_language,
         sentences=sentences,
         answer_relevancy=relevancy,
         evasive=evasive,
@@ -168,14 +169,21 @@ def _declines(every: Sequence[JudgedSentence]) -> bool:
     )
 
 
-def _is_foreign(answer: str, chunks: Sequence[str], every: Sequence[JudgedSentence]) -> bool:
-    """Return whether the chunks are all in another language: words then say nothing."""
-    if not any(judged.sentence.weight for judged in every):
+def _is_foreign(own: Language, chunks: Sequence[Chunk], every: Sequence[JudgedSentence]) -> bool:
+    """Return whether the chunks are all in another language: words then say nothing.
+
+    Numbers may agree all the same; a name or a field that does makes them readable.
+    """
+    others = [chunk for chunk in chunks if chunk.text and not chunk.text.isspace()]
+    if not others or any(chunk.language == own for chunk in others):
         return False
-    languages = {language(chunk) for chunk in chunks if chunk and not chunk.isspace()}
-    if not languages or language(answer) in languages:
-        return False
-    return not any(judged.support >= READABLE_FROM for judged in every)
+    for judged in every:
+        words = [t for t in judged.sentence.terms if t.kind in {"word", "name", "pair"}]
+        total = sum(term.weight for term in words)
+        lacking = sum(t.weight for t in judged.missing if t.kind in {"word", "name", "pair"})
+        if judged.has_fields or (total and total - lacking >= READABLE_FROM * total):
+            return False
+    return any(judged.sentence.weight for judged in every)
 
 
 def _answer_risk(sentences: Sequence[JudgedSentence]) -> float:

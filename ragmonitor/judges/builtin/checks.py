@@ -15,7 +15,8 @@ from ragmonitor.judges.builtin.names import (
     chinese_names,
     exchanged,
     exchanged_in_chinese,
-    names_off_by_one,
+    is_off_by_one,
+    may_be_persons,
 )
 from ragmonitor.judges.builtin.parsed_sentences import ParsedSentence
 from ragmonitor.judges.builtin.polarity import (
@@ -238,22 +239,32 @@ def _chinese_names(
     """Find Chinese names that the chunks lack, whole."""
     said = sentence.bare
     pairs = [term for term in missing if term.kind == "pair"]
+
+    def is_missing(start: int, end: int) -> bool:
+        return any(start <= term.at and term.at + 2 <= end for term in pairs)
+
+    found = [name for name in chinese_names(said) if is_missing(name.start, name.end)]
+    persons = [place for place in may_be_persons(said) if is_missing(*place)]
+    if not found and not persons:
+        return
     texts = [passage.text for _, passage in _near(sentence.terms, best)]
     rivals = {
         name.kind
-        for text in texts
+        for text in (texts if found else ())
         for name in chinese_names(text)
         if text[name.start : name.end] not in said
     }
-    found = [
+    places = [
         (name.start, name.end, name.kind in rivals)
-        for name in chinese_names(said)
+        for name in found
         if name.kind in rivals or not name.needs_rival
     ]
-    found += [(start, end, True) for text in texts for start, end in names_off_by_one(said, text)]
-    for start, end, has_rival in found:
-        if any(start <= term.at and term.at + 2 <= end for term in pairs):
-            around = [term.key for term in missing if start < term.at + 2 and term.at < end]
+    for start, end in persons:
+        if any(is_off_by_one(said, start, text) for text in texts):
+            places.append((start, end, True))
+    for start, end, has_rival in places:
+        around = [term.key for term in pairs if start < term.at + 2 and term.at < end]
+        if around:
             yield FailedCheck(
                 reason="name",
                 surface=said[start:end],

@@ -29,7 +29,7 @@ from ragmonitor.judges.builtin.terms import (
     simplified,
     terms,
 )
-from ragmonitor.judges.sentences import HAN
+from ragmonitor.judges.sentences import HAN, language
 from ragmonitor.patterns import lazy_pattern
 
 Tick = Callable[[], None]
@@ -91,7 +91,8 @@ class Chunk:
     def __init__(self, text: str) -> None:
         """Read a chunk, in time linear in its length."""
         text = simplified(text)
-        if not text.isascii() and " " in text:
+        self.language = language(text)
+        if self.language == "zh" and " " in text:
             text = _SPACED.sub("", text)
         self.text = text
         self.records = records_of(text)

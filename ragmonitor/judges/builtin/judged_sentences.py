@@ -154,24 +154,33 @@ def judge_sentence(sentence: ParsedSentence, evidence: Evidence) -> JudgedSenten
     judged = _judged(sentence, evidence)
     if judged.verdict is Verdict.NO_CLAIM or not (judged.missing or judged.failed):
         return judged
-    if evidence.table and judged.has_fields:
+    if judged.has_fields:
         return judged  # its clauses are read one by one already
-    clauses = [(at, _judged(clause, evidence)) for at, clause in clauses_of(judged.sentence)]
+    clauses = list(clauses_of(judged.sentence))
+    supports = [_support(clause, evidence) for _, clause in clauses]
+    if not clauses or max(supports) < SUPPORTED_FROM:
+        return judged
     if judged.verdict is Verdict.SUPPORTED:
-        for _, clause in clauses:
-            if not _is_invented(clause):
-                clause.verdict = Verdict.SUPPORTED
-    verdicts = [clause.verdict for _, clause in clauses]
-    if Verdict.SUPPORTED in verdicts and len(set(verdicts)) > 1:
-        judged.clauses = clauses
+        invented = [
+            support < CLAUSE_ABSENT_BELOW
+            and clause.weight >= MIN_CLAUSE_WEIGHT / (2 if clause.is_chinese else 1)
+            for support, (_, clause) in zip(supports, clauses, strict=True)
+        ]
+        if not any(invented):
+            return judged
+    found = [(at, _judged(clause, evidence)) for at, clause in clauses]
+    if judged.verdict is Verdict.SUPPORTED:
+        for (_, clause), is_invented in zip(found, invented, strict=True):
+            clause.verdict = Verdict.ABSENT if is_invented else Verdict.SUPPORTED
+    verdicts = {clause.verdict for _, clause in found}
+    if Verdict.SUPPORTED in verdicts and len(verdicts) > 1:
+        judged.clauses = found
     return judged
 
 
-def _is_invented(clause: JudgedSentence) -> bool:
-    """Return whether a clause of a supported sentence says something, and nothing of it stands."""
-    sentence = clause.sentence
-    least = MIN_CLAUSE_WEIGHT / 2 if sentence.is_chinese else MIN_CLAUSE_WEIGHT
-    return clause.support < CLAUSE_ABSENT_BELOW and sentence.weight >= least
+def _support(clause: ParsedSentence, evidence: Evidence) -> float:
+    held = sum(term.weight for term in clause.terms if term.key in evidence.where)
+    return held / clause.weight if clause.weight else 0.0
 
 
 def _judged(sentence: ParsedSentence, evidence: Evidence) -> JudgedSentence:

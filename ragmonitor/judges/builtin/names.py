@@ -74,23 +74,27 @@ _SURNAME: Final = lazy_pattern(f"[{word_lists.CHINESE_SURNAMES}](?=[{HAN}]{{2}})
 _BEHIND_A_NAME: Final = frozenset(("", *"是为负担任，。；、：,.;: \n）)"))
 
 
-def names_off_by_one(said: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield where a person's name of three characters stands that a text has but for one of them.
+def may_be_persons(said: str) -> Iterator[tuple[int, int]]:
+    """Yield where three characters stand that may be a person's name."""
+    for found in _SURNAME.finditer(said):
+        yield found.start(), found.start() + 3
+
+
+def is_off_by_one(said: str, start: int, text: str) -> bool:
+    """Return whether a text has a person's name of three characters but for one of them.
 
     What follows the two must be the same, or end a name: 王建华 is not the 王建国 of 由王建国牵头.
     """
-    for found in _SURNAME.finditer(said):
-        start, end = found.start(), found.start() + 3
-        name, follows = said[start:end], said[end : end + 1]
-        at = -1 if name in text else text.find(name[0])
-        while at >= 0:
-            other, goes_on = text[at : at + 3], text[at + 3 : at + 4]
-            is_end = {follows, goes_on} <= _BEHIND_A_NAME
-            if len(other) == 3 and (follows == goes_on or is_end):
-                if sum(map(str.__ne__, name, other)) == 1 and not _PUNCTUATION.search(other):
-                    yield start, end
-                    break
-            at = text.find(name[0], at + 1)
+    name, follows = said[start : start + 3], said[start + 3 : start + 4]
+    at = -1 if name in text else text.find(name[0])
+    while at >= 0:
+        other, goes_on = text[at : at + 3], text[at + 3 : at + 4]
+        is_same = follows == goes_on or {follows, goes_on} <= _BEHIND_A_NAME
+        if is_same and len(other) == 3 and not _PUNCTUATION.search(other):
+            if sum(map(str.__ne__, name, other)) == 1:
+                return True
+        at = text.find(name[0], at + 1)
+    return False
 
 
 _PUNCTUATION: Final = lazy_pattern(f"[^{HAN}]")

@@ -39,6 +39,7 @@ _MAX_ANNOUNCEMENT: Final = 7
 """Terms with content; a longer sentence before a colon claims something itself."""
 _MAX_COURTESY: Final = 120
 """Characters; a longer sentence is never only polite."""
+_MAX_ONE_WORD: Final = 40
 _MIN_STATEMENT: Final = 3
 """Terms with content from which a clause beside a refusal counts as an answer."""
 _REFUSING: Final = frozenset(term.key for sign in phrases.ENGLISH_SIGNS for term in TERMS[sign]) - {
@@ -64,6 +65,8 @@ def speech_act_of(text: str, bare: str, content: Sequence[Term], keys: set[Key])
     if _may_refuse(lowered, keys) and _refuses(head):
         if not any(map(_answers, phrases.CLAUSES.split(text[:_MAX_HEAD]))):
             return SpeechAct.REFUSAL
+    if len(text) <= _MAX_ONE_WORD and phrases.ONE_WORD.match(lowered):
+        return SpeechAct.COURTESY
     first = _FIRST_WORD.match(lowered) if is_ascii else None
     word = first[1] if first else ""
     if (not is_ascii or word in phrases.OFFERING) and phrases.OFFERS.match(head):

@@ -71,7 +71,7 @@ _SMALL: Final = {
     for word in words.split()
 }
 _NEVER_LAST: Final = frozenset(word_lists.ABBREVIATIONS)
-_COUNTRIES: Final = frozenset({"us", "switzerland"})
+_COUNTRIES: Final = frozenset({"us", "swiss"})
 """Keys of the countries whose name stands before their currency."""
 _BANDS: Final = (0.35, 0.6, 1.0)
 _WEIGHTS: Final = {
@@ -206,24 +206,24 @@ _JOINERS: Final = frozenset(
 )
 
 
-def _joined(keys: Sequence[Key]) -> list[tuple[Key, int]]:
+def _joined(keys: Sequence[str]) -> list[tuple[str, int]]:
     """Return keys, and where each began, with `4 million`, `twenty five`, `9 am` as one.
 
     A currency stands behind its number: `USD 4 million` is `4 million dollars`.
     """
-    out: list[tuple[Key, int]] = []
+    out: list[tuple[str, int]] = []
     scaled = 0.0
     """The last scale of the number that is being read."""
     is_negative, currency = False, ""
     for at, key in enumerate(keys):
-        sign = str(key)[0]
-        if not isinstance(key, str) or sign not in _JOINING or len(key) > 20:
+        sign = key[0]
+        if sign not in _JOINING or len(key) > 20:
             out.append((key, at))
             scaled = scaled if sign == "°" else 0.0
             is_negative = False
             continue
-        back = -2 if sign == "×" and len(out) > 1 and str(out[-1][0])[0] == "°" else -1
-        before = str(out[back][0]) if len(out) >= -back else ""
+        back = -2 if sign == "×" and len(out) > 1 and out[-1][0][0] == "°" else -1
+        before = out[back][0] if len(out) >= -back else ""
         first = quantities.number_of(before) if before[:1] == "#" else None
         value = quantities.number_of("#" + key[1:]) if sign in "#§×" else None
         if key == "^-":
@@ -232,10 +232,10 @@ def _joined(keys: Sequence[Key]) -> list[tuple[Key, int]]:
             if first is not None and before[1:].isdecimal() and first <= 12:
                 out[-1] = quantities.clock(int(first), 0, key[1])[0], out[-1][1]
         elif sign == "¤":
-            if at + 1 < len(keys) and str(keys[at + 1])[0] == "#":
+            if at + 1 < len(keys) and keys[at + 1][0] == "#":
                 currency = key[1:]
                 continue
-            if before in _COUNTRIES and len(out) > 1 and str(out[-2][0])[0] == "#":
+            if before in _COUNTRIES and len(out) > 1 and out[-2][0][0] == "#":
                 del out[-1]
             out.append((f"°{key[1:]}", at))
         elif value is None:
@@ -324,7 +324,8 @@ def chunk_keys(text: str) -> ChunkKeys:
     keys = set(order)
     if not _JOINERS.isdisjoint(keys):
         order = [key for key, _ in _joined(order)]
-        keys = {other for key in order for other in alternatives(str(key))}
+        new = set(order) - keys
+        keys = {*order, *chain.from_iterable(map(alternatives, map(str, new)))}
     return ChunkKeys(keys, order, False)
 
 
