@@ -77,10 +77,7 @@ def failed_checks(
         held: What each chunk holds of it.
         evidence: The chunks.
     """
-    best: list[Chunk] = []
-    if held:
-        most = nlargest(_MAX_CLOSE, held, key=lambda at: (held[at], evidence.chunks[at].text))
-        best = [evidence.chunks[at] for at in most]
+    best = _best(held, evidence)
     failed = _missing_details(sentence, missing, support, best, evidence)
     failed += _wrong_units(sentence.terms, best, evidence)
     if sentence.is_chinese and missing:
@@ -97,7 +94,7 @@ def _missing_details(
     support: float,
     best: Sequence[Chunk],
     evidence: Evidence,
-) -> Iterator[FailedCheck] | list[FailedCheck]:
+) -> list[FailedCheck]:
     """Find numbers, dates and names that the chunks lack.
 
     They conflict if the chunks have another in their place.
@@ -216,21 +213,39 @@ def _wrong_units(
             )
 
 
-def is_derived(term: Term, chunks: Sequence[Chunk]) -> bool:
+_MAX_OPERANDS: Final = 12
+"""Numbers of the chunks of which sums and products are looked at; of more, any would be found."""
+
+
+def follows(term: Term, unit: Key, evidence: Evidence) -> bool:
     """Return whether a missing number follows from those of the chunks.
 
-    It is one of them, rounded to two digits or more.
+    It is one of them, rounded to two digits or more; a product (two months of 3,000 are 6,000);
+    a sum of two in the same unit; or the hours between two times of day.
     """
-    key = str(term.key)
-    value = number_of(key)
-    digits = key[1:].replace(".", "").strip("0")
-    if value is None or not 2 <= len(digits) <= 12 or not digits.isdecimal():
+    value = number_of(str(term.key))
+    if value is None or value <= 0:
         return False
-    return any(
-        abs(other - value) < 0.06 * value and float(f"{other:.{len(digits)}g}") == value
-        for chunk in chunks
-        for other in chunk.numbers
-    )
+    found = [number for chunk in evidence.chunks for number in chunk.numbers]
+    digits = str(term.key)[1:].replace(".", "").strip("0")
+    if 2 <= len(digits) <= 12 and digits.isdecimal():
+        form = f".{len(digits)}g"
+        if any(abs(n - value) < 0.06 * value and float(f"{n:{form}}") == value for n, _ in found):
+            return True
+    operands = list(dict.fromkeys(found))
+    if len(operands) > _MAX_OPERANDS:
+        return False
+    for at, (left, own) in enumerate(operands):
+        for right, other in operands[at + 1 :]:
+            few, many = sorted((left, right))
+            if few.is_integer() and 2 <= few <= 31 and many >= 20 and few * many == value:
+                return True
+            if own == other == unit and left + right == value:
+                return True
+    if unit != "°hour":
+        return False
+    times = [time for chunk in evidence.chunks for time in chunk.times]
+    return any(last - first == 60 * value for first, last in pairwise(times))
 
 
 def _chinese_names(
@@ -304,7 +319,7 @@ def _opposed(
     """
     own = {term.key for term in sentence.terms}
     negates = not NEGATIVE.isdisjoint(own)
-    if not negates and not _may_be_denied(own, best):
+    if not negates and not _is_denied(own, best):
         return []
     likeness = _Likeness(sentence)
     similar = [
@@ -330,7 +345,19 @@ def _opposed(
     return [FailedCheck(reason="negation", surface=surface, conflicts=True, keys=keys)]
 
 
-def _may_be_denied(own: set[Key], best: Sequence[Chunk]) -> bool:
+def may_be_denied(sentence: ParsedSentence, held: Mapping[int, float], evidence: Evidence) -> bool:
+    """Return whether the chunks that hold most of a sentence may negate something of it."""
+    return _is_denied({term.key for term in sentence.terms}, _best(held, evidence))
+
+
+def _best(held: Mapping[int, float], evidence: Evidence) -> list[Chunk]:
+    """Return the chunks that hold most of a sentence; texts break ties."""
+    chunks = evidence.chunks
+    most = nlargest(_MAX_CLOSE, held, key=lambda at: (held[at], chunks[at].text)) if held else ()
+    return [chunks[at] for at in most]
+
+
+def _is_denied(own: set[Key], best: Sequence[Chunk]) -> bool:
     """Return whether a chunk negates a key of a sentence, or has the negative of its opposites."""
     if any(not chunk.negated.isdisjoint(own) for chunk in best):
         return True

@@ -6,6 +6,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Final
 
 from ragmonitor.judges.builtin.polarity import (
@@ -110,10 +111,20 @@ class Chunk:
         return negated_keys(self.keys, self.order, self._said, is_chinese=self.is_chinese)
 
     @cached_property
-    def numbers(self) -> list[float]:
-        """Its numbers, in order."""
-        found = (number_of(str(key)) for key in self.order)
-        return [value for value in found if value is not None]
+    def numbers(self) -> list[tuple[float, Key]]:
+        """Its numbers, in order, with their units, empty where there is none."""
+        found: list[tuple[float, Key]] = []
+        for key, behind in pairwise([*self.order, "."]):
+            value = number_of(str(key))
+            if value is not None:
+                found.append((value, behind if str(behind)[0] == "°" else ""))
+        return found
+
+    @cached_property
+    def times(self) -> list[int]:
+        """The minutes of its times of day, in order."""
+        keys = [str(key) for key in self.order if str(key)[0] == "@"]
+        return list(dict.fromkeys(int(key[1:].rstrip("?")) for key in keys))
 
     @cached_property
     def plain(self) -> str:

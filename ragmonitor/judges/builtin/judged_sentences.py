@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from operator import itemgetter
 from typing import Final
 
@@ -11,7 +12,8 @@ from ragmonitor.judges.builtin.checks import (
     CONTRADICTED_FROM,
     FailedCheck,
     failed_checks,
-    is_derived,
+    follows,
+    may_be_denied,
     surface_of,
 )
 from ragmonitor.judges.builtin.evidence import Evidence
@@ -152,15 +154,16 @@ class JudgedSentence:
 def judge_sentence(sentence: ParsedSentence, evidence: Evidence) -> JudgedSentence:
     """Return a sentence compared with the chunks, clause by clause where they differ."""
     judged = _judged(sentence, evidence)
-    if judged.verdict is Verdict.NO_CLAIM or not (judged.missing or judged.failed):
-        return judged
-    if judged.has_fields:
-        return judged  # its clauses are read one by one already
+    if judged.verdict is Verdict.NO_CLAIM or judged.has_fields:
+        return judged  # fields are read clause by clause already
+    if not (judged.missing or judged.failed):
+        if not may_be_denied(judged.sentence, judged.held, evidence):
+            return judged
     clauses = list(clauses_of(judged.sentence))
     supports = [_support(clause, evidence) for _, clause in clauses]
     if not clauses or max(supports) < SUPPORTED_FROM:
         return judged
-    if judged.verdict is Verdict.SUPPORTED:
+    if judged.verdict is Verdict.SUPPORTED and judged.missing:
         invented = [
             support < CLAUSE_ABSENT_BELOW
             and clause.weight >= MIN_CLAUSE_WEIGHT / (2 if clause.is_chinese else 1)
@@ -169,7 +172,7 @@ def judge_sentence(sentence: ParsedSentence, evidence: Evidence) -> JudgedSenten
         if not any(invented):
             return judged
     found = [(at, _judged(clause, evidence)) for at, clause in clauses]
-    if judged.verdict is Verdict.SUPPORTED:
+    if judged.verdict is Verdict.SUPPORTED and judged.missing:
         for (_, clause), is_invented in zip(found, invented, strict=True):
             clause.verdict = Verdict.ABSENT if is_invented else Verdict.SUPPORTED
     verdicts = {clause.verdict for _, clause in found}
@@ -190,12 +193,13 @@ def _judged(sentence: ParsedSentence, evidence: Evidence) -> JudgedSentence:
         bare = in_ascii(sentence.bare)
         sentence = replace(sentence, bare=bare, terms=placed(sentence.bare))
     content = sentence.terms
+    units = {n.key: u.key for n, u in pairwise(content) if u.kind == "unit"}
     missing = [
         term
         for term in content
         if term.weight
         and term.key not in evidence.where
-        and not (term.kind == "number" and is_derived(term, evidence.chunks))
+        and not (term.kind == "number" and follows(term, units.get(term.key, ""), evidence))
     ]
     support = 1.0 - sum(term.weight for term in missing) / sentence.weight
     judged = JudgedSentence(sentence, support=support, trust=support, held=evidence.held(content))

@@ -99,9 +99,9 @@ def is_off_by_one(said: str, start: int, text: str) -> bool:
 
 _PUNCTUATION: Final = lazy_pattern(f"[^{HAN}]")
 _ACT: Final = lazy_pattern(
-    rf"(?P<left>[{HAN}A-Za-z]{{2,12}}?)(?P<passive>被(?P<by>[{HAN}A-Za-z]{{2,12}}?))?"
+    rf"(?P<left>[{HAN}A-Za-z]{{2,20}}?)(?P<passive>被(?P<by>[{HAN}A-Za-z]{{2,20}}?))?"
     "(?:以[^，。]{1,8}?|全资|成功|最终|正式)?"
-    rf"(?P<verb>{_any(word_lists.CHINESE_ACTS)})了?(?P<right>[{HAN}A-Za-z]{{2,12}})?"
+    rf"(?P<verb>{_any(word_lists.CHINESE_ACTS)})了?(?P<right>[{HAN}A-Za-z]{{2,20}})?"
 )
 ACTS: Final = frozenset(pair_key(verb) for verb in word_lists.CHINESE_ACTS if len(verb) == 2)
 _MUTUAL: Final = frozenset(map(stem, word_lists.MUTUAL))
@@ -146,9 +146,7 @@ def exchanged(content: Sequence[Term], orders: Sequence[list[Key]]) -> Term | No
     keys = [term.key for term in content]
     names = {term.key for term in content if term.kind == "name"}
     for at, verb in enumerate(content):
-        is_act = verb.kind == "word" and at and verb.key not in _MUTUAL
-        behind = at + 1 + (keys[at + 1 : at + 2] == [">by"])
-        if not (is_act and keys[at - 1] in names and names.intersection(keys[behind : behind + 1])):
+        if verb.kind != "word" or not at or keys[at - 1] not in names or verb.key in _MUTUAL:
             continue
         doer, other = _sides(keys, at, names)
         found = [
@@ -167,6 +165,11 @@ def exchanged(content: Sequence[Term], orders: Sequence[list[Key]]) -> Term | No
 def _sides(order: Sequence[Key], at: int, names: set[Key]) -> tuple[set[Key], set[Key]]:
     """Return the names before and behind a verb, the doer's first."""
     is_passive = order[at + 1 : at + 2] == [">by"]
-    before = names.intersection(order[max(0, at - 2) : at])
-    behind = names.intersection(order[at + 1 + is_passive : at + 3 + is_passive])
+    before = names.intersection(order[max(0, at - _BEFORE) : at])
+    behind = names.intersection(order[at + 1 + is_passive : at + 1 + is_passive + _BEHIND])
     return (behind, before) if is_passive else (before, behind)
+
+
+_BEFORE: Final = 2
+_BEHIND: Final = 6
+"""Keys before and behind a verb that are looked at for the names of its sides."""
