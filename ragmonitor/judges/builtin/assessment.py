@@ -123,11 +123,9 @@ def _verdicts(judged: JudgedSentence, start: int, end: int, answer: str) -> list
     starts = [start + (bare_at + at if at else 0) for at, _ in judged.clauses]
     found: list[SentenceVerdict] = []
     for (_, clause), first, last in zip(judged.clauses, starts, [*starts[1:], end], strict=True):
-        while first < last and not answer[first].isalnum():
-            first += 1
-        while first < last and answer[last - 1].isspace():
-            last -= 1
-        found.append(_verdict(clause, first, last, answer))
+        text = answer[first:last]
+        begins = next((at for at, sign in enumerate(text) if sign.isalnum()), 0)
+        found.append(_verdict(clause, first + begins, first + len(text.rstrip()), answer))
     return found
 
 

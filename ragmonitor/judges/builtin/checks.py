@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from itertools import pairwise
+from math import fsum
 from typing import Final
 
 from ragmonitor.judges.builtin.evidence import Chunk, Evidence, Passage
@@ -83,7 +84,7 @@ def failed_checks(
     if sentence.is_chinese and missing:
         failed += _chinese_names(sentence, missing, best)
     if best:
-        failed += _opposed(sentence, best, evidence)
+        failed += _opposed(sentence, best)
         failed += _exchanged(sentence, best)
     return failed
 
@@ -173,7 +174,8 @@ def _has_rival(kind: str, own: set[Key], near: Sequence[tuple[Chunk, Passage]]) 
             if key[0] == "#":
                 is_rival = kind == number_class(key, behind if behind[0] == "°" else "")
             elif kind == "name":
-                is_rival = key[0].isalpha() and f"{key[0].upper()}{key[1:4]}" in chunk.text
+                begins = f"{key[0].upper()}{key[1:4]}", key.upper()[:4]
+                is_rival = key[0].isalpha() and any(map(chunk.text.__contains__, begins))
             else:
                 is_rival = key.startswith(kind)
             if is_rival:
@@ -310,9 +312,7 @@ _MAX_SHORT: Final = 4.0
 """Terms of a text that is short: it may say the same of the same in one word less."""
 
 
-def _opposed(
-    sentence: ParsedSentence, best: Sequence[Chunk], evidence: Evidence
-) -> list[FailedCheck]:
+def _opposed(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedCheck]:
     """Find what a sentence states and the passage that is most like it negates, or the reverse.
 
     A passage that is as much alike and agrees outweighs it.
@@ -383,7 +383,7 @@ class _Likeness:
         self._least = 0.0
         """Weight of words that a passage must hold as they are, but for those with opposites."""
         if len(self.weights) > _MAX_SHORT:
-            rest = self._total - sum(self.weights.get(key, 0.0) for key in turned)
+            rest = self._total - fsum(self.weights.get(key, 0.0) for key in turned)
             self._least = rest * (_ALIKE_IN_CHINESE if sentence.is_chinese else _ALIKE)
         self.here = (
             chinese_polarity(sentence.bare, sentence.terms)
@@ -392,29 +392,30 @@ class _Likeness:
         )
 
     def to(self, passages: Sequence[Passage]) -> list[tuple[float, Polarity]]:
-        """Return how much of the sentence those passages hold that are alike, and their polarity."""
+        """Return how much of the sentence the passages that are alike hold, and their polarity."""
         found: list[tuple[float, Polarity]] = []
         for passage in passages[:_MAX_PASSAGES]:
-            held = sum(self.weights[key] for key in self.weights.keys() & passage.keys)
+            held = fsum(self.weights[key] for key in self.weights.keys() & passage.keys)
             if held < self._least:
                 continue
             shared = self._wanted.keys() & passage.polarity.signs.keys()
-            share = sum(self._wanted[key] for key in shared)
+            share = fsum(self._wanted[key] for key in shared)
             if shared and self._is_alike(passage.polarity, shared, share):
                 found.append((share, passage.polarity))
         return found
 
     def _is_alike(self, there: Polarity, shared: set[Key], share: float) -> bool:
-        size, own, other = map(_size, (shared, self.here.signs, there.signs))
+        size, own, other = _size(shared), _size(self.here.signs), _size(there.signs)
         is_most = share >= _ALIKE * self._total
         if is_most and len(shared) >= 3:
             return True
-        if (own - size <= 0.5 and own >= 1) or (other <= 3 and size >= other - 0.5):
-            return is_most or len(there.signs) == len(shared)
-        is_short = own <= _MAX_SHORT and other <= _MAX_SHORT and own - size <= 1.0
+        is_whole = (own - size <= 0.5 and own >= 1) or (other <= 3 and size >= other - 0.5)
+        if is_whole and (is_most or len(there.signs) == len(shared)):
+            return True
+        is_short = own <= _MAX_SHORT and other <= _MAX_SHORT and own - size <= 1.5
         return is_short and (bool(there.through) or size < len(shared))
 
 
-def _size(keys: Mapping[Key, int] | set[Key]) -> float:
+def _size(keys: Iterable[Key]) -> float:
     """Return how many terms there are; pairs of Chinese characters count half."""
     return sum([0.5 if isinstance(key, int) else 1.0 for key in keys])

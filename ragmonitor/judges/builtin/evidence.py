@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import pairwise
+from math import fsum
 from typing import Final
 
 from ragmonitor.judges.builtin.polarity import (
@@ -43,7 +44,7 @@ MAX_KEPT_CHUNK: Final = 6_000
 _MAX_PASSAGE: Final = 60
 """Keys of a passage without a border."""
 _MAX_SCANNED: Final = 48
-"""Passages of a chunk that are all compared with a sentence; of more, those with its rarest keys."""
+"""Passages that are all compared with a sentence; of more, those with its rarest keys."""
 _MAX_SIMILAR: Final = 8
 
 
@@ -164,13 +165,13 @@ class Chunk:
         return places
 
     def similar(self, wanted: dict[Key, float]) -> list[int]:
-        """Return the positions of some passages that hold most of some weighted keys, best first."""
+        """Return the positions of passages that hold most of some weighted keys, best first."""
         places: Iterable[int] = range(len(self.passages))
         if len(self.passages) > _MAX_SCANNED:
             held = sorted((self._places[key] for key in wanted if key in self._places), key=len)
             places = dict.fromkeys(at for few in held[:6] for at in few[:_MAX_SIMILAR])
         shares = [
-            (sum(wanted[key] for key in wanted.keys() & self.passages[at].keys), -at)
+            (fsum(wanted[key] for key in wanted.keys() & self.passages[at].keys), -at)
             for at in places
         ]
         return [-at for share, at in sorted(shares, reverse=True)[:_MAX_SIMILAR] if share]
@@ -202,7 +203,8 @@ class _ReadChunks:
 
     def clear(self) -> None:
         """Forget every chunk."""
-        self.__init__()
+        self._kept.clear()
+        self._characters = 0
 
 
 kept_chunks: Final = _ReadChunks()
@@ -224,7 +226,7 @@ class Evidence:
         for sentence in sentences:
             keys = [term.key for term in sentence]
             asked.update(keys)
-            pairs.update(zip(keys, keys[1:], strict=False))
+            pairs.update(pairwise(keys))
         self.where: dict[Key, list[int]] = {}
         """Maps a key to the chunks that hold it."""
         self.beside: set[tuple[Key, Key]] = set()
@@ -232,14 +234,14 @@ class Evidence:
         for at, chunk in enumerate(self.chunks):
             for key in asked & chunk.keys:
                 self.where.setdefault(key, []).append(at)
-            neighbours = zip(chunk.order, chunk.order[1:], strict=False)
+            neighbours = pairwise(chunk.order)
             self.beside.update(filter(pairs.__contains__, neighbours))
         records = [chunk.records for chunk in self.chunks if chunk.records]
         self.table = FieldTable(records) if records else None
         """The fields of structured chunks; None: all are prose."""
 
     def held(self, content: Iterable[Term]) -> dict[int, float]:
-        """Return the weight of some terms that each chunk holds; those that hold none are left out."""
+        """Return the weight of some terms that each chunk holds, where it holds any."""
         held: dict[int, float] = {}
         for term in content:
             if term.weight:
@@ -255,7 +257,7 @@ class Evidence:
             for at in chunk.similar(weights) if chunk.prose.strip() else ():
                 passage = chunk.passages[at]
                 shared = weights.keys() & passage.keys
-                if not passage.is_row and sum(weights[key] for key in shared) >= least:
+                if not passage.is_row and fsum(weights[key] for key in shared) >= least:
                     return True
         return False
 
@@ -264,7 +266,7 @@ class Evidence:
         return "\n".join([chunk.plain for chunk in self.chunks])
 
     def holds(self, sentence: str) -> bool:
-        """Return whether a chunk holds a sentence word for word, and nothing before it denies it."""
+        """Return whether a chunk holds a sentence word for word and does not deny it."""
         wanted = " ".join(sentence.lower().split()).strip(" .!?。！？\"'“”")
         at = self._plain.find(wanted) if wanted else -1
         if at < 0:

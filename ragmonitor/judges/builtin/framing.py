@@ -44,7 +44,7 @@ _TITLE: Final = "《[^》\n]{1,40}》"
 _LOCATORS: Final = (
     _any(_NUMBERED, _LINK, _FILE, rf"[\w-]{{1,40}}{_FILE}", _PAGE, _ID, _TITLE)
     + r"(?:[,;，、；\s]{0,3}(?:"
-    + "|".join((_NUMBERED, _LINK, _FILE, _PAGE, _ID))
+    + f"{_NUMBERED}|{_LINK}|{_FILE}|{_PAGE}|{_ID}"
     + ")){0,4}"
 )
 """Where something stands: files, pages, links, numbers of passages."""

@@ -20,6 +20,7 @@ from ragmonitor.judges.builtin.evidence import Evidence
 from ragmonitor.judges.builtin.parsed_sentences import ParsedSentence, clauses_of
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, may_be_claim
 from ragmonitor.judges.builtin.structured.field_reading import read_fields
+from ragmonitor.judges.builtin.structured.fields import FieldTable
 from ragmonitor.judges.builtin.terms import Key, Term, in_ascii, placed
 from ragmonitor.records import Reason, Severity, Verdict
 
@@ -156,9 +157,9 @@ def judge_sentence(sentence: ParsedSentence, evidence: Evidence) -> JudgedSenten
     judged = _judged(sentence, evidence)
     if judged.verdict is Verdict.NO_CLAIM or judged.has_fields:
         return judged  # fields are read clause by clause already
-    if not (judged.missing or judged.failed):
-        if not may_be_denied(judged.sentence, judged.held, evidence):
-            return judged
+    is_sound = not (judged.missing or judged.failed)
+    if is_sound and not may_be_denied(judged.sentence, judged.held, evidence):
+        return judged
     clauses = list(clauses_of(judged.sentence))
     supports = [_support(clause, evidence) for _, clause in clauses]
     if not clauses or max(supports) < SUPPORTED_FROM:
@@ -221,7 +222,7 @@ def _judged(sentence: ParsedSentence, evidence: Evidence) -> JudgedSentence:
         judged.support = judged.trust = 1.0
     elif evidence.table and sentence.act is SpeechAct.CLAIM:
         if judged.failed or not evidence.is_said_in_prose(content):
-            _add_fields(judged, evidence)
+            _add_fields(judged, evidence.table)
     if sentence.act is SpeechAct.CLAIM:
         judged.verdict = _verdict(judged)
         judged.chunks = _fewest_chunks(judged, evidence)
@@ -241,14 +242,13 @@ def _beside(content: Sequence[Term], evidence: Evidence) -> float:
     return found / total if total else 1.0
 
 
-def _add_fields(judged: JudgedSentence, evidence: Evidence) -> None:
+def _add_fields(judged: JudgedSentence, table: FieldTable) -> None:
     """Add what the fields of structured chunks say.
 
     What one bears out is supported, whatever the words.
     """
     sentence = judged.sentence
-    assert evidence.table is not None
-    reading = read_fields(sentence.bare, sentence.terms, evidence.table)
+    reading = read_fields(sentence.bare, sentence.terms, table)
     if not reading.supported and not reading.findings:
         return
     judged.has_fields = True
@@ -293,7 +293,7 @@ def _within(spans: Sequence[tuple[int, int]], content: Sequence[Term]) -> list[T
 def _verdict(judged: JudgedSentence) -> Verdict:
     """Return the verdict on a claim."""
     conflicting = [check for check in judged.failed if check.conflicts]
-    if any(check.evidence for check in conflicting):
+    if any(check.evidence or check.reason == "negation" for check in conflicting):
         return Verdict.CONTRADICTED
     if conflicting:
         lost = frozenset[Key]().union(*[check.keys for check in conflicting])

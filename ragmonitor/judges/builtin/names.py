@@ -90,9 +90,9 @@ def is_off_by_one(said: str, start: int, text: str) -> bool:
     while at >= 0:
         other, goes_on = text[at : at + 3], text[at + 3 : at + 4]
         is_same = follows == goes_on or {follows, goes_on} <= _BEHIND_A_NAME
-        if is_same and len(other) == 3 and not _PUNCTUATION.search(other):
-            if sum(map(str.__ne__, name, other)) == 1:
-                return True
+        is_name = is_same and len(other) == 3 and not _PUNCTUATION.search(other)
+        if is_name and sum(map(str.__ne__, name, other)) == 1:
+            return True
         at = text.find(name[0], at + 1)
     return False
 
@@ -149,6 +149,7 @@ def exchanged(content: Sequence[Term], orders: Sequence[list[Key]]) -> Term | No
         if verb.kind != "word" or not at or keys[at - 1] not in names or verb.key in _MUTUAL:
             continue
         doer, other = _sides(keys, at, names)
+        doer, other = doer - other, other - doer  # `Alpha Corp` and `Beta Corp`
         found = [
             _sides(order, place, names)
             for order in orders

@@ -47,8 +47,8 @@ _BORDER: Final = lazy_pattern(
     r"|[，；](?:并且|而且|同时|以及|并|且|但)?|(?:并且|而且|同时|以及)"
 )
 _MIN_CLAUSE: Final = 2
-_MIN_CHINESE_CLAUSE: Final = 1
-"""Terms with content, pairs of Chinese characters for half of one, of a clause that says something."""
+"""Terms with content of a clause that says something of its own; in Chinese it is one, and no
+number."""
 
 
 def clauses_of(sentence: ParsedSentence) -> Iterator[tuple[int, ParsedSentence]]:
@@ -61,7 +61,11 @@ def clauses_of(sentence: ParsedSentence) -> Iterator[tuple[int, ParsedSentence]]
     cuts, content = [0], []
     for end in [*borders, len(text)]:
         piece = terms(text[cuts[-1] : end])
-        if content_count(piece) >= (_MIN_CHINESE_CLAUSE if sentence.is_chinese else _MIN_CLAUSE):
+        if sentence.is_chinese:
+            is_clause = content_count([term for term in piece if term.kind == "pair"]) >= 1
+        else:
+            is_clause = content_count(piece) >= _MIN_CLAUSE
+        if is_clause:
             cuts.append(end)
             content.append(piece)
     if len(content) < 2:

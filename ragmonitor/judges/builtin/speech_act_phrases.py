@@ -281,7 +281,7 @@ OFFERS: Final = _in_lower_case(
     + _any(
         r"(?:please |just )?(?:let me know|feel free|do not hesitate|don['’]?t hesitate)",
         r"(?:i )?hope (?:this|that|it|you)\b",
-        r"(?:for|regarding|concerning|about) [^,.!?]{1,60}, please (?:contact|consult|ask|see|check)\b",
+        r"(?:for|regarding|concerning|about) [^,.!?]{1,60}, please (?:contact|consult|ask|check)\b",
         r"(?:(?:hi|hello|hey)\W{1,3})?i(?:['’]m| am) (?:an?|the|your) (?:[\w-]+ ){0,4}?"
         r"(?:assistant|bot|chatbot)\b",
         r"i can (?:help|assist) you (?:with|find|to)\b",
@@ -375,7 +375,7 @@ _COURTESIES: Final = (
 )  # fmt: skip
 ONE_WORD: Final = _in_lower_case(
     r"\A\W{0,4}(?:(?:(?:the|this|that|your) )?(?:answer|statement|claim|assertion|that|this|it)"
-    r"(?: is|['’]s|:| is:)? )?(?:yes|no|true|false|correct|incorrect|right|wrong|not true|it depends"
+    r"(?: is|['’]s|:| is:)? )?(?:yes|no|true|false|correct|incorrect|right|wrong|it depends"
     r"|depends|maybe|perhaps|both|neither|(?:(?:option|answer|choice) )?[a-e])\W{0,4}\Z",
     r"\A\W{0,4}(?:(?:该|此|这个?|这种|上述|以上)?(?:说法|陈述|表述|判断|观点|答案)(?:是|为)?)?"
     r"(?:是|不是|对|不对|错|正确|不正确|错误|真|假|否|会|不会|有|没有|能|不能|可以|不可以|不一定)的?"

@@ -57,14 +57,14 @@ def speech_act_of(text: str, bare: str, content: Sequence[Term], keys: set[Key])
         content: The terms of that.
         keys: The keys of the whole sentence.
     """
-    if (text[0] in "#*_【=-| " or "\n" in text) and _HEADING.match(text):
-        if not _BOLD_STATEMENT.match(text):
-            return SpeechAct.HEADING
+    may_be_heading = text[0] in "#*_【=-| " or "\n" in text
+    if may_be_heading and _HEADING.match(text) and not _BOLD_STATEMENT.match(text):
+        return SpeechAct.HEADING
     lowered = in_lower_case(text)
     head, is_ascii = lowered[:_MAX_HEAD], text.isascii()
-    if _may_refuse(lowered, keys) and _refuses(head):
-        if not any(map(_answers, phrases.CLAUSES.split(text[:_MAX_HEAD]))):
-            return SpeechAct.REFUSAL
+    is_refusal = _may_refuse(lowered, keys) and _refuses(head)
+    if is_refusal and not any(map(_answers, phrases.CLAUSES.split(text[:_MAX_HEAD]))):
+        return SpeechAct.REFUSAL
     if len(text) <= _MAX_ONE_WORD and phrases.ONE_WORD.match(lowered):
         return SpeechAct.COURTESY
     first = _FIRST_WORD.match(lowered) if is_ascii else None
@@ -121,7 +121,9 @@ def _answers(clause: str) -> bool:
     lowered = in_lower_case(clause)
     if _refuses(lowered) or phrases.ABOUT_SOURCES.match(clause) or phrases.OFFERS.match(lowered):
         return False
-    return content_count(terms(phrases.COURTESIES.sub(" ", clause))) >= _MIN_STATEMENT
+    content = terms(phrases.COURTESIES.sub(" ", clause))
+    has_number = any(term.kind == "number" and term.weight == 1.0 for term in content)
+    return has_number or content_count(content) >= _MIN_STATEMENT
 
 
 def _announces(text: str, bare: str, content: Sequence[Term]) -> bool:

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from importlib import resources
-from itertools import chain
+from itertools import chain, pairwise
 from sys import intern
 from typing import Final, NamedTuple, TypeVar
 
@@ -71,6 +71,8 @@ _SMALL: Final = {
     for word in words.split()
 }
 _NEVER_LAST: Final = frozenset(word_lists.ABBREVIATIONS)
+_LETTERS: Final = frozenset("BCDEFGHJKLMNOPQRTUVWXYZ")
+"""Letters that name something where they stand alone."""
 _COUNTRIES: Final = frozenset({"us", "swiss"})
 """Keys of the countries whose name stands before their currency."""
 _BANDS: Final = (0.35, 0.6, 1.0)
@@ -110,7 +112,9 @@ def _word(word: str) -> tuple[Atom, ...]:
             return (Atom(f"^{low[0]}", 0.0, "sign"),)
         if low == "minus":
             return (Atom("^-", 0.0, "sign"),)
-        if low in word_lists.STOP_WORDS or len(low) == 1:
+        if len(low) == 1:  # `Plant B`
+            return (Atom(low, 1.0, "name"),) if word in _LETTERS else ()
+        if low in word_lists.STOP_WORDS:
             return ()
     is_plural_acronym = len(word) > 2 and word[-1] == "s" and word[:-1].isupper()
     low = low[:-1] if is_plural_acronym else low.removesuffix("'s").removesuffix("'")
@@ -149,6 +153,8 @@ class _Terms(dict[str, tuple[Term, ...]]):
         bare, last = token.strip(".,:;!?'-/$")[:MAX_TOKEN], token[-1]
         if bare.isalpha():
             atoms = _word(bare)
+        elif bare.lower().startswith("e-mail"):
+            atoms = _word(bare.replace("-", ""))
         else:
             atoms = tuple(_parts(token[:MAX_TOKEN].lstrip(".,:;!?'/").rstrip(",:;!?'-/")))
         is_dot_last = (
@@ -206,7 +212,7 @@ _JOINERS: Final = frozenset(
 )
 
 
-def _joined(keys: Sequence[str]) -> list[tuple[str, int]]:
+def _joined(keys: Sequence[Key]) -> list[tuple[str, int]]:
     """Return keys, and where each began, with `4 million`, `twenty five`, `9 am` as one.
 
     A currency stands behind its number: `USD 4 million` is `4 million dollars`.
@@ -215,7 +221,8 @@ def _joined(keys: Sequence[str]) -> list[tuple[str, int]]:
     scaled = 0.0
     """The last scale of the number that is being read."""
     is_negative, currency = False, ""
-    for at, key in enumerate(keys):
+    plain = [str(key) for key in keys]
+    for at, key in enumerate(plain):
         sign = key[0]
         if sign not in _JOINING or len(key) > 20:
             out.append((key, at))
@@ -231,8 +238,12 @@ def _joined(keys: Sequence[str]) -> list[tuple[str, int]]:
         elif sign == "^":
             if first is not None and before[1:].isdecimal() and first <= 12:
                 out[-1] = quantities.clock(int(first), 0, key[1])[0], out[-1][1]
+                earlier = out[-2][0] if len(out) > 1 else ""
+                if earlier[:1] == "#" and earlier[1:].isdecimal() and int(earlier[1:]) <= 12:
+                    # `9 to 11 am`
+                    out[-2] = quantities.clock(int(earlier[1:]), 0, key[1])[0], out[-2][1]
         elif sign == "¤":
-            if at + 1 < len(keys) and keys[at + 1][0] == "#":
+            if at + 1 < len(plain) and plain[at + 1][0] == "#":
                 currency = key[1:]
                 continue
             if before in _COUNTRIES and len(out) > 1 and out[-2][0][0] == "#":
@@ -298,8 +309,9 @@ def placed(text: str) -> list[Term]:
             start = text.find(term.surface.split(" ", 1)[0], at)
             at = start if start >= 0 else at
             surface = text[at : at + len(term.surface)].rstrip(",.:;")
-            term = term._replace(at=at, surface=surface)
-        out.append(term)
+            out.append(term._replace(at=at, surface=surface))
+        else:
+            out.append(term)
     return out
 
 
@@ -345,7 +357,7 @@ def simplified(text: str) -> str:
 def _without(stop: str) -> str:
     """Return the ranges of the common Chinese characters, for a class, but for some."""
     codes = [0x4DFF, *sorted(map(ord, stop)), 0xA000]
-    return "".join([f"{chr(a + 1)}-{chr(b - 1)}" for a, b in zip(codes, codes[1:]) if b > a + 1])
+    return "".join([f"{chr(a + 1)}-{chr(b - 1)}" for a, b in pairwise(codes) if b > a + 1])
 
 
 _LATIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9'.-]*")

@@ -281,8 +281,9 @@ def _of_hours(
     *,
     says_closed: bool,
 ) -> tuple[Outcome, str]:
-    """Return whether a schedule agrees with what is said of some days, and the field that says so."""
-    known, missing = [], []
+    """Return whether a schedule agrees with what is said of some days, and its field."""
+    known: list[int] = []
+    missing: list[int] = []
     for day in asked or schedule.hours:
         (missing if schedule.hours.get(day) is None else known).append(day)
     wrong = [

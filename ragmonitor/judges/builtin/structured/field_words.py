@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragmonitor.judges.builtin.terms import stem
+from ragmonitor.judges.builtin.stems import stem
 
 
 def _listed(text: str) -> list[str]:

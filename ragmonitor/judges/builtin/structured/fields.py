@@ -81,11 +81,12 @@ def key_words(key: str) -> KeyWords:
     """Return the words of a key."""
     every = tuple(token.key for token in tokens(spaced(key)))
     said = [each for each in every if each not in words.EMPTY_KEYS]
-    for han in HAN_RUN.findall(key):
+    for run in HAN_RUN.findall(key):
+        word = run
         for empty in words.EMPTY_HAN:
-            if len(han) - len(empty) >= 2:
-                han = han.removeprefix(empty).removesuffix(empty)
-        said.append(words.SAME.get(han, han))
+            if len(word) - len(empty) >= 2:
+                word = word.removeprefix(empty).removesuffix(empty)
+        said.append(words.SAME.get(word, word))
     days = tuple(day for each in hours.days(spaced(key)) for day in each.days)
     return KeyWords(tuple(said), every, days)
 
@@ -112,7 +113,8 @@ def numbers_of(text: str) -> list[Number]:
         if term.kind == "number" and term.weight:
             behind = found[at + 1] if at + 1 < len(found) else None
             unit = str(behind.key) if behind and behind.kind == "unit" else ""
-            if not _SCALE.search(text, max(0, term.at - 12), term.at):
+            is_scale = at and found[at - 1].at == term.at and "/" in term.surface  # the 5 of 4/5
+            if not (is_scale or _SCALE.search(text, max(0, term.at - 12), term.at)):
                 numbers.append(Number(str(term.key), unit, term.at, term.at + len(term.surface)))
     return numbers
 
@@ -225,8 +227,8 @@ class FieldTable:
         if len(row.cells) > 1 and container and all(isinstance(v, bool) for _, v in row.cells):
             around = frozenset(key_words(container).said) - words.CONTAINERS
             chosen = [key for key, value in row.cells if value is True]
-            value = ", ".join(chosen[:MAX_PHRASE]) or "none"
-            facts.append(Fact(position, container, place, value, around))
+            listed = ", ".join(chosen[:MAX_PHRASE]) or "none"
+            facts.append(Fact(position, container, place, listed, around))
             facts[-1].truth = bool(chosen)
         for key, value in row.cells:
             said, every, days = key_words(key)
