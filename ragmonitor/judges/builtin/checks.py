@@ -205,8 +205,7 @@ def _wrong_units(
         behind = [
             str(chunk.order[at + 1]) if at + 1 < len(chunk.order) else "."
             for chunk in best
-            for at, key in enumerate(chunk.order)
-            if key == number.key
+            for at in chunk.places_of(number.key)
         ]
         if behind and all(key[0] == "°" and key not in names for key in behind):
             surface = f"{surface_of(number)} {surface_of(unit)}"
@@ -228,13 +227,10 @@ def follows(term: Term, unit: Key, evidence: Evidence) -> bool:
     value = number_of(str(term.key))
     if value is None or value <= 0:
         return False
-    found = [number for chunk in evidence.chunks for number in chunk.numbers]
     digits = str(term.key)[1:].replace(".", "").strip("0")
-    if 2 <= len(digits) <= 12 and digits.isdecimal():
-        form = f".{len(digits)}g"
-        if any(abs(n - value) < 0.06 * value and float(f"{n:{form}}") == value for n, _ in found):
-            return True
-    operands = list(dict.fromkeys(found))
+    if 2 <= len(digits) <= 12 and digits.isdecimal() and value in evidence.rounded(len(digits)):
+        return True
+    operands = list(evidence.numbers)
     if len(operands) > _MAX_OPERANDS:
         return False
     for at, (left, own) in enumerate(operands):
@@ -257,8 +253,10 @@ def _chinese_names(
     said = sentence.bare
     pairs = [term for term in missing if term.kind == "pair"]
 
+    missing_at = {term.at: term.key for term in pairs}
+
     def is_missing(start: int, end: int) -> bool:
-        return any(start <= term.at and term.at + 2 <= end for term in pairs)
+        return any(at in missing_at for at in range(start, end - 1))
 
     found = [name for name in chinese_names(said) if is_missing(name.start, name.end)]
     persons = [place for place in may_be_persons(said) if is_missing(*place)]
@@ -280,7 +278,7 @@ def _chinese_names(
         if any(is_off_by_one(said, start, text) for text in texts):
             places.append((start, end, True))
     for start, end, has_rival in places:
-        around = [term.key for term in pairs if start < term.at + 2 and term.at < end]
+        around = [missing_at[at] for at in range(start - 1, end) if at in missing_at]
         if around:
             yield FailedCheck(
                 reason="name",
@@ -295,9 +293,9 @@ def _exchanged(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedCh
     verb = ""
     if sentence.is_chinese:
         if any(term.key in ACTS for term in sentence.terms):
-            verb = exchanged_in_chinese(sentence.bare, [chunk.text for chunk in best]) or ""
+            verb = exchanged_in_chinese(sentence.bare, [chunk.acts for chunk in best]) or ""
     elif [term.kind for term in sentence.terms].count("name") > 1:
-        term = exchanged(sentence.terms, [chunk.order for chunk in best])
+        term = exchanged(sentence.terms, best)
         verb = surface_of(term) if term else ""
     return [FailedCheck(reason="role", surface=verb, conflicts=True)] if verb else []
 
@@ -328,7 +326,8 @@ def _opposed(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedChec
         for passage in map(chunk.passages.__getitem__, chunk.similar(likeness.weights))
         if not passage.is_row
     ]
-    negating = similar if negates else [each for chunk in best for each in chunk.negating]
+    denying = [each for chunk in best for each in chunk.negating[:_MAX_PASSAGES]]
+    negating = similar if negates else denying
     found = likeness.to(negating)
     most = max([share for share, _ in found], default=0.0) - 1e-9
     opposed = [conflict(likeness.here, there) for share, there in found if share >= most]

@@ -10,6 +10,7 @@ from itertools import pairwise
 from math import fsum
 from typing import Final
 
+from ragmonitor.judges.builtin.names import Acts, acts_of
 from ragmonitor.judges.builtin.polarity import (
     NEGATIVE,
     Polarity,
@@ -46,6 +47,10 @@ _MAX_PASSAGE: Final = 60
 _MAX_SCANNED: Final = 48
 """Passages that are all compared with a sentence; of more, those with its rarest keys."""
 _MAX_SIMILAR: Final = 8
+_MAX_HELD: Final = 300
+"""Chunks with one key that are told apart; more of them tell no place."""
+_MAX_PLACES: Final = 64
+"""Places of one key in a chunk that are looked at."""
 
 
 def unlimited() -> None:
@@ -112,6 +117,11 @@ class Chunk:
         return negated_keys(self.keys, self.order, self._said, is_chinese=self.is_chinese)
 
     @cached_property
+    def acts(self) -> Acts:
+        """Who does what to whom in it, if it is Chinese."""
+        return acts_of(self.text)
+
+    @cached_property
     def numbers(self) -> list[tuple[float, Key]]:
         """Its numbers, in order, with their units, empty where there is none."""
         found: list[tuple[float, Key]] = []
@@ -155,6 +165,17 @@ class Chunk:
     def negating(self) -> list[Passage]:
         """The passages of prose that negate something."""
         return [each for each in self.passages if not each.is_row and each.negates()]
+
+    @cached_property
+    def _key_places(self) -> dict[Key, list[int]]:
+        places: dict[Key, list[int]] = {}
+        for at, key in enumerate(self.order):
+            places.setdefault(key, []).append(at)
+        return places
+
+    def places_of(self, key: Key) -> list[int]:
+        """Return where a key stands in the order of keys; of more than a few, the first."""
+        return self._key_places.get(key, [])[:_MAX_PLACES]
 
     @cached_property
     def _places(self) -> dict[Key, list[int]]:
@@ -227,11 +248,14 @@ class Evidence:
             keys = [term.key for term in sentence]
             asked.update(keys)
             pairs.update(pairwise(keys))
+        self._rounded: dict[int, set[float]] = {}
         self.where: dict[Key, list[int]] = {}
         """Maps a key to the chunks that hold it."""
         self.beside: set[tuple[Key, Key]] = set()
         """The pairs of keys that are neighbours in a chunk, too."""
-        for at, chunk in enumerate(self.chunks):
+        # By their texts, so that the order of the chunks makes no difference to what is looked at.
+        for at in sorted(range(len(chunks)), key=chunks.__getitem__):
+            chunk = self.chunks[at]
             for key in asked & chunk.keys:
                 self.where.setdefault(key, []).append(at)
             neighbours = pairwise(chunk.order)
@@ -245,7 +269,7 @@ class Evidence:
         held: dict[int, float] = {}
         for term in content:
             if term.weight:
-                for chunk in self.where.get(term.key, ()):
+                for chunk in self.where.get(term.key, ())[:_MAX_HELD]:
                     held[chunk] = held.get(chunk, 0.0) + term.weight
         return held
 
@@ -260,6 +284,17 @@ class Evidence:
                 if not passage.is_row and fsum(weights[key] for key in shared) >= least:
                     return True
         return False
+
+    @cached_property
+    def numbers(self) -> dict[tuple[float, Key], None]:
+        """The different numbers of all chunks, with their units."""
+        return dict.fromkeys(number for chunk in self.chunks for number in chunk.numbers)
+
+    def rounded(self, digits: int) -> set[float]:
+        """Return the chunks' numbers, rounded to so many significant digits."""
+        if digits not in self._rounded:
+            self._rounded[digits] = {float(f"{value:.{digits}g}") for value, _ in self.numbers}
+        return self._rounded[digits]
 
     @cached_property
     def _plain(self) -> str:

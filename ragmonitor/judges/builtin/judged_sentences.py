@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import itemgetter
@@ -252,9 +252,10 @@ def _add_fields(judged: JudgedSentence, table: FieldTable) -> None:
     if not reading.supported and not reading.findings:
         return
     judged.has_fields = True
-    covered = _within(reading.supported, sentence.terms)
+    covered = _within(reading.supported, sentence)
     found_in = [(finding.start, finding.end) for finding in reading.findings]
-    keys = {term.key for term in [*covered, *_within(found_in, sentence.terms)]}
+    touched = covered | _within(found_in, sentence)
+    keys = {term.key for term in sentence.terms if term.at in touched}
     judged.failed = [
         check
         for check in judged.failed
@@ -270,24 +271,23 @@ def _add_fields(judged: JudgedSentence, table: FieldTable) -> None:
     ]
     gained = 0.0
     for term in judged.missing:
-        if term in covered:
+        if term.at in covered:
             gained += term.weight
         elif covered and term.kind in {"word", "pair"}:
             gained += term.weight / 2
     gained /= sentence.weight
-    borne = sum(term.weight for term in covered) / sentence.weight
+    borne = sum(t.weight for t in sentence.terms if t.at in covered) / sentence.weight
     judged.support = min(1.0, judged.support + gained)
     judged.trust = min(1.0, max(judged.trust + gained, borne))
-    judged.missing = [term for term in judged.missing if term not in covered]
+    judged.missing = [term for term in judged.missing if term.at not in covered]
 
 
-def _within(spans: Sequence[tuple[int, int]], content: Sequence[Term]) -> list[Term]:
-    """Return the terms that stretches of a sentence touch."""
-    return [
-        term
-        for term in content
-        if any(start < term.at + len(term.surface) and end > term.at for start, end in spans)
-    ]
+def _within(spans: Iterable[tuple[int, int]], sentence: ParsedSentence) -> set[int]:
+    """Return where the terms stand that stretches of a sentence touch."""
+    touched = bytearray(len(sentence.bare) + 1)
+    for start, end in spans:
+        touched[start:end] = b"1" * (end - start)
+    return {t.at for t in sentence.terms if any(touched[t.at : t.at + len(t.surface)])}
 
 
 def _verdict(judged: JudgedSentence) -> Verdict:

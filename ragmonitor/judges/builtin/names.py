@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from ragmonitor.judges.builtin import word_lists
 from ragmonitor.judges.builtin.stems import stem
@@ -115,10 +115,26 @@ class _Act(NamedTuple):
     other: frozenset[str]
 
 
-def exchanged_in_chinese(said: str, texts: Sequence[str]) -> str | None:
+Acts = dict[str, list["_Act"]]
+"""Maps a verb to who does it to whom."""
+
+
+def acts_of(text: str) -> Acts:
+    """Return who does what to whom in a Chinese text; of one verb, a few."""
+    acts: Acts = {}
+    for act in _acts(text):
+        if len(acts.setdefault(act.verb, [])) < _MAX_ACTS:
+            acts[act.verb].append(act)
+    return acts
+
+
+_MAX_ACTS: Final = 32
+
+
+def exchanged_in_chinese(said: str, texts: Sequence[Acts]) -> str | None:
     """Return a verb whose doer and other the texts exchange; None if there is none."""
     for act in _acts(said):
-        same = [each for text in texts for each in _acts(text) if each.verb == act.verb]
+        same = [each for acts in texts for each in acts.get(act.verb, ())]
         if any(act.doer & each.doer and act.other & each.other for each in same):
             continue
         if any(act.doer & each.other and act.other & each.doer for each in same):
@@ -136,12 +152,21 @@ def _acts(text: str) -> Iterator[_Act]:
             yield _Act(found["verb"], sides[0], sides[1])
 
 
-def exchanged(content: Sequence[Term], orders: Sequence[list[Key]]) -> Term | None:
+class KeyOrder(Protocol):
+    """The keys of a text, in order."""
+
+    order: list[Key]
+
+    def places_of(self, key: Key) -> list[int]:
+        """Return where a key stands."""
+
+
+def exchanged(content: Sequence[Term], texts: Sequence[KeyOrder]) -> Term | None:
     """Return an English verb whose doer and other, the names beside it, the chunks exchange.
 
     Args:
         content: A sentence's terms.
-        orders: The keys of chunks, in order.
+        texts: The chunks.
     """
     keys = [term.key for term in content]
     names = {term.key for term in content if term.kind == "name"}
@@ -151,10 +176,7 @@ def exchanged(content: Sequence[Term], orders: Sequence[list[Key]]) -> Term | No
         doer, other = _sides(keys, at, names)
         doer, other = doer - other, other - doer  # `Alpha Corp` and `Beta Corp`
         found = [
-            _sides(order, place, names)
-            for order in orders
-            for place, key in enumerate(order)
-            if key == verb.key
+            _sides(text.order, place, names) for text in texts for place in text.places_of(verb.key)
         ]
         if any(doer & one and other & two for one, two in found):
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from ragmonitor.judges.builtin.framing import without_framing
@@ -58,20 +59,20 @@ def clauses_of(sentence: ParsedSentence) -> Iterator[tuple[int, ParsedSentence]]
     """
     text = sentence.bare
     borders = [border.start() for border in _BORDER.finditer(text)]
-    cuts, content = [0], []
+    cuts, at, count = [0], 0, 0.0
     for end in [*borders, len(text)]:
-        piece = terms(text[cuts[-1] : end])
+        piece = terms(text[at:end])
         if sentence.is_chinese:
-            is_clause = content_count([term for term in piece if term.kind == "pair"]) >= 1
+            count += 2 * content_count([term for term in piece if term.kind == "pair"])
         else:
-            is_clause = content_count(piece) >= _MIN_CLAUSE
-        if is_clause:
+            count += content_count(piece)
+        at = end
+        if count >= _MIN_CLAUSE:
             cuts.append(end)
-            content.append(piece)
-    if len(content) < 2:
+            count = 0.0
+    if len(cuts) < 3:
         return
     cuts[-1] = len(text)
-    content[-1] = terms(text[cuts[-2] :])
-    for at, piece in enumerate(content):
-        own = text[cuts[at] : cuts[at + 1]]
-        yield cuts[at], parsed(own, own, SpeechAct.CLAIM, piece)
+    for start, end in pairwise(cuts):
+        own = text[start:end]
+        yield start, parsed(own, own, SpeechAct.CLAIM, terms(own))

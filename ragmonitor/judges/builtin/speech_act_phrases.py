@@ -228,7 +228,7 @@ ENGLISH_SIGNS: Final = frozenset(
         """
     )
 )
-OTHER_SIGNS: Final = (" only ", "either", "nicht")
+OTHER_SIGNS: Final = (" only ", "either", "nicht", "n/a")
 """Signs that are no words of their own, or say too little alone."""
 OFFERING: Final = frozenset(
     _listed(

@@ -69,7 +69,7 @@ class Clause:
         text: str,
         span: tuple[int, int],
         said: Sequence[Token],
-        content: Sequence[Term],
+        signs: Sequence[tuple[int, int]],
         table: FieldTable,
     ) -> None:
         """Read a clause.
@@ -78,7 +78,7 @@ class Clause:
             text: The sentence.
             span: Where the clause begins and ends in it.
             said: The words of the clause.
-            content: The terms of the sentence, with their offsets.
+            signs: Where signs of negation of the clause begin and end.
             table: The fields.
         """
         self.text = text
@@ -105,11 +105,7 @@ class Clause:
         taken = [(time.start, time.end) for time in self.times]
         taken += [self.phrases[name] for name in names]
         self.numbers = self._numbers(taken)
-        self.signs = [
-            (term.at, term.at + len(term.surface))
-            for term in content
-            if term.kind == "negation" and start <= term.at < end
-        ]
+        self.signs = signs
         self.mentions: list[Mention] = []
 
     def _numbers(self, taken: Sequence[tuple[int, int]]) -> list[Number]:
@@ -183,11 +179,12 @@ def read_clauses(text: str, content: Sequence[Term], table: FieldTable) -> list[
             borders.append(border.start())
             has_verb = False
     borders.append(len(text))
-    cuts = [bisect_left(found, border, key=lambda token: token.start) for border in borders]
-    clauses = [
-        Clause(text, span, found[first:last], content, table)
-        for span, (first, last) in zip(pairwise(borders), pairwise(cuts), strict=True)
-    ]
+    signs = [(t.at, t.at + len(t.surface)) for t in content if t.kind == "negation"]
+    clauses: list[Clause] = []
+    for start, end in pairwise(borders):
+        said = found[_place(found, start) : _place(found, end)]
+        denied = signs[bisect_left(signs, (start, 0)) : bisect_left(signs, (end, 0))]
+        clauses.append(Clause(text, (start, end), said, denied, table))
     named = frozenset(row for clause in clauses for row in clause.named)
     everywhere = frozenset(token.key for token in found)
     for clause in clauses:
@@ -195,6 +192,11 @@ def read_clauses(text: str, content: Sequence[Term], table: FieldTable) -> list[
             clause.named = clause.named or named
         clause.find_mentions(everywhere, table)
     return clauses
+
+
+def _place(found: Sequence[Token], at: int) -> int:
+    """Return the position of the first word that begins at an offset, or behind it."""
+    return bisect_left(found, at, key=lambda token: token.start)
 
 
 def _chinese_tokens(text: str, table: FieldTable) -> Iterator[Token]:

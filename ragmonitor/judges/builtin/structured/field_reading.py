@@ -128,7 +128,7 @@ class FieldReading:
 
     def __init__(self) -> None:
         """Begin with nothing."""
-        self.supported: list[tuple[int, int]] = []
+        self.supported: set[tuple[int, int]] = set()
         self.findings: list[Finding] = []
 
 
@@ -151,11 +151,11 @@ def read_fields(text: str, content: Sequence[Term], table: FieldTable) -> FieldR
     if reading.supported:  # so are the words that only carry what a field says
         for term in content:
             if term.key in words.FRAMES or term.kind == "negation":
-                reading.supported.append((term.at, term.at + len(term.surface)))
+                reading.supported.add((term.at, term.at + len(term.surface)))
         for frame in words.HAN_FRAMES if not text.isascii() else ():
             at = text.find(frame)
             if at >= 0:
-                reading.supported.append((at, at + len(frame)))
+                reading.supported.add((at, at + len(frame)))
     return reading
 
 
@@ -175,8 +175,8 @@ def _read_mention(
         best = Outcome.SUPPORTS if is_null else Outcome.SILENT
     if best is Outcome.SUPPORTS:
         values = {each for fact in mention.facts for each in fact.phrases}
-        reading.supported += [(token.start, token.end) for token in mention.at]
-        reading.supported += [clause.phrases[each] for each in values & clause.phrases.keys()]
+        reading.supported.update((token.start, token.end) for token in mention.at)
+        reading.supported.update(clause.phrases[each] for each in values & clause.phrases.keys())
     elif best is not Outcome.SILENT:
         label = min(fact.label for outcome, fact in outcomes if outcome is best)
         place = mention.at[0].start, mention.at[-1].end
@@ -242,7 +242,7 @@ def _read_hours(clause: Clause, table: FieldTable, reading: FieldReading) -> Non
     if times and len({fact.key for fact in facts}) == 1:
         known = [time for fact in facts for time in fact.times]
         if any(time.equals(other) for time in clause.times for other in known):
-            reading.supported += times
+            reading.supported.update(times)
         else:
             reading.findings.append(Finding(*times[0], min(fact.label for fact in facts), True))
 
@@ -250,7 +250,7 @@ def _read_hours(clause: Clause, table: FieldTable, reading: FieldReading) -> Non
 def _read_schedules(
     clause: Clause, table: FieldTable, reading: FieldReading, times: Sequence[tuple[int, int]]
 ) -> None:
-    sides = list(hours.edges(clause.text[: clause.end], clause.times, clause.start))
+    sides = list(hours.edges(clause.own, hours.times(clause.own), 0))
     which = hours.days(clause.own)
     asked = which or (hours.days(clause.text[:400]) if sides else [])
     asked = [each for each in asked if each.is_named] or asked  # `weekdays (Tuesday to Friday)`
@@ -267,7 +267,7 @@ def _read_schedules(
     best = max(outcome for outcome, _ in results)
     places = [(clause.start + each.start, clause.start + each.end) for each in which] + [*times]
     if best is Outcome.SUPPORTS:
-        reading.supported += places
+        reading.supported.update(places)
     elif best is not Outcome.SILENT:
         label = min(label for outcome, label in results if outcome is best)
         place = places[0] if places else (clause.start, clause.end)
@@ -379,7 +379,7 @@ def _compare(
         elif derived not in _EXTREMES:
             figures += [(len(f.said), f.label, each.value) for f in alike for each in f.numbers]
     if any(_is_about(clause, number, value) for _, _, value in figures):
-        reading.supported += [(number.start, number.end), *spans]
+        reading.supported.update([(number.start, number.end), *spans])
     elif figures:
         reading.findings.append(Finding(number.start, number.end, min(figures)[1], True))
 
@@ -434,11 +434,10 @@ def _read_extremes(clause: Clause, table: FieldTable, reading: FieldReading) -> 
 
 def _read_values_of_others(clause: Clause, table: FieldTable, reading: FieldReading) -> None:
     """Find a value that another row has, and not the one that is named."""
-    supported = set(reading.supported)
     said = {number.key: (number.start, number.end) for number in clause.numbers}
     for value, span in {**clause.phrases, **said}.items():
         facts = [fact for fact in table.by_value.get(value, ()) if not fact.is_count]
-        if not 0 < len(facts) <= MAX_SHARED or span in supported:
+        if not 0 < len(facts) <= MAX_SHARED or span in reading.supported:
             continue
         if any(table.is_of(fact, clause.named) for fact in facts):
             continue
