@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
-from itertools import pairwise
+from itertools import islice, pairwise
 from math import fsum
 from typing import Final
 
@@ -29,7 +29,7 @@ from ragmonitor.judges.builtin.polarity import (
     conflict,
     english_polarity,
 )
-from ragmonitor.judges.builtin.quantities import alternatives, number_class, number_of
+from ragmonitor.judges.builtin.quantities import alternatives, detail_class, number_of
 from ragmonitor.judges.builtin.terms import UNITS, Key, Term
 from ragmonitor.records import Reason
 
@@ -116,11 +116,7 @@ def _missing_details(
             acronyms += term.surface.isupper()
             if acronyms <= _MAX_ACRONYMS and _is_spelled_out(term, evidence.chunks):
                 continue
-            kind = "name"
-        elif term.kind == "number":
-            kind = number_class(key, units.get(key, ""))
-        else:
-            kind = key[:2] if term.kind == "date" else "@"
+        kind = "name" if term.kind == "name" else detail_class(key, units.get(key, ""))
         is_date = term.kind == "date" or kind == "year"
         failed.append(
             FailedCheck(
@@ -168,19 +164,17 @@ def _near(content: Sequence[Term], best: Sequence[Chunk]) -> list[tuple[Chunk, P
 def _has_rival(kind: str, own: set[Key], near: Sequence[tuple[Chunk, Passage]]) -> bool:
     """Return whether another number, date or name stands near by, for which one can be mistaken."""
     for chunk, passage in near:
-        for key, behind in pairwise([*passage.figures(), "."]):
-            if key in own:
+        for word in islice(passage.details.get(kind, ()), _MAX_RIVALS):
+            if word in own:
                 continue
-            if key[0] == "#":
-                is_rival = kind == number_class(key, behind if behind[0] == "°" else "")
-            elif kind == "name":
-                begins = f"{key[0].upper()}{key[1:4]}", key.upper()[:4]
-                is_rival = key[0].isalpha() and any(map(chunk.text.__contains__, begins))
-            else:
-                is_rival = key.startswith(kind)
-            if is_rival:
+            begins = f"{word[0].upper()}{word[1:4]}", word.upper()[:4]
+            if kind != "name" or any(begin.isalpha() and begin in chunk.text for begin in begins):
                 return True
     return False
+
+
+_MAX_RIVALS: Final = 200
+"""Details of one passage that are looked at."""
 
 
 def _is_spelled_out(term: Term, chunks: Sequence[Chunk]) -> bool:
@@ -262,12 +256,13 @@ def _chinese_names(
     persons = [place for place in may_be_persons(said) if is_missing(*place)]
     if not found and not persons:
         return
-    texts = [passage.text for _, passage in _near(sentence.terms, best)]
+    near = [passage for _, passage in _near(sentence.terms, best)]
+    texts = [passage.text for passage in near]
     rivals = {
-        name.kind
-        for text in (texts if found else ())
-        for name in chinese_names(text)
-        if text[name.start : name.end] not in said
+        kind
+        for passage in (near if found else ())
+        for kind, name in passage.names[:_MAX_RIVALS]
+        if name not in said
     }
     places = [
         (name.start, name.end, name.kind in rivals)

@@ -10,7 +10,7 @@ from itertools import pairwise
 from math import fsum
 from typing import Final
 
-from ragmonitor.judges.builtin.names import Acts, acts_of
+from ragmonitor.judges.builtin.names import Acts, acts_of, chinese_names
 from ragmonitor.judges.builtin.polarity import (
     NEGATIVE,
     Polarity,
@@ -18,7 +18,7 @@ from ragmonitor.judges.builtin.polarity import (
     english_polarity,
     negated_keys,
 )
-from ragmonitor.judges.builtin.quantities import chinese_figures, number_of
+from ragmonitor.judges.builtin.quantities import chinese_figures, detail_class, number_of
 from ragmonitor.judges.builtin.stems import stem
 from ragmonitor.judges.builtin.structured.fields import FieldTable
 from ragmonitor.judges.builtin.structured.formats import records_of, rendered
@@ -79,11 +79,21 @@ class Passage:
             return True
         return bool(self.text) and next(chinese_signs(self.text), None) is not None
 
-    def figures(self) -> list[str]:
-        """Return its keys in order; in Chinese those of its numbers and dates."""
+    @cached_property
+    def details(self) -> dict[str, dict[str, None]]:
+        """Its numbers, dates and times, by what they can be mistaken for; words under `name`."""
+        found: dict[str, dict[str, None]] = {}
+        keys = [str(key) for key in self._order]
         if self.text:
-            return [atom.key for figure in chinese_figures(self.text) for atom in figure.atoms]
-        return [str(key) for key in self._order]
+            keys = [atom.key for figure in chinese_figures(self.text) for atom in figure.atoms]
+        for key, behind in pairwise([*keys, "."]):
+            found.setdefault(detail_class(key, behind), {})[key] = None
+        return found
+
+    @cached_property
+    def names(self) -> list[tuple[str, str]]:
+        """Its Chinese names, by kind and text."""
+        return [(each.kind, self.text[each.start : each.end]) for each in chinese_names(self.text)]
 
 
 _SPACED: Final = lazy_pattern(rf"(?<=[{HAN}]) (?=[{HAN}\d])|(?<=\d) (?=[{HAN}])")

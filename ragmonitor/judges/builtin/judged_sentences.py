@@ -37,6 +37,8 @@ CLAUSE_ABSENT_BELOW: Final = 0.15
 """Support below which a clause of a supported sentence is a finding of its own."""
 MIN_CLAUSE_WEIGHT: Final = 1.3
 """Weight that such a clause must have; in Chinese half of it."""
+_MAX_CLAUSES: Final = 16
+"""Clauses of a sentence that are judged one by one; one with more is judged as a whole."""
 PENALTIES: Final[dict[Reason, float]] = {
     "content": 0.0,  # the support says it already
     "number": 0.5,
@@ -162,7 +164,7 @@ def judge_sentence(sentence: ParsedSentence, evidence: Evidence) -> JudgedSenten
         return judged
     clauses = list(clauses_of(judged.sentence))
     supports = [_support(clause, evidence) for _, clause in clauses]
-    if not clauses or max(supports) < SUPPORTED_FROM:
+    if not 0 < len(clauses) <= _MAX_CLAUSES or max(supports) < SUPPORTED_FROM:
         return judged
     if judged.verdict is Verdict.SUPPORTED and judged.missing:
         invented = [
@@ -220,9 +222,12 @@ def _judged(sentence: ParsedSentence, evidence: Evidence) -> JudgedSentence:
     if (judged.failed or (missing and support > 0.5)) and evidence.holds(sentence.bare):
         judged.failed = judged.missing = ()
         judged.support = judged.trust = 1.0
-    elif evidence.table and sentence.act is SpeechAct.CLAIM:
-        if judged.failed or not evidence.is_said_in_prose(content):
-            _add_fields(judged, evidence.table)
+    elif (
+        evidence.table
+        and sentence.act is SpeechAct.CLAIM
+        and (judged.failed or not evidence.is_said_in_prose(content))
+    ):
+        _add_fields(judged, evidence.table)
     if sentence.act is SpeechAct.CLAIM:
         judged.verdict = _verdict(judged)
         judged.chunks = _fewest_chunks(judged, evidence)

@@ -89,10 +89,19 @@ def alternatives(key: str) -> tuple[str, ...]:
     return (key, "°¥?") if key in {"°¥", "°yen"} else (key,)
 
 
-def number_class(key: str, unit_key: str) -> str:
-    """Return what a number can be mistaken for another of: a year, or one in the same unit."""
-    is_year = len(key) == 5 and "1000" <= key[1:] <= "2199"
-    return "year" if is_year and unit_key in {"", "°year"} else f"in {unit_key}"
+def detail_class(key: str, behind: str) -> str:
+    """Return what a number, date, time or name can be mistaken for another of.
+
+    `name`; `~m` and `~w` of months and weekdays; `@` of times; `year`; and of other numbers, `in`
+    with their unit, the key that stands behind.
+    """
+    if key[0] == "#":
+        unit_key = behind if behind[:1] == "°" else ""
+        is_year = len(key) == 5 and "1000" <= key[1:] <= "2199"
+        return "year" if is_year and unit_key in {"", "°year"} else f"in {unit_key}"
+    if key[0] == "~":
+        return key[:2]
+    return "@" if key[0] == "@" else "name"
 
 
 # --- English ------------------------------------------------------------------------------------

@@ -160,7 +160,7 @@ class _Terms(dict[str, tuple[Term, ...]]):
         is_dot_last = (
             last == "." and bare.lower() not in _NEVER_LAST and "." not in bare and len(bare) > 1
         )
-        if last in "!?;" or token == "." or is_dot_last:
+        if last in "!?;" or token in {".", "..."} or is_dot_last:
             atoms = (*atoms, _END)
         elif last in ",:":
             atoms = () if atoms == (NEGATION,) else (*atoms, _COMMA)  # `No, ...`

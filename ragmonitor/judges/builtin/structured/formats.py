@@ -1,4 +1,7 @@
-"""Structured parts of a chunk as rows of cells: JSON and its Python form, YAML, tables, lists of keys and values."""
+"""Structured parts of a chunk as rows of cells.
+
+They are JSON and its Python form, YAML's plain subset, tables, lists of keys and values.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ import json
 import re
 from calendar import month_name
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from ragmonitor.patterns import lazy_pattern
 
 Scalar = str | bool | None
 MAX_KEYS, MAX_KEY, MAX_ATTEMPTS, MAX_VALUE, MAX_RENDERED = 4, 60, 4, 120, 3
@@ -24,48 +29,46 @@ class Row(NamedTuple):
 
 
 class Records:
-    """The rows of a chunk, how many items its lists have, by the row that holds one and its keys, and where they stand."""
+    """The rows of a chunk."""
 
     def __init__(self) -> None:
+        """Begin without a row."""
         self.rows: list[Row] = []
         self.counts: dict[tuple[int, tuple[str, ...]], int] = {}
+        """Maps the row that holds a list, and the list's keys, to how many items it has."""
         self.parts: list[tuple[int, int]] = []
+        """Where the structured parts begin and end."""
 
-    def add(self, parent: int = -1, keys: tuple[str, ...] = (), is_listed: bool = False) -> int:
+    def add(self, parent: int = -1, keys: tuple[str, ...] = (), *, is_listed: bool = False) -> int:
+        """Add an empty row and return its position."""
         self.rows.append(Row(parent, keys[-MAX_KEYS:], [], is_listed))
         return len(self.rows) - 1
 
     def add_value(self, value: Any) -> None:
+        """Add the rows of a value of JSON, an object each, and the counts of its lists."""
         waiting: list[tuple[Any, tuple[str, ...], int, bool]] = [(value, (), -1, False)]
+        """What is still to be read, its keys, the row around it, and whether it is of a list."""
         while waiting:
-            value, keys, parent, is_listed = waiting.pop()
-            is_list = isinstance(value, list)
-            row = (
-                self.add(parent, keys, is_listed)
-                if not is_list
-                else self.add()
-                if parent < 0
-                else parent
-            )
+            holder, keys, parent, is_listed = waiting.pop()
+            nested: list[tuple[Any, tuple[str, ...], int, bool]] = []
+            is_list = isinstance(holder, list)
             if is_list:
-                self.counts[row, keys[-MAX_KEYS:]] = len(value)
-            nested = []
-            for key, each in enumerate(value) if is_list else value.items():
-                place = keys if is_list else (*keys, str(key)[:MAX_KEY])
-                if (
-                    isinstance(each, str)
-                    and each[-1:] in "'}]"
-                    and each[:1] in {"u", "'", "{", "["}
-                ):
-                    inner = parsed(each)  # a literal in a text
-                    each = each if inner is ... else inner
-                if isinstance(each, dict | list):
-                    nested.append((each, place[-MAX_KEYS:], row, is_list))
+                row = parent if parent >= 0 else self.add()
+                self.counts[row, keys[-MAX_KEYS:]] = len(holder)
+                items = [(keys, each) for each in holder]
+            else:
+                row = self.add(parent, keys, is_listed=is_listed)
+                items = [((*keys, str(key)[:MAX_KEY]), each) for key, each in holder.items()]
+            for place, each in items:
+                item = _literal(each) if isinstance(each, str) else each
+                if isinstance(item, dict | list):
+                    nested.append((item, place[-MAX_KEYS:], row, is_list))
                 else:
-                    self.rows[row].cells.append((place[-1] if place else "", each))
+                    self.rows[row].cells.append((place[-1] if place else "", item))
             waiting += reversed(nested)
 
     def add_table(self, table: Sequence[Sequence[str]]) -> None:
+        """Add the rows of a table, whose first line names the columns."""
         head = [" ".join(cell.split())[:MAX_KEY] for cell in table[0]]
         if len(head) == 2 and head[1].lower() in _VALUE:
             self.rows[self.add()].cells.extend(
@@ -73,7 +76,9 @@ class Records:
             )
             return
         for cells in table[1:]:
-            self.rows[self.add(is_listed=True)].cells.extend(zip(head, map(str.strip, cells)))
+            self.rows[self.add(is_listed=True)].cells.extend(
+                zip(head, map(str.strip, cells), strict=False)
+            )
         for column, name in enumerate(head):
             values = {cells[column] for cells in table[1:] if column < len(cells)}
             if len(values) == len(table) - 1 and not any(
@@ -82,56 +87,69 @@ class Records:
                 self.counts[-1, (name,)] = len(values)
 
 
+def _literal(text: str) -> Any:
+    """Return what a literal within a text holds; a text that holds none as it is."""
+    if text[-1:] in {"'", "}", "]"} and text[:1] in {"u", "'", "{", "["}:
+        inner = parsed(text)
+        return text if inner is ... else inner
+    return text
+
+
 _VALUE = frozenset(["value", "values", "detail", "details", "值", "数值", "内容", "取值"])
 _TEXT = r"\"(?:[^\"\\]|\\.)*+(?:\"|\\?\Z)|'(?:[^'\\]|\\.)*+(?:'|\\?\Z)"
-_BRACKET = re.compile(rf"{_TEXT}|[{{}}\[\]]", re.DOTALL)
-_CELL = re.compile(
+_BRACKET = lazy_pattern(rf"{_TEXT}|[{{}}\[\]]", re.DOTALL)
+_CELL = lazy_pattern(
     rf"[{{}}]|(?P<key>[\"'])(?P<name>[^\"'\\\n]{{1,{MAX_KEY}}})(?P=key)\s{{0,8}}:\s{{0,8}}"
     r"(?P<value>\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'|[\w.+-]+)"
 )
-_PYTHON = re.compile(rf"(?:\b[uU])?(?P<text>{_TEXT})|(?P<word>\b(?:True|False|None)\b)", re.DOTALL)
-_TAG = re.compile(r"<(?P<close>/?)(?P<name>table|tr|t[dh]|d[td])\b[^<>]*+>", re.IGNORECASE)
-_FIGURE = re.compile(
+_PYTHON = lazy_pattern(
+    rf"(?:\b[uU])?(?P<text>{_TEXT})|(?P<word>\b(?:True|False|None)\b)", re.DOTALL
+)
+_TAG = lazy_pattern(r"<(?P<close>/?)(?P<name>table|tr|t[dh]|d[td])\b[^<>]*+>", re.IGNORECASE)
+_FIGURE = lazy_pattern(
     r"\W{0,2}\d[\d.,:/-]{0,20}\s?\S{0,4}\Z|(?:yes|no|true|false|是|否)\Z", re.IGNORECASE
 )
-_PAIR = re.compile(
-    r"(?P<indent>[ \t]{0,40}(?:[-*•+][ \t]{1,4})?)(?:\*\*|__|[\"'])?(?P<key>[^\W\d_][^:：\n*\"'|.?!。？！]{0,40}?)(?:\*\*|__|[\"'])?[ \t]?"
+_PAIR = lazy_pattern(
+    r"(?P<indent>[ \t]{0,40}(?:[-*•+][ \t]{1,4})?)(?:\*\*|__|[\"'])?"
+    r"(?P<key>[^\W\d_][^:：\n*\"'|.?!。？！]{0,40}?)(?:\*\*|__|[\"'])?[ \t]?"
     r"(?::(?=[\s*]|\Z)|(?<!\d)：)(?:\*\*|__)?[ \t]*(?P<value>.*)"
 )
-_ITEM = re.compile(r"(?P<indent>[ \t]{0,40}[-*•+][ \t]{1,4})(?P<key>)(?P<value>\S.*)")
+_ITEM = lazy_pattern(r"(?P<indent>[ \t]{0,40}[-*•+][ \t]{1,4})(?P<key>)(?P<value>\S.*)")
+
+
+_BRACE: Final = lazy_pattern(r"\{|\[\s*[\"'{]|[\"'] ?:")
+_HAS_WORD: Final = lazy_pattern(r"[^\W\d_]")
+_TABLE_SIGNS: Final = ("\t", "|-", "| -", "| :")
 
 
 def records_of(chunk: str) -> Records | None:
     """Return the structured parts of a chunk; None for prose. Linear in its length."""
-    found, count = Records(), chunk.count
-    if (
-        "{" in chunk
-        or ("[" in chunk and re.search(r"\[\s*[\"'{]", chunk))
-        or any(map(chunk.__contains__, ('":', "':", '" :', "' :")))
-    ):
+    found = Records()
+    if _BRACE.search(chunk):
         found.parts = list(_bracketed(chunk, found))
     if not found.parts and "<" in chunk:
         found.parts = list(_html_tables(chunk, found))
-    colons = count(": ") + count(":\n") + count("：") + count(":**")
-    if not found.parts and (
-        colons > 1
-        or "\t" in chunk
-        or "|-" in chunk
-        or "| -" in chunk
-        or "| :" in chunk
-        or count(",") >= count("\n") > 1
-    ):
+    if not found.parts and _may_have_lines(chunk):
         found.parts = list(_lines_of(chunk, found))
     has_keys = found.parts and any(
-        re.search(r"[^\W\d_]", key) for row in found.rows for key, _ in row.cells
+        _HAS_WORD.search(key) for row in found.rows for key, _ in row.cells
     )
     return found if has_keys else None
+
+
+def _may_have_lines(chunk: str) -> bool:
+    """Return whether a chunk may hold a table, or a list of keys and values."""
+    if sum(map(chunk.count, (": ", ":\n", "：", ":**"))) > 1:
+        return True
+    if any(map(chunk.__contains__, _TABLE_SIGNS)):
+        return True
+    return chunk.count(",") >= chunk.count("\n") > 1
 
 
 def _bracketed(chunk: str, found: Records) -> Iterator[tuple[int, int]]:
     at = failed = 0
     while failed < MAX_ATTEMPTS and (
-        opening := re.compile(r"\{\s*+[\"'}]|\[\s*+[{\"']").search(chunk, at)
+        opening := lazy_pattern(r"\{\s*+[\"'}]|\[\s*+[{\"']").search(chunk, at)
     ):
         start, end, depth = opening.start(), 0, 0
         for token in _BRACKET.finditer(chunk, start):
@@ -187,7 +205,7 @@ def _json_of(token: re.Match[str]) -> str:
 def _html_tables(chunk: str, found: Records) -> Iterator[tuple[int, int]]:
     tags = list(_TAG.finditer(chunk))
     tables: list[list[list[str]]] = [[]]
-    for tag, following in zip(tags, [*tags[1:], None]):
+    for tag, following in zip(tags, [*tags[1:], None], strict=False):
         name, end = tag["name"].lower(), following.start() if following else len(chunk)
         text = " ".join(html.unescape(re.sub(r"<[^<>]*+>", " ", chunk[tag.end() : end])).split())
         if tag["close"]:
@@ -198,8 +216,7 @@ def _html_tables(chunk: str, found: Records) -> Iterator[tuple[int, int]]:
             tables[-1].append([text] if name == "dt" else [])
         elif name in {"td", "th", "dd"} and tables[-1]:
             tables[-1][-1].append(text)
-    for table in tables:
-        table = [cells for cells in table if cells]
+    for table in ([cells for cells in rows if cells] for rows in tables):
         if len(table) > 1 and {len(cells) for cells in table} == {2} and not _has_figures(table):
             found.rows[found.add()].cells.extend((key[:MAX_KEY], value) for key, value in table)
         elif len(table) > 1 and len(table[0]) > 1:
@@ -229,7 +246,8 @@ def _lines_of(chunk: str, found: Records) -> Iterator[tuple[int, int]]:
 
 def _table_at(texts: Sequence[str], at: int, tried: dict[str, int], found: Records) -> int:
     rule, end = texts[at + 1] if at + 1 < len(texts) else "", at + 2
-    if "|" in texts[at] and "-" in rule and "|" in rule and set(rule) <= set("|:- \t"):
+    is_ruled = "-" in rule and "|" in rule and set(rule) <= set("|:- \t")
+    if "|" in texts[at].strip().strip("|") and is_ruled:
         while end < len(texts) and "|" in texts[end]:
             end += 1
         table = [
@@ -264,35 +282,34 @@ def _table_at(texts: Sequence[str], at: int, tried: dict[str, int], found: Recor
 
 
 def _pairs_at(texts: Sequence[str], at: int, tried: dict[str, int], found: Records) -> int:
+    """Add the list of keys and values that begins at a line; return its lines, 0 for none."""
     if at < tried[":"]:
         return 0
     lines: list[re.Match[str]] = []
-    while at + len(lines) < len(texts):
-        text = texts[at + len(lines)]
+    for text in texts[at : at + _MAX_LINES]:
         line = _pair(text) or (_ITEM.fullmatch(text) if lines else None)
         if line is None or len(line["value"]) > MAX_VALUE:
             break
         lines.append(line)
     tried[":"] = at + max(1, len(lines))
-    statements = sum(
-        line["value"].endswith((".", "!", "?", "。", "！", "？", ",", "，"))
-        or len(line["value"]) > 60
-        for line in lines
-    )
+    statements = sum(line["value"][-1:] in _ENDS or len(line["value"]) > 60 for line in lines)
     if sum(bool(line["key"]) for line in lines) >= 3 and 3 * statements <= len(lines):
-        heading = re.match(r"[ \t]{0,3}#{1,6}[ \t]+(\S.{0,80})", texts[at - 1]) if at else None
+        heading = _HEADING.match(texts[at - 1]) if at else None
         _add_pairs(lines, heading[1] if heading else "", found)
         return len(lines)
     for sign in "|;；":
-        inline = (
-            [_pair(part.strip()) for part in texts[at].split(sign) if part.strip()]
-            if texts[at].count(sign) > 1
-            else [None]
-        )
-        if all(pair and 0 < len(pair["value"]) <= 40 for pair in inline):
-            _add_pairs([pair for pair in inline if pair], "", found)
-            return 1
+        if texts[at].count(sign) > 1:
+            parts = [_pair(part.strip()) for part in texts[at].split(sign) if part.strip()]
+            pairs = [pair for pair in parts if pair and 0 < len(pair["value"]) <= 40]
+            if len(pairs) == len(parts):
+                _add_pairs(pairs, "", found)
+                return 1
     return 0
+
+
+_MAX_LINES: Final = 2_000
+_ENDS: Final = frozenset(".!?。！？,，")
+_HEADING: Final = lazy_pattern(r"[ \t]{0,3}#{1,6}[ \t]+(\S.{0,80})")
 
 
 def _pair(text: str) -> re.Match[str] | None:
@@ -300,68 +317,102 @@ def _pair(text: str) -> re.Match[str] | None:
     return found if found and len(found["key"].split()) <= 5 else None
 
 
+class _Frame:
+    """A row that lines are added to, and the keys that it has."""
+
+    def __init__(self, indent: int, row: int) -> None:
+        self.indent, self.row = indent, row
+        self.seen: set[str] = set()
+
+
 def _add_pairs(lines: Sequence[re.Match[str]], name: str, found: Records) -> None:
-    """Add the rows of a list: what is indented below a key belongs to it, a key again begins the next row."""
-    row, opened = found.add(), ""
-    found.rows[row].cells.extend([("name", name)] if name else [])
-    frames = [(0, row, {"name"} if name else set[str]())]
+    """Add the rows of a list.
+
+    What is indented below a key belongs to it; a key that comes again begins the next row.
+    """
+    frames = [_Frame(0, found.add())]
+    if name:
+        found.rows[frames[0].row].cells.append(("name", name))
+        frames[0].seen.add("name")
+    opened = ""
+    """The key without a value that was read last."""
     for line in lines:
-        key, value, indent = line["key"].strip(), line["value"].strip(" \t*`"), len(line["indent"])
-        items = (
-            [value]
-            if not key
-            else value[1:-1].split(",")
-            if value[:1] in {"[", "{"} and value[-1:] in "]}"
-            else []
-        )
-        while key and len(frames) > 1 and frames[-1][0] > indent:
+        key, value = line["key"].strip(), line["value"].strip(" \t*`")
+        indent = len(line["indent"])
+        while key and len(frames) > 1 and frames[-1].indent > indent:
             frames.pop()
-        _, row, seen = frames[-1]
-        if key and opened and indent > frames[-1][0]:
-            row = found.add(row, (*found.rows[row].keys, opened))
-            frames.append((indent, row, seen := set()))
-        elif key and key in seen:
-            before = found.rows[row]
-            found.rows[row] = before._replace(is_listed=True)
-            found.counts[before.parent, before.keys] = (
-                found.counts.get((before.parent, before.keys), 1) + 1
-            )
-            row = found.add(before.parent, before.keys, True)
-            frames[-1] = (frames[-1][0], row, seen := set())
-        seen.add(key)
+        frame = frames[-1]
+        row = found.rows[frame.row]
+        if key and opened and indent > frame.indent:
+            frame = _Frame(indent, found.add(frame.row, (*row.keys, opened)))
+            frames.append(frame)
+        elif key and key in frame.seen:
+            found.rows[frame.row] = row._replace(is_listed=True)
+            place = row.parent, row.keys
+            found.counts[place] = found.counts.get(place, 1) + 1
+            frame = _Frame(frame.indent, found.add(row.parent, row.keys, is_listed=True))
+            frames[-1] = frame
+        frame.seen.add(key)
+        row = found.rows[frame.row]
+        items = _items(key, value)
         for item in items:
-            place = row, (*found.rows[row].keys, key or opened)[-MAX_KEYS:]
+            place = frame.row, (*row.keys, key or opened)[-MAX_KEYS:]
             found.counts[place] = found.counts.get(place, 0) + 1
-            found.rows[row].cells.append((key or opened, item.strip(" \t\"'")))
+            row.cells.append((key or opened, item.strip(" \t\"'")))
         if key:
             opened = "" if value else key
-            found.rows[row].cells.extend([(key, value.strip("\"'"))] if value and not items else [])
+            if value and not items:
+                row.cells.append((key, value.strip("\"'")))
+
+
+def _items(key: str, value: str) -> list[str]:
+    """Return the items of a list that stands in one line, or the one of a line without a key."""
+    if not key:
+        return [value]
+    is_list = value[:1] in {"[", "{"} and value[-1:] in {"]", "}"}
+    return value[1:-1].split(",") if is_list else []
+
+
+_WORD_BORDER: Final = lazy_pattern(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_|-")
 
 
 def spaced(key: str) -> str:
     """Return a key as words: `OutdoorSeating` and `outdoor_seating` are `Outdoor Seating`."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_|-", " ", key)
+    return _WORD_BORDER.sub(" ", key)
+
+
+_DATE: Final = lazy_pattern(r"\d{4}-(0[1-9]|1[0-2])-\d\d(?:[T ].{0,30})?")
+_PROSE: Final = 80
+"""Characters from which a value is read as sentences."""
+_CELLS_TOGETHER: Final = 12
+"""Cells of a row that are one passage."""
 
 
 def rendered(found: Records, chunk: str) -> tuple[str, list[str]]:
-    """Return the prose of a chunk, and its rows as sentences: `hours: Monday: 9 to 5; Sunday: closed`."""
-    ends = [0, *(end for _, end in found.parts)]
-    prose = [
-        chunk[at:start]
-        for at, start in zip(ends, [*(start for start, _ in found.parts), len(chunk)])
-    ]
+    """Return the prose of a chunk, and its rows as sentences: `hours: Monday: 9 to 5`.
+
+    Words of one key and its value stand together, as they would in a sentence.
+    """
+    prose: list[str] = []
+    at = 0
+    for start, end in (*found.parts, (len(chunk), len(chunk))):
+        prose.append(chunk[at:start])
+        at = end
     rows: list[str] = []
     room = MAX_RENDERED * len(chunk)
     for row in found.rows:
         cells: list[str] = []
         for key, value in row.cells:
             text = value if isinstance(value, str) else {True: "yes", False: "no", None: ""}[value]
-            if date := re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])-\d\d(?:[T ].{0,30})?", text):
+            date = _DATE.fullmatch(text)
+            if date:
                 text = f"{text} ({month_name[int(date[1])]})"
-            (rows if len(text) > 80 else cells).append(
-                text if len(text) > 80 or room < 0 else f"{spaced(key)}: {text}"
-            )
+            if len(text) > _PROSE:
+                rows.append(text)
+            else:
+                cells.append(f"{spaced(key)}: {text}" if room >= 0 else text)
             room -= len(text) + len(key)
         head = f"{' '.join(map(spaced, row.keys[-2:]))}: " if row.keys and room > 0 else ""
-        rows += [head + "; ".join(cells[first : first + 12]) for first in range(0, len(cells), 12)]
+        firsts = range(0, len(cells), _CELLS_TOGETHER)
+        rows += [head + "; ".join(cells[first : first + _CELLS_TOGETHER]) for first in firsts]
     return "\n".join(prose), rows
