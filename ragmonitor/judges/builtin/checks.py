@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import nlargest
 from itertools import islice, pairwise
 from math import fsum
@@ -315,22 +316,21 @@ def _opposed(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedChec
     if not negates and not _is_denied(own, best):
         return []
     likeness = _Likeness(sentence)
-    similar = [
-        passage
-        for chunk in best
-        for passage in map(chunk.passages.__getitem__, chunk.similar(likeness.weights))
-        if not passage.is_row
-    ]
+
+    def similar() -> list[Passage]:
+        places = [(chunk, at) for chunk in best for at in chunk.similar(likeness.weights)]
+        found = [chunk.passages[at] for chunk, at in places]
+        return [passage for passage in found if not passage.is_row]
+
     denying = [each for chunk in best for each in chunk.negating[:_MAX_PASSAGES]]
-    negating = similar if negates else denying
-    found = likeness.to(negating)
+    found = likeness.to(similar() if negates else denying)
     most = max([share for share, _ in found], default=0.0) - 1e-9
     opposed = [conflict(likeness.here, there) for share, there in found if share >= most]
     if not opposed or not all(opposed):
         return []
     if not negates and any(
         share >= most and not conflict(likeness.here, there)
-        for share, there in likeness.to(similar)
+        for share, there in likeness.to(similar())
     ):
         return []
     lost = [t for t in sentence.terms if OPPOSITE.get(t.key, (t.key, 1))[0] in opposed[0]]
@@ -367,6 +367,7 @@ class _Likeness:
     """How much passages are like a sentence, opposites taken for the same."""
 
     def __init__(self, sentence: ParsedSentence) -> None:
+        self._sentence = sentence
         turned = {term.key for term in sentence.terms} & HAS_OPPOSITE
         self.weights = {term.key: term.weight for term in sentence.terms if term.weight}
         self._wanted = {
@@ -379,11 +380,14 @@ class _Likeness:
         if len(self.weights) > _MAX_SHORT:
             rest = self._total - fsum(self.weights.get(key, 0.0) for key in turned)
             self._least = rest * (_ALIKE_IN_CHINESE if sentence.is_chinese else _ALIKE)
-        self.here = (
-            chinese_polarity(sentence.bare, sentence.terms)
-            if sentence.is_chinese
-            else english_polarity([term.key for term in sentence.terms])
-        )
+
+    @cached_property
+    def here(self) -> Polarity:
+        """What the sentence states and what it negates."""
+        sentence = self._sentence
+        if sentence.is_chinese:
+            return chinese_polarity(sentence.bare, sentence.terms)
+        return english_polarity([term.key for term in sentence.terms])
 
     def to(self, passages: Sequence[Passage]) -> list[tuple[float, Polarity]]:
         """Return how much of the sentence the passages that are alike hold, and their polarity."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 from typing import Final
 
 from ragmonitor.judges.builtin.framing import without_framing
@@ -59,9 +61,11 @@ def clauses_of(sentence: ParsedSentence) -> Iterator[tuple[int, ParsedSentence]]
     """
     text = sentence.bare
     borders = [border.start() for border in _BORDER.finditer(text)]
+    if not borders:
+        return
     cuts, at, count = [0], 0, 0.0
     for end in [*borders, len(text)]:
-        piece = terms(text[at:end])
+        piece = _terms_within(sentence, at, end)
         if sentence.is_chinese:
             count += 2 * content_count([term for term in piece if term.kind == "pair"])
         else:
@@ -75,4 +79,13 @@ def clauses_of(sentence: ParsedSentence) -> Iterator[tuple[int, ParsedSentence]]
     cuts[-1] = len(text)
     for start, end in pairwise(cuts):
         own = text[start:end]
-        yield start, parsed(own, own, SpeechAct.CLAIM, terms(own))
+        yield start, parsed(own, own, SpeechAct.CLAIM, _terms_within(sentence, start, end))
+
+
+def _terms_within(sentence: ParsedSentence, start: int, end: int) -> list[Term]:
+    """Return the terms of a part of a sentence, with their offsets in that part."""
+    if not sentence.is_chinese:
+        return terms(sentence.bare[start:end])
+    found = sentence.terms
+    first, last = (bisect_left(found, place, key=attrgetter("at")) for place in (start, end))
+    return [term._replace(at=term.at - start) for term in found[first:last]]

@@ -241,6 +241,16 @@ OFFERING: Final = frozenset(
     )
 )
 """First words of offers, and of courtesies: all other sentences are spared their patterns."""
+POLITE_SIGNS: Final = tuple(
+    _listed(
+        """
+        好 谢 歉 祝 久等 打扰 请稍 当然 不客气 对不起 不好意思 再见 没错 确实 没问题 遗憾 明白
+        很高兴
+        すみ 申し訳 죄송
+        """
+    )
+)
+"""Every courtesy in another script holds one of these."""
 COURTEOUS: Final = frozenset(
     _listed(
         """

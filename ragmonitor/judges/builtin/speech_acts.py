@@ -78,7 +78,10 @@ def speech_act_of(text: str, bare: str, content: Sequence[Term], keys: set[Key])
         return SpeechAct.HEADING
     if count <= _MAX_ANNOUNCEMENT and len(text) <= _MAX_HEAD and _announces(text, bare, content):
         return SpeechAct.HEADING
-    if len(text) <= _MAX_COURTESY and (word in phrases.COURTEOUS or not is_ascii):
+    is_polite = word in phrases.COURTEOUS
+    if not is_ascii:
+        is_polite = text[0].isascii() or any(map(text.__contains__, phrases.POLITE_SIGNS))
+    if len(text) <= _MAX_COURTESY and is_polite:
         rest, courtesies = phrases.COURTESIES.subn(" ", text)
         if courtesies and not content_count(terms(rest)):
             return SpeechAct.COURTESY

@@ -119,6 +119,34 @@ def numbers_of(text: str) -> list[Number]:
     return numbers
 
 
+class Value(NamedTuple):
+    """What the value of a cell reads as."""
+
+    is_null: bool = False
+    numbers: tuple[Number, ...] = ()
+    times: tuple[hours.Time, ...] = ()
+    phrases: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=4_096)
+def value_of(key: str, value: Scalar) -> Value:
+    """Return what a short value reads as, beside its key: the same ones come again and again."""
+    if value is None or str(value).strip().lower() in words.NULL:
+        return Value(is_null=True)
+    if not isinstance(value, str):
+        return Value()
+    times = tuple(hours.times(value))
+    numbers: list[Number] = []
+    if not times and not _DATE.search(value):
+        measure = _MEASURE.search(key)
+        numbers = numbers_of(value) + (numbers_of(f"{value} {measure[1]}") if measure else [])
+    parts: tuple[str, ...] = ()
+    if truth(value) is None:
+        parts = (value, *_PARTS.split(value)[:MAX_PHRASE])
+    phrases = tuple(each for each in dict.fromkeys(map(phrase, parts)) if each)
+    return Value(numbers=tuple(numbers), times=times, phrases=phrases)
+
+
 @dataclass(slots=True, eq=False)
 class Fact:
     """One cell, the words that speak of it, and what its value reads as."""
@@ -138,28 +166,33 @@ class Fact:
     """Whether all words of the key are needed to speak of it."""
     truth: bool | None = None
     """What a value that affirms or denies says."""
-    is_null: bool = False
-    numbers: list[Number] = field(default_factory=list)
-    times: list[hours.Time] = field(default_factory=list)
-    phrases: list[str] = field(default_factory=list)
-    """The value, and the parts of it, as phrases."""
+    reads_as: Value = field(init=False)
 
     def __post_init__(self) -> None:
         """Read the value."""
-        value = self.value
-        low = str(value).strip().lower()
-        self.is_null = value is None or low in words.NULL
-        self.truth = truth(value)
-        if not isinstance(value, str) or len(value) > MAX_VALUE or self.is_null:
-            return
-        self.times = hours.times(value)
-        if not self.times and not _DATE.search(value):
-            measure = _MEASURE.search(self.key)
-            self.numbers = numbers_of(value)
-            self.numbers += numbers_of(f"{value} {measure[1]}") if measure else []
-        if self.truth is None:
-            parts = (value, *_PARTS.split(value)[:MAX_PHRASE])
-            self.phrases = [each for each in dict.fromkeys(map(phrase, parts)) if each]
+        self.truth = truth(self.value)
+        is_short = not isinstance(self.value, str) or len(self.value) <= MAX_VALUE
+        self.reads_as = value_of(self.key, self.value) if is_short else Value()
+
+    @property
+    def is_null(self) -> bool:
+        """Whether it has no value."""
+        return self.reads_as.is_null
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        """The numbers of the value."""
+        return self.reads_as.numbers
+
+    @property
+    def times(self) -> tuple[hours.Time, ...]:
+        """The times of day of the value."""
+        return self.reads_as.times
+
+    @property
+    def phrases(self) -> tuple[str, ...]:
+        """The value, and the parts of it, as phrases."""
+        return self.reads_as.phrases
 
     @property
     def label(self) -> str:
