@@ -162,6 +162,8 @@ def judge_sentence(sentence: ParsedSentence, evidence: Evidence) -> JudgedSenten
     is_sound = not (judged.missing or judged.failed)
     if is_sound and not may_be_denied(judged.sentence, judged.held, evidence):
         return judged
+    if judged.severity is Severity.MINOR:
+        return judged  # it says too much as a whole
     clauses = list(clauses_of(judged.sentence))
     supports = [_support(clause, evidence) for _, clause in clauses]
     if not 0 < len(clauses) <= _MAX_CLAUSES or max(supports) < SUPPORTED_FROM:

@@ -276,7 +276,7 @@ def test_the_built_in_judge_rates_by_what_failed(answer, verdict, severity):
     """Minor: half of it stands in the chunks, and no number, date, name or negation fails."""
     chunk = "The river museum opens at 9 on weekdays. Visitors leave bags at the desk."
     found = BuiltinJudge().read(interaction("When does it open?", [chunk], answer))
-    (only,) = found.sentences
+    (only,) = found.counted_findings or found.sentences
     assert (only.verdict, only.severity) == (verdict, severity)
 
 
