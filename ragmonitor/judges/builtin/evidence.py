@@ -108,6 +108,7 @@ class Chunk:
     def __init__(self, text: str) -> None:
         """Read a chunk, in time linear in its length."""
         text = simplified(text)
+        self._as_written = text
         self.language = language(text)
         if self.language == "zh" and " " in text:
             text = _SPACED.sub("", text)
@@ -150,7 +151,7 @@ class Chunk:
     @cached_property
     def plain(self) -> str:
         """The text in lower case with single spaces."""
-        return " ".join(self.text.lower().split())
+        return " ".join(self._as_written.lower().split())
 
     @cached_property
     def passages(self) -> list[Passage]:

@@ -34,6 +34,7 @@ _HEADING: Final = lazy_pattern(
 )
 _BOLD_STATEMENT: Final = lazy_pattern(r"\s{0,3}(?:\*\*|__)[^*_\n]{1,400}[.!。！](?:\*\*|__)\s*\Z")
 _ENDS_ASKING: Final = lazy_pattern("[?？][!！?？]*[\"'”’」』）)*_\\s]{0,8}\\Z")
+_LETTERS: Final = lazy_pattern("[a-z]+")
 _FIRST_WORD: Final = lazy_pattern(r"\W{0,4}([a-z']+)")
 _MAX_ANNOUNCEMENT: Final = 7
 """Terms with content; a longer sentence before a colon claims something itself."""
@@ -108,7 +109,11 @@ def _may_refuse(lowered: str, keys: set[Key]) -> bool:
     """Return whether a text holds one of the signs of which every refusal has one."""
     if not _REFUSING.isdisjoint(keys) or any(map(lowered.__contains__, phrases.OTHER_SIGNS)):
         return True
-    return not (lowered.isascii() or phrases.CHINESE_SIGNS.isdisjoint(lowered))
+    if lowered.isascii():
+        return False
+    if not phrases.CHINESE_SIGNS.isdisjoint(lowered):
+        return True
+    return not phrases.ENGLISH_SIGNS.isdisjoint(_LETTERS.findall(lowered))
 
 
 def _refuses(lowered: str) -> bool:

@@ -243,7 +243,8 @@ def _joined(keys: Sequence[Key]) -> list[tuple[str, int]]:
                     # `9 to 11 am`
                     out[-2] = quantities.clock(int(earlier[1:]), 0, key[1])[0], out[-2][1]
         elif sign == "¤":
-            if at + 1 < len(plain) and plain[at + 1][0] == "#":
+            is_behind = before[:1] == "#" or (before in _COUNTRIES and len(out) > 1)
+            if not is_behind and at + 1 < len(plain) and plain[at + 1][0] == "#":
                 currency = key[1:]
                 continue
             if before in _COUNTRIES and len(out) > 1 and out[-2][0][0] == "#":
@@ -327,9 +328,10 @@ class ChunkKeys(NamedTuple):
 def chunk_keys(text: str) -> ChunkKeys:
     """Return the keys of a chunk. The time is that of a few loops in C."""
     if not text.isascii():
-        text = in_ascii(text)
-        if not text.isascii() and _SYLLABLES.search(text):
+        plain = in_ascii(text)
+        if not plain.isascii() and _SYLLABLES.search(plain):
             return _chinese_keys(text)
+        text = plain
     if "\n" in text:
         text = text.replace("\n", " . ")
     order = list(chain.from_iterable(map(_KEYS.__getitem__, text.translate(_SEPARATORS).split())))
