@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from heapq import nlargest
 from itertools import islice, pairwise
 from math import fsum
 from typing import Final
@@ -79,7 +78,7 @@ def failed_checks(
         held: What each chunk holds of it.
         evidence: The chunks.
     """
-    best = _best(held, evidence)
+    best = evidence.closest(held, _MAX_CLOSE)
     failed = _missing_details(sentence, missing, support, best, evidence)
     failed += _wrong_units(sentence.terms, best, evidence)
     if sentence.is_chinese and missing:
@@ -341,14 +340,7 @@ def _opposed(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedChec
 
 def may_be_denied(sentence: ParsedSentence, held: Mapping[int, float], evidence: Evidence) -> bool:
     """Return whether the chunks that hold most of a sentence may negate something of it."""
-    return _is_denied({term.key for term in sentence.terms}, _best(held, evidence))
-
-
-def _best(held: Mapping[int, float], evidence: Evidence) -> list[Chunk]:
-    """Return the chunks that hold most of a sentence; texts break ties."""
-    chunks = evidence.chunks
-    most = nlargest(_MAX_CLOSE, held, key=lambda at: (held[at], chunks[at].text)) if held else ()
-    return [chunks[at] for at in most]
+    return _is_denied({term.key for term in sentence.terms}, evidence.closest(held, _MAX_CLOSE))
 
 
 def _is_denied(own: set[Key], best: Sequence[Chunk]) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from heapq import nlargest
 from itertools import pairwise
 from math import fsum
 from typing import Final
@@ -49,6 +50,8 @@ _MAX_SCANNED: Final = 48
 _MAX_SIMILAR: Final = 8
 _MAX_HELD: Final = 300
 """Chunks with one key that are told apart; more of them tell no place."""
+_MAX_QUOTED: Final = 4
+"""Chunks whose prose may say a sentence: those that hold most of it."""
 _MAX_PLACES: Final = 64
 """Places of one key in a chunk that are looked at."""
 
@@ -284,11 +287,16 @@ class Evidence:
                     held[chunk] = held.get(chunk, 0.0) + term.weight
         return held
 
-    def is_said_in_prose(self, content: Sequence[Term]) -> bool:
+    def closest(self, held: Mapping[int, float], most: int) -> list[Chunk]:
+        """Return the chunks that hold most of a sentence; texts break ties."""
+        places = nlargest(most, held, key=lambda at: (held[at], self.chunks[at].text))
+        return [self.chunks[at] for at in places]
+
+    def is_said_in_prose(self, content: Sequence[Term], held: Mapping[int, float]) -> bool:
         """Return whether one sentence of prose holds most of a sentence."""
         weights = {term.key: term.weight for term in content if term.weight}
         least = 0.8 * sum(weights.values())
-        for chunk in self.chunks:
+        for chunk in self.closest(held, _MAX_QUOTED):
             for at in chunk.similar(weights) if chunk.prose.strip() else ():
                 passage = chunk.passages[at]
                 shared = weights.keys() & passage.keys

@@ -227,7 +227,7 @@ def _judged(sentence: ParsedSentence, evidence: Evidence) -> JudgedSentence:
     elif (
         evidence.table
         and sentence.act is SpeechAct.CLAIM
-        and (judged.failed or not evidence.is_said_in_prose(content))
+        and (judged.failed or not evidence.is_said_in_prose(content, judged.held))
     ):
         _add_fields(judged, evidence.table)
     if sentence.act is SpeechAct.CLAIM:

@@ -393,7 +393,6 @@ ONE_WORD: Final = _in_lower_case(
 )
 """An answer of one word to a question of yes or no, of true or false, or of a choice."""
 COURTESIES: Final = _compiled(*_COURTESIES)
-COURTESIES_IN_LOWER_CASE: Final = _in_lower_case(*_COURTESIES)
 """A greeting, thanks, agreement or excuse says nothing of the matter."""
 
 ANNOUNCES: Final = _compiled(
