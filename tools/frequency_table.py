@@ -18,9 +18,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ragmonitor.judges.builtin.stems import TABLE, stem  # noqa: E402  # runs from a checkout
+from ragmonitor.judges.builtin.stems import stem  # noqa: E402  # runs from a checkout
 
-TARGET = ROOT / "ragmonitor" / "judges" / "builtin" / TABLE
+TARGET = ROOT / "ragmonitor" / "judges" / "builtin" / "frequencies.txt"
 SIZES = (10, 20)
 KINDS = ("english", "american", "british")
 WORD = re.compile(r"[a-z]{2,20}")

@@ -39,10 +39,33 @@ def split(text: str) -> list[Sentence]:
 
 def spans(text: str) -> list[tuple[int, int]]:
     """Return the offsets (start, end) of `split`'s sentences, without copying their texts."""
+    text = without_thoughts(text)
     pieces: list[tuple[int, int]] = []
     for start, end, is_prose in _blocks(text):
         pieces.extend(_prose(text, start, end) if is_prose else [(start, end)])
     return _merged(text, pieces)
+
+
+def without_thoughts(text: str) -> str:
+    """Return a text with the thoughts of a reasoning model as spaces; all else stays in its place.
+
+    They stand at the beginning, between tags; the first tag may be missing where the application
+    took it for its own, and the last where the answer was cut off.
+    """
+    if "think" not in text and "reasoning>" not in text:
+        return text
+    opening = _OPENING_THOUGHT.match(text)
+    if opening:
+        closing = text.find(f"</{opening[1]}>", opening.end())
+        end = closing + len(opening[1]) + 3 if closing >= 0 else len(text)
+    else:
+        last = _CLOSING_THOUGHT.search(text)
+        end = last.end() if last and text.find("<think", 0, last.start()) < 0 else 0
+    return " " * end + text[end:]
+
+
+_OPENING_THOUGHT = lazy_pattern(r"\s{0,8}<(think|thinking|thought|reasoning)>", re.IGNORECASE)
+_CLOSING_THOUGHT = lazy_pattern(r"</think(?:ing)?>[ \t]{0,8}(?=\n|\Z)", re.IGNORECASE)
 
 
 def marker_end(text: str) -> int:

@@ -2,124 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
 from typing import Final
 
-from ragmonitor.judges.builtin import relevance, risk
-from ragmonitor.judges.builtin.checks import FailedCheck, failed_checks
-from ragmonitor.judges.builtin.field_checks import with_fields
-from ragmonitor.judges.builtin.framing import framing, outside, without
-from ragmonitor.judges.builtin.overlap import (
-    NO_OVERLAP,
-    Overlap,
-    closest,
-    everywhere_from,
-    fewest_chunks,
-    overlap_of,
-)
-from ragmonitor.judges.builtin.passage_index import PassageIndex, Tick, unlimited
-from ragmonitor.judges.builtin.simplified import simplified
-from ragmonitor.judges.builtin.speech_acts import SpeechAct, declines, may_be_claim, speech_act_of
-from ragmonitor.judges.builtin.text_terms import Term, terms
-from ragmonitor.judges.sentences import Sentence, language, marker_end, split
-from ragmonitor.records import Assessment, JudgeIdentity, SentenceVerdict, Severity, Verdict
+from ragmonitor.judges.builtin.evidence import Chunk, Evidence, Tick, unlimited
+from ragmonitor.judges.builtin.judged_sentences import JudgedSentence, judge_sentence
+from ragmonitor.judges.builtin.parsed_sentences import ParsedSentence, parse_sentence
+from ragmonitor.judges.builtin.speech_acts import SpeechAct, content_count, is_about_sources
+from ragmonitor.judges.builtin.terms import Term, simplified, terms
+from ragmonitor.judges.sentences import language, spans
+from ragmonitor.patterns import lazy_pattern
+from ragmonitor.records import Assessment, JudgeIdentity, Language, SentenceVerdict, Verdict
 
-IDENTITY: Final = JudgeIdentity(name="builtin", version="8", kind="CODE")
+IDENTITY: Final = JudgeIdentity(name="builtin", version="9", kind="CODE")
 
-SUPPORTED_FROM: Final = 0.55
-"""Mean of support and closeness from which a sentence counts as supported."""
-MINOR_FROM: Final = 0.5
-"""Support from which an absent sentence is a minor finding where no check of a detail fails."""
-CONTRADICTED_FROM: Final = 0.6
-"""Support of all but the conflicting words from which a conflict counts as a contradiction."""
 READABLE_FROM: Final = 0.5
 """Support of any sentence from which a text in another language is judged all the same."""
-STATED_FROM: Final = 0.9
-"""Support from which a statement of absence is the chunks' own, and no refusal."""
-MIN_STATED_WEIGHT: Final = 1.2
-"""Weight that such a statement must have."""
-_CHECKED: Final = (SpeechAct.CLAIM, SpeechAct.QUESTION)
-"""The acts that may assert or presuppose something. In no set: the hash of an act is slow."""
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedSentence:
-    """The content of a sentence, whatever the chunks hold."""
-
-    text: str
-    act: SpeechAct
-    content: Sequence[Term]
-    """Its terms, those of a list marker and of its framing left out."""
-    bare: str
-    """It without its framing."""
-
-
-@dataclass(slots=True)
-class JudgedSentence:
-    """A sentence, compared with the chunks."""
-
-    text: str
-    act: SpeechAct
-    """A refusal that the chunks themselves state is a claim."""
-    overlap: Overlap
-    failed: Sequence[FailedCheck]
-    is_copy: bool
-    """It stands in a chunk word for word; no check applies."""
-    chunks: tuple[int, ...] = ()
-    """Of a claim, the fewest chunks that explain its support, best first (greedily)."""
-
-    @property
-    def is_claim(self) -> bool:
-        """Whether it asserts something at all."""
-        return self.act is SpeechAct.CLAIM and bool(self.overlap.weight)
-
-    def severity(self, verdict: Verdict, reasons: Sequence[str]) -> Severity | None:
-        """Return how bad its verdict is; None: nothing is wrong with it.
-
-        A sentence half of which stands in the chunks, with every number, unit, date, name and
-        negation, says too much. Any other is invented, or wrong.
-        """
-        if verdict is Verdict.SUPPORTED:
-            return None
-        is_minor = set(reasons) == {"content"} and self.overlap.support >= MINOR_FROM
-        return Severity.MINOR if is_minor else Severity.MAJOR
-
-    @property
-    def is_supported(self) -> bool:
-        """Whether it is a claim that the chunks support."""
-        return self.is_claim and self.verdict()[0] is Verdict.SUPPORTED
-
-    def verdict(self) -> tuple[Verdict, tuple[str, ...]]:
-        """Return the verdict on a claim, and the checks that it rests on."""
-        if self.is_copy:
-            return Verdict.SUPPORTED, ()
-        overlap = self.overlap
-        named = (each for check in self.failed for each in (check.reason, check.evidence) if each)
-        reasons = tuple(dict.fromkeys(named))
-        if any(check.reason == "field" and check.conflicts for check in self.failed):
-            return Verdict.CONTRADICTED, reasons
-        conflicting = {check.term for check in self.failed if check.conflicts}
-        if conflicting:
-            covered = {at for term in conflicting for at in range(term.start, term.end)}
-            lost = sum(
-                term.weight
-                for term in overlap.missing
-                if term.start in covered or term.end - 1 in covered
-            )
-            rest = overlap.weight - lost
-            if rest > 0 and overlap.support * overlap.weight >= CONTRADICTED_FROM * rest:
-                return Verdict.CONTRADICTED, reasons
-        if (overlap.support + overlap.closeness) / 2 < SUPPORTED_FROM:
-            return Verdict.ABSENT, ("content", *reasons)
-        return (Verdict.ABSENT if reasons else Verdict.SUPPORTED), reasons
-
-    def risk(self) -> float:
-        """Return the risk that something in it is hallucinated, 0 to 1."""
-        if self.is_copy:
-            return 0.0
-        share = risk.QUESTION_SHARE if self.act is SpeechAct.QUESTION else 1.0
-        return share * risk.sentence_risk(self.overlap, [check.reason for check in self.failed])
+DECAY: Final = 0.5
+"""The weight of the next worst sentence, relative to the one before it."""
+_LAST_RANK: Final = 50
+"""Sentences further down weigh less than a float can tell."""
+REFUSAL_RISK: Final = 0.02
+EACH_NUMBER: Final = 0.75
+"""What each sentence that lacks a number or date leaves of the trust in the answer."""
+EACH_NAME: Final = 0.85
+MAX_COUNTED: Final = 3
+"""Sentences of either kind that count."""
+ON_TOPIC: Final = 0.5
+"""Share of a question's content that an answer on its topic holds, itself or by its source."""
+CANNOT_TELL: Final = 0.5
+"""Relevancy of an answer too short to be off topic in its words alone."""
+SHORT: Final = 3
+"""Terms up to which an answer is too short to tell."""
+SAYS_LITTLE: Final = 0.6
+"""Weight below which a question holds no more than one common word."""
+_POLAR: Final = lazy_pattern(
+    r"\s*(?:is|are|was|were|am|do|does|did|can|could|will|would|shall|should|may|might|must|has"
+    r"|have|had)(?:n't)?\b|.*(?:吗|是否|是不是|能不能|有没有|对不对)",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 def assess(query: str, chunks: Sequence[str], answer: str, *, tick: Tick = unlimited) -> Assessment:
@@ -129,17 +51,18 @@ def assess(query: str, chunks: Sequence[str], answer: str, *, tick: Tick = unlim
     is read as simplified Chinese.
 
     A sentence's `support` is the share of its content, weighted by rarity, that stands in the
-    chunks. It is `supported` if the mean of that share and of the share that stands *close
-    together* reaches `SUPPORTED_FROM` and no check of numbers, units, dates, negations and names
-    fails; `contradicted` if the rest of it is supported and the chunks say another number, unit,
-    date or name or the opposite in its place; `absent` otherwise. Its `severity` is `minor` where
-    half of it stands in the chunks and no check fails, else `major`.
+    chunks. Its trust is that share and, for a fifth, the share of its neighbouring words that are
+    neighbours in a chunk, too. It is `supported` if the trust reaches `SUPPORTED_FROM` and no
+    check of numbers, units, dates, negations, names, roles and fields fails; `contradicted` if
+    the rest of it is supported and the chunks say something else in its place; `absent`
+    otherwise. Where some clauses of a sentence are supported and others are not, each clause has
+    a verdict of its own.
 
-    `risk` is, over the sentences from the worst to the best, the mean of their risks with
-    weights 1, 1/2, 1/4, ...; a sentence's risk is 1 - (support + closeness) / 2 * product over
-    the failed checks (1 - penalty). `answer_relevancy` and `chunk_relevance` say "off topic" and
-    no more than that. Where all chunks are in another language than the answer there is
-    nothing to compare: `sentences` and `risk` are then None.
+    `risk` is 1 - trust: over the sentences from the worst to the best, the mean of their trusts
+    with weights 1, 1/2, 1/4, ..., each times (1 - penalty) for every failed check; then less for
+    each sentence that lacks a number, date or name. `answer_relevancy` and `chunk_relevance` say
+    "off topic" and no more than that. Where all chunks are in another language than the answer
+    there is nothing to compare: `sentences` and `risk` are then None.
 
     Args:
         query: The question; if it is empty, relevancy and relevance are None.
@@ -153,148 +76,161 @@ def assess(query: str, chunks: Sequence[str], answer: str, *, tick: Tick = unlim
         instead of generated claims, supported / all: Es et al., "RAGAS" (2023), arXiv:2309.15217,
         section 3.
     """
-    chunks, query, read_as = [*map(simplified, chunks)], simplified(query), simplified(answer)
-    index = PassageIndex(chunks, tick)
-    sentences = split(read_as)
-    parsed = parse_sentences([sentence.text for sentence in sentences], tick)
-    question = terms(query)
-    everywhere_at = term_everywhere_at(parsed.values(), question)
-    index.find([*question, *(term for each in parsed.values() for term in each.content)])
+    read_as = simplified(answer)
+    places = spans(read_as)
+    parsed: dict[str, ParsedSentence] = {}
+    for start, end in places:
+        text = read_as[start:end]
+        if text not in parsed:
+            tick()
+            parsed[text] = parse_sentence(text)
+    question = terms(simplified(query))
+    evidence = Evidence(chunks, [question, *(each.terms for each in parsed.values())], tick)
     judged: dict[str, JudgedSentence] = {}
     for text, sentence in parsed.items():
         tick()
-        judged[text] = judge_sentence(sentence, index, everywhere_at)
+        judged[text] = judge_sentence(sentence, evidence)
     tick()
-    evasive = declines(list(judged), [sentence.act for sentence in judged.values()])
-    asked = overlap_of(question, index, everywhere_at)
-    overlaps = [sentence.overlap for sentence in judged.values()]
-    verdicts = relevancy = answer_risk = None
-    if evasive or not _is_foreign(answer, chunks, overlaps):
-        verdicts = tuple([_verdict(each, judged[each.text], answer) for each in sentences])
-        checked = [judged[each.text] for each in sentences if judged[each.text].act in _CHECKED]
-        answer_risk = risk.REFUSAL if evasive else risk.answer_risk([s.risk() for s in checked])
-        if sentences:
-            content = [term for each in sentences for term in parsed[each.text].content]
-            relevancy = relevance.answer_relevancy(query, question, content, asked, overlaps)
-    tick()
+    every = list(judged.values())
+    evasive = _declines(every)
+    own_language = language(answer)
+    sentences = risk = relevancy = None
+    if evasive or not _is_foreign(own_language, evidence.chunks, every):
+        sentences = tuple(
+            verdict
+            for start, end in places
+            for verdict in _verdicts(judged[read_as[start:end]], start, end, answer)
+        )
+        checked = [judged[read_as[start:end]] for start, end in places]
+        risk = REFUSAL_RISK if evasive else _answer_risk(checked)
+        relevancy = _answer_relevancy(query, question, every, evidence) if places else None
     return Assessment(
         judge=IDENTITY,
-        language=language(answer),
-        sentences=verdicts,
+        language=own_language,
+        sentences=sentences,
         answer_relevancy=relevancy,
         evasive=evasive,
-        chunk_relevance=relevance.chunk_relevance(question, index),
-        risk=answer_risk,
+        chunk_relevance=_chunk_relevance(question, evidence),
+        risk=risk,
     )
 
 
-def parse_sentences(texts: Iterable[str], tick: Tick) -> dict[str, ParsedSentence]:
-    """Return the content of each different sentence, by its text, in order."""
-    parsed: dict[str, ParsedSentence] = {}
-    for text in texts:
-        if text not in parsed:
-            tick()
-            parsed[text] = _parse(text)
-    return parsed
+def _verdicts(judged: JudgedSentence, start: int, end: int, answer: str) -> list[SentenceVerdict]:
+    """Return the verdict on a sentence or, where its clauses differ, on each of them."""
+    if not judged.clauses:
+        return [_verdict(judged, start, end, answer)]
+    bare_at = max(0, judged.sentence.text.find(judged.sentence.bare))
+    starts = [start + (bare_at + at if at else 0) for at, _ in judged.clauses]
+    found: list[SentenceVerdict] = []
+    for (_, clause), first, last in zip(judged.clauses, starts, [*starts[1:], end], strict=True):
+        text = answer[first:last]
+        begins = next((at for at, sign in enumerate(text) if sign.isalnum()), 0)
+        found.append(_verdict(clause, first + begins, first + len(text.rstrip()), answer))
+    return found
 
 
-def _parse(text: str) -> ParsedSentence:
-    content = all_terms = terms(text)
-    marker = marker_end(text)
-    if marker:
-        content = [term for term in all_terms if term.start >= marker]
-    act, bare = speech_act_of(text, all_terms), text
-    spans = framing(text)
-    if spans:
-        content = outside(content, spans)
-        bare = without(text, spans)
-        if act is SpeechAct.CLAIM:
-            act = speech_act_of(bare, terms(bare)) if content else SpeechAct.HEADING
-    return ParsedSentence(text, act, content, bare)
-
-
-def term_everywhere_at(sentences: Iterable[ParsedSentence], question: Sequence[Term] = ()) -> int:
-    """Return `everywhere_from` of the terms of some sentences and a question."""
-    return everywhere_from(len(question) + sum([len(each.content) for each in sentences]))
-
-
-def judge_sentence(
-    sentence: ParsedSentence, index: PassageIndex, everywhere_at: int
-) -> JudgedSentence:
-    """Return a sentence compared with the indexed texts."""
-    text, act, content = sentence.text, sentence.act, sentence.content
-    overlap = overlap_of(content, index, everywhere_at) if content else NO_OVERLAP
-    if act is SpeechAct.REFUSAL and _is_stated(text, overlap):
-        act = SpeechAct.CLAIM
-    is_copy = act in _CHECKED and index.holds(sentence.bare)
-    failed: Sequence[FailedCheck] = ()
-    if act in _CHECKED and not is_copy:
-        if overlap.weight:
-            overlap.window = closest(overlap, index)
-        failed = failed_checks(text, content, overlap, index)
-        if act is SpeechAct.CLAIM and content:
-            overlap, failed = with_fields(text, content, overlap, failed, index)
-    judged = JudgedSentence(text, act, overlap, failed, is_copy)
-    if judged.is_claim:
-        judged.chunks = fewest_chunks(overlap, index)
-    return judged
-
-
-def _is_stated(text: str, overlap: Overlap) -> bool:
-    """Return whether the chunks themselves say that something is not known or not there."""
-    if overlap.weight < MIN_STATED_WEIGHT or overlap.support < STATED_FROM:
-        return False
-    return may_be_claim(text)
-
-
-def _is_foreign(answer: str, chunks: Sequence[str], overlaps: Sequence[Overlap]) -> bool:
-    """Return whether the chunks are all in another language: words then say nothing."""
-    if not any(overlap.weight for overlap in overlaps):
-        return False
-    if any(overlap.support >= READABLE_FROM for overlap in overlaps):
-        return False
-    languages = {language(chunk) for chunk in chunks if not chunk.isspace() and chunk}
-    return bool(languages) and language(answer) not in languages
-
-
-def _verdict(sentence: Sentence, judged: JudgedSentence, answer: str) -> SentenceVerdict:
-    start, end = sentence.start, sentence.end
+def _verdict(judged: JudgedSentence, start: int, end: int, answer: str) -> SentenceVerdict:
     text = answer[start:end]  # as it was written
-    if not judged.is_claim:
-        return SentenceVerdict(text=text, start=start, end=end, verdict=Verdict.NO_CLAIM)
-    verdict, reasons = judged.verdict()
-    missing = judged.overlap.missing
+    if judged.verdict is Verdict.NO_CLAIM:
+        return SentenceVerdict(text=text, start=start, end=end, verdict=judged.verdict)
+    words = judged.words() if judged.missing or judged.failed else ()
+    read_as = judged.sentence.text
+    if text != read_as:  # in traditional characters
+        places = [(read_as.find(word), word) for word in words]
+        words = tuple([text[at : at + len(word)] if at >= 0 else word for at, word in places])
     return SentenceVerdict(
         text=text,
         start=start,
         end=end,
-        verdict=verdict,
+        verdict=judged.verdict,
         chunks=judged.chunks,
-        words=_surfaces(text, missing, [check.term for check in judged.failed]),
-        support=judged.overlap.support,
-        reasons=reasons,
-        severity=judged.severity(verdict, reasons),
+        words=words,
+        support=judged.support,
+        reasons=judged.reasons,
+        severity=judged.severity,
     )
 
 
-def _surfaces(text: str, missing: Sequence[Term], failed: Sequence[Term]) -> tuple[str, ...]:
-    """Return terms as they stand in the sentence, in order; overlapping pairs as one piece.
+def _declines(every: Sequence[JudgedSentence]) -> bool:
+    """Return whether an answer declines to answer: it refuses, and nothing in it answers.
 
-    Of a Chinese name that failed, it alone is shown, without the pairs that reach into it.
+    A sentence that says what the sources lack is no refusal beside sentences that answer.
     """
-    if not missing and not failed:
-        return ()
-    named = {at for term in failed if term.kind == "name" for at in range(term.start, term.end)}
-    rest = [term for term in missing if term.start not in named and term.end - 1 not in named]
-    pieces: list[str] = []
-    begun = reached = -1
-    for start, end in sorted({term[:2] for term in [*rest, *failed]}):
-        if start < reached:
-            reached = max(end, reached)
-            continue
-        if begun >= 0:
-            pieces.append(text[begun:reached])
-        begun, reached = start, end
-    if begun >= 0:
-        pieces.append(text[begun:reached])
-    return tuple(dict.fromkeys(pieces))
+    sentences = [judged.sentence for judged in every]
+    if not any(each.act is SpeechAct.REFUSAL for each in sentences):
+        return False
+    return not any(
+        each.act is SpeechAct.CLAIM
+        and not is_about_sources(each.text)
+        and content_count(each.terms) > 1
+        for each in sentences
+    )
+
+
+def _is_foreign(own: Language, chunks: Sequence[Chunk], every: Sequence[JudgedSentence]) -> bool:
+    """Return whether the chunks are all in another language: words then say nothing.
+
+    Numbers may agree all the same; a name or a field that does makes them readable.
+    """
+    others = [chunk for chunk in chunks if chunk.text and not chunk.text.isspace()]
+    if not others or any(chunk.language == own for chunk in others):
+        return False
+    for judged in every:
+        words = [t for t in judged.sentence.terms if t.kind in {"word", "name", "pair"}]
+        total = sum(term.weight for term in words)
+        lacking = sum(t.weight for t in judged.missing if t.kind in {"word", "name", "pair"})
+        if judged.has_fields or (total and total - lacking >= READABLE_FROM * total):
+            return False
+    return any(judged.sentence.weight for judged in every)
+
+
+def _answer_risk(sentences: Sequence[JudgedSentence]) -> float:
+    """Return the mean of the sentences' risks, the worst first, and more for lacking details.
+
+    The worst sentence weighs at least half, whatever the answer's length.
+    """
+    checked = [judged for judged in sentences if judged.is_checked]
+    risks = sorted([judged.risk for judged in checked], reverse=True)[:_LAST_RANK]
+    weights = [DECAY**rank for rank in range(len(risks))]
+    if not weights:
+        return 0.0
+    trust = 1.0 - sum(r * w for r, w in zip(risks, weights, strict=True)) / sum(weights)
+    for reasons, factor in (({"number", "date"}, EACH_NUMBER), ({"name"}, EACH_NAME)):
+        count = sum(any(check.reason in reasons for check in each.failed) for each in checked)
+        trust *= factor ** min(MAX_COUNTED, count)
+    return 1.0 - trust
+
+
+def _answer_relevancy(
+    query: str, question: Sequence[Term], every: Sequence[JudgedSentence], evidence: Evidence
+) -> float | None:
+    """Return whether an answer speaks of the question; None if that says nothing.
+
+    `Paris.` repeats no word of its question. So a chunk that holds both what the answer says and
+    what the question asks joins them: the share of the one times the share of the other.
+    """
+    total = sum(term.weight for term in question)
+    if not total:
+        return None
+    keys = [term.key for judged in every for term in judged.sentence.terms if term.weight]
+    if not keys:
+        return 1.0 if _POLAR.match(query[:400]) else CANNOT_TELL
+    known = set(keys)
+    share = sum(term.weight for term in question if term.key in known) / total
+    asked = evidence.held(question)
+    for judged in every if share < ON_TOPIC else ():
+        weight = judged.sentence.weight
+        for at in judged.held.keys() & asked.keys():
+            share = max(share, asked[at] * judged.held[at] / (total * weight))
+    is_short = len(keys) <= SHORT or total < SAYS_LITTLE
+    return max(CANNOT_TELL if is_short else 0.0, min(1.0, share / ON_TOPIC))
+
+
+def _chunk_relevance(question: Sequence[Term], evidence: Evidence) -> tuple[float, ...] | None:
+    """Return each chunk's relevance to the question; None if the question says too little."""
+    total = sum(term.weight for term in question)
+    held = evidence.held(question)
+    if not total or (total < SAYS_LITTLE and not held):
+        return None
+    shares = [held.get(at, 0.0) / total for at in range(len(evidence.chunks))]
+    return tuple([min(1.0, share / ON_TOPIC) for share in shares])

@@ -1,432 +1,411 @@
-"""Checks of the details that change a meaning: numbers, units, dates, negations, names, roles.
-
-A sentence may consist of the chunks' own words and still say something else. Each check
-compares it with the passages that come closest to it, and says whether the sentence *lacks*
-support there or *conflicts* with them. A conflict needs a rival: another number in the same
-unit, another month, another name in its place.
-"""
+"""Checks of the details of a sentence: numbers, units, dates, names, negations and roles."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from functools import cached_property
+from itertools import islice, pairwise
+from math import fsum
 from typing import Final
 
-from ragmonitor.judges.builtin.chinese_names import missing_names
-from ragmonitor.judges.builtin.overlap import Overlap
-from ragmonitor.judges.builtin.passage_index import DETAIL_KINDS, PassageIndex, detail_class
-from ragmonitor.judges.builtin.polarity import Polarity, polarity, scopes_of
-from ragmonitor.judges.builtin.roles import acts_of, is_reversed
-from ragmonitor.judges.builtin.stems import stem
-from ragmonitor.judges.builtin.text_terms import DENYING, MAY_NEGATE, NEGATION, SIGNS, Term
-from ragmonitor.judges.builtin.word_lists import (
-    CHINESE_OPPOSITES,
-    GRANTS,
-    OPPOSITES,
-    SAYS_NO_MORE,
-    UNITS,
+from ragmonitor.judges.builtin.evidence import Chunk, Evidence, Passage
+from ragmonitor.judges.builtin.names import (
+    ACTS,
+    chinese_names,
+    exchanged,
+    exchanged_in_chinese,
+    is_off_by_one,
+    may_be_persons,
 )
-from ragmonitor.judges.sentences import HAN
-from ragmonitor.patterns import lazy_pattern
+from ragmonitor.judges.builtin.parsed_sentences import ParsedSentence
+from ragmonitor.judges.builtin.polarity import (
+    HAS_OPPOSITE,
+    NEGATIVE,
+    OPPOSITE,
+    Polarity,
+    chinese_polarity,
+    conflict,
+    english_polarity,
+)
+from ragmonitor.judges.builtin.quantities import alternatives, detail_class, number_of
+from ragmonitor.judges.builtin.terms import UNITS, Key, Term
 from ragmonitor.records import Reason
 
+CONTRADICTED_FROM: Final = 0.6
+"""Support of all but the conflicting words from which a conflict counts as a contradiction."""
+_MAX_CLOSE: Final = 2
+"""Chunks that a sentence is compared with closely: those that hold most of it."""
+_MAX_PASSAGES: Final = 32
+_MAX_LOOKED: Final = 2_000
+_MAX_ACRONYMS: Final = 8
+_DETAILS: Final = frozenset({"number", "date", "time", "name"})
 
-@dataclass(slots=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FailedCheck:
-    """One failed check."""
+    """A detail of a sentence that the chunks do not bear out."""
 
     reason: Reason
-    term: Term
-    """The term of the sentence that failed."""
+    surface: str
     conflicts: bool
-    """Whether the chunks say something else in its place, rather than nothing."""
+    """Whether the chunks say something else in its place."""
+    keys: frozenset[Key] = frozenset()
+    """The keys of the terms that it is about."""
     evidence: str = ""
-    """The field of a structured chunk that says so, and its value."""
+    """The field that says otherwise, as `price: $449`."""
+
+
+def surface_of(term: Term) -> str:
+    """Return a term as it stands in the text, without the signs around it."""
+    return term.surface if term.kind == "pair" else term.surface.strip(".,:;!?'$")
 
 
 def failed_checks(
-    text: str, content: Sequence[Term], overlap: Overlap, index: PassageIndex
+    sentence: ParsedSentence,
+    missing: Sequence[Term],
+    support: float,
+    held: Mapping[int, float],
+    evidence: Evidence,
 ) -> list[FailedCheck]:
-    """Return what the chunks closest to a sentence do not support, in the sentence's order.
+    """Return the checks that a sentence fails.
 
     Args:
-        text: What the terms' offsets point into.
-        content: The sentence's terms.
-        overlap: What the chunks hold of them.
-        index: The chunks.
+        sentence: The sentence.
+        missing: Its terms that no chunk holds.
+        support: The share of its content that stands in the chunks.
+        held: What each chunk holds of it.
+        evidence: The chunks.
     """
-    own = {term.key for term in content}
-    failed = _missing(text, own, overlap, index)
-    failed += _units(content, overlap, index)
-    if any(term.kind == "pair" for term in overlap.missing):
-        near = (index.names[at] for at in overlap.window)  # few sentences ask for them
-        for term, has_rival in missing_names(text, overlap.missing, near):
-            failed.append(FailedCheck("name", term, has_rival))
-    alike = _most_alike(own, overlap, index)
-    if alike is not None and alike not in index.rendered:
-        may_negate = not own.isdisjoint(MAY_NEGATE) or index.keys[alike].may_negate
-        here = polarity(text, content) if may_negate else None
-        failed += _opposites(text, content, alike, index, here)
-        if here is not None:
-            failed += _negations(text, here, alike, overlap, index)
-        failed += _roles(text, content, alike, overlap, index)
-    if own.isdisjoint({NEGATION, *DENYING}) and not any(
-        check.reason == "negation" for check in failed
-    ):
-        failed += _affirmed(text, content, own, overlap, index)
-    return sorted(failed, key=lambda check: check.term.start)
+    best = evidence.closest(held, _MAX_CLOSE)
+    failed = _missing_details(sentence, missing, support, best, evidence)
+    failed += _wrong_units(sentence.terms, best, evidence)
+    if sentence.is_chinese and missing:
+        failed += _chinese_names(sentence, missing, best)
+    if best:
+        failed += _opposed(sentence, best)
+        failed += _exchanged(sentence, best)
+    return failed
 
 
-def _missing(text: str, own: set[str], overlap: Overlap, index: PassageIndex) -> list[FailedCheck]:
-    """Find numbers, dates and names that stand nowhere in the chunks."""
-    missing = [
-        term
-        for term in overlap.missing
-        if term.kind in DETAIL_KINDS
-        and (
-            term.kind != "name" or (_is_name(text, term) and not _is_spelled_out(text, term, index))
+def _missing_details(
+    sentence: ParsedSentence,
+    missing: Sequence[Term],
+    support: float,
+    best: Sequence[Chunk],
+    evidence: Evidence,
+) -> list[FailedCheck]:
+    """Find numbers, dates and names that the chunks lack.
+
+    They conflict if the chunks have another in their place.
+    """
+    details = [t for t in missing if t.kind in _DETAILS and _is_detail(t, sentence.bare)]
+    if not details:
+        return []
+    held = support * sentence.weight
+    rest = sentence.weight - sum(term.weight for term in details)
+    near = _near(sentence.terms, best) if held >= CONTRADICTED_FROM * rest > 0 else []
+    own = {term.key for term in sentence.terms}
+    units = {n.key: str(unit.key) for n, unit in pairwise(sentence.terms) if unit.kind == "unit"}
+    failed: list[FailedCheck] = []
+    acronyms = 0
+    for term in details:
+        key = str(term.key)
+        if term.kind == "name":
+            acronyms += term.surface.isupper()
+            if acronyms <= _MAX_ACRONYMS and _is_spelled_out(term, evidence.chunks):
+                continue
+        kind = "name" if term.kind == "name" else detail_class(key, units.get(key, ""))
+        is_date = term.kind == "date" or kind == "year"
+        failed.append(
+            FailedCheck(
+                reason="name" if kind == "name" else "date" if is_date else "number",
+                surface=surface_of(term),
+                conflicts=_has_rival(kind, own, near),
+                keys=frozenset({term.key}),
+            )
         )
-    ]
-    if not missing:
-        return []
-    near = [index.details[at].by_class for at in overlap.window]
-    classes = [detail_class(term) for term in missing]
-    has_rival = {
-        rivals: any(not of.get(rivals, set()) <= own for of in near) for rivals in set(classes)
-    }
-    return [
-        FailedCheck(_reason(term, rivals), term, has_rival[rivals])
-        for term, rivals in zip(missing, classes, strict=True)
-    ]
+    return failed
 
 
-def _reason(term: Term, rivals: str) -> Reason:
-    """Return which check a missing number, date or name of a class fails."""
-    if term.kind == "name":
-        return "name"
-    return "date" if term.kind == "date" or rivals == "a year" else "number"
+def _is_detail(term: Term, said: str) -> bool:
+    """Return whether a missing capital is a name's, and not a sentence's first word.
 
-
-_BEGINS_CLAUSE = frozenset(':.!?"“‘*#>-–—•：。！？|')
-
-
-def _is_name(text: str, term: Term) -> bool:
-    """Return whether a capital belongs to a name, and not to a sentence's first word.
-
-    A first word is taken for a name only if another capital follows it: `Randal Kleiser is`.
-    An acronym in brackets abbreviates the words before it, which are checked themselves. A unit
-    behind a number is no name: `4.99 USD`.
+    A first word is taken for a name only if another capital follows it: `Randal Kleiser is`. An
+    acronym in brackets abbreviates the words before it, which are checked themselves. A unit is
+    no name.
     """
-    surface = text[term.start : term.end]
-    if surface.lower() in UNITS and _ENDS_IN_FIGURE.search(
-        text, max(0, term.start - 2), term.start
-    ):
+    if not term.weight or term.surface.lower() in UNITS:
         return False
-    before = text[max(0, term.start - _MAX_BACK) : term.start].rstrip()[-1:]
-    if before in {"(", "（"} and surface.isupper():
-        return False
-    if before and before not in _BEGINS_CLAUSE:
+    at = said.find(term.surface, 0, _MAX_LOOKED) if term.kind == "name" else -1
+    if at < 0:
         return True
-    following = text[term.end : term.end + 2]
-    return following[:1] == " " and following[1:].isupper() and term.weight == RARE
-
-
-_ENDS_IN_FIGURE: Final = lazy_pattern(r"\d\s?\Z")
-_MAX_BACK: Final = 64
-"""Characters before a word that are looked at for what stands before it."""
-
-
-def _is_spelled_out(text: str, term: Term, index: PassageIndex) -> bool:
-    """Return whether the chunks hold words with an acronym's letters in order: `UK`."""
-    surface = text[term.start : term.end].replace(".", "")
-    if not (surface.isupper() and surface.isalpha() and 2 <= len(surface) <= _MAX_ACRONYM):
+    end = at + len(term.surface)
+    before, behind = said[max(0, at - 8) : at].rstrip()[-1:], said[end : end + 2]
+    if before in {"(", "（"} and term.surface.strip("().").isupper():
         return False
-    return index.spells_out(surface.lower())
+    if before and before not in ':.!?"“‘*#>-–—•：。！？|':
+        return True
+    is_followed = behind[:1] == " " and behind[1:].isupper() and term.surface[-1].isalnum()
+    return is_followed and term.weight == 1.0
 
 
-_MAX_ACRONYM: Final = 6
-
-RARE: Final = 1.0
-"""Weight of words that are not among the common ones."""
-
-
-def _units(content: Sequence[Term], overlap: Overlap, index: PassageIndex) -> list[FailedCheck]:
-    """Find numbers that stand near only with other units."""
-    measured = [term for term in content if term.unit and term.kind == "number"]
-    if not measured:
+def _near(content: Sequence[Term], best: Sequence[Chunk]) -> list[tuple[Chunk, Passage]]:
+    """Return the passage that holds most of a sentence, and its neighbours."""
+    if not best:
         return []
-    near = [index.details[at].units for at in overlap.window]
-    failed = []
-    for term in measured:
-        units = {unit for of in near for unit in of.get(term.key, ())}
-        if units and term.unit not in units and "" not in units:
-            failed.append(FailedCheck("unit", term, conflicts=True))
-    return failed
+    similar = best[0].similar({term.key: term.weight for term in content if term.weight})
+    first = max(0, similar[0] - 1) if similar else 0
+    found = best[0].passages[first : similar[0] + 2] if similar else []
+    return [(best[0], passage) for passage in found]
 
 
-_OPPOSITE: Final[dict[str, set[str]]] = {}
-for _left, _right in (*((stem(a), stem(b)) for a, b in OPPOSITES), *CHINESE_OPPOSITES):
-    _OPPOSITE.setdefault(_left, set()).add(_right)
-    _OPPOSITE.setdefault(_right, set()).add(_left)
-
-
-def _opposites(
-    text: str, content: Sequence[Term], alike: int, index: PassageIndex, here: Polarity | None
-) -> list[FailedCheck]:
-    """Find words that the chunks lack near by and whose opposite the most alike passage has.
-
-    Both must be negated or neither: `not open` says what `closed` says.
-    """
-    own = {term.key for term in content}
-    if own.isdisjoint(_OPPOSITE):
-        return []
-    present = index.keys[alike].exact
-    there = None if here is None else index.polarity[alike]
-    failed = [
-        FailedCheck("negation", term, conflicts=True)
-        for term in content
-        if term.key in _OPPOSITE
-        and not any(term.key in index.keys[at].exact for at in index.windows[alike])
-        and (opposite := _OPPOSITE[term.key] & present)
-        and _OPPOSITE[term.key].isdisjoint(own)
-        and (here is None or there is None or _is_opposed(term.key, opposite, here, there))
-    ]
-    if any(check.term.key not in _SIDES for check in failed) and _has_other_scope(
-        text, alike, index
-    ):
-        return []
-    return failed
-
-
-_SIDES: Final = frozenset(map(stem, ["before", "after", "above", "below", "inside", "outside"]))
-
-
-def _has_other_scope(text: str, passage: int, index: PassageIndex) -> bool:
-    """Return whether a sentence speaks of another side of a limit: `after 3 pm`, not `before`."""
-    return not scopes_of(text) <= index.polarity[passage].scopes
-
-
-def _is_opposed(key: str, opposite: set[str], here: Polarity, there: Polarity) -> bool:
-    """Return whether a word and its opposite are used alike, and nothing else is negated once."""
-    if key in here.unsure or not opposite.isdisjoint(there.unsure):
-        return False
-    if (key in here.negated) != (not opposite.isdisjoint(there.negated)):
-        return False
-    rest = len(there.negated) - len(opposite & there.negated)
-    return bool(here.negated - {key}) == bool(rest)
-
-
-ALIKE: Final = 0.6
-"""Share of a sentence that one passage must hold for their negations to be compared."""
-MIN_SHARED: Final = 3
-"""Terms that the two must have in common besides."""
-
-
-def _negations(
-    text: str, here: Polarity, alike: int, overlap: Overlap, index: PassageIndex
-) -> list[FailedCheck]:
-    """Find the first word that is negated here and stated in the passage, or the reverse.
-
-    But for what both negate, one of the two must negate nothing at all: two negations may negate
-    different words and say the same.
-    """
-    there = index.polarity[alike]
-    agreed = here.negated & there.negated
-    negates_more, denies_more = (len(each.negated) > len(agreed) for each in (here, there))
-    if negates_more == denies_more or _has_opposite(here, there) or here.scopes - there.scopes:
-        return []
-    for key, term in here.first.items():  # in the sentence's order
-        if key in here.unsure or key in there.unsure or key not in there.first:
-            continue
-        if agreed and term.kind == "pair":  # how far a negation reaches is not known exactly
-            continue
-        if (key in here.negated) != (key in there.negated):
-            is_limited = (key in here.limited) != (key in there.limited)
-            if is_limited and not _is_part(text, index.texts[alike]):
+def _has_rival(kind: str, own: set[Key], near: Sequence[tuple[Chunk, Passage]]) -> bool:
+    """Return whether another number, date or name stands near by, for which one can be mistaken."""
+    for chunk, passage in near:
+        for word in islice(passage.details.get(kind, ()), _MAX_RIVALS):
+            if word in own:
                 continue
-            if key in there.stated and key not in here.negated:
-                # Of something else, which the words behind it name: `支持快充，不支持无线充电`.
-                continue
-            if _stands_elsewhere(key, here, overlap, alike, index):
-                return []
-            return [FailedCheck("negation", term, conflicts=True)]
-    return []
+            begins = f"{word[0].upper()}{word[1:4]}", word.upper()[:4]
+            if kind != "name" or any(begin.isalpha() and begin in chunk.text for begin in begins):
+                return True
+    return False
 
 
-def _has_opposite(here: Polarity, there: Polarity) -> bool:
-    """Return whether one of the two says `closed` where the other says `open`."""
-    return any(
-        key not in there.first and any(each in there.first for each in _OPPOSITE[key])
-        for key in here.first.keys() & _OPPOSITE.keys()
-    )
+_MAX_RIVALS: Final = 200
+"""Details of one passage that are looked at."""
 
 
-_CHARACTERS: Final = lazy_pattern(rf"[{HAN}]|[^\W_{HAN}]+")
-
-
-_MAX_TIMES: Final = 32
-"""A passage may be so many times as long as a sentence, to say the same of the same."""
-
-
-def _is_part(text: str, passage: str) -> bool:
-    """Return whether a text has no word, however small, that a passage lacks."""
-    if len(passage) > _MAX_TIMES * len(text):
+def _is_spelled_out(term: Term, chunks: Sequence[Chunk]) -> bool:
+    """Return whether the chunks hold words with an acronym's letters, in order: `UK`."""
+    letters = term.surface.strip(".,:'()").replace(".", "")
+    if not (letters.isupper() and letters.isalpha() and 2 <= len(letters) <= 6):
         return False
-    words = set(_CHARACTERS.findall(text.lower())) - SAYS_NO_MORE
-    return words <= set(_CHARACTERS.findall(passage.lower()))
+    pattern = r"\b" + r"\w{1,24}[ -](?:(?:of|the|and|for) )?".join(letters) + r"\w{1,24}"
+    return any(re.search(pattern, chunk.text, re.IGNORECASE) for chunk in chunks)
 
 
-def _roles(
-    text: str, content: Sequence[Term], alike: int, overlap: Overlap, index: PassageIndex
-) -> list[FailedCheck]:
-    """Find verbs whose doer and other the passages near by exchange, and none has as they are."""
-    near = dict.fromkeys([*index.windows[alike], *islice(overlap.by_passage, MAX_COMPARED)])
-    acts = acts_of(text, content)
-    others = [other for at in near for other in index.acts[at]] if acts else []
-    return [
-        FailedCheck("role", act.term, conflicts=True) for act in acts if is_reversed(act, others)
-    ]
-
-
-_AFFIRMS: Final = lazy_pattern(
-    r"\A\W{0,4}(?:yes|sure|certainly|of course|absolutely|是的|可以|能|有|对|当然|会|支持|提供)"
-    r"|\b(?:can|may|could)\b|可以|能够|需要|必须|已|了",
-    re.IGNORECASE,
-)
-"""The words by which an answer affirms, whatever its verb."""
-_GRANTS: Final = frozenset(map(stem, GRANTS))
-_MAX_SHORT: Final = 4.0
-_MAX_OTHER: Final = 1.0
-"""Terms of an answer that affirms, and of those that its passage lacks. A pair counts half."""
-_MAX_KEYS: Final = 2 * _MAX_SHORT + len(SIGNS)
-"""Keys of an answer that may be so short."""
-
-
-def _affirmed(
-    text: str, content: Sequence[Term], own: set[str], overlap: Overlap, index: PassageIndex
-) -> list[FailedCheck]:
-    """Find what a short sentence affirms, in other words, of what a short passage denies.
-
-    `You can pay cash` against `We do not take cash`.
-    """
-    if not overlap.window or len(own) > _MAX_KEYS or _size(own) > _MAX_SHORT:
-        return []
-    if not _AFFIRMS.search(text, 0, _MAX_BACK):
-        return []
-    by_passage = overlap.by_passage
-    at = max(overlap.window, key=lambda at: (by_passage.get(at, 0.0), index.texts[at]))
-    keys, most = index.keys[at], by_passage.get(at, 0.0)
-    if not keys.may_negate or not most or len(keys.exact) > 2 * _MAX_SHORT:
-        return []
-    if _size(keys.exact) > _MAX_SHORT:
-        return []
-    there = index.polarity[at]
-    shared = own & there.first.keys()
-    other = [term for term in content if term.key not in shared]
-    denied = there.negated - there.stated
-    is_denied = not shared.isdisjoint(denied) or not _GRANTS.isdisjoint(denied)
-    if not shared or not is_denied or not there.unsure.isdisjoint(own):
-        return []
-    if _has_other_scope(text, at, index):
-        return []
-    if _size({term.key for term in other}) > _MAX_OTHER or any(
-        term.kind in DETAIL_KINDS for term in other
-    ):
-        return []
-    if any(
-        share >= most - 1e-9 and not index.polarity[one].negated
-        for one, share in islice(by_passage.items(), MAX_COMPARED)
-    ):
-        return []
-    return [
-        FailedCheck("negation", term, conflicts=True)
-        for term in other or [term for term in content if term.key in denied]
-    ]
-
-
-def _size(keys: Iterable[str]) -> float:
-    """Return how many terms there are; Chinese characters and pairs of them count half."""
-    return sum([0.5 if key[0] > _HAN_FROM else 1.0 for key in keys if key not in SIGNS])
-
-
-_HAN_FROM: Final = "\u3000"
-
-
-MAX_COMPARED: Final = 16
-"""Passages in which a word is looked for, as the sentence has it, before it is contradicted."""
-
-
-def _stands_elsewhere(
-    key: str, here: Polarity, overlap: Overlap, alike: int, index: PassageIndex
-) -> bool:
-    """Return whether a passage that is as much alike has a word negated, or not, as it is here.
-
-    The rows of a table are alike in their words, and so is what holds for one thing and not for
-    another.
-    """
-    by_passage = overlap.by_passage
-    least = by_passage[alike] - 1e-9
-    as_much = [at for at, share in by_passage.items() if share >= least]
-    is_negated = key in here.negated
-    return any(
-        key in (there.negated if is_negated else there.stated)
-        for there in (index.polarity[at] for at in as_much[:MAX_COMPARED])
-    )
-
-
-def _most_alike(own: set[str], overlap: Overlap, index: PassageIndex) -> int | None:
-    """Return the passage that holds most of the sentence by itself, if it is enough.
-
-    Neither a word whose opposite may stand in its place counts, nor what a negation would swallow.
-    """
-    weight = overlap.weight - sum(
-        [
-            term.weight
-            for term in overlap.missing
-            if term.key in _OPPOSITE or (term.kind == "pair" and not _MODAL.isdisjoint(term.key))
+def _wrong_units(
+    content: Sequence[Term], best: Sequence[Chunk], evidence: Evidence
+) -> Iterator[FailedCheck]:
+    """Find numbers that stand only with other units."""
+    for number, unit in pairwise(content):
+        if unit.kind != "unit" or number.kind != "number" or number.key not in evidence.where:
+            continue
+        names = alternatives(str(unit.key))
+        if any((number.key, name) in evidence.beside for name in names):
+            continue
+        behind = [
+            str(chunk.order[at + 1]) if at + 1 < len(chunk.order) else "."
+            for chunk in best
+            for at in chunk.places_of(number.key)
         ]
-    )
-    candidates = [
-        at for at in overlap.window if overlap.by_passage.get(at, 0.0) >= ALIKE * weight > 0
-    ]
-    if not candidates:
-        return None
-    best = max(candidates, key=lambda at: (overlap.by_passage[at], index.texts[at]))
-    return best if _shares_enough(own, best, index) else None
+        if behind and all(key[0] == "°" and key not in names for key in behind):
+            surface = f"{surface_of(number)} {surface_of(unit)}"
+            yield FailedCheck(
+                reason="unit", surface=surface, conflicts=True, keys=frozenset({unit.key})
+            )
 
 
-_MODAL: Final = frozenset("有能会是曾可得需")
+_MAX_OPERANDS: Final = 12
+"""Numbers of the chunks of which sums and products are looked at; of more, any would be found."""
 
 
-def _shares_enough(own: set[str], passage: int, index: PassageIndex) -> bool:
-    """Return whether the two have `MIN_SHARED` terms in common, or most of a short one's."""
-    there = index.keys[passage].exact
-    shared = len(own & there)
-    if shared and not own.isdisjoint(_OPPOSITE):
-        shared += sum(not _OPPOSITE[key].isdisjoint(there) for key in own & _OPPOSITE.keys())
-    if shared >= MIN_SHARED or _is_short_and_same(own, passage, index):
-        return True
-    if own.isdisjoint(SIGNS):
-        return False
-    polarities = index.polarity[passage]
-    return len(own & polarities.first.keys()) + len(own & polarities.signs) >= MIN_SHARED
+def follows(term: Term, unit: Key, evidence: Evidence) -> bool:
+    """Return whether a missing number follows from those of the chunks.
 
-
-def _is_short_and_same(own: set[str], passage: int, index: PassageIndex) -> bool:
-    """Return whether one of the two is short and says little more than the other.
-
-    `No pets` and `Pets are allowed`: all that the passage says stands in the sentence, or all that
-    the sentence says in the passage.
+    It is one of them, rounded to two digits or more; a product (two months of 3,000 are 6,000);
+    a sum of two in the same unit; or the hours between two times of day.
     """
-    there = index.keys[passage].exact
-    shared = len(own & there)
-    if not shared:
+    value = number_of(str(term.key))
+    if value is None or value <= 0:
         return False
-    is_whole = len(there) <= MIN_SHARED and shared == len(there)
-    missing = own - SIGNS - there
-    if len(missing) == 1 and index.keys[passage].may_negate:
-        # The pair of characters between which a sign of negation stands there.
-        missing = {key for key in missing if key[0] <= _HAN_FROM}
-    return is_whole or (shared > 1 and not missing)
+    digits = str(term.key)[1:].replace(".", "").strip("0")
+    if 2 <= len(digits) <= 12 and digits.isdecimal() and value in evidence.rounded(len(digits)):
+        return True
+    operands = list(evidence.numbers)
+    if len(operands) > _MAX_OPERANDS:
+        return False
+    for at, (left, own) in enumerate(operands):
+        for right, other in operands[at + 1 :]:
+            few, many = sorted((left, right))
+            if few.is_integer() and 2 <= few <= 31 and many >= 20 and few * many == value:
+                return True
+            if own == other == unit and left + right == value:
+                return True
+    if unit != "°hour":
+        return False
+    times = [time for chunk in evidence.chunks for time in chunk.times]
+    return any(last - first == 60 * value for first, last in pairwise(times))
+
+
+def _chinese_names(
+    sentence: ParsedSentence, missing: Sequence[Term], best: Sequence[Chunk]
+) -> Iterator[FailedCheck]:
+    """Find Chinese names that the chunks lack, whole."""
+    said = sentence.bare
+    pairs = [term for term in missing if term.kind == "pair"]
+
+    missing_at = {term.at: term.key for term in pairs}
+
+    def is_missing(start: int, end: int) -> bool:
+        return any(at in missing_at for at in range(start, end - 1))
+
+    found = [name for name in chinese_names(said) if is_missing(name.start, name.end)]
+    persons = [place for place in may_be_persons(said) if is_missing(*place)]
+    if not found and not persons:
+        return
+    near = [passage for _, passage in _near(sentence.terms, best)]
+    texts = [passage.text for passage in near]
+    rivals = {
+        kind
+        for passage in (near if found else ())
+        for kind, name in passage.names[:_MAX_RIVALS]
+        if name not in said
+    }
+    places = [
+        (name.start, name.end, name.kind in rivals)
+        for name in found
+        if name.kind in rivals or not name.needs_rival
+    ]
+    for start, end in persons:
+        if any(is_off_by_one(said, start, text) for text in texts):
+            places.append((start, end, True))
+    for start, end, has_rival in places:
+        around = [missing_at[at] for at in range(start - 1, end) if at in missing_at]
+        if around:
+            yield FailedCheck(
+                reason="name",
+                surface=said[start:end],
+                conflicts=has_rival,
+                keys=frozenset(around),
+            )
+
+
+def _exchanged(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedCheck]:
+    """Find a verb whose doer and other the chunks exchange."""
+    verb = ""
+    if sentence.is_chinese:
+        if any(term.key in ACTS for term in sentence.terms):
+            verb = exchanged_in_chinese(sentence.bare, [chunk.acts for chunk in best]) or ""
+    elif [term.kind for term in sentence.terms].count("name") > 1:
+        term = exchanged(sentence.terms, best)
+        verb = surface_of(term) if term else ""
+    return [FailedCheck(reason="role", surface=verb, conflicts=True)] if verb else []
+
+
+# --- negations ----------------------------------------------------------------------------------
+
+_ALIKE: Final = 0.6
+"""Share of a sentence that one passage must hold for their negations to be compared."""
+_ALIKE_IN_CHINESE: Final = 0.3
+"""The same of the words themselves, not of their opposites, in Chinese."""
+_MAX_SHORT: Final = 4.0
+"""Terms of a text that is short: it may say the same of the same in one word less."""
+
+
+def _opposed(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedCheck]:
+    """Find what a sentence states and the passage that is most like it negates, or the reverse.
+
+    A passage that is as much alike and agrees outweighs it.
+    """
+    own = {term.key for term in sentence.terms}
+    negates = not NEGATIVE.isdisjoint(own)
+    if not negates and not _is_denied(own, best):
+        return []
+    likeness = _Likeness(sentence)
+
+    def similar() -> list[Passage]:
+        places = [(chunk, at) for chunk in best for at in chunk.similar(likeness.weights)]
+        found = [chunk.passages[at] for chunk, at in places]
+        return [passage for passage in found if not passage.is_row]
+
+    denying = [each for chunk in best for each in chunk.negating[:_MAX_PASSAGES]]
+    found = likeness.to(similar() if negates else denying)
+    most = max([share for share, _ in found], default=0.0) - 1e-9
+    opposed = [conflict(likeness.here, there) for share, there in found if share >= most]
+    if not opposed or not all(opposed):
+        return []
+    if not negates and any(
+        share >= most and not conflict(likeness.here, there)
+        for share, there in likeness.to(similar())
+    ):
+        return []
+    lost = [t for t in sentence.terms if OPPOSITE.get(t.key, (t.key, 1))[0] in opposed[0]]
+    surface = surface_of(lost[0]) if lost else ""
+    keys = frozenset(term.key for term in lost)
+    return [FailedCheck(reason="negation", surface=surface, conflicts=True, keys=keys)]
+
+
+def may_be_denied(sentence: ParsedSentence, held: Mapping[int, float], evidence: Evidence) -> bool:
+    """Return whether the chunks that hold most of a sentence may negate something of it."""
+    return _is_denied({term.key for term in sentence.terms}, evidence.closest(held, _MAX_CLOSE))
+
+
+def _is_denied(own: set[Key], best: Sequence[Chunk]) -> bool:
+    """Return whether a chunk negates a key of a sentence, or has the negative of its opposites."""
+    if any(not chunk.negated.isdisjoint(own) for chunk in best):
+        return True
+    bases = {OPPOSITE[key][0] for key in own & HAS_OPPOSITE}
+    return bool(bases) and any(
+        OPPOSITE[key][0] in bases and OPPOSITE[key][1] < 0
+        for chunk in best
+        for key in chunk.keys & HAS_OPPOSITE
+    )
+
+
+class _Likeness:
+    """How much passages are like a sentence, opposites taken for the same."""
+
+    def __init__(self, sentence: ParsedSentence) -> None:
+        self._sentence = sentence
+        turned = {term.key for term in sentence.terms} & HAS_OPPOSITE
+        self.weights = {term.key: term.weight for term in sentence.terms if term.weight}
+        self._wanted = {
+            OPPOSITE[key][0] if key in turned else key: weight
+            for key, weight in self.weights.items()
+        }
+        self._total = sum(self._wanted.values())
+        self._least = 0.0
+        """Weight of words that a passage must hold as they are, but for those with opposites."""
+        if len(self.weights) > _MAX_SHORT:
+            rest = self._total - fsum(self.weights.get(key, 0.0) for key in turned)
+            self._least = rest * (_ALIKE_IN_CHINESE if sentence.is_chinese else _ALIKE)
+
+    @cached_property
+    def here(self) -> Polarity:
+        """What the sentence states and what it negates."""
+        sentence = self._sentence
+        if sentence.is_chinese:
+            return chinese_polarity(sentence.bare, sentence.terms)
+        return english_polarity([term.key for term in sentence.terms])
+
+    def to(self, passages: Sequence[Passage]) -> list[tuple[float, Polarity]]:
+        """Return how much of the sentence the passages that are alike hold, and their polarity."""
+        found: list[tuple[float, Polarity]] = []
+        for passage in passages[:_MAX_PASSAGES]:
+            held = fsum(self.weights[key] for key in self.weights.keys() & passage.keys)
+            if held < self._least:
+                continue
+            shared = self._wanted.keys() & passage.polarity.signs.keys()
+            share = fsum(self._wanted[key] for key in shared)
+            if shared and self._is_alike(passage.polarity, shared, share):
+                found.append((share, passage.polarity))
+        return found
+
+    def _is_alike(self, there: Polarity, shared: set[Key], share: float) -> bool:
+        size, own, other = _size(shared), _size(self.here.signs), _size(there.signs)
+        is_most = share >= _ALIKE * self._total
+        if is_most and len(shared) >= 3:
+            return True
+        is_whole = (own - size <= 0.5 and own >= 1) or (other <= 3 and size >= other - 0.5)
+        if is_whole and (is_most or len(there.signs) == len(shared)):
+            return True
+        is_short = own <= _MAX_SHORT and other <= _MAX_SHORT and own - size <= 1.5
+        return is_short and (bool(there.through) or size < len(shared))
+
+
+def _size(keys: Iterable[Key]) -> float:
+    """Return how many terms there are; pairs of Chinese characters count half."""
+    return sum([0.5 if isinstance(key, int) else 1.0 for key in keys])

@@ -1,134 +1,257 @@
-"""The polarity of a text's terms: what it states and what it negates."""
+"""What a text states and what it negates: each key with a sign, opposites as one key with two.
+
+`closed` is `open` with a minus, `not closed` with a plus. A sign of negation reaches the next
+content word of its clause, in Chinese the next four characters.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
-from ragmonitor.judges.builtin.text_terms import DENYING, NEGATION, Term
-from ragmonitor.judges.builtin.word_lists import EXCEPTIONS
+from ragmonitor.judges.builtin import word_lists
+from ragmonitor.judges.builtin.stems import stem
+from ragmonitor.judges.builtin.terms import Key, Term, chinese_signs, pair_key, terms
 from ragmonitor.patterns import lazy_pattern
 
-REACH: Final = 24
-"""Characters behind a sign of negation within which it negates the next content word."""
-MAX_NEGATED: Final = 4
-"""Chinese characters that a sign negates together: a verb and its object."""
+REACH: Final = 4
+"""Characters behind a Chinese sign of negation that it negates."""
+_SIDES: Final = frozenset(
+    map(
+        stem,
+        [
+            "before",
+            "after",
+            "above",
+            "below",
+            "first",
+            "last",
+            "early",
+            "late",
+            "earlier",
+            "later",
+            "inside",
+            "outside",
+        ],
+    )
+)
+_SCOPES: Final = frozenset(
+    {">from", ">within", *map(stem, ["before", "after", "outside", "above", "below", "beyond"])}
+)
+"""Words that say on which side of a limit something holds."""
+_DENIALS: Final = frozenset(map(stem, word_lists.DENIALS))
+_GRANTS: Final = frozenset(map(stem, (*word_lists.GRANTS, "possible", "able", "permit")))
+_HARMLESS: Final = frozenset(
+    {">only", *map(stem, ["doubt", "matter", "wonder", "later", "earlier"])}
+)
+"""Keys that a negation does not negate: `not only`, `no doubt`."""
 
 
-@dataclass(frozen=True, slots=True)
+def _signs_of(pairs: Iterable[tuple[Key, Key]]) -> dict[Key, tuple[Key, int]]:
+    """Return, for each word with an opposite, the one word that stands for both, and the sign."""
+    opposites: dict[Key, set[Key]] = {}
+    for left, right in pairs:
+        opposites.setdefault(left, set()).add(right)
+        opposites.setdefault(right, set()).add(left)
+    signed: dict[Key, tuple[Key, int]] = {}
+    for first in opposites:
+        waiting = [] if first in signed else [first]
+        signed.setdefault(first, (first, 1))
+        while waiting:
+            key = waiting.pop()
+            for other in opposites[key] - signed.keys():
+                signed[other] = first, -signed[key][1]
+                waiting.append(other)
+    return signed
+
+
+OPPOSITE: Final = _signs_of(
+    [
+        *(
+            (stem(left), stem(right))
+            for left, right in word_lists.OPPOSITES
+            if not {stem(left), stem(right)} & _SIDES
+        ),
+        *(
+            (pair_key(left), pair_key(right))
+            for left, right in word_lists.CHINESE_OPPOSITES
+            if len(left) == len(right) == 2 and left[0] not in "之以"
+        ),
+    ]
+)
+"""Maps `clos` to (`open`, -1) and `open` to (`open`, 1)."""
+HAS_OPPOSITE: Final = frozenset(OPPOSITE)
+NEGATIVE: Final = frozenset(
+    {"!", ">except", *_DENIALS, *(key for key, (_, sign) in OPPOSITE.items() if sign < 0)}
+)
+"""Keys of which every text that negates something holds one, but for Chinese signs."""
+
+
+class _Clause(NamedTuple):
+    keys: list[tuple[Key, int]]
+    """Each key, and which sign of the clause negates it; 0: none."""
+    signs: int
+    """How many signs of negation there are."""
+    is_open: bool
+    """Whether it leaves open what they mean: `unless`."""
+
+
+@dataclass(slots=True)
 class Polarity:
-    """The terms of a text by whether a sign of negation negates them."""
+    """The signed keys of a text."""
 
-    first: dict[str, Term]
-    """Maps each key to the first term with it, signs of negation left out."""
-    negated: set[str]
-    """Keys that are negated somewhere in the text."""
-    stated: set[str]
-    """Keys that stand somewhere without a negation."""
-    unsure: set[str]
-    """Keys with a negation on the other side of a table's line or a clause's end, in a clause with
-    two negations, or in a text that sets a condition (`unless`)."""
-    limited: set[str]
-    """Keys in a clause that limits what it states: `only`."""
-    signs: set[str]
-    """Keys of the signs of negation, and of the words at which a negation ends."""
     scopes: set[str]
-    """Words that say on which side of a limit it holds: `before`, `within`, `后`."""
+    """On which side of a limit it holds."""
+    signs: dict[Key, int] = field(default_factory=dict)
+    """1: stated; -1: negated; 0: both, or it cannot be told."""
+    cause: dict[Key, int] = field(default_factory=dict)
+    """Which sign negates a key."""
+    through: dict[Key, Key] = field(default_factory=dict)
+    """Maps the object of a negated verb to the verb: the `cash` of `do not take cash`."""
 
 
-def polarity(text: str, content: Sequence[Term]) -> Polarity:
-    """Return which terms of a text are negated. It is linear in the text's length.
-
-    Args:
-        text: What the terms' offsets point into.
-        content: The terms, in order.
-    """
-    found = Polarity({}, set(), set(), set(), set(), set(), scopes_of(text))
-    sets_condition = bool(_CONDITIONS.search(text))
-    hanging: Term | None = None
-    for start, end, clause in _clauses(text, content):
-        stated, negated, count = set[str](), set[str](), 0
-        sign = pair = None  # the sign, and the pair that it negates, that reach what follows
-        for term in clause:
-            if term.kind == "negation":
-                found.signs.add(term.key)
-                is_sign = term.key == NEGATION or (not count and _excepts(text, term))
-                sign, pair, hanging = (term if is_sign else None), None, None
-                count += is_sign and text[term.start : term.end].lower() != "nor"
-                continue
-            if not term.weight and term.kind == "number":  # `no one was`
-                continue
-            if term.key in DENYING and _PASSIVE.search(text, max(0, term.start - 6), term.end):
-                found.signs.add(term.key)
-                sign, pair, hanging = (None if stated else term), None, None
-                stated, negated = set(), negated | stated
-                count += 1
-                continue
-            found.first.setdefault(term.key, term)
-            if hanging is not None and term.start <= hanging.end + REACH:
-                found.unsure.add(term.key)
-            if (sign is not None and _reaches(sign, pair, term)) or _FREE_OF.match(text, term.end):
-                negated.add(term.key)
-                pair = term if term.kind == "pair" else None
-            else:
-                stated.add(term.key)
-                pair = None
-            if pair is None:
-                sign = None
-            hanging = None
-        hanging = sign if sign is not None and pair is None else hanging
-        if count > 1 or sets_condition:
-            found.unsure.update(stated, negated)
-            continue
-        found.negated.update(negated)
-        found.stated.update(stated)
-        if _LIMITS.search(text, start, end):
-            found.limited.update(stated, negated)
+def _polarity(clauses: Iterable[_Clause], scopes: set[str]) -> Polarity:
+    found = Polarity(scopes)
+    read = list(clauses)
+    is_open = any(clause.is_open for clause in read)
+    count = 0
+    for clause in read:
+        last: Key = ""
+        for key, cause in clause.keys:
+            own, sign = OPPOSITE.get(key, (key, 1))
+            sign = 0 if is_open or clause.signs > 1 else -sign if cause else sign
+            if last in _GRANTS and found.signs.get(last) == -1:
+                found.through[own] = last
+            found.signs[own] = sign if found.signs.get(own, sign) == sign else 0
+            if sign == -1:
+                found.cause[own] = count + cause if cause else -(len(found.signs) + count)
+            if key in _DENIALS:
+                found.through.update((before, own) for before, _ in clause.keys if before != key)
+            last = own
+        count += clause.signs + 1
     return found
 
 
-def scopes_of(text: str) -> set[str]:
-    """Return the words of a text that say on which side of a limit it holds."""
-    return {found["side"] or found[0].lower() for found in _SCOPES.finditer(text)}
+def english_polarity(keys: Sequence[Key]) -> Polarity:
+    """Return the polarity of a text given by its keys, in order."""
+    return _polarity(_clauses(keys), {str(key) for key in keys if key in _SCOPES})
 
 
-def _clauses(text: str, content: Sequence[Term]) -> Iterator[tuple[int, int, Sequence[Term]]]:
-    """Yield the clauses of a text, cells of tables among them: start, end, terms."""
-    start = at = 0
-    for end in [*(border.start() for border in _BORDERS.finditer(text)), len(text)]:
-        begin = at
-        while at < len(content) and content[at].start < end:
-            at += 1
-        yield start, end, content[begin:at]
-        start = end
+def _clauses(keys: Sequence[Key]) -> Iterator[_Clause]:
+    clause: list[tuple[Key, int]] = []
+    count = pending = 0
+    is_open = False
+    for at, key in enumerate((*keys, ".")):
+        if key in {".", ",", ">but"}:
+            # `Cats are not`: of what stands before.
+            yield _Clause(clause, count, is_open or bool(pending))
+            clause, count, pending, is_open = [], 0, 0, False
+        elif key == "!" or (key == ">except" and not count):
+            if not (at + 1 < len(keys) and keys[at + 1] in _HARMLESS):
+                pending = count = count + 1
+        elif key == ">nor":
+            pending = count
+        elif key == ">if":
+            is_open = True
+        elif str(key)[0] != ">" and not (key == "#1" and pending):  # `no one`
+            clause.append((key, pending))
+            pending = 0
 
 
-def _reaches(sign: Term, pair: Term | None, term: Term) -> bool:
-    """Return whether a sign of negation negates a term: the next one, or a run of pairs."""
-    if pair is None:
-        return term.start <= sign.end + REACH
-    return term.start == pair.start + 1 and term.end <= sign.end + MAX_NEGATED
+_EXCEPTED: Final = lazy_pattern("([^，。；、\\n]{1,8})除外")
+_OPEN: Final = lazy_pattern("如果|除非|直到|未经|非经|否则")
+_SIDE: Final = lazy_pattern("[天年月日点时岁度分米元人以之]([前后内外上下])")
+_BORDER: Final = lazy_pattern("[，。；;|\t\n]|, ")
 
 
-def _excepts(text: str, term: Term) -> bool:
-    return text[term.start : term.end].lower() in EXCEPTIONS
+def chinese_polarity(text: str, found: Sequence[Term] = ()) -> Polarity:
+    """Return the polarity of a Chinese text, whose terms may be known."""
+    if "除外" in text:
+        text, found = _EXCEPTED.sub(r"除\1外", text), ()
+    is_open = bool(_OPEN.search(text))
+    scopes = {side[1] for side in _SIDE.finditer(text)}
+    return _polarity(_chinese_clauses(text, found or terms(text), is_open=is_open), scopes)
 
 
-_BORDERS: Final = lazy_pattern(r"[|\t\n;；。，]|, ")
-"""Borders of a negation's reach: cells of a table, clauses."""
-_CONDITIONS: Final = lazy_pattern(
-    r"\b(?:unless|until|till|otherwise)\b|除非|直到|未经|非经|否则", re.IGNORECASE
-)
-_LIMITS: Final = lazy_pattern(
-    r"(?<!not )\b(?:only|solely|exclusively)\b|(?<!不)[只仅]|才", re.IGNORECASE
-)
-_SCOPES: Final = lazy_pattern(
-    r"\b(?:before|after|from|within|outside|above|below|beyond)\b"
-    "|(?:[天年月日点时岁度分米元人以之])(?P<side>[前后内外上下])",
-    re.IGNORECASE,
-)
-_PASSIVE: Final = lazy_pattern(r"(?<!\bhas )(?<!\bhave )(?<!\bhad )\b\w{1,9}e[dn]\Z", re.IGNORECASE)
-_FREE_OF: Final = lazy_pattern(r"-free\b|除外", re.IGNORECASE)
-"""Behind a term, it negates the term: `sugar-free`, `周一除外`."""
+def _chinese_clauses(text: str, found: Sequence[Term], *, is_open: bool) -> Iterator[_Clause]:
+    borders = [*(border.end() for border in _BORDER.finditer(text)), len(text) + 1]
+    clause: list[tuple[Key, int]] = []
+    count, until, which = 0, -1, 0
+    for term in found:
+        if term.at >= borders[which]:
+            yield _Clause(clause, count, is_open)
+            clause, count, until = [], 0, -1
+            while term.at >= borders[which]:
+                which += 1
+        end = term.at + len(term.surface)
+        if term.kind == "negation":
+            count += 1
+            until = end + REACH
+        elif term.weight:
+            clause.append((term.key, count if end <= until else 0))
+    yield _Clause(clause, count, is_open)
+
+
+def conflict(here: Polarity, there: Polarity) -> set[Key]:
+    """Return the keys that one text states and the other negates, if an odd number of signs does.
+
+    Two signs that each negate something of their own leave it open.
+    """
+    if here.scopes - there.scopes:
+        return set()
+    ours, theirs = _seen_from(here, there), _seen_from(there, here)
+    both = ours.keys() & theirs.keys()
+    agreed: set[tuple[int, int]] = set()
+    """Signs of either side that negate the same, as (side, sign)."""
+    conflicts: dict[Key, tuple[int, int]] = {}
+    for key in both:
+        product = ours[key][0] * theirs[key][0]
+        if product == 1 and ours[key][0] < 0:
+            agreed |= {(0, ours[key][1]), (1, theirs[key][1])}
+        elif product == -1:
+            conflicts[key] = (0, ours[key][1]) if ours[key][0] < 0 else (1, theirs[key][1])
+    negates = [
+        any(sign < 0 and (side, cause) not in agreed for sign, cause in seen.values())
+        for side, seen in ((0, ours), (1, theirs))
+    ]
+    if all(negates) and len(set(conflicts.values())) < 2:
+        return set()
+    left = {key: cause for key, cause in conflicts.items() if cause not in agreed}
+    return set(left) if len(set(left.values())) % 2 else set()
+
+
+def _seen_from(one: Polarity, other: Polarity) -> dict[Key, tuple[int, int]]:
+    """Return the signs and their causes.
+
+    What a negated verb denies is negated, too, if the other text lacks the verb.
+    """
+    seen = {key: (sign, one.cause.get(key, 0)) for key, sign in one.signs.items()}
+    for key, verb in one.through.items():
+        if verb not in other.signs:
+            seen[key] = -1, one.cause.get(verb, 0)
+    return seen
+
+
+def negated_keys(keys: set[Key], order: Sequence[Key], text: str, *, is_chinese: bool) -> set[Key]:
+    """Return the keys that a chunk may negate."""
+    if is_chinese:
+        ends = [end for _, end in chinese_signs(text)]
+        return {
+            pair_key(text[at : at + 2])
+            for end in ends
+            for at in range(end, min(end + REACH - 1, len(text) - 1))
+        }
+    negated: set[Key] = set()
+    for sign in keys & {"!", ">except", *_DENIALS}:
+        at = -1
+        for _ in range(order.count(sign)):
+            at = order.index(sign, at + 1)
+            if sign in _DENIALS:  # `camping is prohibited`
+                negated.update(order[max(0, at - REACH) : at])
+            for key in order[at + 1 : at + 4]:
+                if str(key)[0] != ">":
+                    negated.add(key)
+                    if key not in _GRANTS:  # of a verb that grants, its object is denied too
+                        break
+    return negated

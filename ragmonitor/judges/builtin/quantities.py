@@ -1,10 +1,14 @@
-"""Quantities in texts: commas, full-width digits, number words, 万 and 亿, percentages."""
+"""Numbers, units, currencies, times of day and dates of both languages, as keys.
+
+A key is a number (`#412`, `#-5.13`), a unit (`°km`, `°$`), a month or weekday (`~m3`, `~w2`) or a
+time of day (`@540`; `@540?` where the half of the day is open). Equal keys mean equal quantities.
+"""
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
 
 from ragmonitor.judges.builtin.word_lists import (
     CHINESE_DIGITS,
@@ -13,226 +17,266 @@ from ragmonitor.judges.builtin.word_lists import (
     SCALES,
     UNITS,
 )
-from ragmonitor.patterns import lazy_pattern
+
+Kind = Literal[
+    "word", "name", "number", "date", "time", "unit", "pair", "negation", "sign", "small", "border"
+]
 
 
-class Quantity(NamedTuple):
-    """A number with its unit, as a text gives it."""
+class Atom(NamedTuple):
+    """What a token or a figure reads as."""
 
-    start: int
-    end: int
-    """After the number and its scale (`3.5 million`); the unit is not part of it."""
-    value: str
-    """Canonical: equal numbers have equal values, `1,200`, `1200` and `1.2 thousand`."""
-    unit: str
-    """A name from `UNITS`; `year`, `CALENDAR_MONTH`, `day` in dates; empty: none, or an unknown
-    one."""
+    key: str
+    weight: float
+    """From 0 (signs of negation, `one`) to 1 (numbers, words)."""
+    kind: Kind
 
 
 _MAX_DIGITS: Final = 18
 """Digits; longer runs are identifiers and are compared as text."""
+_SMALL_NUMBER: Final = 0.6
+"""Weight of whole numbers below 10: they stand in most texts."""
+UNIT_WEIGHT: Final = 0.35
+_CHINESE_UNIT_WEIGHT: Final = 0.25
 
-# A class comes first and alone, as that is what a search skips ahead by.
-NUMBER: Final = (
-    r"(?P<number>(?i:\d\d{0,39}(?:[,，]\d{3}(?!\d)){0,12}(?:\.\d{1,40})?"
-    r"(?P<ordinal>(?:st|nd|rd|th)\b)?"
-    r"(?P<scale>[ \t\xa0-]?(?:hundred|thousand|million|billion|trillion|bn|mn)\b|[kKbBmM]\b|"
-    r"[十百千万亿]{1,3})?))"
+
+def number_key(value: float) -> str:
+    """Return the key of a number; numbers that differ beyond the twelfth digit are equal."""
+    return f"#{value:.12g}"
+
+
+def number_of(key: str) -> float | None:
+    """Return the number of a key; None if it is another key, or an identifier in digits."""
+    return float(key[1:]) if key[0] == "#" and len(key) <= _MAX_DIGITS + 2 else None
+
+
+def number(digits: str, factor: float = 1.0) -> Atom:
+    """Return a number that is given in digits."""
+    digits = digits.replace(",", "").replace("，", "")
+    key = f"#{digits}" if len(digits) > _MAX_DIGITS else number_key(float(digits) * factor)
+    return Atom(key, _SMALL_NUMBER if len(key) == 2 else 1.0, "number")
+
+
+def date(kind: Literal["m", "w"], which: int) -> Atom:
+    """Return a month or a weekday, counted from 1."""
+    return Atom(f"~{kind}{which}", 0.8, "date")
+
+
+def unit(name: str) -> Atom:
+    """Return a unit, by the name that stands for all its spellings."""
+    return Atom(f"°{name}", UNIT_WEIGHT, "unit")
+
+
+def clock(hour: int, minute: int, half: str = "") -> Atom:
+    """Return a time of day. `half`: a or p; empty: it is open before 13 hours."""
+    if half:
+        return Atom(f"@{(hour % 12 + 12 * (half == 'p')) * 60 + minute}", 1.0, "time")
+    return Atom(f"@{hour % 24 * 60 + minute}" + "?" * (hour < 13), 1.0, "time")
+
+
+def alternatives(key: str) -> tuple[str, ...]:
+    """Return a key and those of times and currencies that may be the same.
+
+    `9:00` may be 9 am or 9 pm; `¥` may be yuan or yen.
+    """
+    if key[0] == "@":
+        minutes = int(key[1:].rstrip("?"))
+        if key[-1] == "?":
+            return key, f"@{minutes % 720}", f"@{minutes % 720 + 720}"
+        return key, f"@{minutes % 720}?"
+    if key == "°¥?":
+        return key, "°¥", "°yen"
+    return (key, "°¥?") if key in {"°¥", "°yen"} else (key,)
+
+
+def detail_class(key: str, behind: str) -> str:
+    """Return what a number, date, time or name can be mistaken for another of.
+
+    `name`; `~m` and `~w` of months and weekdays; `@` of times; `year`; and of other numbers, `in`
+    with their unit, the key that stands behind.
+    """
+    if key[0] == "#":
+        unit_key = behind if behind[:1] == "°" else ""
+        is_year = len(key) == 5 and "1000" <= key[1:] <= "2199"
+        return "year" if is_year and unit_key in {"", "°year"} else f"in {unit_key}"
+    if key[0] == "~":
+        return key[:2]
+    return "@" if key[0] == "@" else "name"
+
+
+# --- English ------------------------------------------------------------------------------------
+
+TENS: Final = {word: value for word, value in NUMBER_WORDS.items() if 20 <= value <= 90}
+_LETTER_SCALES: Final = {"M": 1e6, "MM": 1e6, "B": 1e9, "K": 1e3, "k": 1e3}
+SCALE_WORDS: Final = {name: value for name, value in SCALES.items() if len(name) > 1}
+CURRENCIES: Final = frozenset({"$", "€", "£", "¥", "yen", "CHF", "₹", "HK$"})
+_CURRENCY_SIGNS: Final = {"US$": "$", "$": "$", "Y$": "¥?", "HK$": "HK$"}
+PART: Final = re.compile(
+    r"(?P<year>[12]\d{3})[-/](?P<month>\d{1,2})[-/](?P<day>\d{1,2})(?!\d)"
+    r"|(?P<hour>\d{1,2}):(?P<minute>[0-5]\d)(?P<half>[ap]\.?m)?"
+    r"|(?P<minus>(?<![\w%)])-)?(?P<currency>US\$|HK\$|Y\$|\$|EUR|GBP|CNY|RMB|JPY|CHF|USD)?"
+    r"(?P<number>\d[\d,]*(?:\.\d+)?|\.\d+)(?:(?:st|nd|rd|th)\b|(?P<suffix>%|[A-Za-z]+2?))?"
+    r"|(?P<letters>(?:[A-Za-z]\.){2,8}[A-Za-z]?)"
+    r"|(?P<word>[^\W\d_]+(?:'[^\W\d_]+)?\d*)|(?P<percent>%)"
 )
-"""Pattern of a number in digits, for use inside another pattern."""
-_NUMERALS = "".join((*CHINESE_DIGITS, *CHINESE_SCALES))
-CHINESE_NUMBER: Final = lazy_pattern(
-    f"(?P<parts>(?:百|[{_NUMERALS}]{{1,3}})分之)?(?P<digits>[{_NUMERALS}]{{1,12}})"
-    f"(?(parts)(?:点(?P<decimals>[{''.join(CHINESE_DIGITS)}]{{1,6}}))?)"
+"""A part of a token that is no plain word."""
+
+
+def read_part(found: re.Match[str]) -> tuple[list[Atom], str]:
+    """Return what a match of `PART` without a word reads as, and a word that is glued to it."""
+    if found["year"]:
+        return [number(found["year"]), date("m", int(found["month"])), number(found["day"])], ""
+    if found["hour"]:
+        half = (found["half"] or "")[:1] or ("a" if found["hour"][0] == "0" else "")
+        return [clock(int(found["hour"]), int(found["minute"]), half)], ""
+    if found["percent"]:
+        return [unit("%")], ""
+    suffix, digits = found["suffix"] or "", found["number"]
+    if suffix.lower() in {"am", "pm"} and digits.isdecimal() and int(digits) <= 12:
+        return [clock(int(digits), 0, suffix[0].lower())], ""
+    sign = found["currency"] or ""
+    currency = _CURRENCY_SIGNS.get(sign) or UNITS.get(sign.lower(), "")
+    scale = _LETTER_SCALES.get(suffix) if suffix != "MM" or currency else None
+    scale = scale or SCALE_WORDS.get(suffix.lower())
+    read = [number(digits, (scale or 1.0) * (-1 if found["minus"] else 1))]
+    name = currency or UNITS.get(suffix.lower(), "")
+    if name:
+        read.append(unit(name))
+    return read, suffix if suffix not in {"", "s"} and not name and not scale else ""
+
+
+# --- Chinese ------------------------------------------------------------------------------------
+
+_DIGITS: Final = "".join(CHINESE_DIGITS)
+_NUMERALS: Final = _DIGITS + "".join(CHINESE_SCALES)
+_HAN_UNITS: Final = "|".join(
+    sorted((name for name in UNITS if not name[0].isascii() and name not in "￥％"), key=len)[::-1]
 )
-"""Pattern of a number in Chinese numerals, a share (`百分之五点三`), a fraction (`三分之二`)."""
-FRACTIONS: Final = {character: unicodedata.numeric(character) for character in "¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
-"""Fractions of one character, and their values."""
-_UNIT_BEHIND = lazy_pattern(
-    r"[ \t\xa0-]?(?P<sign>[%％°℃℉][CFcf]?|[A-Za-z]{1,12}[²2]?)|(?P<han>"
-    + "|".join(
-        sorted((u for u in UNITS if not u[0].isascii() and len(u) > 1), key=len, reverse=True)
-    )
-    + "|[元米克吨升亩秒天周岁度年月日号])"
-)
-_BEFORE_NO_UNIT: Final = frozenset(["", *".,;:!?)]\"'/\n"])
-"""The signs that often follow a number, and are neither a unit nor a space before one."""
-MEASURES: Final = (
-    "年月日号个人次元岁天米吨名家位座条项辆架艘只件种届级层楼万亿成折倍时点分秒%％周小公英季"
+_MEASURES: Final = frozenset(
+    "年月日号个人次元岁天米吨名家位座条项辆架艘只件种届级层楼万亿成折倍时点分秒%％周小公英季章本台套张间"
 )
 """Characters that make a number of a single Chinese numeral before them."""
-_MEASURES = frozenset(MEASURES)
-_CURRENCIES = {"$": "$", "€": "€", "£": "£", "¥": "¥", "￥": "¥"}
-CALENDAR_MONTH: Final = "month of a year"
-"""Unit of the 3 of `3月`, which is March; that of `3个月` and `3 months` is `month`."""
-_CHINESE_PERIODS = {"年": "year", "月": CALENDAR_MONTH, "日": "day", "号": "day"}
-
-
-_new = tuple.__new__
-"""Builds a named tuple faster than its constructor, which is written in Python."""
-
-
-def read_number(text: str, found: re.Match[str]) -> Quantity:
-    """Return the quantity of a match of a pattern with `NUMBER`, with the unit around it."""
-    surface, ordinal, scale = found.group("number", "ordinal", "scale")
-    start, end = found.span()
-    factor = 1.0
-    if ordinal or scale:
-        surface = surface[: len(surface) - len(scale or "") - len(ordinal or "")]
-        factor = _scale(scale.strip(" \t\xa0-").lower()) if scale else 1.0
-    return _new(Quantity, (start, end, canonical(surface, factor), _unit(text, start, end)))
-
-
-def read_chinese(text: str, found: re.Match[str]) -> Quantity | None:
-    """Return the quantity of a match of `CHINESE_NUMBER`, or None if it reads as plain words."""
-    digits = found["digits"]
-    end = found.end()
-    if found["parts"]:
-        return _share(found)
-    follows = text[end : end + 1]
-    if digits[0] in "万亿百千" or (len(digits) == 1 and follows not in _MEASURES):
-        return None
-    return Quantity(
-        found.start(), end, spelled(chinese_value(digits)), _unit(text, found.start(), end)
-    )
-
-
-def _share(found: re.Match[str]) -> Quantity | None:
-    """Return the quantity of `百分之十五点五` or `三分之二`; None: it divides by nothing."""
-    value = chinese_value(found["digits"])
-    if found["decimals"]:
-        value += chinese_value(found["decimals"]) / 10 ** len(found["decimals"])
-    parts = found["parts"].removesuffix("分之")
-    if parts == "百":
-        return Quantity(*found.span(), spelled(value), "%")
-    whole = chinese_value(parts)
-    return Quantity(*found.span(), spelled(value / whole), "") if whole else None
+_SCALE: Final = r"(?:(?!千(?:克|米|瓦|字|卡|伏))[十百千万亿]){0,3}"
+"""A scale, but for the first character of `千克`: a unit, as `公斤` is."""
+_FIGURE: Final = re.compile(
+    rf"(?=[-−\d{_NUMERALS}周期拜零¥￥$€£])"
+    rf"(?:(?P<parts>百|[{_NUMERALS}]{{1,3}})分之"
+    rf"(?P<share>[{_NUMERALS}]{{1,8}}|\d{{1,6}}(?:\.\d+)?)(?:点(?P<decimals>[{_DIGITS}]{{1,6}}))?"
+    r"|(?:(?P<hour>\d{1,2})[:：](?P<minute>[0-5]\d)(?!\d)"
+    r"|(?P<hour2>\d{1,2}|[一二两三四五六七八九十]{1,3}) ?[点时](?![间段期代候速差装])"
+    r"(?: ?(?P<minute2>[0-5]?\d) ?分|(?P<past>半)|(?P<full>[整钟]))?)"
+    r"|(?P<year>[12]\d{3})[-/](?P<month>\d{1,2})[-/](?P<day>\d{1,2})(?!\d)"
+    r"|(?P<minus>(?<![\dA-Za-z])[-−](?=[\d$¥￥€£])|零下 ?)?(?P<currency>[$€£¥￥])?"
+    rf"(?P<number>\d[\d,，]*(?:\.\d+)?|[{_NUMERALS}]{{1,12}}) ?(?P<scale>{_SCALE})"
+    rf"(?P<more>(?:\d+(?:\.\d+)?{_SCALE.replace('{0,3}', '')})?) ?"
+    rf"(?P<unit>个?小时|个?月|[%％℃]|[A-Za-z]{{1,3}}2?(?![A-Za-z])|{_HAN_UNITS}|[年月日号])?"
+    r"|(?:周|(?<=星)期|(?<=礼)拜)(?P<weekday>[一二三四五六日天])(?![期末年]))"
+)
+_PERIODS: Final = {"年": "year", "日": "day", "号": "day", "月": "month", "个小时": "hour"}
+_SIGN_NAMES: Final = {"$": "$", "€": "€", "£": "£", "¥": "¥?", "￥": "¥?"}
+_MORNING: Final = ("上午", "早上", "早晨", "凌晨")
+_AFTERNOON: Final = ("下午", "傍晚", "晚上", "晚间", "中午")
 
 
 def chinese_value(digits: str) -> float:
-    """Return the value of a run of Chinese numerals: 二十五 is 25, 一九九八 1998, 一万五 15,000."""
-    if not any(character in CHINESE_SCALES for character in digits):
-        return float("".join(str(CHINESE_DIGITS[character]) for character in digits))
+    """Return the value of numerals: 二十五 is 25, 一九九八 1998, 一万五 15,000; also of digits."""
+    digits = digits.replace(",", "").replace("，", "")
+    if digits[0].isdecimal():
+        return float(digits)
+    if not any(each in CHINESE_SCALES for each in digits):
+        return float("".join([str(CHINESE_DIGITS[each]) for each in digits]))
     total = section = digit = 0
-    for character in digits:
-        if character in CHINESE_DIGITS:
-            digit = CHINESE_DIGITS[character]
+    largest = 0
+    """The scale that `total` was multiplied by."""
+    for each in digits:
+        if each in CHINESE_DIGITS:
+            digit = CHINESE_DIGITS[each]
             continue
-        scale = CHINESE_SCALES[character]
-        if scale >= CHINESE_SCALES["万"]:
-            total = (total + section + digit or 1) * scale
-            section = 0
-        else:
+        scale = CHINESE_SCALES[each]
+        if scale < CHINESE_SCALES["万"]:
             section += (digit or 1) * scale
+        elif scale < largest:  # the 万 of 八亿九千万
+            total, section = total + (section + digit or 1) * scale, 0
+        else:
+            total, section, largest = (total + section + digit or 1) * scale, 0, scale
         digit = 0
     before = CHINESE_SCALES.get(digits[-2], 0) if len(digits) > 1 else 0
-    if digit and before >= _SCALE_BEFORE_PART:
-        digit *= before // 10
-    return float(total + section + digit)
+    is_tenth = digit and before >= 100  # 三百五 is 350
+    return float(total + section + digit * (before // 10 if is_tenth else 1))
 
 
-_SCALE_BEFORE_PART = 100
-"""A scale from which a digit behind it counts tenths of it: `三百五` is 350, `三百零五` 305."""
+class Figure(NamedTuple):
+    """A number, date or time in a Chinese text."""
+
+    start: int
+    end: int
+    atoms: tuple[Atom, ...]
 
 
-def word_value(word: str) -> float | None:
-    """Return the value of an English number word, a scale (`million`) included; None: no number."""
-    return NUMBER_VALUES.get(word) or None
+def chinese_figures(text: str) -> Iterator[Figure]:
+    """Yield the numbers, dates and times of a Chinese text, in order."""
+    for found in _FIGURE.finditer(text):
+        read = tuple(_figure(found, text))
+        if read:
+            end = found.end() - (found[0][-1] == " ")
+            yield Figure(found.start(), end, read)
 
 
-def join(before: str, number: float) -> float | None:
-    """Return the number that two number words make together, None if they are two numbers.
-
-    `twenty` and `five` make 25, `3.5` and `million` 3,500,000, `ten thousand` and `one` 10,001,
-    that and `hundred` 10,100.
-    """
-    if len(before) > _MAX_DIGITS:
-        return None
-    first = float(before)
-    if number in _SCALE_VALUES:
-        low = first % number
-        return first - low + low * number if low else None
-    if first in _TENS and 1 <= number <= 9:
-        return first + number
-    if first >= 100 and first % 100 == 0 and number < 100:
-        return first + number
-    return None
-
-
-_TENS = frozenset(range(20, 100, 10))
-
-
-def unit_behind(text: str, end: int) -> str:
-    """Return the unit that follows a number, or an empty string."""
-    if text[end : end + 1] in _BEFORE_NO_UNIT:
-        return ""
-    found = _UNIT_BEHIND.match(text, end)
-    if found is None:
-        return ""
-    if found.lastgroup == "han":
-        return _CHINESE_PERIODS.get(found["han"]) or UNITS[found["han"]]
-    unit = UNITS.get(found["sign"].lower(), "")
-    return "" if unit and _goes_on(text, found.end()) else unit
+def _figure(found: re.Match[str], text: str) -> list[Atom]:
+    if found["weekday"]:
+        return [date("w", "一二三四五六日".find(found["weekday"].replace("天", "日")) + 1)]
+    if found["parts"]:
+        return _share(found)
+    if found["hour"] or found["hour2"]:
+        return [_chinese_time(found, text)]
+    if found["year"]:
+        return [number(found["year"]), date("m", int(found["month"])), number(found["day"])]
+    digits, name = found["number"], found["unit"] or ""
+    follows = text[found.end("number") : found.end("number") + 2].lstrip(" ")[:1]
+    if not digits[0].isdecimal() and not found["minus"]:
+        is_word = len(digits) == 1 and not name and follows not in _MEASURES
+        if digits[0] in "万亿百千" or is_word:
+            return []
+    value = chinese_value(digits) if len(digits) <= _MAX_DIGITS else 0.0
+    value = _scaled(value, found["scale"])
+    if found["more"]:  # 8亿9000万
+        tail = found["more"].rstrip("十百千万亿")
+        value += _scaled(float(tail), found["more"][len(tail) :])
+    if name == "月" and value <= 12:
+        return [date("m", int(value))]
+    name = _SIGN_NAMES.get(found["currency"] or "") or _PERIODS.get(name.removeprefix("个"), name)
+    name = UNITS.get(name.lower(), name if name in _PERIODS.values() or name == "¥?" else "")
+    key = number_key(-value if found["minus"] else value)
+    weight = _SMALL_NUMBER if len(key) == 2 and not name else 1.0
+    read = [Atom(key, 0.0 if digits == "一" else weight, "number")]
+    return [*read, Atom(f"°{name}", _CHINESE_UNIT_WEIGHT, "unit")] if name else read
 
 
-def _goes_on(text: str, at: int) -> bool:
-    following = text[at : at + 1]
-    return following.isascii() and following.isalpha()
+def _scaled(value: float, scales: str) -> float:
+    for scale in scales:
+        value *= CHINESE_SCALES[scale]
+    return value
 
 
-def canonical(digits: str, scale: float = 1.0) -> str:
-    """Return one spelling for all spellings of a number, given in digits."""
-    if scale == 1.0 and len(digits) <= _PRECISION and digits.isdecimal():
-        is_spelled = digits[0] != "0" and digits.isascii()
-        return digits if is_spelled else str(int(digits))
-    digits = digits.replace(",", "").replace("，", "")
-    if len(digits) > _MAX_DIGITS:
-        return digits
-    return spelled(float(digits) * scale)
+def _share(found: re.Match[str]) -> list[Atom]:
+    """Return 百分之十五点五 as a percentage, 三分之二 as a fraction."""
+    value = chinese_value(found["share"])
+    if decimals := found["decimals"]:
+        value += chinese_value(decimals) / 10 ** len(decimals)
+    if found["parts"] == "百":
+        return [Atom(number_key(value), 1.0, "number"), unit("%")]
+    return [Atom(number_key(value / (chinese_value(found["parts"]) or 1)), 1.0, "number")]
 
 
-_SCALE_WORDS = {
-    form: value for name, value in SCALES.items() if len(name) > 2 for form in (name, f"{name}s")
-}
-NUMBER_VALUES: Final = {**_SCALE_WORDS, **NUMBER_WORDS}
-"""The number words and scales, and their values."""
-_SCALE_VALUES = frozenset(_SCALE_WORDS.values())
-
-
-def spelled(value: float) -> str:
-    """Return the canonical spelling of a value."""
-    return f"{value:.{_PRECISION}g}"
-
-
-_PRECISION: Final = 12
-"""Significant digits in which two numbers may differ."""
-
-
-def _scale(name: str) -> float:
-    if name in SCALES:
-        return SCALES[name]
-    factor = 1.0
-    for character in name:
-        factor *= CHINESE_SCALES[character]
-    return factor
-
-
-def _unit(text: str, start: int, end: int) -> str:
-    return _CURRENCIES.get(text[start - 1 : start]) or unit_behind(text, end)
-
-
-_ROUNDED_DIGITS = 2
-"""Significant digits that a rounded number must at least have kept to stand for the exact one."""
-
-
-def kept_digits(rounded: str) -> int:
-    """Return to how many significant digits a canonical number may be rounded; 0: it is exact."""
-    if not _ROUNDED_DIGITS <= len(rounded) <= _MAX_DIGITS:
-        return 0
-    digits = rounded.replace(".", "").strip("0").lstrip("-")
-    return len(digits) if len(digits) >= _ROUNDED_DIGITS and digits.isdigit() else 0
-
-
-def is_year(value: str) -> bool:
-    """Return whether a bare number reads as a year."""
-    return len(value) == 4 and value.isdigit() and "1000" <= value <= "2199"
+def _chinese_time(found: re.Match[str], text: str) -> Atom:
+    hour = found["hour"] or found["hour2"]
+    before = text[max(0, found.start() - 3) : found.start()].rstrip(" ")
+    value = int(chinese_value(hour))
+    half = "a" if before.endswith(_MORNING) else "p" if before.endswith(_AFTERNOON) else ""
+    is_written_out = any(found[part] for part in ("hour", "minute2", "past", "full"))
+    is_sure = half or is_written_out or value >= 13 or text[found.end() - 1] == "时"
+    if value > 24 or not (is_sure or text[found.end() : found.end() + 1] in {"至", "到", "-"}):
+        return number(str(value))  # three points
+    half = half or ("a" if hour[0] == "0" else "")
+    minute = 30 if found["past"] else int(found["minute"] or found["minute2"] or 0)
+    return clock(value, minute, half if value <= 12 else "")

@@ -61,6 +61,7 @@ _TELLS = _any(
 _KNOW = _any(
     _words("know answer find determine provide tell confirm help assist locate identify give"),
     "verify",
+    r"say (?:whether|if|how|when|what|who|which|where)|have (?:information|details|data)\b",
     r"have (?:any |enough |sufficient |the |that |this |specific |access|an? )"
     r"[^.]{0,40}?(?:information|answer|details?|data|context|knowledge|idea|access)",
 )
@@ -142,6 +143,9 @@ REFUSALS_AT_THE_HEAD: Final = _in_lower_case(
     before=r"\A",
 )
 REFUSALS_IN_WORDS: Final = _in_lower_case(
+    r"it(?: is|['’]s) (?:unclear|unknown|not (?:clear|known|certain))(?: \w+){0,3}?"
+    r" (?:whether|if|how|when|what|who|which|where)\b",
+    r"nothing (?:\w+ ){0,2}?(?:is|was|has been) (?:\w+ )?(?:stated|mentioned|said|specified)\b",
     r"i (?:cannot|can ?not|ca ?n['’]?t) comply with (?:that|this|your)\b",
     r"no (?:relevant |matching |related |such )?(?:docs?|documents?|passages?|matches|entries)"
     r" (?:were |was |could be |have been )?(?:found|retrieved)\b",
@@ -193,10 +197,12 @@ REFUSALS_IN_WORDS: Final = _in_lower_case(
     before=r"\b",
 )  # fmt: skip
 REFUSALS_IN_CHINESE: Final = _in_lower_case(
+    "(?:尚|目前|暂)?(?:还)?不(?:太)?(?:清楚|明确|确定)[^。！？，]{0,24}?(?:是否|能否|何时|如何|多少|哪)",
+    "(?:没有|未有|并无)(?:任何)?关于[^。！？]{1,20}?的?(?:说明|描述|介绍|记载)",
     "(?:无法|不能|没法|难以|没办法|没有办法)(?:直接|准确|为您|给您|给你|为你|从中|据此|确切|明确|根据.{0,12}?){0,2}"
     "(?:回答|处理|确定|提供|得知|判断|找到|给出|确认|获知|解答|答复|得出)",
     "(?:我|本人|目前|暂时|抱歉|对不起)[，,]?我?也?并?不太?(?:知道|清楚|了解|确定)",
-    f"{_CHINESE_SOURCES}[^。！？]{{0,24}}?(?:没|未|不)有?(?:直接|明确|具体|曾|能)?{_CHINESE_TELL}",
+    f"{_CHINESE_SOURCES}[^。！？]{{0,24}}?(?:没|未|不)有?(?:直接|明确|具体|曾|能|作|作出|做)?{_CHINESE_TELL}",
     "(?:没有|未能?|暂无|找不到|查不到|缺乏|缺少)(?:找到|查到|检索到|搜索到|提供|得到)?"
     "(?:任何|与.{0,20}?|关于.{0,20}?|足够的?|相关的?|具体的?|有关.{0,20}?|[这该]方面的?|此类|该){0,3}"
     f"{_CHINESE_FACTS}",
@@ -222,12 +228,43 @@ ENGLISH_SIGNS: Final = frozenset(
         """
     )
 )
-GERMAN_SIGN: Final = "nicht"
+OTHER_SIGNS: Final = (" only ", "either", "nicht", "n/a")
+"""Signs that are no words of their own, or say too little alone."""
+OFFERING: Final = frozenset(
+    _listed(
+        """
+        sure certainly absolutely of great no please just let let's feel do don't dont i i'm i'd
+        i'll i've hope if should with for is kindly provide contact consult check refer visit ask
+        note share clarify rephrase reach try you happy glad here enjoy could can would
+        hi hello hey regarding concerning about
+        """
+    )
+)
+"""First words of offers, and of courtesies: all other sentences are spared their patterns."""
+POLITE_SIGNS: Final = tuple(
+    _listed(
+        """
+        好 谢 歉 祝 久等 打扰 请稍 当然 不客气 对不起 不好意思 再见 没错 确实 没问题 遗憾 明白
+        很高兴
+        すみ 申し訳 죄송
+        """
+    )
+)
+"""Every courtesy in another script holds one of these."""
+COURTEOUS: Final = frozenset(
+    _listed(
+        """
+        good great interesting excellent sure certainly absolutely hello hi hey dear unfortunately
+        goodbye bye enjoy welcome alright yep yup nope lol haha wow exactly indeed right true
+        apologies of all no best same me have happy glad thank thanks i'm i im we're sorry my
+        apologise apologize that that's this it it's how you you're we
+        """
+    )
+)
 CHINESE_SIGNS: Final = frozenset("不没未无难缺超需空达んせ르없")
 """Every refusal holds, in lower case, one of these signs: to look for them is quicker.
 
-A word of `ENGLISH_SIGNS` has no other letter from `a` to `z` beside it; the German one may go on:
-`nichts`."""
+A word of `ENGLISH_SIGNS` has no other letter from `a` to `z` beside it."""
 
 FIRST_PERSON: Final = _compiled(
     r"\b(?:i|we|my|our)\b|我|无法|抱歉|对不起",
@@ -254,6 +291,12 @@ OFFERS: Final = _in_lower_case(
     + _any(
         r"(?:please |just )?(?:let me know|feel free|do not hesitate|don['’]?t hesitate)",
         r"(?:i )?hope (?:this|that|it|you)\b",
+        r"(?:for|regarding|concerning|about) [^,.!?]{1,60}, please (?:contact|consult|ask|check)\b",
+        r"(?:(?:hi|hello|hey)\W{1,3})?i(?:['’]m| am) (?:an?|the|your) (?:[\w-]+ ){0,4}?"
+        r"(?:assistant|bot|chatbot)\b",
+        r"i can (?:help|assist) you (?:with|find|to)\b",
+        "(?:关于|对于|有关|至于)[^。！？，,]{1,20}[，,]?请(?:您|你)?(?:联系|咨询|参考|查阅)",
+        "(?:(?:您|你)好[，,！!]?)?我是[^。！？，,]{0,12}?(?:助手|客服|机器人)",
         r"if you (?:have|need|would like|['’]?d like|want|could|can|provide|let|wish"
         r"|are looking)\b",
         r"if you(?:['’]re| are) able\b",
@@ -340,8 +383,16 @@ _COURTESIES: Final = (
     "让您久等了?|打扰了?|请稍[等候]",
     "这是一?个很?好的?问题",
 )  # fmt: skip
+ONE_WORD: Final = _in_lower_case(
+    r"\A\W{0,4}(?:(?:(?:the|this|that|your) )?(?:answer|statement|claim|assertion|that|this|it)"
+    r"(?: is|['’]s|:| is:)? )?(?:yes|no|true|false|correct|incorrect|right|wrong|it depends"
+    r"|depends|maybe|perhaps|both|neither|(?:(?:option|answer|choice) )?[a-e])\W{0,4}\Z",
+    r"\A\W{0,4}(?:(?:该|此|这个?|这种|上述|以上)?(?:说法|陈述|表述|判断|观点|答案)(?:是|为)?)?"
+    r"(?:是|不是|对|不对|错|正确|不正确|错误|真|假|否|会|不会|有|没有|能|不能|可以|不可以|不一定)的?"
+    r"\W{0,4}\Z",
+)
+"""An answer of one word to a question of yes or no, of true or false, or of a choice."""
 COURTESIES: Final = _compiled(*_COURTESIES)
-COURTESIES_IN_LOWER_CASE: Final = _in_lower_case(*_COURTESIES)
 """A greeting, thanks, agreement or excuse says nothing of the matter."""
 
 ANNOUNCES: Final = _compiled(

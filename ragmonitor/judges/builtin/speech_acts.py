@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum, auto
-from itertools import repeat
 from typing import Final
 
 from ragmonitor.judges.builtin import speech_act_phrases as phrases
-from ragmonitor.judges.builtin.text_terms import Term, in_lower_case, terms
+from ragmonitor.judges.builtin.framing import in_lower_case
+from ragmonitor.judges.builtin.terms import TERMS, Key, Term, terms
 from ragmonitor.patterns import lazy_pattern
 
 
@@ -20,47 +20,72 @@ class SpeechAct(Enum):
     COURTESY = auto()
     """A greeting, thanks, an offer, advice to ask elsewhere."""
     HEADING = auto()
-    """A heading or an announcement: `Here are the steps:`."""
+    """A heading, an announcement (`Here are the steps:`), or nothing but the name of a source."""
     REFUSAL = auto()
     """It declines to answer, or says that the sources do not tell."""
 
 
 _MAX_HEAD: Final = 400
 """Characters of a sentence that are searched for set phrases: they stand at its beginning."""
-
-_LETTERS: Final = lazy_pattern("[a-z]+")
 _HEADING: Final = lazy_pattern(
     r"\s{0,3}(?:#{1,6}\s|(?:\*\*|__)[^*_\n]{1,120}(?:\*\*|__)[:：]?\s*\Z|【[^】\n]{1,40}】\s*\Z"
     r"|(?:={3,}|-{3,}|\*{3,})\s*\Z|[^\n]{1,120}\n(?:={3,}|-{3,})\s*\Z"
     r"|\|[^\n]{1,400}\n[ \t]{0,12}\|[-:| \t]{3,400}\Z)"
 )
+_BOLD_STATEMENT: Final = lazy_pattern(r"\s{0,3}(?:\*\*|__)[^*_\n]{1,400}[.!。！](?:\*\*|__)\s*\Z")
 _ENDS_ASKING: Final = lazy_pattern("[?？][!！?？]*[\"'”’」』）)*_\\s]{0,8}\\Z")
+_LETTERS: Final = lazy_pattern("[a-z]+")
+_FIRST_WORD: Final = lazy_pattern(r"\W{0,4}([a-z']+)")
 _MAX_ANNOUNCEMENT: Final = 7
 """Terms with content; a longer sentence before a colon claims something itself."""
 _MAX_COURTESY: Final = 120
 """Characters; a longer sentence is never only polite."""
+_MAX_ONE_WORD: Final = 40
 _MIN_STATEMENT: Final = 3
 """Terms with content from which a clause beside a refusal counts as an answer."""
+_REFUSING: Final = frozenset(term.key for sign in phrases.ENGLISH_SIGNS for term in TERMS[sign]) - {
+    ">only"
+}
+"""The keys of the signs of which every English refusal has one."""
 
 
-def speech_act_of(text: str, all_terms: Sequence[Term]) -> SpeechAct:
-    """Return the speech act of a sentence with these terms; `CLAIM` where there is any doubt."""
-    if _HEADING.match(text):
+def speech_act_of(text: str, bare: str, content: Sequence[Term], keys: set[Key]) -> SpeechAct:
+    """Return what a sentence does; `CLAIM` where there is any doubt.
+
+    Args:
+        text: The sentence.
+        bare: It without its framing.
+        content: The terms of that.
+        keys: The keys of the whole sentence.
+    """
+    may_be_heading = text[0] in "#*_【=-| " or "\n" in text
+    if may_be_heading and _HEADING.match(text) and not _BOLD_STATEMENT.match(text):
         return SpeechAct.HEADING
     lowered = in_lower_case(text)
-    head = lowered[:_MAX_HEAD]
-    if _is_refusal(text[:_MAX_HEAD], head):
+    head, is_ascii = lowered[:_MAX_HEAD], text.isascii()
+    is_refusal = _may_refuse(lowered, keys) and _refuses(head)
+    if is_refusal and not any(map(_answers, phrases.CLAUSES.split(text[:_MAX_HEAD]))):
         return SpeechAct.REFUSAL
-    if phrases.OFFERS.match(head):
+    if len(text) <= _MAX_ONE_WORD and phrases.ONE_WORD.match(lowered):
         return SpeechAct.COURTESY
-    if _ENDS_ASKING.search(text, max(0, len(text) - 16)):
+    first = _FIRST_WORD.match(lowered) if is_ascii else None
+    word = first[1] if first else ""
+    if (not is_ascii or word in phrases.OFFERING) and phrases.OFFERS.match(head):
+        return SpeechAct.COURTESY
+    if ("?" in text or "？" in text) and _ENDS_ASKING.search(text, max(0, len(text) - 16)):
         return SpeechAct.QUESTION
-    if _announces(text, all_terms):
-        is_open = text.rstrip(" *_")[-1:] in {":", "："}
-        if is_open or phrases.ANNOUNCES_ALONE.match(head):
-            return SpeechAct.HEADING
-    if len(text) <= _MAX_COURTESY and _is_courtesy(text, lowered, all_terms):
-        return SpeechAct.COURTESY
+    count = content_count(content)
+    if not count and bare is not text:
+        return SpeechAct.HEADING
+    if count <= _MAX_ANNOUNCEMENT and len(text) <= _MAX_HEAD and _announces(text, bare, content):
+        return SpeechAct.HEADING
+    is_polite = word in phrases.COURTEOUS
+    if not is_ascii:
+        is_polite = text[0].isascii() or any(map(text.__contains__, phrases.POLITE_SIGNS))
+    if len(text) <= _MAX_COURTESY and is_polite:
+        rest, courtesies = phrases.COURTESIES.subn(" ", text)
+        if courtesies and not content_count(terms(rest)):
+            return SpeechAct.COURTESY
     return SpeechAct.CLAIM
 
 
@@ -69,44 +94,33 @@ def may_be_claim(text: str) -> bool:
     return not phrases.FIRST_PERSON.search(text[:_MAX_HEAD])
 
 
-def declines(sentences: Sequence[str], acts: Sequence[SpeechAct]) -> bool:
-    """Return whether an answer declines to answer: it refuses, and nothing in it answers.
-
-    A sentence that says what the sources lack is no refusal beside sentences that answer.
-    """
-    if SpeechAct.REFUSAL not in acts:
-        return False
-    return not any(
-        act is SpeechAct.CLAIM
-        and not phrases.ABOUT_SOURCES.match(text[:_MAX_HEAD])
-        and _content_count(terms(text)) > 1
-        for text, act in zip(sentences, acts, strict=True)
-    )
+def is_about_sources(text: str) -> bool:
+    """Return whether a sentence says what the sources are about."""
+    return bool(phrases.ABOUT_SOURCES.match(text[:_MAX_HEAD]))
 
 
-def _is_refusal(head: str, lowered: str) -> bool:
-    """Return whether a sentence, also given in lower case, refuses and no clause of it answers."""
-    if not may_refuse(lowered) or not _refuses(lowered):
-        return False
-    return not any(_answers(clause) for clause in phrases.CLAUSES.split(head))
+def content_count(content: Sequence[Term]) -> float:
+    """Return how many terms with content there are; Chinese pairs count half."""
+    kinds = [term.kind for term in content if term.weight and term.kind != "unit"]
+    return len(kinds) - kinds.count("pair") / 2
 
 
-def may_refuse(lowered: str) -> bool:
-    """Return whether a text in lower case holds one of the signs of which every refusal has one."""
-    if not phrases.ENGLISH_SIGNS.isdisjoint(_LETTERS.findall(lowered)):
+def _may_refuse(lowered: str, keys: set[Key]) -> bool:
+    """Return whether a text holds one of the signs of which every refusal has one."""
+    if not _REFUSING.isdisjoint(keys) or any(map(lowered.__contains__, phrases.OTHER_SIGNS)):
         return True
-    if phrases.GERMAN_SIGN in lowered:
+    if lowered.isascii():
+        return False
+    if not phrases.CHINESE_SIGNS.isdisjoint(lowered):
         return True
-    return not (lowered.isascii() or phrases.CHINESE_SIGNS.isdisjoint(lowered))
+    return not phrases.ENGLISH_SIGNS.isdisjoint(_LETTERS.findall(lowered))
 
 
 def _refuses(lowered: str) -> bool:
     """Return whether a text in lower case holds a refusal."""
-    return bool(
-        phrases.REFUSALS_AT_THE_HEAD.match(lowered)
-        or phrases.REFUSALS_IN_WORDS.search(lowered)
-        or (not lowered.isascii() and phrases.REFUSALS_IN_CHINESE.search(lowered))
-    )
+    if phrases.REFUSALS_AT_THE_HEAD.match(lowered) or phrases.REFUSALS_IN_WORDS.search(lowered):
+        return True
+    return not lowered.isascii() and bool(phrases.REFUSALS_IN_CHINESE.search(lowered))
 
 
 def _answers(clause: str) -> bool:
@@ -115,32 +129,20 @@ def _answers(clause: str) -> bool:
     lowered = in_lower_case(clause)
     if _refuses(lowered) or phrases.ABOUT_SOURCES.match(clause) or phrases.OFFERS.match(lowered):
         return False
-    return _content_count(terms(phrases.COURTESIES.sub(" ", clause))) >= _MIN_STATEMENT
+    content = terms(phrases.COURTESIES.sub(" ", clause))
+    has_number = any(term.kind == "number" and term.weight == 1.0 for term in content)
+    return has_number or content_count(content) >= _MIN_STATEMENT
 
 
-def _is_courtesy(text: str, lowered: str, all_terms: Sequence[Term]) -> bool:
-    """Return whether nothing is said besides courtesies in a text, also given in lower case."""
-    first = next((term for term in all_terms if term.weight), None)
-    # Most sentences end here: what comes first in them belongs to no courtesy.
-    if first:
-        match = phrases.COURTESIES_IN_LOWER_CASE.match
-        if not any(map(match, repeat(lowered), range(first.end))):
-            return False
-    rest, count = phrases.COURTESIES.subn(" ", text)
-    return count > 0 and not _content_count(terms(rest))
-
-
-def _announces(text: str, all_terms: Sequence[Term]) -> bool:
-    """Return whether a sentence would only announce the next ones, if it ended in a colon."""
-    count = _content_count(all_terms)
-    if count > _MAX_ANNOUNCEMENT or len(text) > _MAX_HEAD:
+def _announces(text: str, bare: str, content: Sequence[Term]) -> bool:
+    """Return whether a sentence only announces the next ones."""
+    if any(term.kind in {"number", "time"} and term.weight for term in content):
         return False
-    if any(term.kind == "number" and term.weight for term in all_terms):
-        return False
-    return count <= _MIN_STATEMENT or phrases.ANNOUNCES.search(text) is not None
-
-
-def _content_count(all_terms: Sequence[Term]) -> int:
-    """Return how many terms with content there are; Chinese pairs count half."""
-    kinds = [term.kind for term in all_terms if term.weight]
-    return len(kinds) - kinds.count("pair") // 2
+    is_short = content_count(content) <= _MIN_STATEMENT
+    for each in dict.fromkeys((text, bare)):
+        if each.rstrip(" *_")[-1:] in {":", "："}:
+            if is_short or phrases.ANNOUNCES.search(each):
+                return True
+        elif phrases.ANNOUNCES_ALONE.match(in_lower_case(each)):
+            return True
+    return False

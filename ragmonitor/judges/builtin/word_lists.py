@@ -41,32 +41,6 @@ NEGATIONS: Final = frozenset(
 )
 """Words that turn the next one into its opposite, besides everything that ends in `n't`."""
 
-HARMLESS_BEHIND_NEGATION: Final = (
-    "only",
-    "just",
-    "sure",
-    "merely",
-    "simply",
-    "necessarily",
-    "all ",
-    "every",
-    "always",
-    "both",
-    "more than",
-    "less than",
-    "fewer than",
-    "later than",
-    "earlier than",
-    "doubt",
-    "matter",
-    "wonder",
-    "-",
-    ",",
-    "，",
-)
-"""Behind a sign of negation, these say that it does not negate the next word: `not only`,
-`not all`, `No, ...`."""
-
 DENIALS: Final = frozenset({"prohibit", "prohibition", "forbid", "ban", "disallow"})
 """Words that in the passive negate what goes before them in their clause, or the next one."""
 
@@ -74,21 +48,6 @@ GRANTS: Final = frozenset(
     _listed("accept take allow support provide offer serve include welcome available sell")
 )
 """Words that, negated, deny their object as a whole: `We do not take cash`."""
-
-SAYS_NO_MORE: Final = frozenset(
-    _listed(
-        """
-        not no don t doesn didn isn aren can cannot do does did is are was were be will yes you
-        we it the a they there 不 没 有 能 可 以 会 是 无 未 的 了
-        """
-    )
-)
-"""Words by which a sentence and its denial may differ."""
-
-EXCEPTIONS: Final = frozenset({"except", "excluding", "excepting"})
-"""Words that negate what follows, unless a negation goes before."""
-NEGATION_ENDS: Final = frozenset({"but", "unless", *EXCEPTIONS})
-"""Words at which a negation ends."""
 
 OPPOSITES: Final = tuple(
     tuple(pair.split("/"))
@@ -244,12 +203,6 @@ NUMBER_WORDS: Final = {
     "ninety": 90, "dozen": 12, "half": 0.5, "twice": 2, "thrice": 3,
 }  # fmt: skip
 
-ORDINALS: Final = {
-    "1st": "first", "2nd": "second", "3rd": "third", "4th": "fourth", "5th": "fifth",
-    "6th": "sixth", "7th": "seventh", "8th": "eighth", "9th": "ninth", "10th": "tenth",
-    "11th": "eleventh", "12th": "twelfth",
-}  # fmt: skip
-
 SCALES: Final = {
     "hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12,
     "bn": 1e9, "k": 1e3, "mn": 1e6, "m": 1e6, "b": 1e9,
@@ -271,8 +224,11 @@ UNITS: Final = {
         "$": "$ usd dollar dollars us$ 美元",
         "€": "€ eur euro euros 欧元",
         "£": "£ gbp pound pounds 英镑",
-        "¥": "¥ ￥ cny rmb yuan 元 人民币",
+        "¥": "cny rmb yuan 元 人民币",
         "yen": "yen jpy 日元",
+        "CHF": "chf franc francs 瑞士法郎 瑞郎",
+        "₹": "inr rupee rupees 卢比",
+        "HK$": "hkd hk$ 港元 港币",
         "km": "km kilometer kilometers kilometre kilometres 公里 千米",
         "m": "m meter meters metre metres 米 公尺",
         "cm": "cm centimeter centimeters centimetre centimetres 厘米 公分",
@@ -295,7 +251,10 @@ UNITS: Final = {
         "acre": "acre acres 英亩",
         "mu": "亩",
         "km2": "km2 km² 平方公里 平方千米",
-        "m2": "m2 m² 平方米",
+        "m2": "m2 m² sqm 平方米",
+        "m3": "m3 m³ 立方米",
+        "ft2": "ft2 ft² sqft 平方英尺",
+        "mile2": "mi2 平方英里",
         "second": "s sec secs second seconds 秒",
         "ms": "ms millisecond milliseconds 毫秒",
         "minute": "min mins minute minutes 分钟",
@@ -318,6 +277,8 @@ UNITS: Final = {
         "kwh": "kwh 千瓦时 度",
         "hz": "hz hertz 赫兹",
         "mph": "mph",
+        "w": "watt watts 瓦",
+        "db": "db decibel decibels 分贝",
     }.items()
     for name in names.split()
 }
@@ -334,9 +295,6 @@ CHINESE_COMMON: Final = frozenset(
     "成只当种同面进间些现部定实经力前开高长已水理情定两内国中新间全各今月第表示认通过作者主"
 )
 """Characters in so many texts that a pair of them says little."""
-
-CHINESE_NEGATIONS: Final = ("不", "没", "未", "无", "非", "否", "勿", "禁", "除")
-"""`禁` and `除` are signs only in some words, see `text_terms`."""
 
 NOT_NEGATIONS: Final = tuple(
     _listed(
@@ -386,3 +344,25 @@ IRREGULAR: Final = {
     for form in forms.split()
 }  # fmt: skip
 """Forms that no suffix rule brings together."""
+
+SMALL_WORDS: Final = (
+    "if unless until till otherwise",
+    "but though although however while whereas",
+    "by",
+    "nor",
+    "from",
+    "only just sure merely simply necessarily all every always both more less fewer",
+    "within",
+    "except excluding",
+)
+"""Words that say what a negation reaches, or who does what; the first of a line stands for all."""
+
+ABBREVIATIONS: Final = tuple(
+    _listed(
+        """
+        dr mr mrs ms prof st mt gen rep sen gov col lt vs cf eg ie viz approx est no nos nr fig vol
+        pp inc ltd co corp llc plc etc jr sr jan feb mar apr jun jul aug sep sept oct nov dec
+        """
+    )
+)
+"""Words behind whose dot a sentence goes on."""

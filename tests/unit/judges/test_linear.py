@@ -10,20 +10,15 @@ from ragmonitor.judges.builtin import (
     BuiltinJudge,
     Limits,
     assess,
-    overlap,
-    passage_index,
+    checks,
+    evidence,
+    names,
     reference_reading,
 )
-from ragmonitor.judges.builtin.speech_acts import speech_act_of
-from ragmonitor.judges.builtin.structured import (
-    clauses,
-    field_reading,
-    fields,
-    figures,
-    opening_hours,
-)
-from ragmonitor.judges.builtin.structured.formats import structured
-from ragmonitor.judges.builtin.text_terms import keys, terms
+from ragmonitor.judges.builtin.parsed_sentences import parse_sentence
+from ragmonitor.judges.builtin.structured import clauses, field_reading, fields
+from ragmonitor.judges.builtin.structured.formats import records_of
+from ragmonitor.judges.builtin.terms import chunk_keys
 from ragmonitor.judges.sentences import language, split
 from ragmonitor.records import Cause, Chunk, Interaction
 from tests.support.counting import counted
@@ -56,11 +51,15 @@ def of(writers: Iterable[str]) -> pytest.MarkDecorator:
 @pytest.fixture
 def low_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower what bounds the work on one answer, so that small texts reach it as huge ones do."""
-    monkeypatch.setattr(overlap, "MAX_STEPS", 1_000)
-    monkeypatch.setattr(overlap, "EVERYWHERE", (2, 8))
-    monkeypatch.setattr(passage_index, "MAX_SEARCHED", 5_000)
+    monkeypatch.setattr(evidence, "_MAX_SCANNED", 4)
+    monkeypatch.setattr(evidence, "_MAX_SIMILAR", 2)
+    monkeypatch.setattr(evidence, "_MAX_HELD", 4)
+    monkeypatch.setattr(evidence, "_MAX_PLACES", 4)
+    monkeypatch.setattr(checks, "_MAX_PASSAGES", 2)
+    monkeypatch.setattr(checks, "_MAX_RIVALS", 4)
+    monkeypatch.setattr(names, "_MAX_ACTS", 4)
     monkeypatch.setattr(reference_reading, "MAX_CHUNKS_ALONE", 2)
-    for module in (fields, clauses, field_reading, figures, opening_hours):
+    for module in (fields, clauses, field_reading):
         for name, low in (("MAX_SHARED", 2), ("MAX_COMPARED", 4), ("MAX_PER_CLAUSE", 4)):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, low)
@@ -128,10 +127,10 @@ def test_many_clauses_of_one_sentence_take_time_in_proportion():
 def read_words(text: str) -> None:
     """Read one text as words and sentences."""
     split(text)
-    structured(text)
+    records_of(text)
     language(text)
-    keys(text)
-    speech_act_of(text, terms(text))
+    chunk_keys(text)
+    parse_sentence(text)
 
 
 def judged(answer: str, judge: BuiltinJudge) -> Cause | None:

@@ -10,12 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmonitor.capabilities import as_judge
+from ragmonitor.errors import NotScorableError
 from ragmonitor.evaluators import table
 from ragmonitor.evaluators.reference_free import hallucination, minor_hallucination
-from ragmonitor.judges import FunctionJudge
-from ragmonitor.judges.reply import read_reply
+from ragmonitor.judges import BuiltinJudge, FunctionJudge
+from ragmonitor.judges.judge_prompts import SCHEMA, SYSTEM
+from ragmonitor.judges.long_evidence import Part, join
+from ragmonitor.judges.reply import Entry, ParsedReply, read_reply
 from ragmonitor.judging import ReadingEngine
-from ragmonitor.records import Diagnosis, Severity
+from ragmonitor.records import Diagnosis, SentenceVerdict, Severity, Verdict
 from ragmonitor.testing import ScriptedJudge
 from tests.support.stories import assessment, interaction
 
@@ -137,6 +140,15 @@ def test_every_case_is_documented_and_every_documented_case_is_tried():
     }
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_the_prompt_decides_the_case_in_both_languages(case):
+    """The words that the table names stand in the system messages."""
+    _, _, *words = decided()[case]
+    assert len(words) == 2
+    for language, said in zip(("en", "zh"), words, strict=True):
+        assert said in SYSTEM[language]
+
+
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("case", CASES)
 async def test_a_reply_as_decided_gives_the_verdict_and_the_severity(case, language):
@@ -165,6 +177,52 @@ def read(bad, sentence="It lasts two minor hours."):
     return entry
 
 
+@pytest.mark.parametrize(
+    ("bad", "words", "severity"),
+    [
+        ([[1, "two", 1]], ("two",), MINOR),
+        ([[1, "two", 2]], ("two",), MAJOR),
+        ([[1, "two", "minor"]], ("two",), MINOR),
+        ([[1, "two", " Major "]], ("two",), MAJOR),
+        ([[1, ["two", "hours"], 1]], ("two", "hours"), MINOR),
+        ([[1, "two", "hours", 1]], ("two", "hours"), MINOR),
+        ({"S1": ["two", 1]}, ("two",), MINOR),
+        ([[1, 1]], (), MINOR),
+        ([[1, "elsewhere", 1]], (), MINOR),
+        ([[1, "minor"]], ("minor",), None),
+        ([[1, "two"]], ("two",), None),
+        ([[1, "two", 0]], ("two",), None),
+        ([[1, "two", 3]], ("two",), None),
+        ([[1, "two", True]], ("two",), None),
+        ([[1, "two", None]], ("two",), None),
+        ([[1, "two", [1]]], ("two",), None),
+        ([[1, "two", 1], [1, "hours", 2]], ("two", "hours"), MAJOR),
+        ([[1, "two", 1], [1, "hours"]], ("two", "hours"), None),
+        ([[1, "two", 1], [1, "hours", 1]], ("two", "hours"), MINOR),
+        ([], (), None),
+        (None, (), None),
+    ],
+)
+def test_a_severity_is_read_strictly_and_may_be_missing(bad, words, severity):
+    """1 or minor, 2 or major, behind the words; anything else rates nothing and costs no words."""
+    entry = read(bad)
+    assert (entry.verdict, entry.words, entry.severity) == (Verdict.ABSENT, words, severity)
+
+
+@pytest.mark.parametrize(("said", "severity"), [(1, MINOR), (2, MAJOR), (0, None), (9, None)])
+def test_a_reply_by_the_schema_has_it_in_each_entry(said, severity):
+    """As `sev`; of a supported sentence 0, and whatever stands there is none."""
+    entries = [
+        {"v": "N", "c": [], "w": "two", "sev": said},
+        {"v": "S", "c": [1], "w": "", "sev": said},
+    ]
+    reply = {"s": entries, "rel": 3, "evasive": False, "ctx": [1]}
+    found = read_reply(json.dumps(reply), sentences=["It is two.", "x"], chunks=["x"]).entries
+    assert [entry.severity for entry in found] == [severity, None]
+    assert found[0].words == ("two",)
+    assert "sev" in SCHEMA["properties"]["s"]["items"]["required"]
+
+
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -180,7 +238,46 @@ def test_no_severity_costs_a_verdict(said):
     assert with_it.severity in (None, MINOR, MAJOR)
 
 
+@pytest.mark.parametrize(
+    ("verdict", "said", "severity"),
+    [
+        ("absent", (MAJOR, MINOR), MINOR),
+        ("absent", (None, MINOR), MINOR),
+        ("absent", (MAJOR, None), MAJOR),
+        ("absent", (None, None), None),
+        ("contradicted", (MAJOR, MINOR), MAJOR),
+        ("contradicted", (MINOR, None), None),
+        ("contradicted", (MINOR, MINOR), MINOR),
+    ],
+)
+def test_of_spread_evidence_the_call_that_saw_most_rates(verdict, said, severity):
+    """Absent: who finds it minor has seen what it stretches. Contradicted: the worst counts."""
+    readings = [
+        ParsedReply(entries=(Entry(verdict=Verdict(verdict), severity=each),)) for each in said
+    ]
+    parts = [[Part(position=n, text="x")] for n in range(len(said))]
+    (entry,) = join(readings, parts, n_chunks=len(said)).entries
+    assert (entry.verdict, entry.severity) == (verdict, severity)
+
+
 # The built-in judge
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "severity"),
+    [
+        ("The river museum opens at 9 on weekdays.", "supported", None),
+        ("The river museum opens at 8 on weekdays.", "contradicted", MAJOR),
+        ("The river museum has long queues, gardens and cafés.", "absent", MAJOR),
+        ("Visitors happily leave heavy coats and bags near the museum.", "absent", MINOR),
+    ],
+)
+def test_the_built_in_judge_rates_by_what_failed(answer, verdict, severity):
+    """Minor: half of it stands in the chunks, and no number, date, name or negation fails."""
+    chunk = "The river museum opens at 9 on weekdays. Visitors leave bags at the desk."
+    found = BuiltinJudge().read(interaction("When does it open?", [chunk], answer))
+    (only,) = found.counted_findings or found.sentences
+    assert (only.verdict, only.severity) == (verdict, severity)
 
 
 # What counts
@@ -222,6 +319,22 @@ def test_what_counts_follows_the_least_severity(severities, by_major, by_minor, 
     assert found.sentences[0].finding is None
 
 
+def test_a_refusal_and_an_answer_without_a_claim_have_neither():
+    """As for the hallucination rate."""
+    for none in (rated(MINOR, evasive=True), assessment("no_claim")):
+        assert none.hallucinated is None
+        assert none.has_minor_findings_only is None
+        with pytest.raises(NotScorableError):
+            minor_hallucination(interaction(), none)
+
+
+def test_the_evaluator_has_a_new_version():
+    """The same assessment scores otherwise than before."""
+    versions = {entry.name: entry.identity for entry in table}
+    assert versions["hallucination"] == "hallucination@2"
+    assert versions["faithfulness"] == "faithfulness@1"
+
+
 async def judged(least, *severities):
     judge = as_judge(ScriptedJudge(lambda _: rated(*severities)))
     engine = ReadingEngine(
@@ -239,3 +352,9 @@ async def test_the_setting_is_on_every_reading_and_in_the_judge_s_version():
     assert (strict.diagnosis, usual.diagnosis) == (Diagnosis.UNSUPPORTED_ADDITION, Diagnosis.OK)
     assert strict.judge.version == f"{usual.judge.version}.minor"
     assert "absent (minor): s1" in strict.evaluations[0].explanation
+
+
+def test_a_sentence_that_is_fine_has_no_finding():
+    """Whatever severity a judge gives it."""
+    fine = SentenceVerdict(text="x", start=0, end=1, verdict=Verdict.SUPPORTED, severity=MAJOR)
+    assert fine.finding is None

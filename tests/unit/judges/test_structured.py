@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ragmonitor.judges.builtin import assess, passage_index
+from ragmonitor.judges.builtin import assess, evidence
 from ragmonitor.judges.builtin.structured import formats
 from ragmonitor.records import SentenceVerdict, Verdict
 from tests.support.judge_caches import clear_kept
@@ -96,7 +96,7 @@ def test_every_format_says_the_same(form: str):
 )
 def test_prose_stays_prose(prose: str):
     """Colons, commas and brackets alone make no record."""
-    assert formats.structured(prose) is None
+    assert formats.records_of(prose) is None
 
 
 def test_a_field_without_a_value_says_neither():
@@ -187,10 +187,10 @@ def test_answers_without_structured_chunks_are_read_as_before(monkeypatch: pytes
 
     files = sorted(Path(DATA).glob("*.jsonl"))
     every = [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
-    rows = [row for row in every if not any(map(formats.structured, row["contexts"]))]
+    rows = [row for row in every if not any(map(formats.records_of, row["contexts"]))]
     assert len(rows) > 0.98 * len(every)  # they are prose indeed
     after = read()
-    monkeypatch.setattr(passage_index, "structured", lambda chunk: None)
+    monkeypatch.setattr(evidence, "records_of", lambda chunk: None)
     clear_kept()
     assert read() == after
     clear_kept()

@@ -4,7 +4,7 @@ import pytest
 
 from ragmonitor.evaluators.citations import numbers
 from ragmonitor.judges.builtin import BuiltinJudge, assess
-from ragmonitor.judges.builtin.simplified import simplified
+from ragmonitor.judges.builtin.terms import simplified
 from ragmonitor.judges.unknown_numbers import unknown_figures
 from ragmonitor.records import Verdict
 from tests.support.stories import interaction
@@ -30,7 +30,7 @@ def test_a_refusal_is_known(answer: str):
 @pytest.mark.parametrize(
     ("answer", "verdict", "words"),
     [
-        ("該產品防水。", Verdict.CONTRADICTED, ("品防水",)),
+        ("該產品防水。", Verdict.CONTRADICTED, ("品防", "防水")),
         ("公司共有500萬名會員。", Verdict.CONTRADICTED, ("500萬",)),
         ("公司共有300名會員。", Verdict.CONTRADICTED, ("300",)),
         ("保固期為2年。", Verdict.SUPPORTED, ()),

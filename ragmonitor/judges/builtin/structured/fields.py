@@ -1,56 +1,50 @@
-"""The fields of structured chunks: what each says, found by its words, its row's name or its value.
-
-Every posting list is bounded: a word that more fields share than `MAX_SHARED` tells none of them.
-"""
+"""Fields of structured chunks: the words that speak of them, their rows' names, their values."""
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Final, NamedTuple, TypeVar
+from functools import cached_property, lru_cache
+from typing import Final, NamedTuple
 
-from ragmonitor.judges.builtin.stems import stem_and_weight
+from ragmonitor.judges.builtin.stems import stem
 from ragmonitor.judges.builtin.structured import field_words as words
-from ragmonitor.judges.builtin.structured.clock import (
-    CLOSED,
-    Schedule,
-    Time,
-    days,
-    segments,
-    times,
-)
-from ragmonitor.judges.builtin.structured.formats import Records, Row, Scalar
-from ragmonitor.judges.builtin.text_terms import terms
+from ragmonitor.judges.builtin.structured import hours
+from ragmonitor.judges.builtin.structured.formats import Records, Row, Scalar, spaced
+from ragmonitor.judges.builtin.terms import placed
 from ragmonitor.patterns import lazy_pattern
 
 MAX_SHARED: Final = 16
-"""Fields, or rows, that one word may speak of."""
+"""Fields or rows that share a word or a name; more of them are not told apart, and not read."""
 MAX_COMPARED: Final = 256
-"""Fields of one name that are compared with a sentence."""
+MAX_GROUPS: Final = 200
+"""Kinds of fields above which none is looked for by its unit alone."""
 MAX_PHRASE: Final = 6
-"""Words of a name or a value that are looked for in sentences."""
+"""Words of a name or value that are looked for as one."""
 MAX_VALUE: Final = 60
-"""Characters of a value that are compared; longer ones are prose."""
+"""Characters of a value that is compared; longer ones are prose."""
 MAX_HAN: Final = 8
-"""Characters of a Chinese name or value that is looked for."""
-_MIN_HAN: Final = 2
+"""Chinese characters of a word that is looked for."""
+HAN_RUN: Final = lazy_pattern("[\u3400-\u9fff]+")
+_WORD: Final = lazy_pattern(r"(?P<word>[^\W\d_\u3400-\u9fff]+)|(?P<figure>\d[\d,]*(?:\.\d+)?)")
+_SCALE: Final = lazy_pattern(r"(?i:(?:\d\s{0,2}/|\bout of|满分)\s{0,2}\Z)")
+_MEASURE: Final = lazy_pattern(r"[(（_]([^()（）_]{1,12})[)）]?\Z")
+"""A unit or a scale at the end of a key: `GDP (billion)`, `weight_kg`."""
+_DATE: Final = lazy_pattern(r"\d{2,4}[-/.年]\d{1,2}[-/.月]\d|\d{3}-\d{4}")
+"""Dates, and numbers of telephones: no quantities."""
+_PARTS: Final = lazy_pattern(r"[,，;；/、]\s{0,4}")
+_SEGMENT: Final = lazy_pattern("[;；,，/]")
+_NO_NAME: Final = lazy_pattern(r"\W?[\d.,:%/ -]+\W?|.*[.!?。！？]")
+_MAX_DEPTH: Final = 5
 
 
 class Token(NamedTuple):
-    """A word of a sentence or a key."""
+    """A word or figure of a text."""
 
     key: str
     start: int
     end: int
-
-
-_WORD: Final = lazy_pattern(r"(?P<word>[^\W\d_\u3400-\u9fff]+)|(?P<figure>\d[\d,]*(?:\.\d+)?)")
-_CAMEL: Final = lazy_pattern(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_|-")
-HAN_RUN: Final = lazy_pattern("[\u3400-\u9fff]+")
-_MAX_WORD: Final = 40
 
 
 def tokens(text: str) -> list[Token]:
@@ -58,11 +52,7 @@ def tokens(text: str) -> list[Token]:
     found: list[Token] = []
     for match in _WORD.finditer(text):
         word = match["word"]
-        key = (
-            stem_and_weight(word[:_MAX_WORD].lower())[0]
-            if word
-            else match["figure"].replace(",", "")
-        )
+        key = stem(word[:40].lower()) if word else match["figure"].replace(",", "")
         joined = f"{found[-1].key}_{key}" if found else ""
         if joined in words.SAME and match.start() - found[-1].end <= 1:
             found[-1] = Token(words.SAME[joined], found[-1].start, match.end())
@@ -72,269 +62,273 @@ def tokens(text: str) -> list[Token]:
 
 
 def phrase(text: str) -> str:
-    """Return what equal names and values have in common: their words joined, or their Chinese."""
+    """Return what equal names and values have in common."""
     if HAN_RUN.search(text):
         return "".join(text.lower().split())
-    return "|".join(token.key for token in tokens(text))
-
-
-def spaced(key: str) -> str:
-    """Return a key as words: `OutdoorSeating` and `outdoor_seating` are `Outdoor Seating`."""
-    return _CAMEL.sub(" ", key)
+    return "|".join([token.key for token in tokens(text)])
 
 
 class KeyWords(NamedTuple):
-    """The words of a key."""
+    """A key as words."""
 
     said: tuple[str, ...]
-    """Those by which its field is spoken of; what says nothing is left out."""
+    """By which it is spoken of."""
     every: tuple[str, ...]
     days: tuple[int, ...]
-    """The days of the week that it names."""
+    """The days that it names."""
 
 
 @lru_cache(maxsize=4_096)
 def key_words(key: str) -> KeyWords:
-    """Return the words of a key, which is cut to `MAX_KEY` characters."""
-    text = spaced(key)
-    found = tuple(token.key for token in tokens(text))
-    said = [each for each in found if each not in words.EMPTY_KEYS]
+    """Return the words of a key."""
+    every = tuple(token.key for token in tokens(spaced(key)))
+    said = [each for each in every if each not in words.EMPTY_KEYS]
     for run in HAN_RUN.findall(key):
-        han = run
+        word = run
         for empty in words.EMPTY_HAN:
-            if len(han) - len(empty) >= _MIN_HAN:
-                han = han.removeprefix(empty).removesuffix(empty)
-        said.append(words.SAME.get(han, han))
-    return KeyWords(tuple(said), found, tuple(day for each in days(text) for day in each.days))
+            if len(word) - len(empty) >= 2:
+                word = word.removeprefix(empty).removesuffix(empty)
+        said.append(words.SAME.get(word, word))
+    days = tuple(day for each in hours.days(spaced(key)) for day in each.days)
+    return KeyWords(tuple(said), every, days)
 
 
-@dataclass(slots=True)
+class Number(NamedTuple):
+    """A number in a text, with its unit."""
+
+    key: str
+    unit: str
+    start: int
+    end: int
+
+    @property
+    def value(self) -> float:
+        """Its value; of an identifier, its first digits'."""
+        return float(self.key[1:20])
+
+
+def numbers_of(text: str) -> list[Number]:
+    """Return the numbers of a text, but for times of day and the 5 of `4 out of 5`."""
+    found = placed(text)
+    numbers: list[Number] = []
+    for at, term in enumerate(found):
+        if term.kind == "number" and term.weight:
+            behind = found[at + 1] if at + 1 < len(found) else None
+            unit = str(behind.key) if behind and behind.kind == "unit" else ""
+            is_scale = at and found[at - 1].at == term.at and "/" in term.surface  # the 5 of 4/5
+            if not (is_scale or _SCALE.search(text, max(0, term.at - 12), term.at)):
+                numbers.append(Number(str(term.key), unit, term.at, term.at + len(term.surface)))
+    return numbers
+
+
+class Value(NamedTuple):
+    """What the value of a cell reads as."""
+
+    is_null: bool = False
+    numbers: tuple[Number, ...] = ()
+    times: tuple[hours.Time, ...] = ()
+    phrases: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=4_096)
+def value_of(key: str, value: Scalar) -> Value:
+    """Return what a short value reads as, beside its key: the same ones come again and again."""
+    if value is None or str(value).strip().lower() in words.NULL:
+        return Value(is_null=True)
+    if not isinstance(value, str):
+        return Value()
+    times = tuple(hours.times(value))
+    numbers: list[Number] = []
+    if not times and not _DATE.search(value):
+        measure = _MEASURE.search(key)
+        numbers = numbers_of(value) + (numbers_of(f"{value} {measure[1]}") if measure else [])
+    parts: tuple[str, ...] = ()
+    if truth(value) is None:
+        parts = (value, *_PARTS.split(value)[:MAX_PHRASE])
+    phrases = tuple(each for each in dict.fromkeys(map(phrase, parts)) if each)
+    return Value(numbers=tuple(numbers), times=times, phrases=phrases)
+
+
+@dataclass(slots=True, eq=False)
 class Fact:
-    """One cell."""
+    """One cell, the words that speak of it, and what its value reads as."""
 
     row: int
     key: str
     path: str
-    """Its keys, the outermost first, behind the name of its row if that is one of several."""
     value: Scalar
-    said: tuple[str, ...]
-    """The words that speak of it."""
+    said: frozenset[str]
+    """The words by which it is spoken of."""
     around: frozenset[str] = frozenset()
-    """The words of the object around it, of which one must be said too: a `lot` is for parking."""
-    is_whole: bool = True
-    """Whether they are all of its key: `date` is left out of `review_date`."""
+    """Words of which one must be said, too: a `lot` is for parking."""
     column: tuple[str, ...] = ()
-    """Its keys without a row's name: equal for what can be averaged and summed up."""
     is_count: bool = False
-    """Whether it is the number of a list's items."""
+    """Whether it is the number of items of a list."""
+    is_whole: bool = True
+    """Whether all words of the key are needed to speak of it."""
     truth: bool | None = None
-    is_null: bool = False
-    numbers: tuple[tuple[str, str], ...] = ()
-    """Its numbers: keys of terms, and units."""
-    times: tuple[Time, ...] = ()
-    phrases: tuple[str, ...] = ()
-    """The names that it may have in a sentence, by `phrase`."""
+    """What a value that affirms or denies says."""
+    reads_as: Value = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Read the value."""
+        self.truth = truth(self.value)
+        is_short = not isinstance(self.value, str) or len(self.value) <= MAX_VALUE
+        self.reads_as = value_of(self.key, self.value) if is_short else Value()
+
+    @property
+    def is_null(self) -> bool:
+        """Whether it has no value."""
+        return self.reads_as.is_null
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        """The numbers of the value."""
+        return self.reads_as.numbers
+
+    @property
+    def times(self) -> tuple[hours.Time, ...]:
+        """The times of day of the value."""
+        return self.reads_as.times
+
+    @property
+    def phrases(self) -> tuple[str, ...]:
+        """The value, and the parts of it, as phrases."""
+        return self.reads_as.phrases
 
     @property
     def label(self) -> str:
-        """The field and its value, as evidence."""
+        """The field and its value, as a finding names them."""
         value = "null" if self.is_null else str(self.value)
-        return f"{self.path}: {value if len(value) <= MAX_VALUE else value[: MAX_VALUE - 1] + '…'}"
+        shown = value if len(value) <= MAX_VALUE else f"{value[: MAX_VALUE - 1]}…"
+        return f"{self.path}: {shown}"
 
 
-@dataclass(slots=True)
-class Group:
-    """The fields with one name."""
+def truth(value: Scalar) -> bool | None:
+    """Return whether a value affirms or denies; None: neither."""
+    if isinstance(value, bool) or value is None:
+        return value
+    low = value.strip().lower()
+    return True if low in words.YES else False if low in words.NO else None
 
-    said: frozenset[str]
-    facts: list[Fact] = field(default_factory=list)
-    by_owner: dict[int, list[Fact]] = field(default_factory=lambda: defaultdict(list))
-    """Maps a row to the facts of it and of the rows within it."""
-    counts: list[Fact] = field(default_factory=list)
-    values: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    """Maps a key to all its values, by `phrase`."""
 
-    def of(self, named: Collection[int]) -> Sequence[Fact]:
-        """Return the facts of the rows that a sentence names, or all if it names none of theirs."""
-        owners = [row for row in named if row in self.by_owner]
-        # The innermost alone: a name of the whole leaves open which part is meant.
-        few = min((len(self.by_owner[row]) for row in owners), default=0)
-        chosen = [
-            fact for row in owners if len(self.by_owner[row]) == few for fact in self.by_owner[row]
-        ]
-        if chosen and not any(fact.is_count for fact in chosen):
-            chosen += self.counts[:MAX_SHARED]
-        if chosen and not any(fact.is_count for fact in chosen):
-            chosen += self.counts[:MAX_SHARED]
-        facts = chosen or self.facts
-        return facts if len(facts) <= MAX_COMPARED else ()
+GroupName = tuple[frozenset[str], frozenset[str]]
+"""The words by which fields are spoken of, and those of which one must be said, too."""
 
 
 class FieldTable:
     """All fields of the chunks of one answer."""
 
-    def __init__(self) -> None:
-        """Make an empty table."""
+    def __init__(self, parts: Iterable[Records]) -> None:
+        """Gather the fields, in time linear in their number."""
         self.rows: list[Row] = []
-        self.groups: dict[tuple[frozenset[str], frozenset[str]], Group] = {}
-        self.by_word: dict[str, list[Group]] = defaultdict(list)
+        self.groups: dict[GroupName, list[Fact]] = defaultdict(list)
+        """The fields that are spoken of by the same words."""
+        self.by_word: dict[str, dict[GroupName, None]] = defaultdict(dict)
         self.by_name: dict[str, list[int]] = defaultdict(list)
-        self.by_value: dict[str, list[tuple[Group, Fact]]] = defaultdict(list)
-        self.by_unit: dict[str, list[Group]] = defaultdict(list)
-        self.schedules: dict[int, Schedule] = {}
+        """Maps a name to the rows that it names."""
+        self.by_value: dict[str, list[Fact]] = defaultdict(list)
+        self.schedules: dict[int, hours.Schedule] = defaultdict(hours.Schedule)
+        """Maps a row to its opening hours."""
         self.han: set[str] = set()
-        """The Chinese words that are looked for in sentences."""
+        """The Chinese words by which anything is spoken of."""
+        for part in parts:
+            first = len(self.rows)
+            for row in part.rows:
+                self.rows.append(row._replace(parent=row.parent + first if row.parent >= 0 else -1))
+            for position in range(first, len(self.rows)):
+                self._add_row(position, self.rows[position])
+            for (holder, keys), count in part.counts.items():
+                path = ".".join(keys) or "items"
+                fact = Fact(
+                    row=holder + first if holder >= 0 else -1,
+                    key="",
+                    path=path,
+                    value=f"{count} items",
+                    said=frozenset(key_words(keys[-1]).said if keys else ()),
+                    is_count=True,
+                )
+                self._add(fact)
 
-    def add(self, records: Records) -> None:
-        """Add the rows of one chunk."""
-        first = len(self.rows)
-        for row in records.rows:
-            parent = row.parent + first if row.parent >= 0 else -1
-            self.rows.append(Row(parent, row.keys, row.cells, row.is_listed))
-        names = [_name(row) for row in self.rows[first:]]
-        for position, name in enumerate(names, first):
-            row = self.rows[position]
-            key = row.keys[-1] if row.keys and not row.is_listed else ""
-            for known in {phrase(name), phrase(spaced(key))}:
-                if known:
-                    self.by_name[known].append(position)
-                    self._know([known])
-        for position, row in enumerate(self.rows[first:], first):
-            self._add_row(position, row, names[position - first])
-        for (holder, keys), count in records.counts.items():
-            key = keys[-1] if keys else ""
-            owner = holder + first if holder >= 0 else -1
-            path = ".".join(keys) or "items"
-            fact = Fact(owner, key, path, f"{count} items", key_words(key).said, is_count=True)
-            fact.numbers = ((f"#{count}", ""),)
-            self._add_fact(fact)
+    @cached_property
+    def by_unit(self) -> dict[str, list[Fact]]:
+        """Maps a unit to the fields that have it; empty where there are too many fields."""
+        found: dict[str, list[Fact]] = defaultdict(list)
+        if len(self.groups) < MAX_GROUPS:
+            for group in self.groups.values():
+                for fact in group[:MAX_COMPARED]:
+                    for unit in {number.unit for number in fact.numbers}:
+                        found[unit].append(fact)
+        return found
 
-    def _add_row(self, position: int, row: Row, name: str) -> None:
-        place = ".".join([name, *row.keys] if row.is_listed and name else row.keys)
-        truths = [truth(value) for _, value in row.cells]
-        is_choice = len(truths) > 1 and all(isinstance(value, bool) for _, value in row.cells)
+    def _add_row(self, position: int, row: Row) -> None:
+        name = _name(row)
         container = row.keys[-1] if row.keys else ""
-        around: frozenset[str] = frozenset()
-        if is_choice and container:
+        for known in {phrase(name), phrase(spaced("" if row.is_listed else container))} - {""}:
+            self.by_name[known].append(position)
+            self.han.add(known)
+        place = ".".join([name, *row.keys] if row.is_listed and name else row.keys)
+        around = frozenset[str]()
+        facts: list[Fact] = []
+        if len(row.cells) > 1 and container and all(isinstance(v, bool) for _, v in row.cells):
             around = frozenset(key_words(container).said) - words.CONTAINERS
-        if around:
-            self._add_fact(
-                Fact(position, container, place, _chosen(row), tuple(around), truth=any(truths))
-            )
-        facts = []
+            chosen = [key for key, value in row.cells if value is True]
+            listed = ", ".join(chosen[:MAX_PHRASE]) or "none"
+            facts.append(Fact(position, container, place, listed, around))
+            facts[-1].truth = bool(chosen)
         for key, value in row.cells:
-            own = key_words(key)
-            said = own.said or (key_words(container).said if container else ()) or own.every
+            said, every, days = key_words(key)
+            said = said or (key_words(container).said if container else ()) or every
             path = f"{place}.{key}" if place and key else place or key
-            fact = Fact(position, key, path, value, said, around, len(said) >= len(own.every))
-            fact.column = (*row.keys, key)
-            self._read(fact)
-            self._add_fact(fact)
-            self._add_hours(fact, own.days)
+            fact = Fact(position, key, path, value, frozenset(said), around, (*row.keys, key))
+            fact.is_whole = len(said) >= len(every)
             facts.append(fact)
-        if any(fact.times for fact in facts):
-            self._add_opening(row, facts, place)
-
-    def _read(self, fact: Fact) -> None:
-        """Read a cell's value."""
-        value = fact.value
-        fact.truth = truth(value)
-        fact.is_null = value is None or str(value).strip().lower() in words.NULL
-        if not isinstance(value, str) or len(value) > MAX_VALUE or fact.is_null:
-            return
-        fact.times = tuple(times(value))
-        if _DATE.search(value):
-            return
-        if not fact.times and _HAS_FIGURE.search(value):
-            measure = _MEASURE.search(fact.key)
-            forms = (value, f"{value} {measure[1]}") if measure else (value,)
-            fact.numbers = tuple(
-                (term.key, term.unit)
-                for form in forms
-                for term in terms(form, with_pairs=False)
-                if term.kind == "number" and term.key[0] == "#" and not is_scale(form, term.start)
-            )[:MAX_PHRASE]
-        if fact.truth is None:
-            parts = [phrase(part) for part in _PARTS.split(value)[:MAX_PHRASE]]
-            whole = phrase(value)
-            fact.phrases = tuple(dict.fromkeys(each for each in (whole, *parts) if each))
-
-    def _add_fact(self, fact: Fact) -> None:
-        said = frozenset(fact.said)
-        if not said:
-            return
-        group = self.groups.get((said, fact.around))
-        if group is None:
-            group = self.groups[said, fact.around] = Group(said)
-            for word in said:
-                self.by_word[word].append(group)
-            self._know([*said, *fact.around])
-        group.facts.append(fact)
-        if fact.is_count:
-            group.counts.append(fact)
-        group.values[fact.key].update(fact.phrases)
-        owner = fact.row
-        for _ in range(_MAX_DEPTH):
-            if owner < 0:
-                break
-            group.by_owner[owner].append(fact)
-            owner = self.rows[owner].parent
-        for each in fact.phrases:
-            self.by_value[each].append((group, fact))
-        self._know(fact.phrases)
-        for number, unit in fact.numbers:
-            self.by_value[number].append((group, fact))
-            if unit and group not in self.by_unit[unit][-MAX_SHARED:]:
-                self.by_unit[unit].append(group)
-
-    def _know(self, phrases: Iterable[str]) -> None:
-        self.han.update(each for each in phrases if HAN_RUN.search(each) and len(each) <= MAX_HAN)
-
-    def _add_hours(self, fact: Fact, which: tuple[int, ...]) -> None:
-        """Add a field that says when something is open: `Monday: 9:00-17:00`, `hours: ...`."""
-        value = fact.value if isinstance(fact.value, str) else None
-        if len(value or "") > 4 * MAX_VALUE or (value is None and not fact.is_null):
-            return
-        row = self.rows[fact.row]
-        if which and (len(times(value or "")) != 1):
-            owner = row.parent if row.parent >= 0 else fact.row
-            schedule = self.schedules.setdefault(owner, Schedule(owner))
-            if not value or times(value) or CLOSED.search(value):
-                schedule.add(which, value or None, fact.path)
-        elif value and "hour" in (*fact.said, *key_words(fact.key).every):
-            for some, said in segments(value):
-                schedule = self.schedules.setdefault(fact.row, Schedule(fact.row))
-                schedule.add(some or tuple(range(1, 8)), said, fact.path)
-
-    def _add_opening(self, row: Row, facts: Sequence[Fact], place: str) -> None:
-        """Add a row that has a day, an opening and a closing time in cells of their own."""
-        which: tuple[int, ...] = ()
-        said: list[str] = []
+            self._add_hours(fact, days, row.parent if row.parent >= 0 else position)
         for fact in facts:
-            if not isinstance(fact.value, str) or len(fact.value) > MAX_VALUE:
-                continue
-            if not which and not key_words(fact.key).days:
-                found = days(fact.value)
-                is_all = found and found[0].end - found[0].start == len(fact.value)
-                which = found[0].days if is_all else ()
-            if fact.times or CLOSED.search(fact.value):
-                said.append(fact.value)
-        if which and said:
-            owner = row.parent if row.parent >= 0 else _WHOLE
-            name = ".".join(part for part in (place, "hours") if part)
-            self.schedules.setdefault(owner, Schedule(owner)).add(which, "-".join(said), name)
+            self._add(fact)
+        self._add_row_of_hours(row, place, facts)
 
-    def groups_of(self, word: str) -> Sequence[Group]:
-        """Return the fields that a word may speak of; none if it is in too many."""
-        return _few(self.by_word, word)
+    def _add(self, fact: Fact) -> None:
+        if not fact.said:
+            return
+        name = fact.said, fact.around
+        self.groups[name].append(fact)
+        for word in fact.said:
+            self.by_word[word][name] = None
+        for each in (*fact.phrases, *(number.key for number in fact.numbers)):
+            self.by_value[each].append(fact)
+        self.han.update(
+            each for each in (*fact.said, *fact.around, *fact.phrases) if len(each) <= MAX_HAN
+        )
 
-    def rows_named(self, name: str) -> Sequence[int]:
-        """Return the rows with a name; none if there are too many."""
-        return _few(self.by_name, name)
+    def _add_hours(self, fact: Fact, days: tuple[int, ...], owner: int) -> None:
+        """Add the opening hours that a field gives: `Monday: 9-17`, or `hours: Mon-Fri 9-17`."""
+        value = fact.value if isinstance(fact.value, str) else ""
+        if len(value) > 4 * MAX_VALUE or (not value and not fact.is_null):
+            return
+        if days and len(hours.times(value)) != 1:
+            if not value or _is_of_hours(value):
+                self.schedules[owner].add(days, value or None, fact.path)
+        elif value and "hour" in (*fact.said, *key_words(fact.key).every):
+            named: tuple[int, ...] = ()
+            for part in _SEGMENT.split(value):
+                named = tuple(day for each in hours.days(part) for day in each.days) or named
+                if _is_of_hours(part):
+                    days = named or tuple(range(1, 8))
+                    self.schedules[fact.row].add(days, part.strip(), fact.path)
 
-    def with_value(self, value: str) -> Sequence[tuple[Group, Fact]]:
-        """Return the fields with a value; none if there are too many."""
-        return _few(self.by_value, value)
+    def _add_row_of_hours(self, row: Row, place: str, facts: Sequence[Fact]) -> None:
+        """Add a row of a table of opening hours: a cell names days, others give times."""
+        if not any(fact.times for fact in facts):
+            return
+        texts = [f.value for f in facts if isinstance(f.value, str) and len(f.value) <= MAX_VALUE]
+        for text in texts:
+            days = hours.days(text)
+            if days and days[0].end - days[0].start == len(text):
+                said = "-".join([each for each in texts if _is_of_hours(each)])
+                path = ".".join(part for part in (place, "hours") if part)
+                self.schedules[row.parent].add(days[0].days, said, path)
+                return
 
     def owners(self, row: int) -> Iterator[int]:
         """Yield a row and the rows around it."""
@@ -344,43 +338,26 @@ class FieldTable:
             yield row
             row = self.rows[row].parent
 
+    def is_of(self, fact: Fact, rows: frozenset[int]) -> bool:
+        """Return whether a fact is of one of some rows, or of a row within one."""
+        return not rows.isdisjoint(self.owners(fact.row))
 
-_SCALE: Final = lazy_pattern(r"(?:\d\s{0,2}/|\bout of|满分)\s{0,2}\Z", re.IGNORECASE)
-_MAX_SCALE: Final = 12
+    def of(self, facts: Sequence[Fact], named: frozenset[int]) -> Sequence[Fact]:
+        """Return the facts of the rows that are named, and counts; all if none of theirs is.
 
-
-def is_scale(text: str, start: int) -> bool:
-    """Return whether the number there is the best there may be: the 5 of `4 out of 5`."""
-    return _SCALE.search(text, max(0, start - _MAX_SCALE), start) is not None
-
-
-_HAS_FIGURE: Final = lazy_pattern("[\\d一二两三四五六七八九十百千万亿]")
-_DATE: Final = lazy_pattern(r"\d{2,4}[-/.年]\d{1,2}[-/.月]\d|\d{3}-\d{4}")
-"""Dates, and numbers of telephones: no quantities."""
-_MEASURE: Final = lazy_pattern(r"[(（_]([^()（）_]{1,12})[)）]?\Z")
-"""A unit or a scale at the end of a key: `GDP (billion)`, `weight_kg`."""
-_MAX_DEPTH: Final = 5
-_WHOLE: Final = -1
-"""Stands for the chunk itself, to which a schedule in a table belongs."""
-_PARTS: Final = lazy_pattern(r"[,，;；/、]\s{0,4}")
+        Of rows within rows, those count that have the fewest.
+        """
+        if len(facts) > MAX_COMPARED:
+            return ()
+        by_owner = {row: [fact for fact in facts if row in self.owners(fact.row)] for row in named}
+        few = min((len(own) for own in by_owner.values() if own), default=0)
+        chosen = [fact for own in by_owner.values() if len(own) == few for fact in own]
+        counts = [fact for fact in facts if fact.is_count and fact not in chosen]
+        return [*chosen, *counts] if chosen else facts
 
 
-_Found = TypeVar("_Found")
-
-
-def _few(postings: Mapping[str, list[_Found]], key: str) -> Sequence[_Found]:
-    found = postings.get(key, ())
-    return found if len(found) <= MAX_SHARED else ()
-
-
-def truth(value: Scalar) -> bool | None:
-    """Return whether a value affirms or denies; None: neither."""
-    if isinstance(value, bool) or value is None:
-        return value
-    lowered = value.strip().lower()
-    if lowered in words.YES:
-        return True
-    return False if lowered in words.NO else None
+def _is_of_hours(text: str) -> bool:
+    return bool(hours.times(text)) or hours.CLOSED.search(text) is not None
 
 
 def _name(row: Row) -> str:
@@ -392,13 +369,5 @@ def _name(row: Row) -> str:
     if not row.is_listed:
         return ""
     names = [value for _, value in texts if value and truth(value) is None]
-    names = [name for name in names if not (_FIGURES.fullmatch(name) or name[-1] in ".!?。！？")]
-    return next((name for name in names if not days(name)), names[0] if names else "")
-
-
-_FIGURES: Final = lazy_pattern(r"\W?[\d.,:%/ -]+\W?")
-
-
-def _chosen(row: Row) -> str:
-    chosen = [key for key, value in row.cells if value is True]
-    return ", ".join(chosen[:MAX_PHRASE]) or "none"
+    names = [name for name in names if not _NO_NAME.fullmatch(name)]
+    return next((name for name in names if not hours.days(name)), names[0] if names else "")

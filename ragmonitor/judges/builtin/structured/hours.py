@@ -1,10 +1,9 @@
-"""Clock times, days of the week and opening hours, as fields and as sentences give them."""
+"""Times of day, days of the week and opening hours, as fields and as sentences give them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ragmonitor.judges.builtin.quantities import chinese_value
@@ -52,7 +51,7 @@ def _time(found: re.Match[str]) -> Time:
     if found["word"]:
         return Time(start, end, 720 if found["word"].lower() == "noon" else 0, True)
     digits = found["h"] or found["h2"] or found["h3"]
-    hour = int(digits) if digits.isdecimal() else int(chinese_value(digits))
+    hour = int(chinese_value(digits))
     minute = 30 if found["half_past"] else int(found["m"] or found["m3"] or 0)
     half, letter = found["half"] or found["half3"], (found["ap"] or found["ap2"] or "")[:1].lower()
     if (letter == "p" or half in _LATE) and hour < 12:
@@ -62,8 +61,6 @@ def _time(found: re.Match[str]) -> Time:
     is_sure = bool(letter or half) or hour > 12 or (digits[0] == "0" and len(digits) == 2)
     return Time(start, end, hour * 60 + minute, is_sure)
 
-
-# --- days -----------------------------------------------------------------------------------
 
 DAY_NAMES: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _ENGLISH_DAY: Final = (
@@ -117,31 +114,25 @@ def _day(name: str) -> int:
     return WEEKDAYS.get(name.lower().rstrip(".").removesuffix("s")) or WEEKDAYS[name.lower()[:3]]
 
 
-# --- opening hours --------------------------------------------------------------------------
-
 CLOSED: Final = lazy_pattern(
     r"\bclosed\b|\bshut\b|休息|闭馆|关闭|不营业|不开放|休馆|歇业|停业", re.IGNORECASE
 )
-_ALWAYS: Final = lazy_pattern(r"\b24 ?(?:/ ?7|hours|h\b)|24小时", re.IGNORECASE)
-_SEGMENT: Final = lazy_pattern(r"[;；,，/]")
 
 
-@dataclass(slots=True)
 class Schedule:
-    """The opening hours, day by day."""
+    """The opening hours of one row, day by day."""
 
-    row: int
-    """The row that it belongs to."""
-    hours: dict[int, list[tuple[Time, Time]] | None] = field(default_factory=dict)
-    """Maps each day to its opening and closing times; empty: closed; None: unknown."""
-    labels: dict[int, str] = field(default_factory=dict)
-    """Maps a day to its field and value."""
-    path: str = ""
+    def __init__(self) -> None:
+        self.hours: dict[int, list[tuple[Time, Time]] | None] = {}
+        """Maps each day to its opening and closing times; empty: closed; None: unknown."""
+        self._labels: dict[int, str] = {}
+        self._path = ""
 
     def add(self, which: Sequence[int], value: str | None, path: str) -> None:
         """Add what a field says of some days."""
-        self.path = self.path or path
+        self._path = self._path or path
         found = times(value or "")
+        has_day = bool(_DAYS.search(path.rpartition(".")[2].replace("_", " ")))
         for day in which:
             if value is not None and CLOSED.search(value):
                 self.hours[day] = []
@@ -150,78 +141,61 @@ class Schedule:
                 self.hours[day] = [*(self.hours.get(day) or ()), *spans]
             else:
                 self.hours[day] = None
-            name = (
-                ""
-                if DAY_NAMES[day - 1].lower() in path.lower() or _is_day(path)
-                else DAY_NAMES[day - 1]
-            )
-            self.labels[day] = f"{path} ({name}): {value}" if name else f"{path}: {value}"
+            name = "" if has_day else f" ({DAY_NAMES[day - 1]})"
+            self._labels[day] = f"{path}{name}: {value}"
 
     def label(self, day: int) -> str:
         """Return the field that speaks of a day, and its value; of a day without one, its name."""
-        return (
-            self.labels.get(day)
-            or f"{self.path.rpartition('.')[0] or self.path}.{DAY_NAMES[day - 1]}"
-        )
+        place = self._path.rpartition(".")[0] or self._path
+        return self._labels.get(day) or f"{place}.{DAY_NAMES[day - 1]}"
 
 
-def _is_day(path: str) -> bool:
-    return bool(_DAYS.search(path.rpartition(".")[2].replace("_", " ")))
-
-
-def segments(value: str) -> Iterator[tuple[tuple[int, ...], str]]:
-    """Yield the days, none for all, and what is said of them: `Mon-Fri 8:00-18:00, Sun closed`."""
-    which: tuple[int, ...] = ()
-    for part in _SEGMENT.split(value):
-        found = days(part)
-        which = tuple(day for each in found for day in each.days) or which
-        if times(part) or CLOSED.search(part) or _ALWAYS.search(part):
-            yield which, part.strip()
-
-
-# --- sentences ------------------------------------------------------------------------------
-
-OPENS: Final = lazy_pattern(
+_OPENS: Final = lazy_pattern(
     r"\bopen(?:s|ed|ing)?\b[^.;]{0,24}?\b(?:at|from)\s*\Z"
     r"|\b(?:from|between|starting|starts)\s*(?:at\s*)?\Z"
     r"|\bopen(?:s|ing)?(?: time)?(?: is)?\s*\Z|从\s*\Z"
     r"|(?:营业|开放|开门)(?:时间)?(?:为|是|从)?\s*\Z",
     re.IGNORECASE,
 )
-CLOSES: Final = lazy_pattern(
+_CLOSES: Final = lazy_pattern(
     r"\b(?:clos(?:es?|ed|ing)|shuts?)\b[^.;]{0,24}?\b(?:at|by)\s*\Z"
     r"|\b(?:until|till|til|to|through|and|clos(?:es?|ing)(?: time)?(?: is)?)\s*\Z"
     r"|[-–—~至到]\s*\Z",
     re.IGNORECASE,
 )
-OPENS_BEHIND: Final = lazy_pattern(r"\s*(?:开门|开始营业|开始|起|开放|营业)")
-CLOSES_BEHIND: Final = lazy_pattern(r"\s*(?:关门|打烊|闭馆|结束|停止|为止|止)")
+_OPENS_BEHIND: Final = lazy_pattern(r"\s*(?:开门|开始营业|开始|起|开放|营业)")
+_CLOSES_BEHIND: Final = lazy_pattern(r"\s*(?:关门|打烊|闭馆|结束|停止|为止|止)")
 SAYS_OPEN: Final = lazy_pattern(
     r"\bopen(?:s|ed)?\b|\bclos(?:es?|ing)\b|关门|打烊|开放|营业|开门|开馆", re.IGNORECASE
 )
+_RANGE: Final = lazy_pattern(r"\s?(?:-|–|—|to\b|until\b|至|到)")
 
 
-def edges(text: str, found: Sequence[Time], floor: int) -> Mapping[int, bool]:
-    """Return which of some times open (True) or close (False) something; others are left out.
+def edges(text: str, found: Sequence[Time], floor: int) -> Iterator[tuple[Time, bool]]:
+    """Yield those of some times at which something opens (True) or closes (False).
 
     Args:
         text: What the times stand in.
         found: The times, in order.
         floor: Where the clause begins.
     """
-    sides: dict[int, bool] = {}
     for at, time in enumerate(found):
-        before, behind = (
-            text[max(floor, time.start - 48) : time.start],
-            text[time.end : time.end + 8],
-        )
+        before = text[max(floor, time.start - 48) : time.start]
+        behind = text[time.end : time.end + 8]
         if _RANGE.match(behind) and at + 1 < len(found):
-            sides[at] = True
-        elif CLOSES_BEHIND.match(behind) or CLOSES.search(before):
-            sides[at] = False
-        elif OPENS_BEHIND.match(behind) or OPENS.search(before):
-            sides[at] = True
-    return sides
+            yield time, True
+        elif _CLOSES_BEHIND.match(behind) or _CLOSES.search(before):
+            yield time, False
+        elif _OPENS_BEHIND.match(behind) or _OPENS.search(before):
+            yield time, True
 
 
-_RANGE: Final = lazy_pattern(r"\s?(?:-|–|—|to\b|until\b|至|到)")
+def agrees(
+    spans: Sequence[tuple[Time, Time]], sides: Sequence[tuple[Time, bool]], *, says_closed: bool
+) -> bool:
+    """Return whether a day's hours are what is said of it."""
+    if not sides:
+        return bool(spans) != says_closed
+    return all(
+        any(time.equals(span[0] if opens else span[1]) for span in spans) for time, opens in sides
+    )

@@ -1,0 +1,329 @@
+"""The chunks as an answer asks them: which hold a key, and which keys stand beside each other."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from heapq import nlargest
+from itertools import pairwise
+from math import fsum
+from typing import Final
+
+from ragmonitor.judges.builtin.names import Acts, acts_of, chinese_names
+from ragmonitor.judges.builtin.polarity import (
+    NEGATIVE,
+    Polarity,
+    chinese_polarity,
+    english_polarity,
+    negated_keys,
+)
+from ragmonitor.judges.builtin.quantities import chinese_figures, detail_class, number_of
+from ragmonitor.judges.builtin.stems import stem
+from ragmonitor.judges.builtin.structured.fields import FieldTable
+from ragmonitor.judges.builtin.structured.formats import records_of, rendered
+from ragmonitor.judges.builtin.terms import (
+    Key,
+    Term,
+    chinese_signs,
+    chunk_keys,
+    pair_key,
+    pair_keys,
+    simplified,
+    terms,
+)
+from ragmonitor.judges.sentences import HAN, language
+from ragmonitor.patterns import lazy_pattern
+
+Tick = Callable[[], None]
+"""Called now and then by what takes long; what it raises ends the work."""
+
+MAX_KEPT_CHARACTERS: Final = 2_000_000
+"""Characters of chunks whose reading is kept: some thousand chunks, 20 MB in English."""
+MAX_KEPT_CHUNK: Final = 6_000
+"""Characters of a chunk whose reading is kept."""
+_MAX_PASSAGE: Final = 60
+"""Keys of a passage without a border."""
+_MAX_SCANNED: Final = 48
+"""Passages that are all compared with a sentence; of more, those with its rarest keys."""
+_MAX_SIMILAR: Final = 8
+_MAX_HELD: Final = 300
+"""Chunks with one key that are told apart; more of them tell no place."""
+_MAX_QUOTED: Final = 4
+"""Chunks whose prose may say a sentence: those that hold most of it."""
+_MAX_PLACES: Final = 64
+"""Places of one key in a chunk that are looked at."""
+
+
+def unlimited() -> None:
+    """Do nothing: the `Tick` of work without a limit."""
+
+
+class Passage:
+    """A sentence of a chunk."""
+
+    def __init__(self, order: list[Key], text: str, *, is_row: bool) -> None:
+        """Keep it by its keys in order or, if it is Chinese, by its text."""
+        self.text = text
+        self.is_row = is_row
+        """Whether it is of a record: what it negates, its fields know."""
+        self.keys = pair_keys(text) if text else set(order)
+        self._order = order
+
+    @cached_property
+    def polarity(self) -> Polarity:
+        """What it states and what it negates."""
+        return chinese_polarity(self.text) if self.text else english_polarity(self._order)
+
+    def negates(self) -> bool:
+        """Return whether it may negate anything."""
+        if not NEGATIVE.isdisjoint(self.keys):
+            return True
+        return bool(self.text) and next(chinese_signs(self.text), None) is not None
+
+    @cached_property
+    def details(self) -> dict[str, dict[str, None]]:
+        """Its numbers, dates and times, by what they can be mistaken for; words under `name`."""
+        found: dict[str, dict[str, None]] = {}
+        keys = [str(key) for key in self._order]
+        if self.text:
+            keys = [atom.key for figure in chinese_figures(self.text) for atom in figure.atoms]
+        for key, behind in pairwise([*keys, "."]):
+            found.setdefault(detail_class(key, behind), {})[key] = None
+        return found
+
+    @cached_property
+    def names(self) -> list[tuple[str, str]]:
+        """Its Chinese names, by kind and text."""
+        return [(each.kind, self.text[each.start : each.end]) for each in chinese_names(self.text)]
+
+
+_SPACED: Final = lazy_pattern(rf"(?<=[{HAN}]) (?=[{HAN}\d])|(?<=\d) (?=[{HAN}])")
+"""Spaces between Chinese characters, as some PDFs have them, and around figures."""
+_WEEKDAYS: Final = [f"~w{day}" for day in range(1, 6)]
+_IN_WEEKDAYS: Final[frozenset[Key]] = frozenset({stem("weekday"), *map(pair_key, ("工作", "作日"))})
+
+
+class Chunk:
+    """One chunk. Its keys are read at once; its passages when one is first compared closely."""
+
+    def __init__(self, text: str) -> None:
+        """Read a chunk, in time linear in its length."""
+        text = simplified(text)
+        self._as_written = text
+        self.language = language(text)
+        if self.language == "zh" and " " in text:
+            text = _SPACED.sub("", text)
+        self.text = text
+        self.records = records_of(text)
+        self.prose, self._rows = rendered(self.records, text) if self.records else (text, [])
+        self._said = "\n".join([self.prose, *self._rows])
+        self.keys, self.order, self.is_chinese = chunk_keys(self._said)
+        if "~w1" in self.keys and "~w5" in self.keys:  # Monday to Friday are weekdays
+            self.keys |= {*_WEEKDAYS, *_IN_WEEKDAYS}
+        elif (stem("weekday") in self.keys) or pair_key("作日") in self.keys:
+            self.keys.update(_WEEKDAYS)
+
+    @cached_property
+    def negated(self) -> set[Key]:
+        """The keys that it may negate."""
+        return negated_keys(self.keys, self.order, self._said, is_chinese=self.is_chinese)
+
+    @cached_property
+    def acts(self) -> Acts:
+        """Who does what to whom in it, if it is Chinese."""
+        return acts_of(self.text)
+
+    @cached_property
+    def numbers(self) -> list[tuple[float, Key]]:
+        """Its numbers, in order, with their units, empty where there is none."""
+        found: list[tuple[float, Key]] = []
+        for key, behind in pairwise([*self.order, "."]):
+            value = number_of(str(key))
+            if value is not None:
+                found.append((value, behind if str(behind)[0] == "°" else ""))
+        return found
+
+    @cached_property
+    def times(self) -> list[int]:
+        """The minutes of its times of day, in order."""
+        keys = [str(key) for key in self.order if str(key)[0] == "@"]
+        return list(dict.fromkeys(int(key[1:].rstrip("?")) for key in keys))
+
+    @cached_property
+    def plain(self) -> str:
+        """The text in lower case with single spaces."""
+        return " ".join(self._as_written.lower().split())
+
+    @cached_property
+    def passages(self) -> list[Passage]:
+        """Its sentences: those of its prose, then the rows of its records."""
+        found: list[Passage] = []
+        if self.is_chinese:
+            for is_row, text in ((False, self.prose), (True, "\n".join(self._rows))):
+                parts = _CHINESE_END.split(text)
+                found += [Passage([], part, is_row=is_row) for part in parts if part.strip()]
+            return found
+        rows_at = len(chunk_keys(self.prose).order) if self._rows else len(self.order)
+        at = 0
+        for left in range(self.order.count("."), -1, -1):
+            end = self.order.index(".", at) if left else len(self.order)
+            for first in range(at, end, _MAX_PASSAGE):
+                keys = self.order[first : min(end, first + _MAX_PASSAGE)]
+                found.append(Passage(keys, "", is_row=first >= rows_at))
+            at = end + 1
+        return found
+
+    @cached_property
+    def negating(self) -> list[Passage]:
+        """The passages of prose that negate something."""
+        return [each for each in self.passages if not each.is_row and each.negates()]
+
+    @cached_property
+    def _key_places(self) -> dict[Key, list[int]]:
+        places: dict[Key, list[int]] = {}
+        for at, key in enumerate(self.order):
+            places.setdefault(key, []).append(at)
+        return places
+
+    def places_of(self, key: Key) -> list[int]:
+        """Return where a key stands in the order of keys; of more than a few, the first."""
+        return self._key_places.get(key, [])[:_MAX_PLACES]
+
+    @cached_property
+    def _places(self) -> dict[Key, list[int]]:
+        places: dict[Key, list[int]] = {}
+        for at, passage in enumerate(self.passages):
+            for key in passage.keys:
+                places.setdefault(key, []).append(at)
+        return places
+
+    def similar(self, wanted: dict[Key, float]) -> list[int]:
+        """Return the positions of passages that hold most of some weighted keys, best first."""
+        places: Iterable[int] = range(len(self.passages))
+        if len(self.passages) > _MAX_SCANNED:
+            held = sorted((self._places[key] for key in wanted if key in self._places), key=len)
+            places = dict.fromkeys(at for few in held[:6] for at in few[:_MAX_SIMILAR])
+        shares = [
+            (fsum(wanted[key] for key in wanted.keys() & self.passages[at].keys), -at)
+            for at in places
+        ]
+        return [-at for share, at in sorted(shares, reverse=True)[:_MAX_SIMILAR] if share]
+
+
+_CHINESE_END: Final = lazy_pattern("(?<=[。！？；])|\n+|(?<=[.!?;])\\s+")
+
+
+class _ReadChunks:
+    """The readings of the chunks that were used last: a corpus is asked for the same again."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, Chunk] = OrderedDict()
+        self._characters = 0
+
+    def read(self, text: str) -> Chunk:
+        """Return the reading of a chunk, kept or new."""
+        if len(text) > MAX_KEPT_CHUNK:
+            return Chunk(text)
+        chunk = self._kept.get(text)
+        if chunk is None:
+            chunk = self._kept[text] = Chunk(text)
+            self._characters += len(text)
+            while self._characters > MAX_KEPT_CHARACTERS:
+                self._characters -= len(self._kept.popitem(last=False)[0])
+        else:
+            self._kept.move_to_end(text)
+        return chunk
+
+    def clear(self) -> None:
+        """Forget every chunk."""
+        self._kept.clear()
+        self._characters = 0
+
+
+kept_chunks: Final = _ReadChunks()
+
+
+class Evidence:
+    """The chunks of one answer, and where its keys stand in them."""
+
+    def __init__(
+        self, chunks: Sequence[str], sentences: Iterable[Sequence[Term]], tick: Tick = unlimited
+    ) -> None:
+        """Find the keys of some sentences, and of the pairs of neighbours among them."""
+        self.chunks: list[Chunk] = []
+        for text in chunks:
+            tick()
+            self.chunks.append(kept_chunks.read(text))
+        asked: set[Key] = set()
+        pairs: set[tuple[Key, Key]] = set()
+        for sentence in sentences:
+            keys = [term.key for term in sentence]
+            asked.update(keys)
+            pairs.update(pairwise(keys))
+        self._rounded: dict[int, set[float]] = {}
+        self.where: dict[Key, list[int]] = {}
+        """Maps a key to the chunks that hold it."""
+        self.beside: set[tuple[Key, Key]] = set()
+        """The pairs of keys that are neighbours in a chunk, too."""
+        # By their texts, so that the order of the chunks makes no difference to what is looked at.
+        for at in sorted(range(len(chunks)), key=chunks.__getitem__):
+            chunk = self.chunks[at]
+            for key in asked & chunk.keys:
+                self.where.setdefault(key, []).append(at)
+            neighbours = pairwise(chunk.order)
+            self.beside.update(filter(pairs.__contains__, neighbours))
+        records = [chunk.records for chunk in self.chunks if chunk.records]
+        self.table = FieldTable(records) if records else None
+        """The fields of structured chunks; None: all are prose."""
+
+    def held(self, content: Iterable[Term]) -> dict[int, float]:
+        """Return the weight of some terms that each chunk holds, where it holds any."""
+        held: dict[int, float] = {}
+        for term in content:
+            if term.weight:
+                for chunk in self.where.get(term.key, ())[:_MAX_HELD]:
+                    held[chunk] = held.get(chunk, 0.0) + term.weight
+        return held
+
+    def closest(self, held: Mapping[int, float], most: int) -> list[Chunk]:
+        """Return the chunks that hold most of a sentence; texts break ties."""
+        places = nlargest(most, held, key=lambda at: (held[at], self.chunks[at].text))
+        return [self.chunks[at] for at in places]
+
+    def is_said_in_prose(self, content: Sequence[Term], held: Mapping[int, float]) -> bool:
+        """Return whether one sentence of prose holds most of a sentence."""
+        weights = {term.key: term.weight for term in content if term.weight}
+        least = 0.8 * sum(weights.values())
+        for chunk in self.closest(held, _MAX_QUOTED):
+            for at in chunk.similar(weights) if chunk.prose.strip() else ():
+                passage = chunk.passages[at]
+                shared = weights.keys() & passage.keys
+                if not passage.is_row and fsum(weights[key] for key in shared) >= least:
+                    return True
+        return False
+
+    @cached_property
+    def numbers(self) -> dict[tuple[float, Key], None]:
+        """The different numbers of all chunks, with their units."""
+        return dict.fromkeys(number for chunk in self.chunks for number in chunk.numbers)
+
+    def rounded(self, digits: int) -> set[float]:
+        """Return the chunks' numbers, rounded to so many significant digits."""
+        if digits not in self._rounded:
+            self._rounded[digits] = {float(f"{value:.{digits}g}") for value, _ in self.numbers}
+        return self._rounded[digits]
+
+    @cached_property
+    def _plain(self) -> str:
+        return "\n".join([chunk.plain for chunk in self.chunks])
+
+    def holds(self, sentence: str) -> bool:
+        """Return whether a chunk holds a sentence word for word and does not deny it."""
+        wanted = " ".join(sentence.lower().split()).strip(" .!?。！？\"'“”")
+        at = self._plain.find(wanted) if wanted else -1
+        if at < 0:
+            return False
+        before = re.split("[.,;。，；\n]", self._plain[max(0, at - 24) : at])[-1]
+        return not any(term.kind == "negation" for term in terms(before))

@@ -1,0 +1,198 @@
+"""Chinese names, by titles, suffixes, quotes and surnames; and who does what to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from ragmonitor.judges.builtin import word_lists
+from ragmonitor.judges.builtin.stems import stem
+from ragmonitor.judges.builtin.terms import Key, Term, pair_key
+from ragmonitor.judges.sentences import HAN
+from ragmonitor.patterns import lazy_pattern
+
+
+def _any(words: Iterable[str]) -> str:
+    """Return a pattern of words; a look at their first characters spares most places the rest."""
+    words = sorted(words, key=len, reverse=True)
+    return f"(?=[{''.join(dict.fromkeys(word[0] for word in words))}])(?:{'|'.join(words)})"
+
+
+_PERSON: Final = (
+    f"(?:欧阳|司马|上官|诸葛|令狐|皇甫|[{word_lists.CHINESE_SURNAMES}])"
+    "(?:(?![的了在于是和与及或等不有也都就为被把从向对到说称表认指曾已将任出毕获创])"
+    f"[{HAN}]){{1,2}}"
+)
+_GOES_ON: Final = (
+    rf"(?=\Z|[^{HAN}]|[的了在于是和与及或为被把从向对曾已将任以说称]|表示|认为|指出|介绍|告诉|出生"
+    "|毕业|担任|获得|创立|创办|创建|出任|当选|出席|主持|宣布|强调|透露|执导|主演|牵头|负责|设计|撰写|创作"
+    "|主编|领导|率领|发明)"
+)
+_FOREIGN: Final = f"[{word_lists.CHINESE_TRANSLITERATIONS}]{{1,6}}"
+_TITLE: Final = _any(word_lists.CHINESE_TITLES)
+_NAME: Final = lazy_pattern(
+    r"《(?P<work>[^《》\n]{1,40})》|"
+    + _any(["名为", "名叫", "称为", "题为", "叫做", "产品", "品牌", "项目", "软件", "应用"])
+    + rf"“(?P<quote>[{HAN}A-Za-z0-9·]{{2,12}})”"
+    rf"|(?P<foreign>{_FOREIGN}(?:[·•]{_FOREIGN}){{1,3}})"
+    f"|(?P<person>{_PERSON})(?={_TITLE})|{_TITLE}(?P<titled>{_PERSON}){_GOES_ON}"
+    f"|(?:(?<![{HAN}])|(?<=[由是]))(?P<bare>{_PERSON}){_GOES_ON}"
+    f"|(?P<place>[{HAN}]{{2}}(?P<ending>{_any(word_lists.CHINESE_PLACES)}))"
+    "(?![场民政值面中级长里内])"
+    f"|(?:(?<![{HAN}])|(?<=[在于和与由被向对从的]))"
+    f"(?P<firm>[{HAN}]{{2,4}}?(?P<kind>{_any(word_lists.CHINESE_FIRMS)}))"
+)
+_ONLY_BESIDE_ANOTHER: Final = frozenset({"quote", "bare", "place", "firm"})
+"""Groups of `_NAME` that are names only where another of their kind stands in their place."""
+
+
+class Name(NamedTuple):
+    """A Chinese name."""
+
+    start: int
+    end: int
+    kind: str
+    """`person`, `work`, ..., or the ending of a place or firm: what it may be mistaken for."""
+    needs_rival: bool
+    """Whether it is one only where another of its kind stands in its place."""
+
+
+def chinese_names(text: str) -> Iterator[Name]:
+    """Yield the names of a Chinese text, in order."""
+    for found in _NAME.finditer(text):
+        group = found.lastgroup or ""
+        ending = found["ending"] or found["kind"] or ""
+        is_person = group in {"titled", "bare"}
+        start, end = found.span(group)
+        core = text[start : end - len(ending)] if group in {"place", "firm"} else ""
+        if not core or word_lists.CHINESE_GENERIC.isdisjoint({core[:2], core[-2:], *core}):
+            kind = ending or ("person" if is_person else group)
+            yield Name(start, end, kind, group in _ONLY_BESIDE_ANOTHER)
+
+
+_SURNAME: Final = lazy_pattern(f"[{word_lists.CHINESE_SURNAMES}](?=[{HAN}]{{2}})")
+_BEHIND_A_NAME: Final = frozenset(("", *"是为负担任，。；、：,.;: \n）)"))
+
+
+def may_be_persons(said: str) -> Iterator[tuple[int, int]]:
+    """Yield where three characters stand that may be a person's name."""
+    for found in _SURNAME.finditer(said):
+        yield found.start(), found.start() + 3
+
+
+def is_off_by_one(said: str, start: int, text: str) -> bool:
+    """Return whether a text has a person's name of three characters but for one of them.
+
+    What follows the two must be the same, or end a name: 王建华 is not the 王建国 of 由王建国牵头.
+    """
+    name, follows = said[start : start + 3], said[start + 3 : start + 4]
+    at = -1 if name in text else text.find(name[0])
+    while at >= 0:
+        other, goes_on = text[at : at + 3], text[at + 3 : at + 4]
+        is_same = follows == goes_on or {follows, goes_on} <= _BEHIND_A_NAME
+        is_name = is_same and len(other) == 3 and not _PUNCTUATION.search(other)
+        if is_name and sum(map(str.__ne__, name, other)) == 1:
+            return True
+        at = text.find(name[0], at + 1)
+    return False
+
+
+_PUNCTUATION: Final = lazy_pattern(f"[^{HAN}]")
+_ACT: Final = lazy_pattern(
+    rf"(?P<left>[{HAN}A-Za-z]{{2,20}}?)(?P<passive>被(?P<by>[{HAN}A-Za-z]{{2,20}}?))?"
+    "(?:以[^，。]{1,8}?|全资|成功|最终|正式)?"
+    rf"(?P<verb>{_any(word_lists.CHINESE_ACTS)})了?(?P<right>[{HAN}A-Za-z]{{2,20}})?"
+)
+ACTS: Final = frozenset(pair_key(verb) for verb in word_lists.CHINESE_ACTS if len(verb) == 2)
+_MUTUAL: Final = frozenset(map(stem, word_lists.MUTUAL))
+_KINDS: Final = frozenset({"公司", "集团", "银行", "科技"})
+
+
+class _Act(NamedTuple):
+    verb: str
+    doer: frozenset[str]
+    """The first and the last characters of who does it."""
+    other: frozenset[str]
+
+
+Acts = dict[str, list["_Act"]]
+"""Maps a verb to who does it to whom."""
+
+
+def acts_of(text: str) -> Acts:
+    """Return who does what to whom in a Chinese text; of one verb, a few."""
+    acts: Acts = {}
+    for act in _acts(text):
+        if len(acts.setdefault(act.verb, [])) < _MAX_ACTS:
+            acts[act.verb].append(act)
+    return acts
+
+
+_MAX_ACTS: Final = 32
+
+
+def exchanged_in_chinese(said: str, texts: Sequence[Acts]) -> str | None:
+    """Return a verb whose doer and other the texts exchange; None if there is none."""
+    for act in _acts(said):
+        same = [each for acts in texts for each in acts.get(act.verb, ())]
+        if any(act.doer & each.doer and act.other & each.other for each in same):
+            continue
+        if any(act.doer & each.other and act.other & each.doer for each in same):
+            return act.verb
+    return None
+
+
+def _acts(text: str) -> Iterator[_Act]:
+    for found in _ACT.finditer(text):
+        doer, other = found["left"], found["right"]
+        if found["passive"]:
+            doer, other = found["by"], found["left"]
+        if doer and other and not {"没", "和"} & {*found["left"]}:
+            sides = [frozenset((side[:2], side[-2:])) - _KINDS for side in (doer, other)]
+            yield _Act(found["verb"], sides[0], sides[1])
+
+
+class KeyOrder(Protocol):
+    """The keys of a text, in order."""
+
+    order: list[Key]
+
+    def places_of(self, key: Key) -> list[int]:
+        """Return where a key stands."""
+
+
+def exchanged(content: Sequence[Term], texts: Sequence[KeyOrder]) -> Term | None:
+    """Return an English verb whose doer and other, the names beside it, the chunks exchange.
+
+    Args:
+        content: A sentence's terms.
+        texts: The chunks.
+    """
+    keys = [term.key for term in content]
+    names = {term.key for term in content if term.kind == "name"}
+    for at, verb in enumerate(content):
+        if verb.kind != "word" or not at or keys[at - 1] not in names or verb.key in _MUTUAL:
+            continue
+        doer, other = _sides(keys, at, names)
+        doer, other = doer - other, other - doer  # `Alpha Corp` and `Beta Corp`
+        found = [
+            _sides(text.order, place, names) for text in texts for place in text.places_of(verb.key)
+        ]
+        if any(doer & one and other & two for one, two in found):
+            continue
+        if any(doer & two and other & one and not doer & one for one, two in found):
+            return verb
+    return None
+
+
+def _sides(order: Sequence[Key], at: int, names: set[Key]) -> tuple[set[Key], set[Key]]:
+    """Return the names before and behind a verb, the doer's first."""
+    is_passive = order[at + 1 : at + 2] == [">by"]
+    before = names.intersection(order[max(0, at - _BEFORE) : at])
+    behind = names.intersection(order[at + 1 + is_passive : at + 1 + is_passive + _BEHIND])
+    return (behind, before) if is_passive else (before, behind)
+
+
+_BEFORE: Final = 2
+_BEHIND: Final = 6
+"""Keys before and behind a verb that are looked at for the names of its sides."""
