@@ -132,6 +132,7 @@ class _Root(_Place):
     __slots__ = (
         "_finished",
         "block",
+        "dropped",
         "failure",
         "generators",
         "note",
@@ -158,6 +159,8 @@ class _Root(_Place):
         """The interaction of plain code that this part belongs to."""
         self.result: weakref.ref[Any] | None = None
         """The stream that a workflow has returned, which is its model's or is made of it."""
+        self.dropped: weakref.ref[Any] | None = None
+        """Tells that the stream of its answer was dropped."""
         self._finished = False
 
     def take_reply(self, item: Any) -> None:
@@ -190,7 +193,7 @@ class _Root(_Place):
         self, failure: BaseException | None, *, whole: bool, outputs: Any, asked: bool
     ) -> None:
         recorder = self.recorder
-        self.result = None  # whose callback holds this object
+        self.result = self.dropped = None  # whose callbacks hold this object
         _places.pop(self.id, None)
         for id_ in self.generators:
             _places.pop(id_, None)
@@ -201,7 +204,13 @@ class _Root(_Place):
             _unbegun.pop(id_, None)
             recorder.ended(id_)
         if failure is None:
-            recorder.ended(self.id, outputs, status="ok" if whole else "partial", asked=asked)
+            recorder.ended(
+                self.id,
+                outputs,
+                status="ok" if whole else "partial",
+                asked=asked,
+                named=lambda _: self.note.shown or None,
+            )
         else:
             recorder.failed(self.id, failure)
         if _listening.retiring and not _places:
@@ -253,7 +262,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                 return
             if place is None:
                 if role is _MODEL:
-                    listener = pulled()
+                    listener = pulled.get()
                     if isinstance(listener, _Root):
                         place = listener
                 if place is None:
@@ -269,7 +278,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                     return
             elif role is _MODEL and place.role is _WRITER:
                 # A chat that drains the stream of an engine which is an interaction of its own.
-                listener = pulled()
+                listener = pulled.get()
                 if isinstance(listener, _Root):
                     place = listener
             self._member(id_, role, bound_args, instance, parent_id, place, tags)
