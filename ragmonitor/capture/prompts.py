@@ -122,7 +122,7 @@ def not_among(shown: Sequence[Chunk], retrieved: Iterable[Chunk]) -> tuple[Chunk
 
 _BEFORE: Final = 2_000
 """Characters before a chunk in a prompt in which its metadata may stand."""
-_NO_CONTENT: Final = frozenset({"score", "relevance_score"})
+_NO_CONTENT: Final = frozenset({"score", "relevance_score", "sql_query"})
 _MAX_VALUES: Final = 50
 _MAX_VALUE: Final = 500
 

@@ -7,6 +7,7 @@ context attached. Nothing here depends on which thread or task an event arrives 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from fnmatch import fnmatch
@@ -42,9 +43,13 @@ MAX_PAUSED: Final = 1_000
 MAX_MEMBERS: Final = 10_000
 """Retrievers, models and tools that one root keeps."""
 
+ROOTS_WITHOUT_RETRIEVAL: Final = 100
+"""Roots in which a model was asked and nothing was retrieved, after which the log says so."""
+
 _MAX_KNOWN_TOOLS: Final = 4_096
 
 _capture = shielded("capture")
+_log = logging.getLogger("ragmonitor")
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -103,6 +108,8 @@ class Recorder:
         self._given_up: dict[Hashable, None] = {}
         self._paused: dict[Hashable, Root] = {}
         """Paused interactions, by the key under which a later run resumes them."""
+        self._unseen_left = ROOTS_WITHOUT_RETRIEVAL
+        """Roots with a model and no retrieval until this is said; 0: a retrieval was seen."""
         self.innermost = innermost
         """Every chain below another may be an interaction."""
         self._root_names = frozenset(root_names)
@@ -529,6 +536,7 @@ class Recorder:
         elif (root.picked or not self._root_names) and finished.is_interaction(
             in_turn=outer is not None and not root.picked
         ):
+            self._unseen_left = 0
             self._finalize(root, finished)
             if outer is not None:
                 self._mark_tools(root, outer)
@@ -540,7 +548,28 @@ class Recorder:
                 self._move(root, outer)
             elif current_id() == interaction_id(root.id):
                 make_current(root.before_id)
+            if self._unseen_left and outer is None:
+                self._note_no_retrieval(root)
             root.release()
+
+    def _note_no_retrieval(self, root: Root) -> None:
+        """Say once that models are asked, and that no retrieval is ever seen beside them."""
+        asked = False
+        for run in root.members:
+            if run.kind == "retriever" or run.has_retrieved:
+                self._unseen_left = 0
+                return
+            asked = asked or run.kind == "model"
+        if asked:
+            self._unseen_left -= 1
+            if not self._unseen_left:
+                _log.warning(
+                    "%d calls of %s asked a model, and no retrieval was seen in any: nothing is"
+                    " scored. Note what your own search finds: decorate it with"
+                    " @monitor.retrieves, within `with monitor.interaction(query=...)`",
+                    ROOTS_WITHOUT_RETRIEVAL,
+                    self._translator.framework,
+                )
 
     @staticmethod
     def _mark_tools(inner: Root | None, outer: Root | None) -> None:
