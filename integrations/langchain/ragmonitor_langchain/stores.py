@@ -45,7 +45,7 @@ def watch_stores(recorder: Recorder) -> None:
         (VectorStore, "__init_subclass__", VectorStore.__dict__.get("__init_subclass__"))
     )
 
-    def defined(cls: type, **options: Any) -> None:
+    def defined(cls: type[VectorStore], /, **options: Any) -> None:
         super(VectorStore, cls).__init_subclass__(**options)
         _wrap(cls)
 
@@ -78,18 +78,16 @@ def _wrap(kind: type) -> None:
 
 
 def _wrapped(method: Callable[..., Any]) -> Callable[..., Any]:
-    if inspect.iscoroutinefunction(method):
+    async def asearch(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with _noted(self, args, kwargs) as note:
+            return note(await method(self, *args, **kwargs))
 
-        async def search(self: Any, *args: Any, **kwargs: Any) -> Any:
-            with _noted(self, args, kwargs) as note:
-                return note(await method(self, *args, **kwargs))
-    else:
+    def search(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with _noted(self, args, kwargs) as note:
+            return note(method(self, *args, **kwargs))
 
-        def search(self: Any, *args: Any, **kwargs: Any) -> Any:
-            with _noted(self, args, kwargs) as note:
-                return note(method(self, *args, **kwargs))
-
-    return functools.wraps(method)(search)
+    wrapped: Callable[..., Any] = asearch if inspect.iscoroutinefunction(method) else search
+    return functools.wraps(method)(wrapped)
 
 
 @contextmanager
