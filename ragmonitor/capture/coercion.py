@@ -500,6 +500,42 @@ def getattr_of(value: Any, name: str) -> Any:
         return None
 
 
+TEXT_NAMES: Final = ("page_content", "pageContent", "text", "content")
+
+
+def chunk_in(value: Any) -> Chunk | None:
+    """Return the chunk in a text, a chunk, a document in any form, or a pair of one and a score."""
+    pair_score = None
+    if isinstance(value, list | tuple) and len(value) == 2:
+        value, pair_score = value[0], finite(value[1])
+        if pair_score is None:
+            return None
+    if isinstance(value, Chunk):
+        return value if pair_score is None else replace(value, score=pair_score)
+    if isinstance(value, str):
+        return Chunk(text=str.__str__(value), score=pair_score)
+    fields = value
+    if isinstance(value, Mapping):
+        inner = value.get("kwargs") if "lc" in value else value.get("node")
+        fields = inner if isinstance(inner, Mapping) else value
+        texts = (fields.get(name) for name in TEXT_NAMES)
+    else:
+        texts = (getattr(value, "page_content", None) for _ in (value,))
+    text = next((each for each in texts if isinstance(each, str)), None)
+    if text is None:
+        return None
+    metadata = member_of(fields, "metadata")
+    metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
+    identity = member_of(fields, "id")  # which may be 0
+    scores = (pair_score, finite(member_of(value, "score")), score_of(metadata))
+    return Chunk(
+        text=text,
+        id=text_in(member_of(fields, "id_") if identity is None else identity) or "",
+        score=next((score for score in scores if score is not None), None),
+        metadata=metadata,
+    )
+
+
 def finite(value: Any) -> float | None:
     """Return a finite number; None if it is none, or too large to be one of ours."""
     if value is None or not isinstance(value, Real) or isinstance(value, bool):

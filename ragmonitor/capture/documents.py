@@ -7,49 +7,14 @@ with a text, pairs with a score, and lists, tuples and mappings of these.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
-from ragmonitor.capture.coercion import MAX_CHUNKS, finite, member_of, score_of, text_in
+from ragmonitor.capture.coercion import MAX_CHUNKS, TEXT_NAMES, chunk_in, finite
 from ragmonitor.records import Chunk
 
-TEXT_NAMES: Final = ("page_content", "pageContent", "text", "content")
 LIST_NAMES: Final = ("context", "source_documents", "documents", "docs")
 """Names under which chains and states keep what was retrieved."""
 _OF_DOCUMENTS: Final = ("metadata", "id", "id_", "score")
-
-
-def chunk_in(value: Any) -> Chunk | None:
-    """Return the chunk in a text, a chunk, a document in any form, or a pair of one and a score."""
-    pair_score = None
-    if isinstance(value, list | tuple) and len(value) == 2:
-        value, pair_score = value[0], finite(value[1])
-        if pair_score is None:
-            return None
-    if isinstance(value, Chunk):
-        return value if pair_score is None else replace(value, score=pair_score)
-    if isinstance(value, str):
-        return Chunk(text=str.__str__(value), score=pair_score)
-    fields = value
-    if isinstance(value, Mapping):
-        inner = value.get("kwargs") if "lc" in value else value.get("node")
-        fields = inner if isinstance(inner, Mapping) else value
-        texts = (fields.get(name) for name in TEXT_NAMES)
-    else:
-        texts = (getattr(value, "page_content", None) for _ in (value,))
-    text = next((each for each in texts if isinstance(each, str)), None)
-    if text is None:
-        return None
-    metadata = member_of(fields, "metadata")
-    metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
-    identity = member_of(fields, "id")  # which may be 0
-    scores = (pair_score, finite(member_of(value, "score")), score_of(metadata))
-    return Chunk(
-        text=text,
-        id=text_in(member_of(fields, "id_") if identity is None else identity) or "",
-        score=next((score for score in scores if score is not None), None),
-        metadata=metadata,
-    )
 
 
 def documents_in(value: Any, *, texts: bool = False) -> list[Chunk] | None:

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from ragmonitor.capture.coercion import (
+    chunk_in,
     is_readable_json,
     result_texts,
 )
-from ragmonitor.capture.documents import chunk_in
 from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Chunk, Message
 
