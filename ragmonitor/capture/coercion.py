@@ -243,8 +243,6 @@ class RecordReader:
         return read
 
     def _of_mapping(self, value: Any) -> Chunk | None:
-        from ragmonitor.capture.documents import chunk_in
-
         try:
             found = chunk_in(value)
         except Exception:  # noqa: BLE001 - anybody's mapping
