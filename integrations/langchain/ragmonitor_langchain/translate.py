@@ -25,6 +25,7 @@ from ragmonitor import (
     Root,
     Run,
     Usage,
+    documents_in,
     finish_reason_of,
     json_of,
     labels_of,
@@ -32,7 +33,6 @@ from ragmonitor import (
     score_of,
     usage_of,
 )
-from ragmonitor.capture import documents_in
 
 _QUESTION_KEYS = ("question", "query", "input", "user_input", "messages")
 _ANSWER_KEYS = (

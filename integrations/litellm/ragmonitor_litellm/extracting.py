@@ -16,8 +16,7 @@ from fnmatch import fnmatch
 from string import Formatter
 from typing import Any
 
-from ragmonitor import Chunk
-from ragmonitor.capture import chunk_in
+from ragmonitor import Chunk, chunk_in
 
 Messages = Sequence[Mapping[str, Any]]
 """The messages as litellm was given them, in order: `role`, `content`, ..."""

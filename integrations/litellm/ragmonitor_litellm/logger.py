@@ -17,7 +17,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 from weakref import WeakValueDictionary
 
 import litellm
@@ -41,7 +41,6 @@ from ragmonitor_litellm.calls import (
 )
 
 if TYPE_CHECKING:
-    from ragmonitor.records import Status
     from ragmonitor_litellm.extracting import Extractor
 
 MAX_DRAIN_S: Final = 1.0
@@ -223,7 +222,7 @@ class RagMonitorLogger(CustomLogger):
         recorder = self._recorder
         if recorder is None:
             return
-        status: Status = "error" if error else "ok"
+        status: Literal["ok", "error"] = "error" if error else "ok"
         first_ns = call.first_token_ns
         recorder.ended(
             call.request, reply, status=status, error=error, at_ns=at_ns, first_piece_ns=first_ns
