@@ -2,6 +2,7 @@
 
 from ragmonitor.capture.assembly import Translator
 from ragmonitor.capture.coercion import (
+    chunk_in,
     error_text,
     finish_reason_of,
     is_sound,
@@ -13,6 +14,7 @@ from ragmonitor.capture.coercion import (
 )
 from ragmonitor.capture.current_id import InteractionIdMiddleware, current_id
 from ragmonitor.capture.decorators import answers, name_of, retrieves
+from ragmonitor.capture.documents import documents_in
 from ragmonitor.capture.interaction_labels import labels_of
 from ragmonitor.capture.plain import InteractionRecorder, Record, current_interaction
 from ragmonitor.capture.recorder import INTERACTION_TAG, Recorder
@@ -29,8 +31,10 @@ __all__ = [
     "RunKind",
     "Translator",
     "answers",
+    "chunk_in",
     "current_id",
     "current_interaction",
+    "documents_in",
     "error_text",
     "finish_reason_of",
     "is_sound",

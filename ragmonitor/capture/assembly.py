@@ -16,7 +16,7 @@ from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
 
 from ragmonitor.capture.coercion import without_texts
 from ragmonitor.capture.interaction_labels import merged
-from ragmonitor.capture.prompts import BoundedSearch, not_among, seen_in
+from ragmonitor.capture.prompts import BoundedSearch, not_among, seen_in, with_metadata
 from ragmonitor.capture.readers import SafeReader
 from ragmonitor.capture.runs import Root, Run
 from ragmonitor.conventions import PROBE_BAGGAGE
@@ -270,7 +270,7 @@ class FinishedRuns:
         return Interaction(
             id=interaction_id(root.id),
             query=query,
-            chunks=tuple(shown),
+            chunks=tuple(with_metadata(shown, generations)),
             not_shown=not_among(shown, self.retrieved()),
             answer=self.answer(),
             framework=translator.framework,

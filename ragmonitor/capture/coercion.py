@@ -221,6 +221,8 @@ class RecordReader:
         if known is not None:
             return known[1]
         is_chunk = _is_a(value, Chunk)
+        if isinstance(value, Mapping):
+            return self._of_mapping(value)
         content = value.text if is_chunk else value
         text = None if content is None else text_in(content)
         if text is None:
@@ -239,6 +241,16 @@ class RecordReader:
         )
         self._chunks[id(value)] = value, read
         return read
+
+    def _of_mapping(self, value: Any) -> Chunk | None:
+        try:
+            found = chunk_in(value)
+        except Exception:  # noqa: BLE001 - anybody's mapping
+            found = None
+        if found is None:
+            self._miss("a chunk with a text", value)
+            return None
+        return replace(found, metadata=self._plain(found.metadata))
 
     def _plain(self, metadata: Any) -> dict[str, Any]:
         known = self._known.get(id(metadata))
@@ -486,6 +498,42 @@ def getattr_of(value: Any, name: str) -> Any:
         return None
 
 
+TEXT_NAMES: Final = ("page_content", "pageContent", "text", "content")
+
+
+def chunk_in(value: Any) -> Chunk | None:
+    """Return the chunk in a text, a chunk, a document in any form, or a pair of one and a score."""
+    pair_score = None
+    if isinstance(value, list | tuple) and len(value) == 2:
+        value, pair_score = value[0], finite(value[1])
+        if pair_score is None:
+            return None
+    if isinstance(value, Chunk):
+        return value if pair_score is None else replace(value, score=pair_score)
+    if isinstance(value, str):
+        return Chunk(text=str.__str__(value), score=pair_score)
+    fields = value
+    if isinstance(value, Mapping):
+        inner = value.get("kwargs") if "lc" in value else value.get("node")
+        fields = inner if isinstance(inner, Mapping) else value
+        texts = (fields.get(name) for name in TEXT_NAMES)
+    else:
+        texts = (getattr(value, "page_content", None) for _ in (value,))
+    text = next((each for each in texts if isinstance(each, str)), None)
+    if text is None:
+        return None
+    metadata = member_of(fields, "metadata")
+    metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
+    identity = member_of(fields, "id")  # which may be 0
+    scores = (pair_score, finite(member_of(value, "score")), score_of(metadata))
+    return Chunk(
+        text=text,
+        id=text_in(member_of(fields, "id_") if identity is None else identity) or "",
+        score=next((score for score in scores if score is not None), None),
+        metadata=metadata,
+    )
+
+
 def finite(value: Any) -> float | None:
     """Return a finite number; None if it is none, or too large to be one of ours."""
     if value is None or not isinstance(value, Real) or isinstance(value, bool):
@@ -498,8 +546,16 @@ def finite(value: Any) -> float | None:
 
 
 _SCORE_KEYS = ("relevance_score", "score")
-_INPUT_TOKENS = ("prompt_tokens", "input_tokens", "prompt_token_count", "prompt_eval_count")
-_OUTPUT_TOKENS = ("completion_tokens", "output_tokens", "candidates_token_count", "eval_count")
+_INPUT_TOKENS = ("prompt_tokens", "prompt_token_count", "prompt_eval_count")
+_UNCACHED_TOKENS = ("input_tokens", "inputTokens")
+_CACHED_TOKENS = (
+    *("cache_read_input_tokens", "cache_creation_input_tokens"),
+    *("cacheReadInputTokens", "cacheWriteInputTokens"),
+)
+_OUTPUT_TOKENS = (
+    *("completion_tokens", "output_tokens", "candidates_token_count", "eval_count"),
+    "outputTokens",
+)
 
 
 def score_of(metadata: Mapping[str, Any]) -> float | None:
@@ -510,21 +566,29 @@ def score_of(metadata: Mapping[str, Any]) -> float | None:
 
 
 def usage_of(counts: Any) -> Usage:
-    """Return the tokens that a provider's own mapping or object counts, under any known name."""
+    """Return the tokens that a provider's own mapping or object counts, under any known name.
+
+    Input tokens include those that came out of a cache, or went into it: where a provider counts
+    these apart, they are added.
+    """
     if counts is None or (type(counts) is dict and not counts):  # as where nobody counts
         return Usage()
-    input_tokens, output_tokens = (
-        next(
-            (
-                n
-                for name in names
-                if isinstance(n := member_of(counts, name), int) and not isinstance(n, bool)
-            ),
-            None,
-        )
-        for names in (_INPUT_TOKENS, _OUTPUT_TOKENS)
-    )
-    return Usage(input_tokens=input_tokens, output_tokens=output_tokens)
+    input_tokens = _counted(counts, _INPUT_TOKENS)
+    if input_tokens is None:
+        input_tokens = _counted(counts, _UNCACHED_TOKENS)
+        if input_tokens is not None:
+            input_tokens += sum(_counted(counts, (name,)) or 0 for name in _CACHED_TOKENS)
+    return Usage(input_tokens=input_tokens, output_tokens=_counted(counts, _OUTPUT_TOKENS))
+
+
+def _counted(counts: Any, names: tuple[str, ...]) -> int | None:
+    for name in names:
+        count = member_of(counts, name)
+        if isinstance(count, float) and count.is_integer():  # Cohere's client
+            count = int(count)
+        if isinstance(count, int) and not isinstance(count, bool):
+            return count
+    return None
 
 
 def member_of(holder: Any, name: str) -> Any:

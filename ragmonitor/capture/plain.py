@@ -45,7 +45,7 @@ from ragmonitor.capture.coercion import (
 from ragmonitor.capture.current_id import make_current
 from ragmonitor.capture.interaction_labels import labels_in, merged
 from ragmonitor.capture.probe_mark import is_probe
-from ragmonitor.capture.prompts import not_among
+from ragmonitor.capture.prompts import not_among, with_metadata
 from ragmonitor.capture.recorder import status_of
 from ragmonitor.capture.scopes import MAX_PARTS, InteractionScope, Part, entered_scope
 from ragmonitor.capture.streamed_answers import (
@@ -357,7 +357,7 @@ class InteractionRecorder:
             self._incomplete = True
             note_unreadable(f"an answer's stream yields texts, and is no {type(pieces).__name__}")
             return pieces
-        return observed(inner, StreamedAnswer(self, block=True), pieces)
+        return observed(inner, StreamedAnswer(self, block=True))
 
     def heard(
         self,
@@ -496,7 +496,7 @@ class InteractionRecorder:
         return Interaction(
             id=self.id,
             query=read.text(self._query),
-            chunks=tuple(shown),
+            chunks=tuple(with_metadata(shown, generations)),
             not_shown=not_among(shown, (c for part in parts for c in part.retrieved())),
             answer=answer,
             framework=self.framework,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any, Final
 
 from ragmonitor.records import Chunk, Generation
 
@@ -115,6 +118,50 @@ def not_among(shown: Sequence[Chunk], retrieved: Iterable[Chunk]) -> tuple[Chunk
         )
 
     return tuple(chunk for text, chunk in by_text.items() if not is_shown(text))
+
+
+_BEFORE: Final = 2_000
+"""Characters before a chunk in a prompt in which its metadata may stand."""
+_NO_CONTENT: Final = frozenset({"score", "relevance_score", "sql_query"})
+_MAX_VALUES: Final = 50
+_MAX_VALUE: Final = 500
+
+
+def with_metadata(chunks: Sequence[Chunk], generations: Sequence[Generation]) -> list[Chunk]:
+    """Return the chunks as the models saw them: with what a prompt shows of their metadata.
+
+    That is what stands between a chunk's text and the chunk, or the beginning, before it. What was
+    kept from the model is no evidence.
+    """
+    if not any(chunk.metadata for chunk in chunks):
+        return [*chunks]
+    messages = dict.fromkeys(message.text for each in generations for message in each.input)
+    prompt = "\n".join(messages)
+    searching = BoundedSearch()
+    places = [searching.find(chunk.text, prompt) if chunk.text else -1 for chunk in chunks]
+    ends = sorted(
+        place + len(chunk.text) for chunk, place in zip(chunks, places, strict=True) if place >= 0
+    )
+    seen: list[Chunk] = []
+    for chunk, place in zip(chunks, places, strict=True):
+        before = bisect_right(ends, place) - 1
+        start = max(ends[before] if before >= 0 else 0, place - _BEFORE, 0)
+        shown = _shown_in(prompt[start:place], chunk.metadata) if place > 0 else []
+        seen.append(replace(chunk, text="\n".join([*shown, "", chunk.text])) if shown else chunk)
+    return seen
+
+
+def _shown_in(text: str, metadata: Mapping[str, Any]) -> list[str]:
+    lines = []
+    for name, value in islice(metadata.items(), _MAX_VALUES):
+        if name in _NO_CONTENT:
+            continue
+        if isinstance(value, str | int | float) and (written := str(value).strip()):
+            place = text.find(written) if len(written) <= _MAX_VALUE else -1
+            around = text[place - 1 : place] + text[place + len(written) :][:1]
+            if place >= 0 and not any(map(str.isalnum, around)):  # a word, not a part of one
+                lines.append(f"{name}: {written}")
+    return lines
 
 
 def _occurrences(searching: BoundedSearch, prompt: str, head: str) -> Iterator[int]:

@@ -7,12 +7,13 @@ context attached. Nothing here depends on which thread or task an event arrives 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from fnmatch import fnmatch
 from functools import lru_cache
 from itertools import islice
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from opentelemetry import context, trace
 from opentelemetry.trace import SpanContext
@@ -42,23 +43,19 @@ MAX_PAUSED: Final = 1_000
 MAX_MEMBERS: Final = 10_000
 """Retrievers, models and tools that one root keeps."""
 
+ROOTS_WITHOUT_RETRIEVAL: Final = 100
+"""Roots in which a model was asked and nothing was retrieved, after which the log says so."""
+
 _MAX_KNOWN_TOOLS: Final = 4_096
 
 _capture = shielded("capture")
+_log = logging.getLogger("ragmonitor")
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 SpanOf = Callable[[Hashable], SpanContext | None]
 """From a run's id to another instrumentation's span of that run; None: it has none."""
-
-
-class _HeldFailure(NamedTuple):
-    """A failure that is not final yet: the framework may try again."""
-
-    error: str
-    ended_ns: int
-    final_ns: int
 
 
 class Recorder:
@@ -109,10 +106,10 @@ class Recorder:
         self._open: dict[Hashable, Run] = {}
         """Open interactions by run id; a chain under another run stands for that run."""
         self._given_up: dict[Hashable, None] = {}
-        self._held: dict[Hashable, _HeldFailure] = {}
-        """Roots that have failed and may be tried again, by the ids of open ones."""
         self._paused: dict[Hashable, Root] = {}
         """Paused interactions, by the key under which a later run resumes them."""
+        self._unseen_left = ROOTS_WITHOUT_RETRIEVAL
+        """Roots with a model and no retrieval until this is said; 0: a retrieval was seen."""
         self.innermost = innermost
         """Every chain below another may be an interaction."""
         self._root_names = frozenset(root_names)
@@ -190,8 +187,6 @@ class Recorder:
                     self._link(parent.root)
                 if kind != "chain":
                     root = parent.root
-                    if self._held:
-                        self._held.pop(root.id, None)  # the framework tries again
                     if root.ended_ns or len(root.members) < MAX_MEMBERS:
                         run = Run(run_id, parent, kind, name, inputs)
                         if kind == "retriever" and parent.kind == "tool":
@@ -385,8 +380,6 @@ class Recorder:
             if first_piece_ns:
                 run.first_piece_ns = first_piece_ns
             if isinstance(run, Root):
-                if self._held:
-                    self._held.pop(run_id, None)
                 run.asked = run.asked and asked
                 if named is not None and (run.outer is None or run.picked):
                     self._note_named(run, outputs, named)
@@ -413,28 +406,11 @@ class Recorder:
         root.members.insert(0, run)
         root.named = run
 
-    def hold(self, run_id: Hashable, error: str, *, at_ns: int, wait_s: float) -> None:
-        """Note that a root has failed, and that the framework may try again.
-
-        It ends with this error after `wait_s`, or at a drain, unless a run starts under it or its
-        end is reported before.
-        """
-        with _capture:
-            if run_id in self._open:
-                final_ns = time.time_ns() + int(wait_s * 1e9)
-                self._held[run_id] = _HeldFailure(error, at_ns, final_ns)
-
-    def _end_held(self, run_id: Hashable) -> None:
-        failure = self._held.pop(run_id, None)
-        if failure is not None:
-            self.ended(run_id, status="error", error=failure.error, at_ns=failure.ended_ns)
-
     def forget(self, run_id: Hashable) -> None:
         """Drop a root with its runs: it turned out to be no interaction."""
         with _capture:
             root = self._open.pop(run_id, None)
             if isinstance(root, Root) and root.id == run_id:
-                self._held.pop(run_id, None)
                 root.ended_ns = time.time_ns()
                 for member in root.members:
                     self._open.pop(member.id, None)
@@ -487,6 +463,16 @@ class Recorder:
     def is_open(self, run_id: Hashable) -> bool:
         """Return whether this run was started here and has not ended."""
         return run_id in self._open
+
+    def may_search(self, parent_id: Hashable | None) -> bool:
+        """Return whether a search, which no run shows, belongs to something here by itself.
+
+        A part of a block's, or of an open run's whose interaction no retriever is at work in.
+        """
+        run = None if parent_id is None else self._open.get(parent_id)
+        if run is None:
+            return parent_id is None and self.scope() is not None
+        return not any(m.kind == "retriever" and m.is_open for m in run.root.members)
 
     def is_step(self, run_id: Hashable) -> bool:
         """Return whether this run only stands between others: its input and output say nothing."""
@@ -550,6 +536,7 @@ class Recorder:
         elif (root.picked or not self._root_names) and finished.is_interaction(
             in_turn=outer is not None and not root.picked
         ):
+            self._unseen_left = 0
             self._finalize(root, finished)
             if outer is not None:
                 self._mark_tools(root, outer)
@@ -561,7 +548,28 @@ class Recorder:
                 self._move(root, outer)
             elif current_id() == interaction_id(root.id):
                 make_current(root.before_id)
+            if self._unseen_left and outer is None:
+                self._note_no_retrieval(root)
             root.release()
+
+    def _note_no_retrieval(self, root: Root) -> None:
+        """Say once that models are asked, and that no retrieval is ever seen beside them."""
+        asked = False
+        for run in root.members:
+            if run.kind == "retriever" or run.has_retrieved:
+                self._unseen_left = 0
+                return
+            asked = asked or run.kind == "model"
+        if asked:
+            self._unseen_left -= 1
+            if not self._unseen_left:
+                _log.warning(
+                    "%d calls of %s asked a model, and no retrieval was seen in any: nothing is"
+                    " scored. Note what your own search finds: decorate it with"
+                    " @monitor.retrieves, within `with monitor.interaction(query=...)`",
+                    ROOTS_WITHOUT_RETRIEVAL,
+                    self._translator.framework,
+                )
 
     @staticmethod
     def _mark_tools(inner: Root | None, outer: Root | None) -> None:
@@ -596,22 +604,16 @@ class Recorder:
                 run.pieces = run.pieces.copy()
 
     def drain(self, timeout_s: float) -> None:
-        """Wait for ends that the framework is about to report; take every held failure as final."""
+        """Wait for ends that the framework is about to report."""
         deadline = time.monotonic() + min(timeout_s, self._drain_s)
         while time.monotonic() < deadline and any(
-            run.is_root and run.is_open and run_id not in self._held
-            for run_id, run in [*self._open.copy().items()]
+            run.is_root and run.is_open for run in [*self._open.copy().values()]
         ):
             time.sleep(0.005)
-        for run_id in self._held.copy():
-            self._end_held(run_id)
 
     def sweep(self) -> None:
         """Give up what has been open for too long; called from the worker, now and then."""
         now_ns = time.time_ns()
-        for run_id, failure in self._held.copy().items():
-            if failure.final_ns < now_ns:
-                self._end_held(run_id)
         aged_ns = now_ns - self._open_run_age_ns
         outlives_ns = now_ns - min(self._open_run_age_ns, _OUTLIVES_ROOT_NS)
         for key, paused in [*self._paused.copy().items()]:
@@ -644,7 +646,6 @@ class Recorder:
     def clear(self) -> None:
         """Forget every open run; for a forked child, whose parent keeps them."""
         self._open.clear()
-        self._held.clear()
         self._paused.clear()
         self._given_up.clear()
 
@@ -677,9 +678,6 @@ class Recorder:
                 self._given_up.pop(each, None)
 
     def _give_up(self, run: Run, reason: str) -> None:
-        if run.id in self._held:
-            self._on_forgotten(reason)
-            self._end_held(run.id)
         if self._open.pop(run.id, None) is None:
             return
         self._on_forgotten(reason)

@@ -53,9 +53,6 @@ class Listener:
         """
 
 
-_NO_LISTENER: Final = Listener()
-
-
 class KeptPieces:
     """Keeps the first pieces of one stream, up to its bounds."""
 
@@ -106,32 +103,12 @@ class _Step:
             self._listener.exit()
 
 
-class _Observed:
-    """Offers what both kinds of observed iterator share: everything else that the original has."""
+class ObservedIterator(Iterator[Any]):
+    """An iterator on its way to the application."""
 
-    def __init__(self, inner: Any, listener: Listener, shown: Any = None) -> None:
+    def __init__(self, inner: Any, listener: Listener) -> None:
         self._inner = inner
         self._listener = listener
-        self._shown = inner if shown is None else shown
-        """The object that the iterator was taken from: this one has its attributes."""
-        self.closed_with: Any = None
-        """The value that the generator returned when it was closed (Python 3.13 passes it on)."""
-
-    def _closer(self, name: str) -> Callable[[], Any] | None:
-        close: Any = getattr(self._shown, name, None) or getattr(self._inner, name, None)
-        return close  # type: ignore[no-any-return]
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(object.__getattribute__(self, "_shown"), name)
-
-    def __del__(self) -> None:
-        _end(self._listener)
-
-
-class ObservedIterator(_Observed, Iterator[Any]):
-    """An iterator on its way to the application, with everything that the original offers."""
 
     def __next__(self) -> Any:
         return self._advanced(self._inner.__next__)
@@ -144,16 +121,15 @@ class ObservedIterator(_Observed, Iterator[Any]):
         """Raise within the generator."""
         return self._advanced(self._inner.throw, *raised)
 
-    def close(self) -> Any:
+    def close(self) -> None:
         """Close it: the application saw what was read by now."""
+        close = getattr(self._inner, "close", None)
         try:
-            close = self._closer("close")
             if close is not None:
                 with _Step(self._listener):
-                    self.closed_with = close()
+                    close()
         finally:
             self._listener.end()
-        return self.closed_with
 
     def _advanced(self, advance: Callable[..., Any], *values: Any) -> Any:
         with _Step(self._listener, StopIteration):
@@ -161,9 +137,16 @@ class ObservedIterator(_Observed, Iterator[Any]):
         self._listener.take(item)
         return item
 
+    def __del__(self) -> None:
+        _end(self._listener)
 
-class ObservedAsyncIterator(_Observed, AsyncIterator[Any]):
+
+class ObservedAsyncIterator(AsyncIterator[Any]):
     """An asynchronous iterator on its way to the application; as `ObservedIterator`."""
+
+    def __init__(self, inner: Any, listener: Listener) -> None:
+        self._inner = inner
+        self._listener = listener
 
     async def __anext__(self) -> Any:
         return await self._advanced(self._inner.__anext__)
@@ -178,8 +161,8 @@ class ObservedAsyncIterator(_Observed, AsyncIterator[Any]):
 
     async def aclose(self) -> None:
         """Close it: the application saw what was read by now."""
+        close = getattr(self._inner, "aclose", None)
         try:
-            close = self._closer("aclose")
             if close is not None:
                 with _Step(self._listener):
                     await close()
@@ -191,6 +174,9 @@ class ObservedAsyncIterator(_Observed, AsyncIterator[Any]):
             item = await advance(*values)
         self._listener.take(item)
         return item
+
+    def __del__(self) -> None:
+        _end(self._listener)
 
 
 def _end(listener: Listener) -> None:
@@ -212,62 +198,39 @@ def listened(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
     """
     # Of an object that is called, its class says what the call is.
     call = getattr(type(function), "__call__", None)  # noqa: B004 - the method is what is wanted
-    if inspect.isasyncgenfunction(function) or inspect.isasyncgenfunction(call):
-        wrap = _asynchronous_generator
-    elif inspect.isgeneratorfunction(function) or inspect.isgeneratorfunction(call):
-        wrap = _generator
-    elif inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
-        wrap = _coroutine
-    else:
-        wrap = _plain
-    return functools.wraps(function)(wrap(function, begin))
 
-
-def _plain(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def plain(*args: Any, **kwargs: Any) -> Any:
         listener = begin(args, kwargs)
         if listener is None:
             return function(*args, **kwargs)
-        return observed(_called(function, listener, args, kwargs), listener)
+        with _Step(listener):
+            result = function(*args, **kwargs)
+        return observed(result, listener)
 
-    return called
-
-
-def _called(
-    function: Callable[..., Any],
-    listener: Listener,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-) -> Any:
-    with _Step(listener):
-        return function(*args, **kwargs)
-
-
-def _coroutine(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
-    async def awaited(*args: Any, **kwargs: Any) -> Any:
+    async def coroutine(*args: Any, **kwargs: Any) -> Any:
         listener = begin(args, kwargs)
         if listener is None:
             return await function(*args, **kwargs)
-        return await _observed_coroutine(_called(function, listener, args, kwargs), listener)
+        return await _awaited(function(*args, **kwargs), listener)
 
-    return awaited
+    def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        listener = begin(args, kwargs) or Listener()
+        return (yield from ObservedIterator(function(*args, **kwargs), listener))
 
-
-def _generator(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
-    def pieces(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        listener = begin(args, kwargs)
-        if listener is None:
-            return (yield from function(*args, **kwargs))
-        stream = ObservedIterator(_called(function, listener, args, kwargs), listener)
-        return (yield from _passed_on(stream))
-
-    return pieces
+    wrapped: Callable[..., Any] = plain
+    if inspect.isasyncgenfunction(function) or inspect.isasyncgenfunction(call):
+        wrapped = _asynchronous_generator(function, begin)
+    elif inspect.isgeneratorfunction(function) or inspect.isgeneratorfunction(call):
+        wrapped = generator
+    elif inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
+        wrapped = coroutine
+    return functools.wraps(function)(wrapped)
 
 
 def _asynchronous_generator(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
     async def pieces(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        listener = begin(args, kwargs) or _NO_LISTENER
-        stream = ObservedAsyncIterator(_called(function, listener, args, kwargs), listener)
+        listener = begin(args, kwargs) or Listener()
+        stream = ObservedAsyncIterator(function(*args, **kwargs), listener)
         advance: Callable[[Any], Any] = stream.asend
         value: Any = None
         while True:
@@ -287,88 +250,31 @@ def _asynchronous_generator(function: Callable[..., Any], begin: Begin) -> Calla
     return pieces
 
 
-def _passed_on(stream: ObservedIterator) -> Generator[Any, Any, Any]:
-    """Return a generator that is read as the stream's own would be."""
-    # `yield from` passes values, exceptions, the closing and the returned value on.
-    try:
-        return (yield from stream)
-    except GeneratorExit:
-        if stream.closed_with is None:
-            raise
-        return stream.closed_with
-
-
-class _Unawaited:
-    """Ends the listener of a coroutine that is never awaited."""
-
-    def __init__(self, listener: Listener) -> None:
-        self.listener: Listener | None = listener
-
-    def __del__(self) -> None:
-        if self.listener is not None:
-            _end(self.listener)
-
-
-async def _observed_coroutine(
-    inner: Awaitable[Any], listener: Listener, unawaited: _Unawaited | None = None
-) -> Any:
-    if unawaited is not None:
-        unawaited.listener = None
+async def _awaited(coming: Awaitable[Any], listener: Listener) -> Any:
     with _Step(listener):
-        result = await inner
+        result = await coming
     return observed(result, listener)
 
 
 def observed(result: Any, listener: Listener) -> Any:
     """Return a function's result in the form that is passed to the application.
 
-    A stream, which can be read once only, is observed. Anything else is returned as it is.
+    A generator, or an iterator of Python's own, which can be read once only, is observed, and so is
+    the result of a coroutine. Anything else is returned as it is: a cursor or a client's stream is
+    more than an iterator, and nothing could stand in its place.
     """
     kind = type(result)
-    stream: Any
-    if kind is GeneratorType:
-        stream = _named(_passed_on(ObservedIterator(result, listener)), result)
-    elif kind is AsyncGeneratorType:
-        relay = _asynchronous_generator(lambda: result, lambda _given, _named: listener)
-        stream = _named(relay(), result)
-    elif kind is CoroutineType:
-        stream = _named(_observed_coroutine(result, listener, _Unawaited(listener)), result)
-    elif hasattr(kind, "__next__") and _is_only(kind, _ITERATOR):
-        stream = ObservedIterator(result, listener)
-    elif hasattr(kind, "__anext__") and _is_only(kind, _ASYNC_ITERATOR):
-        stream = ObservedAsyncIterator(result, listener)
-    else:
-        return listener.give(result)
-    return stream
+    if kind is CoroutineType:
+        return _awaited(result, listener)
+    if kind is AsyncGeneratorType:
+        return _asynchronous_generator(lambda: result, lambda _args, _named: listener)()
+    if kind is GeneratorType or (
+        kind.__module__ in ("builtins", "itertools") and hasattr(kind, "__next__")
+    ):
+        return _passed_on(ObservedIterator(result, listener))
+    return listener.give(result)
 
 
-def _named(stream: Any, inner: Any) -> Any:
-    stream.__name__, stream.__qualname__ = inner.__name__, inner.__qualname__
-    return stream
-
-
-_ANY = frozenset(
-    (
-        *dir(type("_", (), {})),
-        *("__slots__", "__annotations__", "__del__", "__class_getitem__", "__getattr__"),
-        *("__length_hint__", "__setstate__", "__copy__", "__deepcopy__", "__abstractmethods__"),
-        *("__orig_bases__", "__parameters__", "__type_params__", "__final__"),
-        *("__static_attributes__", "__firstlineno__", "__annotate__", "__annotate_func__"),
-        *("__annotations_cache__", "__match_args__"),
-    )
-)
-_ITERATOR = frozenset(("__iter__", "__next__"))
-_ASYNC_ITERATOR = frozenset(("__aiter__", "__anext__"))
-
-
-def _is_only(kind: type, methods: frozenset[str]) -> bool:
-    """Return whether this is an iterator and nothing else.
-
-    A cursor or a file is more: it may be measured, indexed or entered. Python looks these methods
-    up on the type, so an observing iterator could not stand in its place.
-    """
-    return all(
-        name in _ANY or name in methods
-        for name in dir(kind)
-        if name.startswith("__") and name.endswith("__")
-    )
+def _passed_on(stream: ObservedIterator) -> Generator[Any, Any, Any]:
+    # `yield from` passes values, exceptions, the closing and the returned value on.
+    return (yield from stream)

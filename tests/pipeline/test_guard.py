@@ -6,7 +6,8 @@ from typing import Literal
 
 import pytest
 
-from ragmonitor import GuardedPiece, Interaction, Monitor
+from ragmonitor import Interaction, Monitor
+from ragmonitor.answer_checks import GuardedPiece
 from tests.support.scrape import total
 from tests.support.waiting import until
 

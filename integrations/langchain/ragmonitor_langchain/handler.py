@@ -24,11 +24,13 @@ from langchain_core.tracers.context import register_configure_hook
 
 from ragmonitor import INTERACTION_TAG, ForkSafeLock, record_error, shielded
 from ragmonitor_langchain.openinference import span_of
+from ragmonitor_langchain.stores import forget_stores, watch_stores
 from ragmonitor_langchain.translate import (
+    KeptDocuments,
     LangChainTranslator,
     LastPiece,
     keep,
-    keep_documents,
+    kept_in,
     named_documents,
     text_of_part,
     tool_messages,
@@ -102,6 +104,7 @@ class RagMonitorHandler(BaseCallbackHandler):
         self._is_retrieval_tool = recorder.is_retrieval_tool
         self._chooses = recorder.chooses
         self._innermost = recorder.innermost
+        self.recorder = recorder
         with _capture:
             recorder.link_spans(span_of)
 
@@ -199,6 +202,9 @@ class RagMonitorHandler(BaseCallbackHandler):
             kept = _kept(outputs)
             if inputs is not None and kept is not None and not hasattr(type(outputs), "__add__"):
                 kept = LastPiece(kept)
+            if parent is None and type(kept) is KeptDocuments and self.recorder.scope() is None:
+                self.recorder.forget(key)  # a search, perhaps with its question rewritten
+                return
             self._ended(
                 key, kept, inputs=_kept(inputs), waits=_waits_for_tools, named=named_documents
             )
@@ -380,9 +386,8 @@ class RagMonitorHandler(BaseCallbackHandler):
             retrieved: Any = None
             for message in tool_messages(output):
                 found = getattr(message, "artifact", message)
-                if isinstance(found, list) and found and isinstance(found[0], Document):
-                    retrieved = _kept_documents(found)
-                elif name and self._is_retrieval_tool(name):
+                retrieved = _kept_documents(found)
+                if retrieved is None and name and self._is_retrieval_tool(name):
                     retrieved = _tool_text(message)
                 if retrieved is not None:
                     break
@@ -437,9 +442,9 @@ def _kept(value: Any) -> Any:
         return None
 
 
-def _kept_documents(documents: Sequence[Document]) -> Any:
+def _kept_documents(documents: Any) -> Any:
     try:
-        return keep_documents(documents)
+        return kept_in(documents)
     except Exception as error:  # noqa: BLE001 - anybody's objects
         record_error(_STAGE, error)
         return None
@@ -491,6 +496,7 @@ def instrument(monitor: Monitor, *, run_inline: bool = True) -> RagMonitorHandle
         hook: ContextVar[Any] = ContextVar("ragmonitor_langchain", default=handler)
         register_configure_hook(hook, inheritable=True)
         _installed = hook
+        watch_stores(handler.recorder)
     return handler
 
 
@@ -503,6 +509,7 @@ def uninstrument() -> None:
 def _remove_hook() -> None:
     global _installed
     hook, _installed = _installed, None
+    forget_stores()
     if hook is None:
         return
     try:

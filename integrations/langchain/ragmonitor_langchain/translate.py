@@ -14,7 +14,7 @@ from uuid import UUID
 
 from langchain_core.documents import Document
 from langchain_core.load.serializable import Serializable
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.outputs import LLMResult
 from langchain_core.prompt_values import PromptValue
 from pydantic import BaseModel
@@ -25,6 +25,7 @@ from ragmonitor import (
     Root,
     Run,
     Usage,
+    documents_in,
     finish_reason_of,
     json_of,
     labels_of,
@@ -44,18 +45,28 @@ _ANSWER_KEYS = (
     "text",
     "messages",
 )
-_SHOWN_KEYS = ("context", "source_documents", "documents")
+_SHOWN_KEYS = ("context", "source_documents", "documents", "docs")
 
 _NOT_SHOWN_PARTS = ("text", "tool_use", "tool_call", "tool_call_chunk", "input_json_delta")
 
 
-class KeptDocuments(list[tuple[str | None, str, dict[str, Any]]]):
-    """(id, text, metadata) of each document, as it was when the retriever gave it."""
+class KeptDocuments(list[tuple[str | None, str, dict[str, Any], float | None]]):
+    """(id, text, metadata, score) of each document, as it was when the retriever gave it."""
 
 
 def keep_documents(documents: Iterable[Document]) -> KeptDocuments:
     """Return a copy of what a record needs of the documents."""
-    return KeptDocuments([(d.id, d.page_content, dict(d.metadata)) for d in documents])
+    return KeptDocuments([(d.id, d.page_content, dict(d.metadata), None) for d in documents])
+
+
+def kept_in(value: Any, *, texts: bool = False) -> KeptDocuments | None:
+    """Return a copy of the documents in any container of them; None: there are none."""
+    if type(value) is list and all(type(item) is Document for item in value):
+        return keep_documents(value)
+    found = documents_in(value, texts=texts)
+    if found is None:
+        return None
+    return KeptDocuments([(c.id, c.text, dict(c.metadata), c.score) for c in found])
 
 
 def keep(value: Any) -> Any:
@@ -68,10 +79,9 @@ def keep(value: Any) -> Any:
 
 
 def _keep_item(value: Any) -> Any:
-    if isinstance(value, list):
-        if value and all(isinstance(item, Document) for item in value):
-            return keep_documents(value)
-        return value.copy()
+    if isinstance(value, (list, tuple)):
+        found = kept_in(value) if value and not isinstance(value[0], (str, BaseMessage)) else None
+        return found or (value.copy() if isinstance(value, list) else value)
     if isinstance(value, dict):
         return value.copy()
     return value
@@ -97,6 +107,9 @@ def named_documents(kept: Any) -> KeptDocuments | None:
         for key in _SHOWN_KEYS:
             if type(found := kept.get(key)) is KeptDocuments:
                 return found
+        for key in _SHOWN_KEYS:
+            if key in kept and (found := kept_in(kept[key], texts=True)):
+                return found
     return None
 
 
@@ -106,7 +119,9 @@ def tool_messages(output: Any) -> Sequence[Any]:
     if isinstance(output, BaseMessage) or not isinstance(update, Mapping):
         return (output,)
     messages = update.get("messages")
-    return messages if isinstance(messages, list) else ()
+    if getattr(output, "goto", None) or not isinstance(messages, list):
+        return ()  # it hands over to another agent
+    return [each for each in messages if isinstance(each, ToolMessage)]
 
 
 def tool_text(output: Any) -> str | None:
@@ -196,7 +211,7 @@ class LangChainTranslator:
         else:
             value = run.outputs
             answer = _answer(value) or _written(run, value)
-        return answer or _structured(run, value)
+        return answer or _structured(run, value) or _argument(value)
 
     def model(self, run: Run) -> tuple[str, str]:
         """Return (provider, model) of a model run."""
@@ -252,8 +267,13 @@ class LangChainTranslator:
 
 def _chunks(documents: KeptDocuments) -> list[Chunk]:
     return [
-        Chunk(text=text, id=id_ or "", score=score_of(metadata), metadata=metadata)
-        for id_, text, metadata in documents
+        Chunk(
+            text=text,
+            id=id_ or "",
+            score=score_of(metadata) if score is None else score,
+            metadata=metadata,
+        )
+        for id_, text, metadata, score in documents
     ]
 
 
@@ -410,6 +430,8 @@ def _structured(run: Run, value: Any) -> str:
     An object that holds documents is none: their texts are no answer.
     """
     given = [value, *(_member(value, key) for key in _ANSWER_KEYS)]
+    if isinstance(value, Mapping):
+        given += [each for each in value.values() if each is not None]  # by the models' calls
     given += [parsed for each in given if (parsed := _parsed(each)) is not None]
     for each in given:
         if isinstance(each, BaseModel) and not isinstance(each, Serializable):
@@ -417,7 +439,18 @@ def _structured(run: Run, value: Any) -> str:
     replies = (m for each in _members_of(run) for m in _messages_of(each.outputs))
     called = [call["args"] for reply in replies for call in getattr(reply, "tool_calls", ())]
     mappings = (each for each in given if isinstance(each, Mapping))
-    return next((json_of(each) for each in mappings if each in called), "")
+    if answer := next((json_of(each) for each in mappings if each in called), ""):
+        return answer
+    texts = {text for text in _texts_in(value) if text}
+    said = (v for args in called for v in args.values() if isinstance(v, str) and v in texts)
+    return max(said, key=len, default="")
+
+
+def _argument(value: Any) -> str:
+    """Return the answer in the arguments of the tool that a model was made to call at last."""
+    calls = getattr(value, "tool_calls", None) if isinstance(value, BaseMessage) else None
+    args = calls[-1]["args"] if calls else {}
+    return next((text for key in _ANSWER_KEYS if isinstance(text := args.get(key), str)), "")
 
 
 def _members_of(run: Run) -> Sequence[Run]:

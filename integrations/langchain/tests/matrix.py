@@ -747,10 +747,12 @@ SHAPES: tuple[Shape, ...] = (
     Shape(
         name="create_agent, tool that searches a vector store",
         since=AGENTS,
-        how="The last human message; the tool's text as one chunk, if its name is that of a "
-        "search (setting `capture.retrieval_tools`); the last message.",
+        how="The last human message; what the store found; the last message.",
         build=_agent(_store_tool),
-        chunks=lambda pump: [(joined(more_notes(pump)), "", None)],
+        chunks=lambda pump: [
+            (f"Pump {pump} is blue.", f"c-{pump}", 0.5),
+            (f"Pump {pump} stands in hall 3.", f"h-{pump}", None),
+        ],
     ),
     Shape(
         name="StateGraph",

@@ -87,8 +87,7 @@ def test_objects_that_cannot_be_kept_leave_nothing_open(
     handler.on_retriever_start(None, "a", run_id=run)
     handler.on_retriever_end([object()], run_id=run)  # type: ignore[list-item]
     assert monitor.open_runs == 0
-    assert [record.name for record in caplog.records] == ["ragmonitor"]
-    caplog.clear()
+    assert caplog.records == []
 
 
 def test_documents_of_a_kind_of_their_own_are_read(monitor: Any, apps: Any) -> None:

@@ -381,7 +381,8 @@ def test_documents_beside_an_answer_were_retrieved(monitor: Any) -> None:
     instrument(monitor)
     found = RunnableParallel(context=lambda _: notes("07"), question=RunnablePassthrough())
     found.assign(answer=PROMPT | ScriptedModel() | StrOutputParser()).invoke(QUERY)
-    assert [c.text for c in monitor.only.chunks] == NOTES
+    (retrieval,) = monitor.only.retrievals
+    assert [c.text for c in retrieval.chunks] == NOTES
 
 
 def test_documents_that_an_application_passes_in_were_not_retrieved(monitor: Any) -> None:

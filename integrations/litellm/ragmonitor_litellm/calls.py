@@ -46,28 +46,17 @@ class Call:
     """The notes on one call while it goes on. Texts are kept by reference and not read yet."""
 
     run_id: str
-    """The recorder's run of the interaction; a router's next call goes on with the same one."""
+    """The recorder's run of the interaction."""
     messages: tuple[Any, ...]
     info: Mapping[str, Any]
     """The facts that litellm tells its callbacks of the call, for extractors; see `KEPT_INFO`."""
     extract: Extractor | None
-    trace_id: str
     model: str
     provider: str
     streams: bool
     is_redacted: bool
     is_in_scope: bool
     """The call is a part of a block of plain code."""
-    is_routed: bool
-    """A router made the call, and may go on with another one."""
-    request: Hashable = None
-    """The recorder's run of the request that is under way."""
-    error: str = ""
-    """The error of the last request, if it failed."""
-    ended_ns: int = 0
-    """The time when the last request failed."""
-    earlier_error: str = ""
-    """The error of the request before the last one."""
     first_token_ns: int = 0
     """The time when the first piece of a stream came."""
     was_seen: bool = False
@@ -77,13 +66,17 @@ class Call:
     extraction: Extraction | None = None
     """Read once, behind the request path."""
 
+    @property
+    def request(self) -> Hashable:
+        """The recorder's run of the request."""
+        return self.run_id, "request"
+
 
 class LiteLLMTranslator:
     """Reads the runs that `RagMonitorLogger` noted.
 
-    The root and its one retriever run stand for the call as a whole. Each request is a model run
-    with the `Call` as its inputs. The outputs of a request that succeeded, and of the root, are a
-    `Reply`.
+    The root and its one retriever run stand for the call as a whole. The request is a model run
+    with the `Call` as its inputs. Its outputs, and the root's, are a `Reply` if it succeeded.
     """
 
     framework = "litellm"
@@ -169,29 +162,25 @@ class LiteLLMTranslator:
         }
 
 
-def _requests(run: Run) -> list[Run]:
-    return [each for each in run.root.members if each.kind == "model"]
+def _request_of(run: Run) -> Run:
+    return next(each for each in run.root.members if each.kind == "model")
 
 
 def _call_of(run: Run) -> Call:
-    """Return the last call of the interaction: a router's fallback has messages of its own."""
-    call: Call = _requests(run)[-1].inputs
+    call: Call = _request_of(run).inputs
     return call
 
 
 def _is_redacted(run: Run) -> bool:
-    return any(
-        request.inputs.is_redacted
-        or (isinstance(request.outputs, Reply) and request.outputs.text == REDACTED)
-        for request in _requests(run)
-    )
+    reply = _request_of(run).outputs
+    return _call_of(run).is_redacted or (isinstance(reply, Reply) and reply.text == REDACTED)
 
 
 def _extraction(run: Run) -> Extraction:
     call = _call_of(run)
     if call.extraction is None:
         call.extraction = _extract(call, is_redacted=_is_redacted(run))
-        if any(request.inputs.was_seen for request in _requests(run)):
+        if call.was_seen:
             call.extraction = Extraction(content=call.extraction.content, is_incomplete=True)
     return call.extraction
 

@@ -16,7 +16,7 @@ from fnmatch import fnmatch
 from string import Formatter
 from typing import Any
 
-from ragmonitor import Chunk
+from ragmonitor import Chunk, chunk_in
 
 Messages = Sequence[Mapping[str, Any]]
 """The messages as litellm was given them, in order: `role`, `content`, ..."""
@@ -230,28 +230,9 @@ def chunk_of(document: Any) -> Chunk:
     Raises:
         TypeError: It is none of these.
     """
-    if isinstance(document, Chunk):
-        return document
-    if isinstance(document, str):
-        return Chunk(text=document)
-    if isinstance(document, Mapping):
-        text = next(
-            (
-                t
-                for k in ("text", "content", "page_content")
-                if isinstance(t := document.get(k), str)
-            ),
-            None,
-        )
-        if text is not None:
-            score, metadata = document.get("score"), document.get("metadata")
-            identity = document.get("id")
-            return Chunk(
-                text=text,
-                id="" if identity is None else str(identity),
-                score=float(score) if isinstance(score, int | float) else None,
-                metadata=metadata if isinstance(metadata, Mapping) else {},
-            )
+    chunk = chunk_in(document)
+    if chunk is not None:
+        return chunk
     raise TypeError(
         f"a chunk has to be a text or a mapping with 'text', not {type(document).__name__}"
     )

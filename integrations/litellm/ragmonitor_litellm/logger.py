@@ -1,25 +1,22 @@
 """The logger that litellm calls, and how it comes to be called.
 
-litellm tells of a call in several places: before the request in the caller's thread or task, after
-it on a thread of its own (synchronous calls and streams) or in a task of the application's event
-loop (asynchronous ones). Everything here reports references to the recorder and returns; `calls.py`
+litellm tells of a call before the request, in the caller's thread or task, and after it on a thread
+of its own (synchronous calls and streams) or in a task of the application's event loop
+(asynchronous ones). Everything here reports references to the recorder and returns; `calls.py`
 reads them behind the request path.
 
-litellm itself ties together what belongs to one call: every hook is given the same dict, and a
-token of ours lies in it. litellm tells nothing when a stream is closed early, when a call is
-cancelled, or when it gives up trying again; but it lets go of the dict then, and so of the token.
+Each request is a call of its own: a router's, or the library's, next try is another one. Of a call
+that is cancelled, or whose stream is closed early, litellm tells no end; it is given up in time.
 """
 
 # ruff: noqa: ARG002 - litellm's signatures
 
 from __future__ import annotations
 
-import sys
 import time
 import uuid
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal
 from weakref import WeakValueDictionary
 
@@ -46,12 +43,8 @@ from ragmonitor_litellm.calls import (
 if TYPE_CHECKING:
     from ragmonitor_litellm.extracting import Extractor
 
-MAX_RETRY_WAIT_S: Final = 65.0
-"""litellm waits for up to 60 s before it tries again; a failure that is older is final."""
 MAX_DRAIN_S: Final = 1.0
 """litellm tells of a call a moment after it has returned; a flush waits that long for it."""
-MAX_FAILED_TRACES: Final = 10_000
-"""Traces with a failed call that a router may go on with."""
 
 KEPT_INFO: Final[tuple[str, ...]] = (
     "call_type",
@@ -68,31 +61,8 @@ KEPT_INFO: Final[tuple[str, ...]] = (
 holds the request as it was sent and the reply as it came."""
 
 _CHATS = frozenset({"completion", "acompletion"})
-_RETRIES = ("attempted_retries", "attempted_fallbacks", "previous_models")
 _UNSEEN: Any = object()
 _capture = shielded("capture")
-_requests = count()
-
-
-class _Token:
-    """Lies in litellm's dict of a call; when it goes, nothing more will be heard of the call."""
-
-    __slots__ = ("_gone", "call")
-
-    def __init__(self, call: Call, gone: Callable[[Call], None]) -> None:
-        self.call = call
-        self._gone = gone
-
-    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> _Token:
-        return self  # a copy that goes earlier than the call must not end it
-
-    __copy__ = __deepcopy__
-
-    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        # Anywhere: garbage is collected in whatever code happens to run, and at the very end there
-        # are no globals left to look at.
-        if not is_finalizing():
-            self._gone(self.call)
 
 
 class RagMonitorLogger(CustomLogger):
@@ -118,10 +88,6 @@ class RagMonitorLogger(CustomLogger):
         self.key = f"ragmonitor-{id(self):x}"
         self._monitor: Monitor | None = None
         self._recorder: Recorder | None = None
-        self._calls: WeakValueDictionary[Hashable, Call] = WeakValueDictionary()
-        """Calls by litellm's call id: for the proxy, which names a request by it."""
-        self._failed: dict[str, list[Call]] = {}
-        """Failed calls that a router may go on with, by litellm's trace id."""
         try:
             # Now, and not with the first call: that one waits on the proxy's event loop.
             self._monitor = Monitor() if monitor is None else monitor
@@ -137,13 +103,9 @@ class RagMonitorLogger(CustomLogger):
     def log_pre_api_call(self, model: Any, messages: Any, kwargs: Any) -> None:
         """Note that a request is about to leave; in the caller's own thread or task."""
         with _capture:
-            token = kwargs.get(self.key, _UNSEEN)
-            if token is _UNSEEN:
+            earlier = kwargs.get(self.key, _UNSEEN)
+            if earlier is _UNSEEN or (earlier is not None and not self._is_open(earlier)):
                 self._begin(kwargs, messages)
-            elif token is not None and self._is_open(token.call):
-                self._request(token.call)  # litellm tries again
-            elif token is not None and token.call.is_in_scope:
-                self._begin(kwargs, messages)  # in a block each try is a model call of its own
 
     def log_success_event(
         self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
@@ -171,22 +133,6 @@ class RagMonitorLogger(CustomLogger):
         """Note a failure; in the caller's task."""
         self.log_failure_event(kwargs, response_obj, start_time, end_time)
 
-    async def async_post_call_failure_hook(
-        self,
-        request_data: Any,
-        original_exception: Any,
-        user_api_key_dict: Any,
-        traceback_str: Any = None,
-    ) -> None:
-        """Take a failure as final: the proxy is about to tell its client."""
-        with _capture:
-            call = self._calls.get(request_data.get("litellm_call_id"))
-            if call is not None and self._is_open(call):
-                if not call.error:  # litellm tells only of a call's first failure
-                    call.error = error_text(original_exception)
-                    call.ended_ns = time.time_ns()
-                self._end_failed(call)
-
     # --- beginnings -----------------------------------------------------------------------------
 
     def _begin(self, kwargs: dict[str, Any], messages: Any, start_time: Any = None) -> Call | None:
@@ -207,18 +153,15 @@ class RagMonitorLogger(CustomLogger):
             return None
         call = self._call(kwargs, messages, metadata, is_in_scope=is_in_scope)
         at_ns = _nanoseconds(start_time)
-        is_repeated = any(each.get(name) for each in metadata if each for name in _RETRIES)
-        if is_in_scope or not (is_repeated and self._goes_on(call)):
-            recorder.started(call.run_id, None, "chain", "", asked=True, at_ns=at_ns)
-            if not recorder.is_open(call.run_id):
-                return None  # instrumentation is suppressed: a judge's own call is no traffic
-            # What was retrieved stands in the call: a retrieval that took no time.
-            retrieval = (call.run_id, "retrieval")
-            recorder.started(retrieval, call.run_id, "retriever", "", at_ns=at_ns)
-            recorder.ended(retrieval, at_ns=at_ns)
-        self._request(call, at_ns)
-        self._calls[kwargs.get("litellm_call_id")] = call
-        kwargs[self.key] = _Token(call, self._gone)
+        recorder.started(call.run_id, None, "chain", "", asked=True, at_ns=at_ns)
+        if not recorder.is_open(call.run_id):
+            return None  # instrumentation is suppressed: a judge's own call is no traffic
+        # What was retrieved stands in the call: a retrieval that took no time.
+        retrieval = (call.run_id, "retrieval")
+        recorder.started(retrieval, call.run_id, "retriever", "", at_ns=at_ns)
+        recorder.ended(retrieval, at_ns=at_ns)
+        recorder.started(call.request, call.run_id, "model", "", call, at_ns=at_ns)
+        kwargs[self.key] = call
         return call
 
     def _call(
@@ -237,34 +180,12 @@ class RagMonitorLogger(CustomLogger):
             else tuple(dict(m) if type(m) is dict else m for m in messages),
             info=info,
             extract=self.extract,
-            trace_id=kwargs.get("litellm_trace_id") or "",
             model=kwargs.get("model") or "",
             provider=kwargs.get("custom_llm_provider") or params.get("custom_llm_provider") or "",
             streams=bool(kwargs.get("stream")),
             is_redacted=is_redacted,
             is_in_scope=is_in_scope,
-            is_routed=any("model_group" in each for each in metadata if isinstance(each, Mapping)),
         )
-
-    def _request(self, call: Call, at_ns: int = 0) -> None:
-        """Note that a request of a call is about to leave: the first one, or another try."""
-        if call.error:
-            self._forget_failure(call)
-            call.earlier_error, call.error = call.error, ""
-        if self._recorder is not None:
-            call.request = (call.run_id, next(_requests))
-            self._recorder.started(call.request, call.run_id, "model", "", call, at_ns=at_ns)
-
-    def _goes_on(self, call: Call) -> bool:
-        """Let a router's next call go on with one that failed; return whether there is one."""
-        failed = [each for each in self._failed.get(call.trace_id, ()) if self._is_open(each)]
-        if not failed:
-            return False
-        # Several calls of one trace may have failed; a fallback may have messages of its own.
-        earlier = next((c for c in failed if c.messages == call.messages), failed[0])
-        self._forget_failure(earlier)
-        call.run_id, call.earlier_error = earlier.run_id, earlier.error
-        return True
 
     # --- ends -----------------------------------------------------------------------------------
 
@@ -280,105 +201,39 @@ class RagMonitorLogger(CustomLogger):
 
     def _failure(self, kwargs: Any, start_time: Any, end_time: Any) -> None:
         call = self._told_of(kwargs, start_time)
-        if call is None or not self._is_open(call):
-            return
-        # Text only: an exception holds its frames, and with them the whole request.
-        call.error = error_text(kwargs.get("exception"))
-        call.ended_ns = _nanoseconds(end_time)
-        if call.streams and kwargs.get("completion_start_time") is not None:
-            call.was_seen = True
-        if call.is_in_scope:
-            self._end_failed(call)
-        else:
-            self._hold(call)
+        if call is not None:
+            if call.streams and kwargs.get("completion_start_time") is not None:
+                call.was_seen = True
+            # Text only: an exception holds its frames, and with them the whole request.
+            error = error_text(kwargs.get("exception"))
+            self._end(call, error=error, at_ns=_nanoseconds(end_time))
 
     def _told_of(self, kwargs: Any, start_time: Any) -> Call | None:
         """Return the call that litellm tells of; None: it is of no concern to us."""
-        token = kwargs.get(self.key, _UNSEEN)
-        if token is _UNSEEN:
+        call: Call | None = kwargs.get(self.key, _UNSEEN)
+        if call is _UNSEEN:
             # Out of a cache: no request was about to leave.
             return self._begin(kwargs, kwargs.get("messages"), start_time)
-        return None if token is None else token.call
-
-    def _hold(self, call: Call) -> None:
-        """Keep a call that has failed, for as long as litellm may try again."""
-        recorder = self._recorder
-        if recorder is None:
-            return
-        recorder.ended(call.request, status="error", error=call.error, at_ns=call.ended_ns)
-        recorder.hold(call.run_id, call.error, at_ns=call.ended_ns, wait_s=MAX_RETRY_WAIT_S)
-        failed = [each for each in self._failed.pop(call.trace_id, ()) if self._is_open(each)]
-        self._failed[call.trace_id] = [*failed, call]
-        while len(self._failed) > MAX_FAILED_TRACES:
-            self._failed.pop(next(iter(self._failed.copy()), ""), None)
-
-    def _gone(self, call: Call) -> None:
-        """Take what is known of a call of which nothing more will be heard."""
-        with _capture:
-            if not self._is_open(call):
-                return
-            if not self.is_on or (
-                call.streams and getattr(litellm, "disable_streaming_logging", False)
-            ):
-                self._forget(call)
-            elif call.is_routed and call.error:
-                return  # a router lets go of one try and goes on with the next
-            elif call.error or call.earlier_error:
-                if not call.error:  # it did so again: litellm tells that only once
-                    call.error, call.ended_ns = call.earlier_error, time.time_ns()
-                if call.is_routed:
-                    self._hold(call)
-                else:
-                    self._end_failed(call)
-            else:
-                self._end(call, status="partial" if call.streams else "cancelled")
-
-    def _end_failed(self, call: Call) -> None:
-        self._end(call, status="error", error=call.error, at_ns=call.ended_ns)
+        return call
 
     def _end(
-        self,
-        call: Call,
-        reply: Reply | None = None,
-        *,
-        status: Literal["ok", "error", "partial", "cancelled"] = "ok",
-        error: str = "",
-        at_ns: int = 0,
+        self, call: Call, reply: Reply | None = None, *, error: str = "", at_ns: int = 0
     ) -> None:
         recorder = self._recorder
         if recorder is None:
             return
-        self._forget_failure(call)
+        status: Literal["ok", "error"] = "error" if error else "ok"
+        first_ns = call.first_token_ns
         recorder.ended(
-            call.request,
-            reply,
-            status=status,
-            error=error,
-            at_ns=at_ns,
-            first_piece_ns=call.first_token_ns,
+            call.request, reply, status=status, error=error, at_ns=at_ns, first_piece_ns=first_ns
         )
-        if status == "ok" and not call.is_in_scope and not (reply and reply.is_answer):
-            recorder.forget(call.run_id)
+        if not self.is_on or not (error or call.is_in_scope or (reply and reply.is_answer)):
+            recorder.forget(call.run_id)  # it asked for a tool
         else:
             recorder.ended(call.run_id, reply, status=status, error=error, at_ns=at_ns)
 
     def _is_open(self, call: Call) -> bool:
         return self._recorder is not None and self._recorder.is_open(call.run_id)
-
-    def _forget(self, call: Call) -> None:
-        self._forget_failure(call)
-        if self._recorder is not None:
-            self._recorder.forget(call.run_id)
-
-    def _forget_failure(self, call: Call) -> None:
-        others = [each for each in self._failed.pop(call.trace_id, ()) if each is not call]
-        if others:
-            self._failed[call.trace_id] = others
-
-    def drain(self) -> None:
-        """Take every failure as final."""
-        if self._recorder is not None:
-            self._recorder.drain(0.0)
 
 
 def instrument(monitor: Monitor, *, extract: Extractor | None = None) -> RagMonitorLogger:
@@ -413,7 +268,6 @@ def uninstrument() -> None:
 
 
 def _remove(logger: RagMonitorLogger) -> None:
-    logger.drain()
     logger.is_on = False
     for name in (
         "callbacks",

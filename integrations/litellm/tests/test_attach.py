@@ -377,7 +377,6 @@ def test_what_cannot_be_read_of_a_call_is_counted(small):
         "optional_params": {"user": cycle},
     }
     logger.log_pre_api_call("m", [Odd(), *PLAIN], told)
-    del told
+    logger.log_failure_event(told, None, None, None)
     (found,) = small.interactions
     assert found.query == "q"
-    assert found.chunks[0].metadata == {"self": "… [cycle]"}

@@ -9,7 +9,6 @@ from ragmonitor import Usage
 from ragmonitor_litellm import instrument
 from tests.support.openai_server import Reply, refused
 from tests.support.plain_framework import Plain
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -68,18 +67,6 @@ async def test_a_stream_may_be_read_after_the_block(plain, story):
     assert "".join([p.choices[0].delta.content or "" async for p in pieces]) == story.ANSWER
     (interaction,) = await plain.later()
     assert (interaction.status, interaction.answer) == ("ok", story.ANSWER)
-
-
-@pytest.mark.usefixtures("lets_go")
-async def test_a_stream_that_is_dropped_makes_the_block_partial(plain, story):
-    """What the user saw is not known."""
-    with plain.monitor.interaction(query="How often?") as i:
-        i.retrieved(story.CHUNKS)
-        pieces = litellm.completion(**plain.call, stream=True)
-        next(pieces)
-    del pieces
-    (interaction,) = until("the stream is gone", lambda: plain.interactions)
-    assert interaction.status == "partial"
 
 
 async def test_a_failure_that_leaves_the_block_is_its_error(plain, server, way):

@@ -7,8 +7,7 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 
 from ragmonitor import Usage
-from tests.support.openai_server import Reply, hanging, refused
-from tests.support.waiting import until
+from tests.support.openai_server import Reply, refused
 
 pytestmark = pytest.mark.slow
 
@@ -114,41 +113,6 @@ async def test_fifty_at_once_are_fifty(watched, server, story, streamed):
     interactions = await watched.later()
     assert sorted(i.query for i in interactions) == sorted(f"Question {n}?" for n in range(50))
     assert all(i.answer == f"{i.query} yes" for i in interactions)
-
-
-@pytest.mark.usefixtures("lets_go")
-def test_a_stream_that_is_dropped_is_partial(watched):
-    """It is let go of, and that is all that is heard of it; what the user saw is not."""
-    pieces = litellm.completion(**watched.call, stream=True)
-    next(pieces)
-    next(pieces)
-    del pieces
-    (interaction,) = until("the stream is seen to be gone", lambda: watched.interactions)
-    assert (interaction.status, interaction.answer) == ("partial", "")
-
-
-@pytest.mark.usefixtures("lets_go")
-async def test_an_asynchronous_stream_that_is_closed_is_partial(watched):
-    """The same."""
-    pieces = await litellm.acompletion(**watched.call, stream=True)
-    await anext(pieces)
-    await pieces.aclose()
-    del pieces
-    (interaction,) = await watched.later()
-    assert (interaction.status, interaction.answer) == ("partial", "")
-
-
-@pytest.mark.usefixtures("lets_go")
-async def test_a_cancelled_call_is_cancelled(watched, server):
-    """As when the user has gone away."""
-    server.script(hanging)
-    task = asyncio.create_task(litellm.acompletion(**watched.call))
-    await asyncio.to_thread(server.wait_until_hanging)
-    task.cancel()
-    await asyncio.wait({task})
-    del task
-    (interaction,) = await watched.later()
-    assert interaction.status == "cancelled"
 
 
 def test_a_stream_that_is_held_unread_is_given_up(server, story):

@@ -35,6 +35,7 @@ from llama_index.core.instrumentation.events.llm import (
 )
 from llama_index.core.instrumentation.span import BaseSpan
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
+from llama_index.core.llms.structured_llm import StructuredLLM
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.base import BaseEvent
 from llama_index_instrumentation.dispatcher import active_instrument_tags
@@ -53,6 +54,7 @@ from ragmonitor_llama_index.streams import observe, pulled
 from ragmonitor_llama_index.translate import (
     LlamaIndexTranslator,
     Note,
+    NotedReply,
     note_answer,
     note_nodes,
     note_prompt,
@@ -97,7 +99,7 @@ _OTHER, _ENGINE, _WORKFLOW, _RETRIEVER, _MODEL, _TOOL, _SYNTHESIS, _WRITER, _RER
 class _Place:
     """The recorded run that a span belongs to: the nearest one above it, or itself."""
 
-    __slots__ = ("_root", "answered", "id", "instance", "role", "run_id")
+    __slots__ = ("_root", "answered", "id", "inner", "instance", "role", "run_id")
 
     def __init__(
         self,
@@ -116,6 +118,8 @@ class _Place:
         self._root = root
         self.instance = instance
         """The model, by which a stream is told from its own inner calls."""
+        self.inner: NotedReply | None = None
+        """The reply within a structured model's call, which drops it."""
         self.answered = False
         """Whether an engine in this tool is an interaction of its own, whose answer is no
         retrieval."""
@@ -132,6 +136,7 @@ class _Root(_Place):
     __slots__ = (
         "_finished",
         "block",
+        "dropped",
         "failure",
         "generators",
         "note",
@@ -158,6 +163,8 @@ class _Root(_Place):
         """The interaction of plain code that this part belongs to."""
         self.result: weakref.ref[Any] | None = None
         """The stream that a workflow has returned, which is its model's or is made of it."""
+        self.dropped: weakref.ref[Any] | None = None
+        """Tells that the stream of its answer was dropped."""
         self._finished = False
 
     def take_reply(self, item: Any) -> None:
@@ -190,7 +197,7 @@ class _Root(_Place):
         self, failure: BaseException | None, *, whole: bool, outputs: Any, asked: bool
     ) -> None:
         recorder = self.recorder
-        self.result = None  # whose callback holds this object
+        self.result = self.dropped = None  # whose callbacks hold this object
         _places.pop(self.id, None)
         for id_ in self.generators:
             _places.pop(id_, None)
@@ -201,7 +208,13 @@ class _Root(_Place):
             _unbegun.pop(id_, None)
             recorder.ended(id_)
         if failure is None:
-            recorder.ended(self.id, outputs, status="ok" if whole else "partial", asked=asked)
+            recorder.ended(
+                self.id,
+                outputs,
+                status="ok" if whole else "partial",
+                asked=asked,
+                named=lambda _: self.note.shown or None,
+            )
         else:
             recorder.failed(self.id, failure)
         if _listening.retiring and not _places:
@@ -253,7 +266,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                 return
             if place is None:
                 if role is _MODEL:
-                    listener = pulled()
+                    listener = pulled.get()
                     if isinstance(listener, _Root):
                         place = listener
                 if place is None:
@@ -269,7 +282,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                     return
             elif role is _MODEL and place.role is _WRITER:
                 # A chat that drains the stream of an engine which is an interaction of its own.
-                listener = pulled()
+                listener = pulled.get()
                 if isinstance(listener, _Root):
                     place = listener
             self._member(id_, role, bound_args, instance, parent_id, place, tags)
@@ -417,6 +430,8 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
             if place is None:
                 return
             if place.id != id_:
+                if isinstance(place.instance, StructuredLLM) and _is_reply(result):
+                    place.inner = note_reply(result)
                 if type(result) not in _GENERATORS or not place.root.keeps(id_):
                     del _places[id_]
                 return
@@ -426,7 +441,10 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
             elif role is _MODEL:
                 if _is_reply(result):
                     del _places[id_]
-                    root.recorder.ended(id_, note_reply(result))
+                    reply = note_reply(result)
+                    if reply is not None and place.inner is not None:
+                        reply = reply._replace(extra=place.inner.raw)  # the tokens' counts
+                    root.recorder.ended(id_, reply)
                 else:
                     root.streams[id_] = place
                     if root.role is _WORKFLOW:
@@ -507,6 +525,8 @@ class EventListener(BaseEventHandler):
             if place is None or span_id is None:
                 return
             root = place.root
+            if place.role is _MODEL and place.id in (*root.streams, *_lone):
+                span_id = place.id  # of a call within it: a subclass tells by its base's alone
             if kind is StreamChatDeltaReceivedEvent:
                 if place.role is _WRITER:
                     root.recorder.piece(root.id, event.delta)  # type: ignore[attr-defined]
@@ -519,7 +539,7 @@ class EventListener(BaseEventHandler):
                         root.recorder.pieces(span_id, began=True)
                     return
                 del root.streams[span_id]
-                del _places[span_id]
+                _places.pop(span_id, None)
                 _unbegun.pop(span_id, None)
                 _hear_end(root, span_id, event)
         except Exception as error:  # noqa: BLE001 - the border to the host application

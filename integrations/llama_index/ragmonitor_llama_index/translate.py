@@ -375,6 +375,7 @@ class LlamaIndexTranslator:
         for place in (
             _member(reply.raw, "usage"),
             _member(reply.raw, "usage_metadata"),
+            _member(_member(reply.raw, "meta"), "tokens"),  # Cohere
             reply.extra,
             _member(reply.extra, "usage"),
             reply.raw,

@@ -415,21 +415,21 @@ def test_what_begins_while_a_stream_is_read_finds_its_interaction() -> None:
 
     def inner() -> Iterator[Any]:
         for _ in range(3):
-            yield pulled()
+            yield pulled.get()
 
     def outer() -> Iterator[Any]:
-        yield pulled()
+        yield pulled.get()
         for item in observe(inner(), innermost, [].append):
-            yield pulled(), item
+            yield pulled.get(), item
 
     outermost, innermost = Reading(), Reading()
     stream: Any = observe(outer(), outermost, [].append)
     assert next(stream) is outermost
     for _ in range(3):
-        assert pulled() is None
+        assert pulled.get() is None
         assert next(stream) == (outermost, innermost)
     assert list(stream) == []
-    assert pulled() is None
+    assert pulled.get() is None
 
 
 async def test_the_same_of_an_asynchronous_stream() -> None:
@@ -438,13 +438,13 @@ async def test_the_same_of_an_asynchronous_stream() -> None:
     async def inner() -> typing.AsyncIterator[Any]:
         for _ in range(3):
             await asyncio.sleep(0)
-            yield pulled()
+            yield pulled.get()
 
     listener = Reading()
     stream: Any = observe(inner(), listener, [].append)
     for _ in range(3):
         assert await anext(stream) is listener
-        assert pulled() is None
+        assert pulled.get() is None
     assert [item async for item in stream] == []
 
 

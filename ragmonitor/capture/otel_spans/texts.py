@@ -13,11 +13,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from ragmonitor.capture.coercion import (
-    finite,
+    chunk_in,
     is_readable_json,
     result_texts,
-    score_of,
-    text_in,
 )
 from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Chunk, Message
@@ -290,25 +288,7 @@ def document(value: Any) -> Chunk | None:
     """Return one document of LangChain's or node of LlamaIndex's; None if its text is not there."""
     if isinstance(value, str):
         value = parsed(value)
-    if not isinstance(value, Mapping):
-        return None
-    value = _kwargs_of(value)
-    node = value.get("node")
-    fields = node if isinstance(node, Mapping) else value
-    for key in ("page_content", "pageContent", "text", "content"):
-        text = fields.get(key)
-        if isinstance(text, str):
-            metadata = fields.get("metadata")
-            metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
-            score = finite(value.get("score"))
-            identity = fields.get("id")  # which may be 0
-            return Chunk(
-                text=text,
-                id=text_in(fields.get("id_") if identity is None else identity) or "",
-                score=score_of(metadata) if score is None else score,
-                metadata=metadata,
-            )
-    return None
+    return chunk_in(value) if isinstance(value, Mapping) else None
 
 
 def _last_said(items: Sequence[Any], who: _Who, depth: int) -> str:

@@ -13,8 +13,8 @@ from uuid import UUID
 import pytest
 
 from ragmonitor.capture import InteractionRecorder, Record, json_of, result_texts, score_of, sound
-from ragmonitor.capture.coercion import CUT, CYCLE, MAX_NODES
-from ragmonitor.records import Chunk, Interaction, Message, SpanReference
+from ragmonitor.capture.coercion import CUT, CYCLE, MAX_NODES, RecordReader, usage_of
+from ragmonitor.records import Chunk, Interaction, Message, SpanReference, Usage
 
 
 def interaction(**changes):
@@ -292,3 +292,26 @@ def test_search_results_that_are_lists_of_lists_are_bounded():
     """So many values are looked at in all, and not so many of each list."""
     wide = [[["a"] * 200] * 200] * 200
     assert len(result_texts(wide)) <= 10_000
+
+
+@pytest.mark.parametrize(
+    "counted",
+    [
+        {"prompt_tokens": 2103, "completion_tokens": 7, "cache_read_input_tokens": 2000},
+        {"input_tokens": 3, "cache_read_input_tokens": 2100, "output_tokens": 7},
+        {"inputTokens": 3, "cacheReadInputTokens": 2000, "cacheWriteInputTokens": 100}
+        | {"outputTokens": 7},
+    ],
+)
+def test_tokens_of_a_providers_cache_are_input_tokens(counted):
+    """They are added where a provider counts them apart."""
+    assert usage_of(counted) == Usage(input_tokens=2103, output_tokens=7)
+
+
+@pytest.mark.parametrize("name", ["text", "page_content", "content"])
+def test_mappings_with_a_text_are_chunks(name):
+    """With their ids, scores and metadata."""
+    found = {name: "a", "id": 7, "score": 0.5, "metadata": {"page": 1}}
+    assert RecordReader().chunks([found]) == (
+        Chunk(text="a", id="7", score=0.5, metadata={"page": 1}),
+    )

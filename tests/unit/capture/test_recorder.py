@@ -486,3 +486,15 @@ def test_tools_are_not_compared_with_every_retrieval(recorder, handed):
             assert len(finished.retrievals()) >= count
         work.append(lines[0])
     assert work[1] < 5 * work[0]
+
+
+def test_models_without_any_retrieval_are_said_once(recorder, handed, caplog):
+    """After a hundred roots, with the remedy."""
+    for number in range(250):
+        recorder.started(number, None, "chain", "qa", "Why?")
+        recorder.started((number, "m"), number, "model", "llm")
+        recorder.ended((number, "m"), "Because.")
+        recorder.ended(number, "Because.")
+    (record,) = caplog.records
+    assert "@monitor.retrieves" in record.getMessage()
+    assert handed == []
