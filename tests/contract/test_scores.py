@@ -145,7 +145,9 @@ def test_an_evaluator_of_ones_own_is_scored_beside_the_others() -> None:
 
 def test_a_rubric_in_words_is_put_to_the_judge() -> None:
     """The rating becomes its place on the scale."""
-    ragmonitor.rubric("contract_tone", "How polite is it?", scale=(1, 5), shown=("answer",))
+    ragmonitor.rubric(
+        "contract_tone", "How polite is it?", scale=(1, 5), shown=("answer",), by_default=False
+    )
     case = {
         "question": "How tall?",
         "chunks": ["It is tall."],
