@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -203,8 +204,12 @@ class FeedbackStore:
                 yield opened
             return
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-        os.close(os.open(self._path, flags, 0o600))
+        if self._path.is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(self._path))
+        # Only a new file is opened here: to close a second descriptor of one that is open would
+        # drop the locks that SQLite holds on it elsewhere in this process.
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         with contextlib.closing(sqlite3.connect(self._path, timeout=LOCK_WAIT_S)) as opened:
             # A process that dies leaves the file whole; one that a power cut tears begins anew.
             opened.execute("PRAGMA synchronous = OFF")
