@@ -160,7 +160,7 @@ class Sqlite:
         )
         try:
             self._begin(db)
-        except BaseException:
+        except BaseException:  # also an interrupt: no connection may stay open behind it
             db.close()
             raise
         return db
