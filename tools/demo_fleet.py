@@ -27,7 +27,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from ragmonitor import Budget, EstimationSettings, Monitor, ServerSettings
+from ragmonitor import Budget, Monitor, ServerSettings
 from ragmonitor.cli.counts import read_counts
 from ragmonitor.cli.demo.answerer import PROMPT, ExtractiveAnswerer
 from ragmonitor.cli.demo.demo_questions import questions
@@ -45,7 +45,7 @@ from ragmonitor.fleet.fleet_worker import FleetWorker
 from ragmonitor.receive import Receiver
 from ragmonitor.records import AlarmEvent
 from ragmonitor.redaction import Redactor
-from ragmonitor.settings import Settings
+from ragmonitor.settings import EstimationSettings, Settings
 from ragmonitor.testing import ListExporter
 
 SERVICE = "demo-fleet"

@@ -24,7 +24,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from ragmonitor import Assessment, Chunk, Interaction, JudgeIdentity, SentenceVerdict, Verdict
+from ragmonitor import Assessment, Chunk, Interaction, JudgeIdentity, SentenceVerdict
+from ragmonitor.records import Verdict
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -41,8 +41,8 @@ from ragmonitor import (
     Monitor,
     SentenceVerdict,
     ServerSettings,
-    Verdict,
 )
+from ragmonitor.records import Verdict
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

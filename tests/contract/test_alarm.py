@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from ragmonitor import AlarmSettings, Monitor
+from ragmonitor import Monitor
+from ragmonitor.settings import AlarmSettings
 from tests.contract.kit_outputs import (
     BAD,
     GOOD,

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import ragmonitor
-from ragmonitor import Assessment, SentenceVerdict, Severity, Verdict
+from ragmonitor import Assessment, SentenceVerdict
+from ragmonitor.records import Severity, Verdict
 from tests.contract.kit_judges import cases
 
 

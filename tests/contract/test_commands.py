@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from ragmonitor import Interaction, Monitor, Verdict
+from ragmonitor import Interaction, Monitor
+from ragmonitor.records import Verdict
 from tests.contract.kit import (
     DATA,
     Ended,

@@ -17,14 +17,14 @@ from ragmonitor import (
     Assessment,
     Budget,
     Chunk,
-    FeedbackError,
     Interaction,
     JsonLines,
     JudgeIdentity,
     Monitor,
     SentenceVerdict,
-    Verdict,
 )
+from ragmonitor.errors import FeedbackError
+from ragmonitor.records import Verdict
 from ragmonitor.testing import ScriptedJudge
 from tests.contract.kit_judges import ModelServer, prompt_of
 

@@ -103,7 +103,7 @@ def test_a_judge_is_an_object_with_two_members() -> None:
 
     def script(interaction: ragmonitor.Interaction) -> Assessment:
         verdict = ragmonitor.SentenceVerdict(
-            text=interaction.answer, start=0, end=4, verdict=ragmonitor.Verdict.ABSENT
+            text=interaction.answer, start=0, end=4, verdict=ragmonitor.records.Verdict.ABSENT
         )
         return Assessment(
             judge=ragmonitor.JudgeIdentity(name="mine", version="7", kind="CODE"),

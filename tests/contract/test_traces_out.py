@@ -24,18 +24,14 @@ from ragmonitor import (
     Assessment,
     Cause,
     Chunk,
-    Generation,
     Interaction,
     JudgeError,
     JudgeIdentity,
-    Message,
     Monitor,
-    Retrieval,
     SentenceVerdict,
-    SpanReference,
-    Usage,
-    Verdict,
 )
+from ragmonitor.integration import Generation, Message, Retrieval, SpanReference, Usage
+from ragmonitor.records import Verdict
 from tests.contract.kit_capture import DATA, WATCHING
 
 HERE = DATA / "traces_out"

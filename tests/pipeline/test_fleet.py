@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ragmonitor import Budget, Monitor, SamplingSettings
+from ragmonitor import Budget, Monitor
 from ragmonitor.errors import StreamError
 from ragmonitor.estimation.alarms import draw_order
 from ragmonitor.feedback import feedback_of
@@ -38,7 +38,7 @@ from ragmonitor.records import (
     SeriesKey,
 )
 from ragmonitor.redaction import Redactor
-from ragmonitor.settings import Settings
+from ragmonitor.settings import SamplingSettings, Settings
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from ragmonitor.wire import (
     Decided,

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ragmonitor import Chunk, EstimationSettings, Interaction, Monitor, ServerSettings
+from ragmonitor import Chunk, Interaction, Monitor, ServerSettings
 from ragmonitor.cli import gate
 from ragmonitor.cli.options import GateOptions
 from ragmonitor.records import Generation, Usage
+from ragmonitor.settings import EstimationSettings
 
 ANSWERS = 120
 

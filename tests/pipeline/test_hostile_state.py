@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragmonitor import Budget, EstimationSettings, Monitor, guard
+from ragmonitor import Budget, Monitor, guard
+from ragmonitor.settings import EstimationSettings
 from ragmonitor.testing import ScriptedJudge
 from tests.support.scrape import outcomes
 from tests.support.stories import assessment, interaction

@@ -6,13 +6,13 @@ import pytest
 
 from ragmonitor import (
     CaptureSettings,
-    ContentSettings,
     ExportSettings,
     JudgeSettings,
     Monitor,
     ServerSettings,
     SettingsError,
 )
+from ragmonitor.settings import ContentSettings
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.scrape import outcomes, total
 from tests.support.stories import assessment, interaction
@@ -122,7 +122,7 @@ def test_a_chosen_set_of_evaluators_is_all_there_is(reports):
 
 def test_settings_and_options_together_are_refused():
     """Which of the two would win nobody could say."""
-    from ragmonitor import Settings
+    from ragmonitor.settings import Settings
 
     with pytest.raises(SettingsError, match="not both"):
         Monitor(service="test", settings=Settings.load())

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from ragmonitor import Budget, EstimationSettings, ExportSettings, JudgeSettings, Monitor, guard
+from ragmonitor import Budget, ExportSettings, JudgeSettings, Monitor, guard
+from ragmonitor.settings import EstimationSettings
 from ragmonitor.state import redis_state
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.prometheus_server import free_port

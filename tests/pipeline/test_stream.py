@@ -18,20 +18,13 @@ from typing import Self
 
 import pytest
 
-from ragmonitor import (
-    Chunk,
-    Monitor,
-    Scored,
-    ServerSettings,
-    SettingsError,
-    StreamSettings,
-)
+from ragmonitor import Chunk, Monitor, Scored, ServerSettings, SettingsError
 from ragmonitor.back_half import stream_sender, stream_worker
 from ragmonitor.back_half.stream_sender import StreamBackHalf
 from ragmonitor.back_half.stream_worker import LeaseLostError, StreamWorker
 from ragmonitor.errors import StreamError
 from ragmonitor.redaction import Redactor
-from ragmonitor.settings import Settings
+from ragmonitor.settings import Settings, StreamSettings
 from ragmonitor.streams import RedisStream
 from ragmonitor.testing import ListExporter
 from ragmonitor.wire import decode, encode

@@ -6,7 +6,8 @@ import urllib.request
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ragmonitor import Chunk, Monitor, Usage
+from ragmonitor import Chunk, Monitor
+from ragmonitor.integration import Usage
 from ragmonitor.testing import ListExporter
 
 PRICES = ("mine=1/2",)

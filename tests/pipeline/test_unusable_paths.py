@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from ragmonitor import EstimationSettings, JsonLines, Monitor, SettingsError
+from ragmonitor import JsonLines, Monitor, SettingsError
+from ragmonitor.settings import EstimationSettings
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.settings import merged
 from tests.support.stories import assessment, interaction

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ragmonitor import Chunk, Generation, Interaction, Message, Monitor, Retrieval, Usage
+from ragmonitor import Chunk, Interaction, Monitor
+from ragmonitor.integration import Generation, Message, Retrieval, Usage
 from ragmonitor.records import Scored, SpanReference, Unscored
 from ragmonitor.testing import ListExporter
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragmonitor import Chunk, Message, Run, Usage
+from ragmonitor import Chunk
+from ragmonitor.integration import Message, Run, Usage
 
 
 class Plain:

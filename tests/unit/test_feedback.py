@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor import FeedbackError
+from ragmonitor.errors import FeedbackError
 from ragmonitor.feedback import Feedback, feedback_of, joining_id
 
 

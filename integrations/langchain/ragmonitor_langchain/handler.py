@@ -22,7 +22,7 @@ from langchain_core.outputs import LLMResult
 from langchain_core.tracers import context as tracer_context
 from langchain_core.tracers.context import register_configure_hook
 
-from ragmonitor import INTERACTION_TAG, ForkSafeLock, record_error, shielded
+from ragmonitor.integration import INTERACTION_TAG, ForkSafeLock, record_error, shielded
 from ragmonitor_langchain.openinference import span_of
 from ragmonitor_langchain.stores import forget_stores, watch_stores
 from ragmonitor_langchain.translate import (

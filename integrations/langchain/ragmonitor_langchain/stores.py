@@ -17,7 +17,7 @@ from typing import Any, Final
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.vectorstores import VectorStore
 
-from ragmonitor import Recorder, shielded
+from ragmonitor.integration import Recorder, shielded
 from ragmonitor_langchain.translate import kept_in
 
 _SEARCHES: Final = (

@@ -19,8 +19,8 @@ from langchain_core.outputs import LLMResult
 from langchain_core.prompt_values import PromptValue
 from pydantic import BaseModel
 
-from ragmonitor import (
-    Chunk,
+from ragmonitor import Chunk
+from ragmonitor.integration import (
     Message,
     Root,
     Run,

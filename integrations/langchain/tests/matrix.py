@@ -54,7 +54,8 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 from opentelemetry.trace import SpanContext, Tracer
 
-from ragmonitor import Interaction, InteractionRecorder, Recorder, Translator
+from ragmonitor import Interaction
+from ragmonitor.integration import InteractionRecorder, Recorder, Translator
 from ragmonitor_langchain.driver import AnsweringModel, FunctionEmbeddings
 
 CORE = "langchain-core 1.6.13"

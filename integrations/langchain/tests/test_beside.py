@@ -33,7 +33,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import format_span_id, format_trace_id
 
-from ragmonitor import Interaction, Monitor, Recorder, Translator
+from ragmonitor import Interaction, Monitor
+from ragmonitor.integration import Recorder, Translator
 from ragmonitor.testing import ListExporter
 from ragmonitor_langchain import RagMonitorHandler, instrument, uninstrument
 

@@ -14,7 +14,7 @@ from opentelemetry.trace import format_span_id
 
 from integrations.langchain.tests import matrix
 from integrations.langchain.tests.matrix import RUNS, Application, Shape, lcel, one_call
-from ragmonitor import INTERACTION_TAG
+from ragmonitor.integration import INTERACTION_TAG
 from ragmonitor_langchain import instrument
 
 TAGGED = {"tags": [INTERACTION_TAG]}

@@ -27,7 +27,7 @@ from integrations.langchain.tests.matrix import (
     reply,
     state,
 )
-from ragmonitor import INTERACTION_TAG
+from ragmonitor.integration import INTERACTION_TAG
 from ragmonitor_langchain import instrument
 
 QUERY = question(7)

@@ -33,7 +33,7 @@ from integrations.langchain.tests.matrix import (
     retrieving,
     state,
 )
-from ragmonitor import INTERACTION_TAG
+from ragmonitor.integration import INTERACTION_TAG
 from ragmonitor_langchain import RagMonitorHandler, instrument
 
 QUERY = question(7)

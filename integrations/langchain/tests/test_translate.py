@@ -19,7 +19,7 @@ from langchain_core.messages import (
 from langchain_core.outputs import ChatGeneration, Generation, LLMResult
 from langchain_core.prompt_values import StringPromptValue
 
-from ragmonitor import Root, Run, Usage
+from ragmonitor.integration import Root, Run, Usage
 from ragmonitor_langchain.translate import LangChainTranslator, LastPiece, keep, keep_documents
 
 TRANSLATOR = LangChainTranslator()

@@ -6,7 +6,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ragmonitor import Chunk, Message, Run, Usage, record_error
+from ragmonitor import Chunk
+from ragmonitor.integration import Message, Run, Usage, record_error
 from ragmonitor_litellm.extracting import (
     METADATA_KEY,
     Extracted,

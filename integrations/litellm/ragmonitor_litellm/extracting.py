@@ -16,7 +16,8 @@ from fnmatch import fnmatch
 from string import Formatter
 from typing import Any
 
-from ragmonitor import Chunk, chunk_in
+from ragmonitor import Chunk
+from ragmonitor.integration import chunk_in
 
 Messages = Sequence[Mapping[str, Any]]
 """The messages as litellm was given them, in order: `role`, `content`, ..."""

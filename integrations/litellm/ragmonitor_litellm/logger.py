@@ -23,14 +23,8 @@ from weakref import WeakValueDictionary
 import litellm
 from litellm.integrations.custom_logger import CustomLogger
 
-from ragmonitor import (
-    ForkSafeLock,
-    Monitor,
-    Recorder,
-    error_text,
-    record_error,
-    shielded,
-)
+from ragmonitor import Monitor
+from ragmonitor.integration import ForkSafeLock, Recorder, error_text, record_error, shielded
 from ragmonitor_litellm.calls import (
     Call,
     LiteLLMTranslator,

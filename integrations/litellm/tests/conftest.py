@@ -18,7 +18,8 @@ from tests.support.openai_server import OpenAiServer  # before litellm: it sets 
 
 import litellm  # isort: skip
 from litellm.integrations.custom_logger import CustomLogger  # isort: skip
-from ragmonitor import Interaction, Monitor, Recorder
+from ragmonitor import Interaction, Monitor
+from ragmonitor.integration import Recorder
 from ragmonitor.testing import ListExporter
 from ragmonitor_litellm import from_template, instrument, uninstrument
 

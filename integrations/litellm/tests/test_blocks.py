@@ -5,7 +5,7 @@ import asyncio
 import litellm
 import pytest
 
-from ragmonitor import Usage
+from ragmonitor.integration import Usage
 from ragmonitor_litellm import instrument
 from tests.support.openai_server import Reply, refused
 from tests.support.plain_framework import Plain

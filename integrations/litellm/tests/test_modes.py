@@ -6,7 +6,7 @@ import litellm
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 
-from ragmonitor import Usage
+from ragmonitor.integration import Usage
 from tests.support.openai_server import Reply, refused
 
 pytestmark = pytest.mark.slow

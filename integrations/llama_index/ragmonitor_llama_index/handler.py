@@ -40,14 +40,8 @@ from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.base import BaseEvent
 from llama_index_instrumentation.dispatcher import active_instrument_tags
 
-from ragmonitor import (
-    ForkSafeLock,
-    Recorder,
-    current_interaction,
-    record_error,
-    shielded,
-    survive_forks,
-)
+from ragmonitor import current_interaction
+from ragmonitor.integration import ForkSafeLock, Recorder, record_error, shielded, survive_forks
 from ragmonitor_llama_index.openinference import span_of
 from ragmonitor_llama_index.roles import Role, reranks, role_of
 from ragmonitor_llama_index.streams import observe, pulled

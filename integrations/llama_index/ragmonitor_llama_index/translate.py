@@ -27,9 +27,9 @@ from llama_index.core.schema import (
 from pydantic import BaseModel
 from workflows.events import Event, StopEvent
 
-from ragmonitor import (
+from ragmonitor import Chunk
+from ragmonitor.integration import (
     INTERACTION_TAG,
-    Chunk,
     Message,
     Run,
     Usage,

@@ -51,7 +51,7 @@ from llama_index.core.selectors import LLMMultiSelector, LLMSingleSelector
 from llama_index.core.tools import FunctionTool, QueryEngineTool
 from llama_index.core.workflow import Context, Event, StartEvent, StopEvent, Workflow, step
 
-from ragmonitor import InteractionRecorder
+from ragmonitor.integration import InteractionRecorder
 
 CORE = "llama-index-core 0.14.25"
 

@@ -22,7 +22,8 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-from ragmonitor import Interaction, InteractionRecorder, Recorder, Translator
+from ragmonitor import Interaction
+from ragmonitor.integration import InteractionRecorder, Recorder, Translator
 
 PIECES = (" The limit", " is 40", " kg. ")
 ANSWER = "".join(PIECES)

@@ -31,7 +31,8 @@ from integrations.llama_index.tests.scripted import (
     chat_engine,
     query_engine,
 )
-from ragmonitor import Interaction, Monitor, Recorder, Translator, Usage
+from ragmonitor import Interaction, Monitor
+from ragmonitor.integration import Recorder, Translator, Usage
 from ragmonitor.testing import ListExporter
 from ragmonitor_llama_index import instrument, uninstrument
 

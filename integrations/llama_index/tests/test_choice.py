@@ -27,7 +27,8 @@ from integrations.llama_index.tests.matrix import (
     text_tool,
 )
 from integrations.llama_index.tests.scripted import FakeMonitor
-from ragmonitor import INTERACTION_TAG, Interaction
+from ragmonitor import Interaction
+from ragmonitor.integration import INTERACTION_TAG
 from ragmonitor_llama_index import instrument, uninstrument
 
 # LlamaIndex's agents read deprecated attributes of their own.

@@ -9,7 +9,7 @@ import pytest
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
 
 from integrations.llama_index.tests.scripted import ScriptedLLM
-from ragmonitor import Run, Usage
+from ragmonitor.integration import Run, Usage
 from ragmonitor_llama_index import LlamaIndexTranslator
 from ragmonitor_llama_index.translate import Note, note_reply
 

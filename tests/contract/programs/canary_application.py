@@ -15,15 +15,13 @@ from ragmonitor import (
     Chunk,
     Exporter,
     FunctionJudge,
-    Generation,
     Interaction,
     Langfuse,
-    Message,
     Monitor,
     Phoenix,
-    Retrieval,
     ServerSettings,
 )
+from ragmonitor.integration import Generation, Message, Retrieval
 from tests.contract.kit_outputs import SECRET, fetched, openmetrics, until
 
 MS = 1_000_000

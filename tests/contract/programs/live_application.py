@@ -13,18 +13,15 @@ import yaml
 from ragmonitor import (
     Budget,
     Chunk,
-    EstimationSettings,
     Exporter,
-    Generation,
     Interaction,
     Langfuse,
-    Message,
     Monitor,
     Phoenix,
-    Retrieval,
     ServerSettings,
-    Usage,
 )
+from ragmonitor.integration import Generation, Message, Retrieval, Usage
+from ragmonitor.settings import EstimationSettings
 from tests.contract.kit_outputs import CHUNK, GOOD, Judge, openmetrics, samples, until, value
 
 MS = 1_000_000

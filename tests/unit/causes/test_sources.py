@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from ragmonitor import Chunk, Retrieval
+from ragmonitor import Chunk
 from ragmonitor.causes import sources
 from ragmonitor.causes.sources import Sources, name_of
 from ragmonitor.export.content import ContentPolicy
+from ragmonitor.integration import Retrieval
 from ragmonitor.records import Verdict
 from tests.support.slice_answers import answer
 

@@ -11,9 +11,10 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from ragmonitor import Monitor, Verdict
+from ragmonitor import Monitor
 from ragmonitor.cli.app import app
 from ragmonitor.cli.status import lines
+from ragmonitor.records import Verdict
 from tests.contract.kit import JudgeObject, assessment, interaction, samples, settings, total, until
 
 runner = CliRunner()

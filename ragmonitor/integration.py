@@ -1,0 +1,54 @@
+"""What an integration of a framework is made of: the recorder, its runs, and readers of values.
+
+An application needs none of these names.
+"""
+
+from ragmonitor.capture import (
+    INTERACTION_TAG,
+    InteractionRecorder,
+    Recorder,
+    Root,
+    Run,
+    RunKind,
+    Translator,
+    chunk_in,
+    documents_in,
+    error_text,
+    finish_reason_of,
+    json_of,
+    labels_of,
+    result_texts,
+    score_of,
+    usage_of,
+)
+from ragmonitor.forks import ForkSafeLock, survive_forks
+from ragmonitor.guard import record_error, shielded
+from ragmonitor.records import Generation, Message, Retrieval, SpanReference, Usage
+
+__all__ = [
+    "INTERACTION_TAG",
+    "ForkSafeLock",
+    "Generation",
+    "InteractionRecorder",
+    "Message",
+    "Recorder",
+    "Retrieval",
+    "Root",
+    "Run",
+    "RunKind",
+    "SpanReference",
+    "Translator",
+    "Usage",
+    "chunk_in",
+    "documents_in",
+    "error_text",
+    "finish_reason_of",
+    "json_of",
+    "labels_of",
+    "record_error",
+    "result_texts",
+    "score_of",
+    "shielded",
+    "survive_forks",
+    "usage_of",
+]
