@@ -21,6 +21,7 @@ from ragmonitor.capture import (
     score_of,
     usage_of,
 )
+from ragmonitor.errors import MissingExtraError
 from ragmonitor.forks import ForkSafeLock, survive_forks
 from ragmonitor.guard import record_error, shielded
 from ragmonitor.records import Generation, Message, Retrieval, SpanReference, Usage
@@ -31,6 +32,7 @@ __all__ = [
     "Generation",
     "InteractionRecorder",
     "Message",
+    "MissingExtraError",
     "Recorder",
     "Retrieval",
     "Root",

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from ragmonitor.answer_checks import GuardedPiece
-    from ragmonitor.capture.otel_spans import InteractionSpanProcessor
+    from ragmonitor.span_readers import InteractionSpanProcessor
     from ragmonitor.goldens.asking import Ask
     from ragmonitor.goldens.golden import Golden
     from ragmonitor.goldens.probing import Probe
@@ -382,7 +382,7 @@ class Monitor:
         framework that an integration of ours records for this monitor is left to it.
         """
         # The SDK comes with it, which takes longer to import than most of this package.
-        from ragmonitor.capture.otel_spans import Choice, InteractionSpanProcessor
+        from ragmonitor.span_readers import Choice, InteractionSpanProcessor
 
         with self._recorders_lock:
             if self._spans is None:

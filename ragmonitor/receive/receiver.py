@@ -12,7 +12,7 @@ from typing import Final, Literal, Protocol
 
 from ragmonitor.back_half.local import LocalBackHalf
 from ragmonitor.back_half.stream_sender import StreamBackHalf
-from ragmonitor.capture.otel_spans import Choice
+from ragmonitor.span_readers import Choice
 from ragmonitor.capture.recorder import tool_matcher
 from ragmonitor.errors import SettingsError
 from ragmonitor.export.view.access import is_loopback

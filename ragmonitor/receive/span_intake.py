@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from ragmonitor.capture.otel_spans import convention_of
+from ragmonitor.span_readers import dialect_of
 from ragmonitor.conventions import SCOPE
 from ragmonitor.export.server import Rejection
 from ragmonitor.metrics import RECEIVED_REQUESTS, RECEIVED_SPANS
@@ -169,6 +169,6 @@ def _sound_spans(
                 outcomes["rejected"] += 1
                 continue
             keys = {pair.key: None for pair in span.attributes}
-            matches = convention_of(scope, keys) is not None
+            matches = dialect_of(scope, keys) is not None
             sound.append((span.trace_id, held_span(span, scope, process, matches=matches)))
     return sound, outcomes

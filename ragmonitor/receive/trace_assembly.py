@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ragmonitor.capture.otel_spans import Choice, FinishedTree, SpanRecord, trees_of
-from ragmonitor.capture.otel_spans.ancestry import Ancestry
+from ragmonitor.span_readers import Choice, FinishedTree, SpanRecord, trees_of
+from ragmonitor.span_readers import Ancestry
 from ragmonitor.conventions import PROBE_BAGGAGE
 from ragmonitor.receive.otlp_spans import HeldSpan, span_record
 from ragmonitor.records import Interaction, Status
@@ -38,7 +38,7 @@ class Received:
     @property
     def is_probe(self) -> bool:
         """Whether a golden question is answered: a span has the mark as an attribute."""
-        return any(PROBE_BAGGAGE in span.attributes for span in self.tree.tree.spans)
+        return any(PROBE_BAGGAGE in step.span.attributes for step in self.tree.steps)
 
     def interaction(self) -> Interaction | None:
         """Return the record."""
@@ -82,7 +82,7 @@ def assembled(
 
 
 def _attributes(tree: FinishedTree, held: Mapping[str, HeldSpan]) -> Mapping[str, str]:
-    root = held.get(tree.tree.root.span_id) or held[tree.tree.spans[0].span_id]
+    root = held.get(tree.root.span_id) or held[tree.steps[0].span.span_id]
     return root.process.attributes
 
 

@@ -691,7 +691,7 @@ def test_an_application_without_a_framework(watched: Watched) -> None:
             with tracer.start_as_current_span("search") as search:
                 search.set_attribute("gen_ai.operation.name", "retrieval")
                 search.set_attribute("gen_ai.retrieval.query.text", QUESTION)
-                found = [{"id": i, "score": score} for i, _, score in FOUND]
+                found = [{"id": i, "score": s, "content": text} for i, text, s in FOUND]
                 search.set_attribute("gen_ai.retrieval.documents", json.dumps(found))
             context = "\n\n".join(text for _, text, _ in FOUND)
             client.chat.completions.create(

@@ -20,11 +20,6 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Gauge
 
 from ragmonitor import guard
-from ragmonitor.capture.otel_spans.convention import Convention
-from ragmonitor.capture.otel_spans.genai import GenAi
-from ragmonitor.capture.otel_spans.openinference import OpenInference
-from ragmonitor.capture.otel_spans.openllmetry import OpenLLMetry
-from ragmonitor.capture.otel_spans.spans import SpanRecord
 from ragmonitor.errors import InputError, WireError
 from ragmonitor.estimation.anchors.anchor_files import anchors_of, read_own
 from ragmonitor.estimation.labels.label_table import read_labels, seal
@@ -33,6 +28,9 @@ from ragmonitor.export.langfuse import refusals
 from ragmonitor.judges.reply import read_reply
 from ragmonitor.offline.shapes import Records
 from ragmonitor.redaction import Redactor
+from ragmonitor.span_readers.dialects import DIALECTS
+from ragmonitor.span_readers.spans import SpanRecord
+from ragmonitor.span_readers.steps import Step
 from ragmonitor.state import StateFile
 from ragmonitor.wire import decode, decode_report, encode, encode_report
 from tests.support.stories import interaction
@@ -72,10 +70,6 @@ ATTRIBUTES: Final = (
     "traceloop.entity.output",
     "traceloop.span.kind",
 )
-_QUESTIONS: Final = (
-    *("role", "name", "query", "question_variable", "documents", "reranked", "prompt"),
-    *("context", "answer", "model", "usage", "labels", "withholds", "is_engine"),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +102,7 @@ def _langfuse_reply(data: bytes) -> None:
 
 def _span(data: bytes) -> None:
     text = data.decode("utf-8", "surrogateescape")
-    for convention in _conventions():
+    for dialect in DIALECTS:
         for kind in ("", "CHAIN", "RETRIEVER", "LLM", "workflow"):
             kinds = {"openinference.span.kind": kind, "traceloop.span.kind": kind}
             span = SpanRecord(
@@ -119,14 +113,8 @@ def _span(data: bytes) -> None:
                 started_ns=0,
                 ended_ns=1,
             )
-            for question in _QUESTIONS:
-                getattr(convention, question)(span)
-
-
-@cache
-def _conventions() -> tuple[Convention, ...]:
-    # Not as they are registered: what stands around them there counts their faults and goes on.
-    return OpenInference(), OpenLLMetry(), GenAi()
+            # Not `filled`, which counts a fault and goes on.
+            dialect.fill(Step(span=span, dialect=dialect, role=dialect.role(span)))
 
 
 # --- files

@@ -23,7 +23,7 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnablePassthrough
 
-from ragmonitor.errors import MissingExtraError
+from ragmonitor.integration import MissingExtraError
 from ragmonitor_langchain.handler import instrument, uninstrument
 
 if TYPE_CHECKING:

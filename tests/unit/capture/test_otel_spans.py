@@ -8,17 +8,18 @@ from zlib import crc32
 import pytest
 from opentelemetry.trace import SpanContext, TraceFlags, format_span_id
 
-from ragmonitor.capture.otel_spans import (
+from ragmonitor.records import Usage
+from ragmonitor.span_readers import (
     Choice,
     SpanRecord,
-    convention_of,
+    dialect_of,
+    genai,
     texts,
     trees_of,
     with_contents,
 )
-from ragmonitor.capture.otel_spans.genai import GenAi
-from ragmonitor.capture.otel_spans.trees import OpenSpan
-from ragmonitor.records import Usage
+from ragmonitor.span_readers.steps import step_of
+from ragmonitor.span_readers.trees import OpenSpan
 
 LANGCHAIN_OI = "openinference.instrumentation.langchain"
 LLAMA_OI = "openinference.instrumentation.llama_index"
@@ -117,6 +118,11 @@ def only(spans, **kwargs):
 # --- which dialect ------------------------------------------------------------------------------
 
 
+def genai_step(of):
+    """Return what a span of GenAI's says."""
+    return step_of(of, genai.DIALECT).filled()
+
+
 @pytest.mark.parametrize(
     ("scope", "attributes", "framework"),
     [
@@ -133,12 +139,12 @@ def only(spans, **kwargs):
 )
 def test_the_dialect_is_told_by_scope_and_attributes(scope, attributes, framework):
     """A marker of its own goes before GenAI's attributes, which all of them write."""
-    assert convention_of(scope, attributes).framework == framework
+    assert dialect_of(scope, attributes).framework == framework
 
 
 def test_other_spans_speak_none():
     """A server's span is of no dialect."""
-    assert convention_of("opentelemetry.instrumentation.fastapi", {"http.route": "/ask"}) is None
+    assert dialect_of("opentelemetry.instrumentation.fastapi", {"http.route": "/ask"}) is None
 
 
 # --- OpenInference ------------------------------------------------------------------------------
@@ -679,10 +685,10 @@ def test_a_stores_texts_may_stand_in_its_metadata():
     event = {"db.query.result.id": "d0", "db.query.result.metadata": metadata}
     attributes = with_contents({}, [("db.query.result", event)])
     searched = replace(span("search"), attributes=attributes)
-    (chunk,) = GenAi().documents(searched).chunks
+    (chunk,) = genai_step(searched).documents.chunks
     assert (chunk.id, chunk.text, chunk.metadata["page"]) == ("d0", TEXTS[0], 3)
     cut = replace(searched, max_text=len(TEXTS[0]))
-    assert not GenAi().documents(cut).complete
+    assert not genai_step(cut).documents.complete
 
 
 def test_a_clients_span_beside_the_retrievers_is_the_same_search():
@@ -782,9 +788,9 @@ def test_messages_in_a_spans_events_are_read(events):
     """Of each generation of the conventions; what the span says itself goes before them."""
     model = span("model", gen_ai__operation__name="chat")
     told = replace(model, attributes=with_contents(dict(model.attributes), events))
-    assert [(m.role, m.text) for m in GenAi().prompt(told)] == [("user", QUESTION)]
-    assert GenAi().answer(told) == ANSWER
-    assert not GenAi().withholds(told)
+    assert [(m.role, m.text) for m in genai_step(told).prompt] == [("user", QUESTION)]
+    assert genai_step(told).answer == ANSWER
+    assert not genai_step(told).withholds
     own = {"gen_ai.output.messages": json.dumps([{"role": "assistant", "content": "Own."}])}
     assert with_contents(own, events)["gen_ai.output.messages"] == own["gen_ai.output.messages"]
 
@@ -797,7 +803,7 @@ def test_what_a_tool_gave_may_stand_in_its_spans_events():
     ]
     tool = span("tool", gen_ai__operation__name="execute_tool", gen_ai__tool__name="retrieve")
     told = replace(tool, attributes=with_contents(dict(tool.attributes), events))
-    assert GenAi().answer(told) == TEXTS[0]
+    assert genai_step(told).answer == TEXTS[0]
 
 
 def test_no_content_is_incomplete():
@@ -913,12 +919,6 @@ def test_a_context_that_does_not_fall_into_its_documents_is_one_chunk():
     assert [(c.id, c.text) for c in found.chunks] == [("", ", ".join(TEXTS))]
 
 
-def test_without_variables_the_prompt_is_what_was_shown():
-    """The question is taken out: it would be found relevant to itself."""
-    found = only(genai_story(asked=f"Use this: {TEXTS[0]} {QUESTION}"))
-    assert [c.text for c in found.chunks] == [f"Use this: {TEXTS[0]}"]
-
-
 def test_ids_and_scores_alone_are_incomplete():
     """Nothing says what the texts were: no score, and never a zero."""
     found = only(genai_story())
@@ -973,7 +973,7 @@ def test_an_agent_that_ends_with_a_list_that_calls_tools_has_not_answered():
     ]
     agent = {"gen_ai__operation__name": "invoke_agent"}
     answers = [
-        GenAi().answer(span("root", **agent, gen_ai__output__messages=value))
+        genai_step(span("root", **agent, gen_ai__output__messages=value)).answer
         for value in (said, json.dumps(said))
     ]
     assert answers == ["", ""]
@@ -1020,7 +1020,7 @@ def test_two_trees_under_one_request_are_two_interactions():
     ]
     server = span("server")
     spans = [server, *other, *oi_story(root=oi("root", "server", output__value="1"))]
-    assert [f.tree.root.span_id for f in trees_of(spans)] == ["root2", "root"]
+    assert [f.root.span_id for f in trees_of(spans)] == ["root2", "root"]
 
 
 def test_a_search_and_a_model_call_are_held_together_by_the_applications_span():

@@ -1,4 +1,4 @@
-"""What instrumentations write into a span's events, as the attributes that conventions read.
+"""What instrumentations write into a span's events, as the attributes that dialects read.
 
 Messages stand there in three generations of the GenAI conventions, and what a vector store found in
 OpenLLMetry's `db.query.result`. An attribute that the span has itself goes before its events.
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from ragmonitor import conventions as names
-from ragmonitor.capture.otel_spans.texts import parsed, parts_in
+from ragmonitor.span_readers.texts import parsed, parts_in
 
 _DETAILS: Final = "gen_ai.client.inference.operation.details"
 """Since 1.37 of the semantic conventions: messages under the names of the span's attributes."""

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry import context as otel
 from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.trace import format_span_id
 
-from ragmonitor.capture.otel_spans.ancestry import Ancestry
-from ragmonitor.capture.otel_spans.known_conventions import SCOPES, convention_of
-from ragmonitor.capture.otel_spans.spans import SpanRecord, span_record
-from ragmonitor.capture.otel_spans.trees import Choice, OpenSpan, ancestry_of, trees_of
 from ragmonitor.capture.probe_mark import current_mark
 from ragmonitor.capture.recorder import oldest_of, tool_matcher
 from ragmonitor.capture.scopes import scope_of
 from ragmonitor.conventions import SCOPE
 from ragmonitor.guard import record_error
 from ragmonitor.protocols import Clock, Finished
+from ragmonitor.span_readers.ancestry import Ancestry
+from ragmonitor.span_readers.dialects import SCOPES, dialect_of
+from ragmonitor.span_readers.spans import SpanRecord, span_record
+from ragmonitor.span_readers.trees import Choice, OpenSpan, trees_of
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -51,10 +51,10 @@ class _Trace:
         self.open: dict[int, tuple[Span, float]] = {}
         """Open spans by id, each with the time at which it began."""
         self.ended: dict[int, tuple[ReadableSpan, float]] = {}
-        """Spans of conventions and what encloses them, by id, each with the time at which it
+        """Spans of dialects and what encloses them, by id, each with the time at which it
         ended."""
         self.above: set[int] = set()
-        """Ids of the spans that enclose a span of a convention."""
+        """Ids of the spans that enclose a span of a dialect."""
         self.read: dict[int, SpanRecord] = {}
         """The records of `ended` so far, by id; a sweep reads only what is new."""
         self.changed = False
@@ -121,7 +121,7 @@ class InteractionSpanProcessor(SpanProcessor):
         self._on_forgotten = on_forgotten
         self._traces: dict[int, _Trace] = {}
         self._scopes: dict[str, bool] = {}
-        """Whether the spans of a scope follow a convention; learnt from them if need be."""
+        """Whether the spans of a scope follow a dialect; learnt from them if need be."""
         self._held = 0
         """About how many spans are held: threads may miscount, and every sweep counts anew."""
         self._awake = False
@@ -170,7 +170,7 @@ class InteractionSpanProcessor(SpanProcessor):
             record_error("capture", error)
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Keep an ended span if it follows a convention or encloses one that does."""
+        """Keep an ended span if it follows a dialect or encloses one that does."""
         try:
             context = span.context
             trace = None if context is None else self._traces.get(context.trace_id)
@@ -268,52 +268,18 @@ class InteractionSpanProcessor(SpanProcessor):
             self._on_forgotten("aged_out")
 
     def _take_from(self, trace: _Trace, now: float, quiet_s: float) -> None:
+        """Hand over the trees that are complete, and let go of what will be in none."""
         trace.changed = False
-        held: dict[str, tuple[int, float]] = {}
+        ages: dict[str, float] = {}
+        numbers: dict[str, int] = {}
         spans: dict[str, SpanRecord] = {}
         for number, (span, stamp) in [*trace.ended.copy().items()]:
             if (read := self._read(trace, number, span)) is not None:
-                spans[read.span_id], held[read.span_id] = read, (number, stamp)
+                spans[read.span_id] = read
+                numbers[read.span_id], ages[read.span_id] = number, now - stamp
         open_spans = self._open_spans(trace)
-        ancestry = ancestry_of(spans, open_spans)
-        ages = {span_id: now - stamp for span_id, (_, stamp) in held.items()}
-        kept, gone = self._hand_over_trees(trace, spans, open_spans, ancestry, ages, quiet_s)
-        growing = self._growing(spans, open_spans, ancestry)
-        # Of the rest, what encloses or shares nothing open will never be an interaction; what
-        # does may yet become a part of one, but not for ever.
-        hopeful = ancestry.below(growing)
-        kept |= {
-            span_id
-            for span_id in spans.keys() - gone
-            if ages[span_id] < self._span_age_s
-            and (ages[span_id] < quiet_s or span_id in hopeful)
-            and _matches(spans[span_id])
-        }
-        kept |= ancestry.enclosing(kept)
-        for span_id in spans.keys() - ((kept | growing) - gone):
-            number = held.pop(span_id)[0]
-            trace.ended.pop(number, None)
-            trace.read.pop(number, None)
-        trace.due = min(
-            (
-                stamp + (quiet_s if now - stamp < quiet_s else self._span_age_s)
-                for _, stamp in held.values()
-            ),
-            default=now,
-        )
-        if len(trace.above) > _MAX_MARKS:
-            trace.above &= {*trace.open.copy(), *trace.ended.copy()}
-
-    def _hand_over_trees(  # noqa: PLR0917 - what one sweep knows of a trace
-        self,
-        trace: _Trace,
-        spans: Mapping[str, SpanRecord],
-        open_spans: Mapping[str, OpenSpan],
-        ancestry: Ancestry,
-        ages: Mapping[str, float],
-        quiet_s: float,
-    ) -> tuple[set[str], set[str]]:
-        """Hand over the trees that are complete; return the ids that wait, and that are done."""
+        parents = {span_id: span.parent_id for span_id, span in open_spans.items()}
+        ancestry = Ancestry(parents | {i: span.parent_id for i, span in spans.items()})
         waited_for = ancestry.enclosing(i for i, span in open_spans.items() if span.matches)
         kept: set[str] = set()
         gone: set[str] = set()
@@ -323,19 +289,32 @@ class InteractionSpanProcessor(SpanProcessor):
             choice=self._choice,
             is_retrieval_tool=self._is_retrieval_tool,
         ):
-            members = {each.span_id for each in finished.tree.spans} | {finished.tree.root.span_id}
+            members = {*finished.by_id, finished.root.span_id}
             # What failed or was cancelled leaves spans that no one ends.
-            failed = finished.tree.root.status == "error"
-            if (not failed and not waited_for.isdisjoint(members)) or (
-                min(ages[member] for member in members) < quiet_s
-            ):
+            is_growing = finished.root.status != "error" and not waited_for.isdisjoint(members)
+            if is_growing or min(ages[member] for member in members) < quiet_s:
                 kept |= members
                 continue
             gone |= members
-            if not any(self._is_claimed(name) for name in finished.tree.frameworks):
+            if not any(self._is_claimed(name) for name in finished.observed):
                 finished.lost = trace.lost
                 self._hand_over(finished)
-        return kept, gone
+        # Of the rest, what shares a trace with an open span may yet become a part of a tree.
+        failed = {span_id for span_id, span in spans.items() if span.status == "error"}
+        is_open = bool(open_spans.keys() - ancestry.below(gone | failed))
+        for span_id in spans.keys() - kept:
+            if span_id in gone or ages[span_id] >= (self._span_age_s if is_open else quiet_s):
+                trace.ended.pop(numbers[span_id], None)
+                trace.read.pop(numbers[span_id], None)
+        trace.due = min(
+            (
+                stamp + (quiet_s if now - stamp < quiet_s else self._span_age_s)
+                for _, stamp in trace.ended.copy().values()
+            ),
+            default=now,
+        )
+        if len(trace.above) > _MAX_MARKS:
+            trace.above &= {*trace.open.copy(), *trace.ended.copy()}
 
     @staticmethod
     def _read(trace: _Trace, number: int, span: ReadableSpan) -> SpanRecord | None:
@@ -355,21 +334,6 @@ class InteractionSpanProcessor(SpanProcessor):
             trace.read[number] = read
         return read
 
-    @staticmethod
-    def _growing(
-        spans: Mapping[str, SpanRecord], open_spans: Mapping[str, OpenSpan], ancestry: Ancestry
-    ) -> set[str]:
-        """Return the ids of what is open, and of what encloses it.
-
-        Spans below a failed root that has ended are left out, unless an open span of a convention
-        encloses them: nobody ends them.
-        """
-        matching = {span_id for span_id, span in open_spans.items() if span.matches}
-        failed = {i for i, span in spans.items() if span.status == "error" and _matches(span)}
-        over = ancestry.below(failed - ancestry.below(spans.keys()))
-        open_ids = open_spans.keys() - (over - ancestry.below(matching))
-        return open_ids | ancestry.enclosing(open_ids)
-
     def _open_spans(self, trace: _Trace) -> dict[str, OpenSpan]:
         open_spans = {}
         for span_id, (span, _) in [*trace.open.copy().items()]:
@@ -384,7 +348,7 @@ class InteractionSpanProcessor(SpanProcessor):
         name = "" if scope is None else scope.name
         if self._scopes.get(name):
             return True
-        if convention_of(name, span.attributes or {}) is None:
+        if dialect_of(name, span.attributes or {}) is None:
             return False
         return self._learn(name, matches=True)
 
@@ -414,7 +378,7 @@ class InteractionSpanProcessor(SpanProcessor):
 
 
 def _mark_above(trace: _Trace, span: ReadableSpan) -> None:
-    """Note the open spans that enclose a span of a convention."""
+    """Note the open spans that enclose a span of a dialect."""
     parent_id = _local_parent(span)
     while parent_id and parent_id not in trace.above:
         trace.above.add(parent_id)
@@ -425,7 +389,3 @@ def _mark_above(trace: _Trace, span: ReadableSpan) -> None:
 def _local_parent(span: ReadableSpan) -> int:
     parent = span.parent
     return 0 if parent is None or parent.is_remote else parent.span_id
-
-
-def _matches(span: SpanRecord) -> bool:
-    return convention_of(span.scope, span.attributes) is not None

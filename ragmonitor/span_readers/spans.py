@@ -1,4 +1,4 @@
-"""A span of another instrumentation, in the form that the conventions read."""
+"""A span of another instrumentation, in the form that the dialects read."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from opentelemetry.trace import (
 )
 
 from ragmonitor.capture.coercion import MAX_ERROR_CHARACTERS, text_in
-from ragmonitor.capture.otel_spans.span_events import EVENTS, with_contents
-from ragmonitor.capture.otel_spans.texts import UNREADABLE, parsed
+from ragmonitor.span_readers.span_events import EVENTS, with_contents
+from ragmonitor.span_readers.texts import UNREADABLE, parsed
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan

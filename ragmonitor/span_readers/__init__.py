@@ -1,0 +1,25 @@
+"""Interactions read off the spans of other instrumentations, in three dialects.
+
+OpenInference, OpenLLMetry and OpenTelemetry's GenAI conventions; `docs/otel-spans.md` says what
+each of them carries. Only `opentelemetry-sdk` is needed, none of the instrumentations.
+"""
+
+from ragmonitor.span_readers.ancestry import Ancestry
+from ragmonitor.span_readers.dialects import dialect_of
+from ragmonitor.span_readers.finished import FinishedTree
+from ragmonitor.span_readers.processor import InteractionSpanProcessor
+from ragmonitor.span_readers.span_events import EVENTS, with_contents
+from ragmonitor.span_readers.spans import SpanRecord
+from ragmonitor.span_readers.trees import Choice, trees_of
+
+__all__ = [
+    "EVENTS",
+    "Ancestry",
+    "Choice",
+    "FinishedTree",
+    "InteractionSpanProcessor",
+    "SpanRecord",
+    "dialect_of",
+    "trees_of",
+    "with_contents",
+]
