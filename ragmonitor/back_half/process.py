@@ -37,7 +37,7 @@ from ragmonitor.back_half.setup import (
     without_objects,
 )
 from ragmonitor.back_half.summed_series import with_counters
-from ragmonitor.capture import is_sound, sound
+from ragmonitor.capture import sound
 from ragmonitor.export.processes import VARIABLE as SHARED_FOLDER
 from ragmonitor.export.prometheus import Scrape
 from ragmonitor.feedback import Feedback
@@ -661,7 +661,7 @@ class ProcessBackHalf:
             if record is not None:
                 outcome = "lost"
                 # What is not of its type could not be read there.
-                data = wire.encode(record if is_sound(record) else sound(record))
+                data = wire.encode(sound(record))
                 framework, status = record.framework, record.status
                 outcome = "sent"
         if outcome == "sent":

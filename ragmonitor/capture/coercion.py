@@ -1,9 +1,7 @@
-"""Converts values of the host application into the types that a record declares.
+"""Reads values of the host application into the types that a record declares.
 
-An application may pass anything where a text, a chunk or a mapping belongs: None, numbers, arrays,
-objects whose own methods raise, structures that contain themselves. Nothing here raises, and
-nothing takes longer than its limits allow. A text that cannot be read makes its record
-`capture_incomplete`: the record is counted, and not scored as if it were whole.
+There is one door: `sound`. It validates a whole record within limits; a text that cannot be read
+makes the record `capture_incomplete`, so that it is counted, and not scored as if it were whole.
 """
 
 from __future__ import annotations
@@ -13,29 +11,18 @@ import math
 import re
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from datetime import date, timedelta
-from datetime import time as time_of_day
-from enum import Enum
 from itertools import islice
-from numbers import Integral, Number, Real
+from numbers import Number, Real
 from pathlib import PurePath
 from typing import Any, Final, get_args
 
+import msgspec
+
 from ragmonitor.guard import record_error
 from ragmonitor.patterns import lazy_pattern
-from ragmonitor.records import (
-    Chunk,
-    Generation,
-    Interaction,
-    Message,
-    Probe,
-    Retrieval,
-    SpanReference,
-    Status,
-    Usage,
-)
+from ragmonitor.records import Chunk, Interaction, Message, SpanReference, Status, Usage
 
 MAX_CHUNKS: Final = 10_000
 """Chunks that one retrieval keeps. A record that loses some is incomplete."""
@@ -52,15 +39,11 @@ MAX_DEPTH: Final = 10
 """Levels of nested metadata."""
 CUT: Final = "… [cut]"
 """Marks in metadata what was left out beyond one of the limits."""
-CYCLE: Final = "… [cycle]"
-"""Marks in metadata a structure that contains itself."""
 
-_MAX_INTEGER_BITS = 1_024
 _MAX_INT64 = 2**63 - 1
 _STATUSES: tuple[Status, ...] = get_args(Status)
 _TRACE_ID = lazy_pattern(r"[0-9a-f]{32}")
 _SPAN_ID = lazy_pattern(r"[0-9a-f]{16}")
-_PRINTABLE = (date, time_of_day, timedelta, uuid.UUID, PurePath)
 
 
 class NotReadableError(TypeError):
@@ -84,12 +67,10 @@ def text_in(value: Any) -> str | None:
         if isinstance(value, str):
             return str.__str__(value)
         if isinstance(value, bytes | bytearray):
-            return bytes(value).decode("utf-8", "replace")
-        if isinstance(value, Number | uuid.UUID):
-            return str.__str__(str(value))
+            return value.decode("utf-8", "replace")
+        return str(value) if isinstance(value, Number | uuid.UUID) else None
     except Exception:  # noqa: BLE001 - anybody's methods, and what they say is not ours to log
         return None
-    return None
 
 
 def items_in(value: Any, most: int = MAX_CHUNKS) -> tuple[tuple[Any, ...], bool]:
@@ -98,15 +79,10 @@ def items_in(value: Any, most: int = MAX_CHUNKS) -> tuple[tuple[Any, ...], bool]
     One text, or one chunk, is a collection of one. An iterator is not read: that would take its
     items from the application.
     """
-    kind = type(value)
-    if kind is list or kind is tuple:
-        return tuple(value[:most]), len(value) <= most
-    if kind is str or kind is Chunk:
-        return (value,), True
     try:
-        if isinstance(value, str | bytes | bytearray | Chunk):
+        if isinstance(value, str | Chunk):
             return (value,), True
-        if value is None or isinstance(value, Mapping) or hasattr(kind, "__next__"):
+        if value is None or isinstance(value, Mapping) or hasattr(type(value), "__next__"):
             return (), False
         items = tuple(islice(value, most + 1))
     except Exception:  # noqa: BLE001 - anybody's methods
@@ -114,14 +90,63 @@ def items_in(value: Any, most: int = MAX_CHUNKS) -> tuple[tuple[Any, ...], bool]
     return items[:most], len(items) <= most
 
 
-def mapping_in(value: Any, most: int = MAX_LABELS) -> tuple[dict[Any, Any], bool]:
-    """Return a copy of a mapping, and whether that is all of it."""
+def chunks_in(items: tuple[Any, ...]) -> tuple[tuple[Chunk, ...], bool]:
+    """Return the chunks in texts, chunks and documents, and whether each of them could be read."""
+    chunks = []
+    for item in items:
+        try:
+            chunk = chunk_in(item)
+            if chunk is None and (text := text_in(item)) is not None:
+                chunk = Chunk(text=text)
+        except Exception:  # noqa: BLE001 - anybody's documents
+            chunk = None
+        if chunk is not None:
+            chunks.append(chunk)
+    if len(chunks) < len(items):
+        note_unreadable("expected chunks, texts, or mappings with a text")
+    return tuple(chunks), len(chunks) == len(items)
+
+
+def tags_in(value: Any) -> tuple[str, ...]:
+    """Return tags: texts, each once; what is none is left out."""
+    texts = (text_in(item) for item in items_in(value, MAX_LABELS)[0])
+    return tuple(dict.fromkeys(text for text in texts if text))
+
+
+def messages_in(items: Any) -> tuple[Message, ...]:
+    """Return the messages that a model was asked, from messages, texts or mappings.
+
+    A mapping has `role` and `content`. The result is empty, for not known, where a part of it
+    cannot be read.
+    """
+    messages = []
+    for item in items:
+        role: Any = "user"
+        text: Any = item
+        if isinstance(item, Message):
+            role, text = item.role, item.text
+        elif isinstance(item, Mapping):
+            role, text = item.get("role"), item.get("content")
+        read = text_in(text)
+        if read is None or text is None or role is None:
+            note_unreadable("expected a prompt as a text or messages")
+            return ()
+        messages.append(Message(role=text_in(role) or "user", text=read))
+    return tuple(messages)
+
+
+def attributes_in(value: Any) -> dict[str, str]:
+    """Return attributes by name, without None; a value that is no text is written as JSON."""
     try:
-        if isinstance(value, Mapping):
-            return dict(islice(value.items(), most)), len(value) <= most
-    except Exception:  # noqa: BLE001 - anybody's methods
-        return {}, False
-    return {}, value is None
+        items = list(islice(value.items(), MAX_LABELS)) if isinstance(value, Mapping) else []
+        texts = {text_in(name): text_in(item) for name, item in items if item is not None}
+        for name, item in items:
+            if name in texts and texts[name] is None:
+                texts[name] = json_of(item)
+    except Exception as error:  # noqa: BLE001 - anybody's mapping
+        record_error("capture", error)
+        return {}
+    return {name: text for name, text in texts.items() if name and text is not None}
 
 
 MAX_JSON_CHARACTERS: Final = 16_000_000
@@ -165,7 +190,7 @@ def error_text(failure: Any) -> str:
     Only the type where the message cannot be had.
     """
     kind = type(failure).__name__
-    if not _is_a(failure, BaseException):  # what it prints as may be as long as it likes
+    if not issubclass(type(failure), BaseException):  # what it prints as may be of any length
         return kind
     try:
         message = str.__str__(str(failure))
@@ -174,248 +199,150 @@ def error_text(failure: Any) -> str:
     return f"{kind}: {message}"[:MAX_ERROR_CHARACTERS]
 
 
-class RecordReader:
-    """Converts the parts of one record to their declared types.
+class _Limits:
+    """The room that is left for the metadata of one record."""
 
-    The limits on metadata hold for all parts together.
-    """
+    __slots__ = ("characters", "nodes", "unreadable")
 
     def __init__(self) -> None:
-        self.incomplete = False
-        """A text was missing, or could not be read."""
-        self._metadata = _Metadata()
-        self._known: dict[int, tuple[Any, dict[str, Any]]] = {}
-        """Metadata that was read before, by id, since chunks stand in a record twice, with the
-        original, which keeps its id from being used again."""
-        self._chunks: dict[int, tuple[Chunk, Chunk]] = {}
-        """Chunks, likewise: they stand in a record twice, retrieved and shown."""
+        self.nodes = MAX_NODES
+        self.characters = MAX_CHARACTERS
+        self.unreadable = False
+        """A value outside metadata was of a type that no record has."""
 
-    def text(self, value: Any) -> str:
-        """Return a text that scores rest on."""
-        text = text_in(value)
-        if text is None:
-            self.incomplete = True
-            note_unreadable(f"expected a text, got {type(value).__name__}")
-            return ""
-        return text
-
-    @staticmethod
-    def label(value: Any) -> str:
-        """Return a text that no score rests on; empty if it cannot be read."""
-        return text_in(value) or ""
-
-    def chunks(self, value: Any) -> tuple[Chunk, ...]:
-        """Return the chunks of a list of chunks and texts."""
-        items, whole = items_in(value)
-        if not whole:
-            self.incomplete = True
-            note_unreadable(
-                f"expected a list of at most {MAX_CHUNKS} chunks, got {type(value).__name__};"
-                " of an iterator, pass `list(...)` of it"
-            )
-        return tuple(chunk for item in items if (chunk := self.chunk(item)) is not None)
-
-    def chunk(self, value: Any) -> Chunk | None:
-        """Return a chunk; None if there is none in this."""
-        known = self._chunks.get(id(value))
-        if known is not None:
-            return known[1]
-        is_chunk = _is_a(value, Chunk)
+    def plain(self, value: Any, depth: int = 0) -> Any:
+        """Return a value as JSON has it, what is beyond a limit as `CUT`, others by their type."""
+        self.nodes -= 1
+        kind = type(value)
+        if value is None or kind is bool or kind is float:
+            return value
+        if self.nodes < 0 or depth > MAX_DEPTH or (kind is int and abs(value) > 2**1024):
+            return CUT
+        if kind is int:
+            return value
+        if isinstance(value, str):
+            text = str.__str__(value)
+            kept = text[: self.characters]
+            self.characters -= len(kept)
+            return text if len(kept) == len(text) else kept + CUT
         if isinstance(value, Mapping):
-            return self._of_mapping(value)
-        content = value.text if is_chunk else value
-        text = None if content is None else text_in(content)
-        if text is None:
-            self.incomplete = True
-            note_unreadable(f"expected a chunk or a text, got {type(content).__name__}")
-            return None
-        if not is_chunk:
-            return Chunk(text=text)
-        metadata = value.metadata
-        is_empty = type(metadata) is dict and not metadata  # as nearly always
-        read = Chunk(
-            text=text,
-            id=self.label(value.id),
-            score=_score(value.score),
-            metadata={} if is_empty else self._plain(metadata),
-        )
-        self._chunks[id(value)] = value, read
-        return read
+            items = list(islice(value.items(), max(0, self.nodes) + 1))
+            return {self._name(key): self.plain(item, depth + 1) for key, item in items}
+        if isinstance(value, list | tuple | set | frozenset):
+            return [self.plain(item, depth + 1) for item in islice(value, max(0, self.nodes) + 1)]
+        return self.other(value)
 
-    def _of_mapping(self, value: Any) -> Chunk | None:
+    def _name(self, key: Any) -> str:
+        text = text_in(key)
+        return f"<{type(key).__name__}>" if text is None else text[:MAX_ERROR_CHARACTERS]
+
+    def other(self, value: Any) -> Any:
+        """Return a scalar of another library's or of Python's; else its type's name."""
+        if isinstance(value, Real):
+            return float(value)
         try:
-            found = chunk_in(value)
-        except Exception:  # noqa: BLE001 - anybody's mapping
-            found = None
-        if found is None:
-            self._miss("a chunk with a text", value)
-            return None
-        return replace(found, metadata=self._plain(found.metadata))
+            scalar = str(value) if isinstance(value, PurePath) else text_in(value)
+            scalar = msgspec.to_builtins(value) if scalar is None else scalar
+        except Exception:  # noqa: BLE001 - it is none of msgspec's types
+            scalar = None
+        # Not what it prints as: that is the object's own code, and as long as it likes.
+        return scalar if isinstance(scalar, str | int | float) else f"<{type(value).__name__}>"
 
-    def _plain(self, metadata: Any) -> dict[str, Any]:
-        known = self._known.get(id(metadata))
-        if known is None:
-            known = self._known[id(metadata)] = metadata, self._metadata.read(metadata)
-        return known[1]
-
-    def retrieval(self, value: Any) -> Retrieval | None:
-        """Return a retrieval; None if this is none."""
-        if not _is_a(value, Retrieval):
-            self._miss("a Retrieval", value)
-            return None
-        return Retrieval(
-            query=self.label(value.query),
-            chunks=self.chunks(value.chunks),
-            started_ns=_moment(value.started_ns),
-            ended_ns=_moment(value.ended_ns),
-            name=self.label(value.name),
-            error=self.label(value.error)[:MAX_ERROR_CHARACTERS],
-        )
-
-    def generation(self, value: Any) -> Generation | None:
-        """Return a model call; None if this is none."""
-        if not _is_a(value, Generation):
-            self._miss("a Generation", value)
-            return None
-        return Generation(
-            output=self.text(value.output),
-            input=self.messages(value.input),
-            started_ns=_moment(value.started_ns),
-            ended_ns=_moment(value.ended_ns),
-            model=self.label(value.model),
-            provider=self.label(value.provider),
-            usage=usage_in(value.usage),
-            error=self.label(value.error)[:MAX_ERROR_CHARACTERS],
-            first_token_ns=_moment(value.first_token_ns) if value.first_token_ns else 0,
-            finish_reason=self.label(value.finish_reason),
-        )
-
-    def _miss(self, field: str, value: Any) -> None:
-        self.incomplete = True
-        note_unreadable(f"expected {field}, got {type(value).__name__}")
-
-    def messages(self, value: Any) -> tuple[Message, ...]:
-        """Return the messages that a model was asked, from messages, texts or mappings.
-
-        A mapping has `role` and `content`. The result is empty, for not known, where a part of it
-        cannot be read.
-        """
-        items, whole = items_in(value)
-        parts = [_message(item) for item in items]
-        read = tuple(message for message in parts if message is not None)
-        if whole and len(read) == len(parts):
-            return read
-        note_unreadable(f"expected a prompt as a text or messages, got {type(value).__name__}")
-        return ()
-
-    def tags(self, value: Any) -> tuple[str, ...]:
-        """Return tags: texts, each once."""
-        items, whole = items_in(value, MAX_LABELS)
-        texts = [text_in(item) for item in items]
-        if not (whole or value is None) or None in texts:
-            note_unreadable(f"expected at most {MAX_LABELS} tags, each a text")
-        return tuple(dict.fromkeys(tag for tag in texts if tag))
-
-    def attributes(self, value: Any) -> dict[str, str]:
-        """Return attributes by name, without None; a value that is no text is written as one."""
-        mapping, whole = mapping_in(value)
-        texts: dict[str, str] = {}
-        for key, item in mapping.items():
-            name = text_in(key)
-            text = self._attribute(item) if name else None
-            whole = whole and text is not None
-            if name and text is not None and item is not None:
-                texts[name] = text
-        if not whole:
-            note_unreadable(f"expected at most {MAX_LABELS} attributes, each a text by its name")
-        return texts
-
-    def _attribute(self, value: Any) -> str | None:
+    def hook(self, value: Any) -> Any:
+        """Return a value of a record in a type that a record has; see `msgspec.to_builtins`."""
+        if isinstance(value, Real):
+            return float(value)
         text = text_in(value)
-        if text is None:
-            plain = self._metadata.read({"": value}).get("")
-            # Of plain values by now, and as long as there was room.
-            text = plain if isinstance(plain, str) else json.dumps(plain)
-        return text
+        self.unreadable = self.unreadable or text is None
+        return f"<{type(value).__name__}>" if text is None else text
+
+
+def json_of(value: Any) -> str:
+    """Return a value as JSON, cut where it is too long or too deep."""
+    return json.dumps(_Limits().plain(value), ensure_ascii=False)
 
 
 def sound(interaction: Any) -> Interaction:
     """Return the record with every field of its declared type.
 
-    A value of another type is converted where that is plain to do. A record with a text that cannot
-    be read is incomplete; in the place of what is no record at all, one without texts is returned.
+    A record with a value of another type is incomplete. Where nothing of it can be had, one
+    without texts is returned.
     """
     try:
-        if _is_a(interaction, Interaction):
-            return _sound(interaction)
+        if type(interaction) is Interaction:
+            return _validated(interaction)
         note_unreadable(f"expected an Interaction, got {type(interaction).__name__}")
     except Exception as error:  # noqa: BLE001 - anybody's objects; the record is counted all the same
         record_error("capture", error)
-    return without_texts(getattr_of(interaction, "framework"), getattr_of(interaction, "status"))
-
-
-def is_sound(record: Interaction) -> bool:
-    """Return whether a framework's record has values of the declared types where others gave them.
-
-    These are its labels, its models' names, and the scores and the metadata's keys of its chunks.
-    Thirty times as cheap as `sound`.
-    """
-    for chunks in (record.chunks, *(retrieval.chunks for retrieval in record.retrievals)):
-        for chunk in chunks:
-            score = chunk.score
-            if not (score is None or type(score) is float or isinstance(score, Real)):
-                return False
-            for key in chunk.metadata:
-                if type(key) is not str:
-                    return False
-    return (
-        all(type(g.model) is str and type(g.provider) is str for g in record.generations)
-        and type(record.name) is str
-        and type(record.session_id) is str
-        and type(record.user_id) is str
-        and all(type(tag) is str for tag in record.tags)
-        and all(type(n) is str and type(v) is str for n, v in record.attributes.items())
+    known = {"id": identity} if type(identity := getattr_of(interaction, "id")) is str else {}
+    return without_texts(
+        getattr_of(interaction, "framework"), getattr_of(interaction, "status"), **known
     )
 
 
-def _sound(interaction: Interaction) -> Interaction:
-    read = RecordReader()
-    status = status_in(interaction.status)
-    checked = Interaction(
-        id=read.label(interaction.id) or uuid.uuid4().hex,
-        query=read.text(interaction.query),
-        chunks=read.chunks(interaction.chunks),
-        not_shown=read.chunks(interaction.not_shown),
-        answer=read.text(interaction.answer),
-        reference=read.text(interaction.reference),
-        reference_chunks=read.chunks(interaction.reference_chunks),
-        framework=read.label(interaction.framework) or FRAMEWORK,
-        started_ns=_moment(interaction.started_ns),
-        ended_ns=_moment(interaction.ended_ns),
-        name=read.label(interaction.name),
-        status=status,
-        error=read.label(interaction.error)[:MAX_ERROR_CHARACTERS],
-        retrievals=_all(read, read.retrieval, interaction.retrievals),
-        generations=_all(read, read.generation, interaction.generations),
-        usage=usage_in(interaction.usage),
-        caller=_reference(interaction.caller),
-        target=_reference(interaction.target),
-        session_id=read.label(interaction.session_id),
-        user_id=read.label(interaction.user_id),
-        tags=read.tags(interaction.tags),
-        attributes=read.attributes(interaction.attributes),
-        redacted=interaction.redacted if type(interaction.redacted) is int else 0,
-        probe=interaction.probe if type(interaction.probe) is Probe else None,
-        first_token_ns=_moment(interaction.first_token_ns) if interaction.first_token_ns else 0,
+def _validated(record: Interaction) -> Interaction:
+    limits = _Limits()
+    known: dict[int, Chunk] = {}
+    """The chunks by id: they stand in a record twice, retrieved and shown."""
+    kept: list[Chunk] = []
+    """The originals, whose ids must not be used again meanwhile."""
+
+    def chunks(value: Any) -> list[Chunk]:
+        items, whole = items_in(value)
+        found, readable = chunks_in(items)
+        limits.unreadable = limits.unreadable or not (whole and readable)
+        return [known.get(id(chunk)) or plain(chunk) for chunk in found]
+
+    def plain(chunk: Chunk) -> Chunk:
+        metadata = limits.plain(chunk.metadata) if chunk.metadata else {}
+        known[id(chunk)] = read = Chunk(
+            text=chunk.text,
+            id=text_in(chunk.id) or "",
+            score=finite(chunk.score),
+            metadata=metadata if isinstance(metadata, dict) else {},
+        )
+        kept.append(chunk)
+        return read
+
+    def text(value: Any) -> str:
+        read = text_in(value)
+        limits.unreadable = limits.unreadable or read is None
+        return read or ""
+
+    bounded = replace(
+        record,
+        chunks=chunks(record.chunks),
+        not_shown=chunks(record.not_shown),
+        reference_chunks=chunks(record.reference_chunks),
+        retrievals=[replace(each, chunks=chunks(each.chunks)) for each in record.retrievals],
+        query=text(record.query),
+        answer=text(record.answer),
+        session_id=text_in(record.session_id) or "",
+        user_id=text_in(record.user_id) or "",
+        tags=tags_in(record.tags),
+        attributes=attributes_in(record.attributes),
     )
-    incomplete = read.incomplete or interaction.capture_incomplete is not False
-    return replace(checked, capture_incomplete=True) if incomplete else checked
+    # Through plain values and back: that is how msgspec looks at every field.
+    fields = msgspec.to_builtins(bounded, enc_hook=limits.hook, str_keys=True)
+    found = msgspec.convert(fields, Interaction)
+    times = [found.started_ns, found.ended_ns, found.first_token_ns]
+    for each in (*found.retrievals, *found.generations):
+        times += (each.started_ns, each.ended_ns)
+    if not 0 <= min(times) <= max(times) <= _MAX_INT64:
+        raise NotReadableError("expected times in nanoseconds since the epoch")
+    wrong: dict[str, Any] = {
+        name: None
+        for name, of in (("caller", found.caller), ("target", found.target))
+        if of is not None and not _is_reference(of)
+    }
+    if limits.unreadable:
+        note_unreadable("expected texts in the fields of an Interaction, and lists of chunks")
+        wrong["capture_incomplete"] = True
+    return replace(found, **wrong) if wrong else found
 
 
-def json_of(value: Any) -> str:
-    """Return a value as JSON, cut where it is too long, too deep or stands inside itself."""
-    plain = _Metadata().read({"": value}).get("")
-    return json.dumps(plain, ensure_ascii=False)
+def _is_reference(of: SpanReference) -> bool:
+    return bool(_TRACE_ID.fullmatch(of.trace_id) and _SPAN_ID.fullmatch(of.span_id))
 
 
 def result_texts(value: Any) -> list[str]:
@@ -615,186 +542,3 @@ def finish_reason_of(reply: Any) -> str:
             if isinstance(reason, str) and reason:
                 return reason[:MAX_FINISH_REASON]
     return ""
-
-
-def usage_in(value: Any) -> Usage:
-    """Return token counts; what is no count is not known."""
-    if not _is_a(value, Usage):
-        return Usage()
-    input_tokens, output_tokens = _count(value.input_tokens), _count(value.output_tokens)
-    return Usage(input_tokens=input_tokens, output_tokens=output_tokens)
-
-
-def _all(read: RecordReader, one: Any, value: Any) -> tuple[Any, ...]:
-    items, whole = items_in(value)
-    if not whole:
-        read.incomplete = True
-        note_unreadable(f"expected a tuple of records, got {type(value).__name__}")
-    return tuple(record for item in items if (record := one(item)) is not None)
-
-
-def _message(value: Any) -> Message | None:
-    if _is_a(value, Message):
-        role, text = value.role, value.text
-    elif isinstance(text := text_in(value), str) and value is not None:
-        role = "user"
-    else:
-        fields, _ = mapping_in(value, 20)
-        role, text = fields.get("role"), fields.get("content")
-        if role is None:
-            return None
-    if type(role) is str and type(text) is str and type(value) is Message:
-        return value
-    read = text_in(text)
-    return None if read is None else Message(role=text_in(role) or "user", text=read)
-
-
-def _is_a(value: Any, kind: type) -> bool:
-    # By the real type: `isinstance` believes what an object says of itself.
-    return issubclass(type(value), kind)
-
-
-def _score(value: Any) -> float | None:
-    if type(value) is float or value is None:
-        return value
-    try:
-        if isinstance(value, Real) and not isinstance(value, bool):
-            return float(value)
-    except Exception:  # noqa: BLE001 - anybody's number
-        return None
-    return None
-
-
-def _count(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value <= _MAX_INT64 else None
-
-
-def _moment(value: Any) -> int:
-    """Return nanoseconds since the epoch that fit into a span; now, if this is no time."""
-    if type(value) is int:
-        return min(max(value, 0), _MAX_INT64)
-    try:
-        seconds = float(value) if isinstance(value, Real) else math.nan
-    except Exception:  # noqa: BLE001 - anybody's number
-        seconds = math.nan
-    return min(max(int(seconds), 0), _MAX_INT64) if math.isfinite(seconds) else time.time_ns()
-
-
-def _reference(value: Any) -> SpanReference | None:
-    if not _is_a(value, SpanReference):
-        return None
-    trace_id, span_id = text_in(value.trace_id), text_in(value.span_id)
-    if not (trace_id and span_id and _TRACE_ID.fullmatch(trace_id) and _SPAN_ID.fullmatch(span_id)):
-        return None
-    state = value.trace_state
-    return SpanReference(
-        trace_id=trace_id,
-        span_id=span_id,
-        sampled=value.sampled is True,
-        trace_state=text_in(state) or "",
-    )
-
-
-class _Metadata:
-    """Copies metadata into plain dicts, lists and scalars: a tree of bounded size.
-
-    A structure that is shared is copied wherever it stands, as long as there is room; one that
-    stands inside itself is not.
-    """
-
-    def __init__(self) -> None:
-        self._nodes = MAX_NODES
-        self._characters = MAX_CHARACTERS
-        self._path: set[int] = set()
-
-    def read(self, value: Any) -> dict[str, Any]:
-        if not value and type(value) is dict:
-            return {}
-        try:
-            plain = self._value(value, 0)
-        except Exception as error:  # noqa: BLE001 - anybody's objects
-            record_error("capture", error)
-            plain = None
-        return plain if type(plain) is dict else {}
-
-    def _value(self, value: Any, depth: int) -> Any:
-        self._nodes -= 1
-        kind = type(value)
-        if kind is str:
-            return self._text(value)
-        if value is None or kind is bool or kind is float:
-            return value
-        if kind is int:
-            return value if value.bit_length() <= _MAX_INTEGER_BITS else CUT
-        try:
-            return self._other(value, kind, depth)
-        except Exception:  # noqa: BLE001 - anybody's methods
-            return f"<{kind.__name__}>"
-
-    def _other(self, value: Any, kind: type, depth: int) -> Any:
-        if issubclass(kind, Mapping):
-            # In one go: the application may change it meanwhile.
-            items = list(islice(value.items(), max(0, self._nodes) + 1))
-            return self._held(value, depth, lambda: self._items(items, depth))
-        if issubclass(kind, list | set | frozenset):
-            return self._held(value, depth, lambda: self._values(value, depth))
-        if issubclass(kind, tuple):
-            return self._held(value, depth, lambda: tuple(self._values(value, depth)))
-        if issubclass(kind, Enum):
-            return self._value(value.value, depth)
-        if issubclass(kind, Number):
-            return self._number(value)
-        if issubclass(kind, _PRINTABLE):
-            return self._text(str(value))
-        fields = getattr(kind, "__dataclass_fields__", None) or getattr(kind, "model_fields", None)
-        if isinstance(fields, Mapping):
-            named = ((name, getattr(value, name, None)) for name in fields)
-            return self._held(value, depth, lambda: self._items(named, depth))
-        text = text_in(value)
-        # Not what it prints as: that is the object's own code, and as long as it likes.
-        return f"<{kind.__name__}>" if text is None else self._text(text)
-
-    def _number(self, value: Any) -> Any:
-        if isinstance(value, Integral):
-            return self._value(int(value), 0)
-        return float(value) if isinstance(value, Real) else self._text(str(value))
-
-    def _held(self, value: Any, depth: int, copied: Any) -> Any:
-        if id(value) in self._path:
-            return CYCLE
-        if depth >= MAX_DEPTH:
-            return CUT
-        self._path.add(id(value))
-        try:
-            return copied()
-        finally:
-            self._path.discard(id(value))
-
-    def _items(self, items: Iterable[tuple[Any, Any]], depth: int) -> dict[str, Any]:
-        copied: dict[str, Any] = {}
-        for key, item in items:
-            if self._nodes <= 0:
-                copied[CUT] = True
-                break
-            name = text_in(key)
-            copied[f"<{type(key).__name__}>" if name is None else self._text(name)] = self._value(
-                item, depth + 1
-            )
-        return copied
-
-    def _values(self, items: Iterable[Any], depth: int) -> list[Any]:
-        copied: list[Any] = []
-        for item in items:
-            if self._nodes <= 0:
-                copied.append(CUT)
-                break
-            copied.append(self._value(item, depth + 1))
-        return copied
-
-    def _text(self, text: str) -> str:
-        text = str.__str__(text)
-        if len(text) <= self._characters:
-            self._characters -= len(text)
-            return text
-        kept, self._characters = text[: self._characters], 0
-        return kept + CUT

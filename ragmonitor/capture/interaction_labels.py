@@ -14,7 +14,7 @@ from typing import Any
 from opentelemetry import baggage
 from opentelemetry.context import Context
 
-from ragmonitor.capture.coercion import RecordReader, json_in, text_in
+from ragmonitor.capture.coercion import attributes_in, json_in, tags_in, text_in
 from ragmonitor.conventions import PROBE_BAGGAGE
 
 _SESSION = "session.id"
@@ -49,21 +49,23 @@ def merged(own: Mapping[str, Any], inherited: Mapping[str, Any] | None) -> dict[
         own: Keys `session_id`, `user_id`, `tags`, `attributes`, each optional.
         inherited: What `labels_in` returned.
     """
-    labels = dict(own)
+    labels = {
+        "session_id": text_in(own.get("session_id")) or "",
+        "user_id": text_in(own.get("user_id")) or "",
+        "tags": tags_in(own.get("tags", ())),
+        "attributes": attributes_in(own.get("attributes")),
+    } | {key: value for key, value in own.items() if key == "capture_incomplete"}
     if not inherited:
         return labels
-    read = RecordReader()
-    for key, name in (("session_id", _SESSION), ("user_id", _USER)):
-        labels[key] = read.label(labels.get(key)) or read.label(inherited.get(name))
-    if _TAGS in inherited:
-        tags = (*read.tags(labels.get("tags", ())), *read.tags(inherited[_TAGS]))
-        labels["tags"] = tuple(dict.fromkeys(tags))
+    labels["session_id"] = labels["session_id"] or text_in(inherited.get(_SESSION)) or ""
+    labels["user_id"] = labels["user_id"] or text_in(inherited.get(_USER)) or ""
+    labels["tags"] = tuple(dict.fromkeys((*labels["tags"], *tags_in(inherited.get(_TAGS, ())))))
     metadata = inherited.get(_METADATA)
-    attributes = read.attributes(json_in(metadata) if isinstance(metadata, str) else metadata)
-    if version := read.label(inherited.get(_TEMPLATE_VERSION)):
+    attributes = attributes_in(json_in(metadata) if isinstance(metadata, str) else metadata)
+    if version := text_in(inherited.get(_TEMPLATE_VERSION)):
         attributes["prompt_version"] = version
-    attributes |= read.attributes(labels.get("attributes"))
-    if mark := read.label(inherited.get(PROBE_BAGGAGE)):
+    attributes |= labels["attributes"]
+    if mark := text_in(inherited.get(PROBE_BAGGAGE)):
         attributes[PROBE_BAGGAGE] = mark
     labels["attributes"] = attributes
     return labels

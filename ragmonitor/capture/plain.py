@@ -30,16 +30,16 @@ from ragmonitor.capture.coercion import (
     FRAMEWORK,
     MAX_CHUNKS,
     MAX_LABELS,
-    RecordReader,
+    attributes_in,
+    chunks_in,
     error_text,
     getattr_of,
     items_in,
-    mapping_in,
+    messages_in,
     note_unreadable,
     sound,
     status_in,
     text_in,
-    usage_in,
     without_texts,
 )
 from ragmonitor.capture.current_id import make_current
@@ -48,13 +48,7 @@ from ragmonitor.capture.probe_mark import is_probe
 from ragmonitor.capture.prompts import not_among, with_metadata
 from ragmonitor.capture.recorder import status_of
 from ragmonitor.capture.scopes import MAX_PARTS, InteractionScope, Part, entered_scope
-from ragmonitor.capture.streamed_answers import (
-    MAX_PIECES,
-    KeptPieces,
-    Listener,
-    ObservedAsyncIterator,
-    ObservedIterator,
-)
+from ragmonitor.capture.streams import MAX_PIECES, KeptPieces, Listener, read
 from ragmonitor.conventions import PROBE_BAGGAGE
 from ragmonitor.guard import record_error, shielded
 from ragmonitor.protocols import Finished
@@ -125,13 +119,12 @@ class InteractionRecorder:
         self._hand_over = hand_over
         self._query: Any = query
         self._name: Any = name
-        self._labels: dict[str, Any] = {
-            "session_id": session_id,
-            "user_id": user_id,
-            "tags": () if type(tags) is tuple and not tags else items_in(tags, MAX_LABELS)[0],
-            "attributes": {} if attributes is None else mapping_in(attributes)[0],
-        }
-        self._retrievals: list[Retrieval | StreamedRetrieval] = []
+        self._ids: Any = (session_id, user_id)
+        self._tags: list[Any] = (
+            [] if type(tags) is tuple and not tags else [*items_in(tags, MAX_LABELS)[0]]
+        )
+        self._attributes = {} if attributes is None else attributes_in(attributes)
+        self._retrievals: list[StreamedRetrieval] = []
         self._generations: list[Generation] = []
         self._answer: str | None = None
         self._incomplete = False
@@ -218,13 +211,11 @@ class InteractionRecorder:
 
     def end(self, error: BaseException | None = None) -> None:
         """End the interaction: now, or when the streams that began in it have been read."""
-        try:
+        with shielded("capture"):
             if error is not None:
                 self.failed(error)
             self._ended_ns = self._ended_ns or time.time_ns()
             self.scope.close(wait=error is None)
-        except Exception as problem:  # noqa: BLE001 - the border to the host application
-            record_error("capture", problem)
 
     # --- called by the application --------------------------------------------------------------
 
@@ -239,45 +230,36 @@ class InteractionRecorder:
         An iterator is not read, which would take its items from whoever reads it next: pass a list.
         """
         with shielded("capture"):
-            now_ns = time.time_ns()
-            items, whole = items_in(chunks)
-            if not whole:
-                self._incomplete = True
-                note_unreadable(
-                    f"retrieved() takes a list of chunks or texts, not {type(chunks).__name__};"
-                    " of an iterator, pass `list(...)` of it"
-                )
-            self._retrieve(
-                Retrieval(
-                    query=self._query if type(query) is str and not query else query,
-                    chunks=items,
-                    started_ns=self.step_ns,
-                    ended_ns=now_ns,
-                    name=name,
-                )
-            )
-            self.step_ns = now_ns
+            started_ns = self.step_ns
+            listener = self.streamed_retrieval(query=query, name=name, chunks=None)
+            listener.started_ns = started_ns
+            listener.give(chunks)
 
     def streamed_retrieval(
         self, *, query: str, name: str, chunks: Callable[[Any], Sequence[Chunk | str]] | None
     ) -> StreamedRetrieval:
         """Return a listener that notes the chunks that a retriever yields one by one."""
-        listener = StreamedRetrieval(self, query or self._query, name, chunks)
-        self._retrieve(listener)
-        return listener
-
-    def _retrieve(self, retrieval: Retrieval | StreamedRetrieval) -> None:
+        asked = self._query if type(query) is str and not query else query
+        listener = StreamedRetrieval(self, asked, name, chunks)
         if self._takes(len(self._retrievals)):
-            self._retrievals.append(retrieval)
+            self._retrievals.append(listener)
+        return listener
 
     def _takes(self, kept: int = 0) -> bool:
         """Return whether something more can be noted, and count it if it cannot."""
         if self._is_over:
             note_unreadable("noted on an interaction that had ended, and was handed over")
         elif kept >= MAX_PARTS:
-            self._incomplete = True
-            note_unreadable(f"more than {MAX_PARTS} retrievals, or answers, of one interaction")
+            self._miss(f"more than {MAX_PARTS} retrievals, or answers, of one interaction")
         return not self._is_over and kept < MAX_PARTS
+
+    def note_incomplete(self) -> None:
+        """Note that a text of the interaction is missing."""
+        self._incomplete = True
+
+    def _miss(self, subject: str) -> None:
+        self._incomplete = True
+        note_unreadable(subject)
 
     def answered(
         self,
@@ -295,11 +277,13 @@ class InteractionRecorder:
             now_ns = time.time_ns()
             answer = text_in(text)
             if answer is None:
-                self._incomplete = True
-                note_unreadable(f"answered() takes a text, not {type(text).__name__}")
+                self._miss(f"answered() takes a text, not {type(text).__name__}")
             elif text is not None:
                 self._answer = answer
-            streamed = self._generations.pop() if self._repeats_stream(answer) else None
+            last = self._generations[-1] if self._generations else None
+            repeats = last is not None and bool(last.first_token_ns) and last.output == answer
+            streamed = self._generations.pop() if repeats else None
+            first_ns = self.first_token_ns if self.first_token_ns >= self.step_ns else 0
             if self._takes(len(self._generations)):
                 self._generations.append(
                     Generation(
@@ -307,23 +291,12 @@ class InteractionRecorder:
                         output=answer or "",
                         started_ns=streamed.started_ns if streamed else self.step_ns,
                         ended_ns=streamed.ended_ns if streamed else now_ns,
-                        model=model,
-                        usage=Usage() if usage is None else usage,
-                        first_token_ns=self._first_since(streamed),
+                        model=text_in(model) or "",
+                        usage=usage if type(usage) is Usage else Usage(),
+                        first_token_ns=streamed.first_token_ns if streamed else first_ns,
                     )
                 )
             self.step_ns = now_ns
-
-    def _repeats_stream(self, answer: str | None) -> bool:
-        """Return whether this is the text of the stream that was read last."""
-        last = self._generations[-1] if self._generations else None
-        return last is not None and bool(last.first_token_ns) and last.output == answer
-
-    def _first_since(self, streamed: Generation | None) -> int:
-        """Return when the stream of the model call that ends now had its first text; 0: none."""
-        if streamed is not None:
-            return streamed.first_token_ns
-        return self.first_token_ns if self.first_token_ns >= self.step_ns else 0
 
     def returned(self, text: str, *, unreadable: bool) -> None:
         """Note the text in what the function returned that answers the question.
@@ -342,30 +315,24 @@ class InteractionRecorder:
 
         They may be read after the block. Not read to the end: the answer is partial.
         """
-        observed: Iterator[str] = self._observed(pieces, iter, ObservedIterator)
+        observed: Iterator[str] = self._observed(pieces, iter)
         return observed
 
     def astreamed(self, pieces: AsyncIterable[str]) -> AsyncIterator[str]:
         """Return the pieces of an asynchronous answer unchanged; as `streamed`."""
-        observed: AsyncIterator[str] = self._observed(pieces, aiter, ObservedAsyncIterator)
+        observed: AsyncIterator[str] = self._observed(pieces, aiter)
         return observed
 
-    def _observed(self, pieces: Any, iterate: Callable[[Any], Any], observed: type[Any]) -> Any:
+    def _observed(self, pieces: Any, iterate: Callable[[Any], Any]) -> Any:
         try:
             inner = iterate(pieces)
         except Exception:  # noqa: BLE001 - the application finds out when it reads them
-            self._incomplete = True
-            note_unreadable(f"an answer's stream yields texts, and is no {type(pieces).__name__}")
+            self._miss(f"an answer's stream yields texts, and is no {type(pieces).__name__}")
             return pieces
-        return observed(inner, StreamedAnswer(self, block=True))
+        return read(inner, StreamedAnswer(self, block=True))
 
     def heard(
-        self,
-        pieces: Sequence[str],
-        failure: BaseException | None,
-        *,
-        whole: bool,
-        complete: bool = True,
+        self, pieces: Sequence[str], failure: BaseException | None, *, whole: bool, complete: bool
     ) -> None:
         """Note a stream of the answer that has ended.
 
@@ -377,29 +344,25 @@ class InteractionRecorder:
         """
         if self._is_over:  # it failed, and did not wait for this stream
             return
-        with shielded("capture"):
-            if isinstance(pieces, list | tuple):
-                self.answered("".join(pieces))
-            else:  # which may have no end
-                note_unreadable(f"the pieces of an answer are a list, not {type(pieces).__name__}")
-                complete = False
-            self._incomplete = self._incomplete or not complete
-            if self._ended_ns:
-                self._ended_ns = time.time_ns()
-            if failure is not None:
-                self.failed(failure)
-            elif not whole and self.status == "ok":
-                self.status = "partial"
+        self.answered("".join(pieces))
+        self._incomplete = self._incomplete or not complete
+        if self._ended_ns:
+            self._ended_ns = time.time_ns()
+        if failure is not None:
+            self.failed(failure)
+        elif not whole and self.status == "ok":
+            self.status = "partial"
 
     def tag(self, *tags: str, **attributes: str) -> None:
         """Add tags and attributes: `i.tag("beta", route="/ask", tenant="acme")`."""
-        labels = self._labels
-        if self._takes():
-            labels["tags"] = (*labels["tags"], *tags)[:MAX_LABELS]
-            if len(labels["attributes"]) + len(attributes) <= MAX_LABELS:
-                labels["attributes"].update(attributes)
-            else:
-                note_unreadable(f"more than {MAX_LABELS} attributes of one interaction")
+        with shielded("capture"):
+            if not self._takes():
+                return
+            if len(self._tags) + len(tags) + len(self._attributes) + len(attributes) > MAX_LABELS:
+                note_unreadable(f"more than {MAX_LABELS} tags and attributes of one interaction")
+                return
+            self._tags += tags
+            self._attributes |= attributes_in(attributes)
 
     def failed(self, error: BaseException) -> None:
         """Note that the application failed on this question."""
@@ -413,8 +376,7 @@ class InteractionRecorder:
         with shielded("capture"):
             self._is_over = True
             for each in self._retrievals:
-                if isinstance(each, StreamedRetrieval):
-                    each.end()
+                each.end()
             if not self._answer and self.status == "ok":
                 # The answer is what the last part gave; so its end is the answer's.
                 parts = reversed(self.scope.parts)
@@ -434,7 +396,12 @@ class InteractionRecorder:
         """Return the record, behind the request path. The parts are let go of after the end."""
         if self._record is not None:
             return self._record
-        record = self._read()
+        try:
+            record = self._read()
+        except Exception as error:  # noqa: BLE001 - counted and kept, without what cannot be read
+            record_error("capture", error)
+            times = {"started_ns": self._started_ns, "ended_ns": self._ended_ns}
+            record = without_texts(self.framework, self.status, id=self.id, **times)
         if self._is_over:
             self._record = record
             self.release()
@@ -445,40 +412,20 @@ class InteractionRecorder:
         self.scope.release()
 
     def _read(self) -> Interaction:
-        read = RecordReader()
-        try:
-            record = self._interaction(read)
-        except Exception as error:  # noqa: BLE001 - counted and kept, without what cannot be read
-            record_error("capture", error)
-            record = without_texts(
-                self.framework,
-                self.status,
-                id=self.id,
-                started_ns=self._started_ns,
-                ended_ns=self._ended_ns,
-            )
-        return replace(record, capture_incomplete=True) if read.incomplete else record
-
-    def _interaction(self, read: RecordReader) -> Interaction:
         parts = self.scope.parts
-        noted = tuple(
-            retrieval
-            for each in self._retrievals
-            if (retrieval := each.retrieval(read) if isinstance(each, StreamedRetrieval) else each)
-        )
-        own_retrievals = tuple(r for each in noted if (r := read.retrieval(each)) is not None)
-        own_generations = tuple(
-            g for each in self._generations if (g := read.generation(each)) is not None
-        )
+        own_retrievals = tuple(each.retrieval() for each in self._retrievals)
         observed = tuple(retrieval for part in parts for retrieval in part.retrievals())
         # One that took no time was found in a call's output or prompt: what was noted tells more.
         took_time = any(each.ended_ns > each.started_ns for each in observed)
         retrievals = observed if took_time or not own_retrievals else own_retrievals
         # Model calls that were seen have their own times and tokens; `answered` repeats the last.
-        generations = tuple(g for part in parts for g in part.generations()) or own_generations
-        own_chunks = [chunk for retrieval in own_retrievals for chunk in retrieval.chunks]
+        generations = tuple(g for part in parts for g in part.generations()) or tuple(
+            replace(each, input=messages_in(each.input)) for each in self._generations
+        )
         named = [chunk for part in parts for chunk in part.shown()]
-        shown = own_chunks if self._retrievals else shown_of(observed, generations, named)
+        shown: Sequence[Chunk] = [c for retrieval in own_retrievals for c in retrieval.chunks]
+        if not own_retrievals:
+            shown = shown_of(observed, generations, named)
         if self._ends_with is not None and self.status == "partial":
             self.status = self._ends_with.ending()
         answer = self._answer
@@ -490,53 +437,49 @@ class InteractionRecorder:
             answer = ""  # what was said before is a step's
             if self.status == "ok":  # the application has caught it
                 self.status, self._error = "error", failure
-        labels = self._all_labels(read, parts)
-        if self._incomplete or self.scope.lost or (self._unanswered and not answer):
-            read.incomplete = True
+        query = text_in(self._query)
+        wrote = [each for each in generations if is_most_of(each.output, answer)]
+        first_ns = next((g.first_token_ns for g in reversed(wrote or generations)), 0)
         return Interaction(
             id=self.id,
-            query=read.text(self._query),
+            query=query or "",
             chunks=tuple(with_metadata(shown, generations)),
             not_shown=not_among(shown, (c for part in parts for c in part.retrieved())),
             answer=answer,
             framework=self.framework,
             started_ns=self._started_ns,
             ended_ns=max([self._ended_ns, *(part.ended_ns for part in parts)]),
-            name=read.label(self._name),
+            name=text_in(self._name) or "",
             status=self.status,
             error=self._error,
             retrievals=retrievals,
             generations=generations,
-            usage=sum((usage_in(g.usage) for g in generations), Usage()),
+            usage=sum((g.usage for g in generations), Usage()),
             caller=reference(self._caller),
-            session_id=labels["session_id"],
-            user_id=labels["user_id"],
-            tags=labels["tags"],
-            attributes=labels["attributes"],
-            first_token_ns=self.first_token_ns or _first_token_ns(generations, answer),
+            first_token_ns=self.first_token_ns or first_ns,
+            **self._labels(parts),
             # Asked last: what could not be read above is noted there.
-            capture_incomplete=any(part.labels().get("capture_incomplete") for part in parts),
+            capture_incomplete=self._incomplete
+            or query is None
+            or bool(self.scope.lost)
+            or (self._unanswered and not answer)
+            or any(part.labels().get("capture_incomplete") for part in parts),
         )
 
-    def _all_labels(self, read: RecordReader, parts: Sequence[Part]) -> dict[str, Any]:
+    def _labels(self, parts: Sequence[Part]) -> dict[str, Any]:
+        session_id, user_id = (text_in(each) or "" for each in self._ids)
         own = {
-            "session_id": read.label(self._labels["session_id"]),
-            "user_id": read.label(self._labels["user_id"]),
-            "tags": read.tags(self._labels["tags"]),
-            "attributes": read.attributes(self._labels["attributes"]),
+            "session_id": session_id,
+            "user_id": user_id,
+            "tags": self._tags,
+            "attributes": self._attributes,
         }
         labels = merged(own, self._inherited)
         for part in reversed(parts):
             theirs = part.labels()
             for key in ("session_id", "user_id"):
-                labels[key] = labels[key] or read.label(theirs.get(key))
+                labels[key] = labels[key] or theirs.get(key) or ""
         return labels
-
-
-def _first_token_ns(generations: Sequence[Generation], answer: str) -> int:
-    """Return when the model that wrote the answer, else the last one, gave its first text."""
-    wrote = [each for each in generations if is_most_of(each.output, answer)]
-    return next((each.first_token_ns for each in reversed(wrote or generations)), 0)
 
 
 def _unanswered(retrievals: Sequence[Retrieval], generations: Sequence[Generation]) -> str:
@@ -554,7 +497,7 @@ def _unanswered(retrievals: Sequence[Retrieval], generations: Sequence[Generatio
 
 
 class StreamedRetrieval(Listener):
-    """Notes a retrieval whose chunks the application reads one by one.
+    """Notes a retrieval, whose chunks the application may read one by one.
 
     The model can have been shown only those that were read when the interaction ends.
     """
@@ -567,12 +510,13 @@ class StreamedRetrieval(Listener):
         chunks: Callable[[Any], Sequence[Chunk | str]] | None,
     ) -> None:
         self._recorder: InteractionRecorder | None = recorder
+        self._of = recorder
         self._query = query
         self._name = name
         self._chunks = chunks
         self._kept = KeptPieces(MAX_CHUNKS)
-        self._found: Any = None
-        self._started_ns = time.time_ns()
+        self._found: tuple[Any, ...] = ()
+        self.started_ns = time.time_ns()
         self._ended_ns = 0
         self._error = ""
 
@@ -584,48 +528,43 @@ class StreamedRetrieval(Listener):
 
     def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:  # noqa: ARG002
         """Note that nothing more comes; the application need not have read all of it."""
-        if not self._ends():
-            return
-        with shielded("capture"):
+        if self._recorder is not None:
             if failure is not None and status_of(failure) == "error":
                 self._error = error_text(failure)
-            self._found = self._kept.pieces
-            if self._chunks is not None:
-                self._found = None  # if it raises
-                self._found = items_in(self._chunks(self._kept.pieces))[0]
+            self._note(self._kept.pieces, complete=self._kept.complete)
 
-    def give(self, result: Any) -> Any:
-        """Note a result that is there at once, and return it."""
-        if not self._ends():
-            return result
-        with shielded("capture"):
-            retrieved = result if self._chunks is None else self._chunks(result)
-            items, whole = items_in(retrieved)
-            self._found = items if whole else None
-            if items and not whole:
-                self._found, self._kept.complete = items, False
-            if not whole:
-                note_unreadable(f"expected chunks or texts, got {type(retrieved).__name__}")
-        return result
+    def give(self, result: Any) -> None:
+        """Note a result that is there at once."""
+        self._note(result, complete=True)
 
-    def _ends(self) -> bool:
+    def _note(self, result: Any, *, complete: bool) -> None:
         recorder, self._recorder = self._recorder, None
         if recorder is None:
-            return False
-        self._ended_ns = time.time_ns()
-        recorder.step_ns = self._ended_ns
-        return True
+            return
+        self._ended_ns = recorder.step_ns = time.time_ns()
+        whole = False
+        with shielded("capture"):  # `chunks` is the application's code
+            retrieved = result if self._chunks is None else self._chunks(result)
+            self._found, whole = items_in(retrieved)
+            if not whole:
+                note_unreadable(
+                    f"expected a list of at most {MAX_CHUNKS} chunks or texts, not"
+                    f" {type(retrieved).__name__}; of an iterator, pass `list(...)` of it"
+                )
+        if not (whole and complete):
+            recorder.note_incomplete()
 
-    def retrieval(self, read: RecordReader) -> Retrieval:
-        """Return the record."""
-        if self._found is None or not self._kept.complete:
-            read.incomplete = True
+    def retrieval(self) -> Retrieval:
+        """Return the record, behind the request path."""
+        chunks, whole = chunks_in(self._found)
+        if not whole:
+            self._of.note_incomplete()
         return Retrieval(
-            query=self._query,
-            chunks=tuple(self._found or ()),
-            started_ns=self._started_ns,
+            query=text_in(self._query) or "",
+            chunks=chunks,
+            started_ns=self.started_ns,
             ended_ns=self._ended_ns or time.time_ns(),
-            name=self._name,
+            name=text_in(self._name) or "",
             error=self._error,
         )
 
@@ -679,14 +618,13 @@ class StreamedAnswer(Listener):
                 recorder.first_token_ns = time.time_ns()
             self._kept.add(text, len(text))
 
-    def give(self, result: Any) -> Any:
-        """Note an answer that was there at once, and return it."""
+    def give(self, result: Any) -> None:
+        """Note an answer that was there at once."""
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
             text = self._text(result)
             recorder.returned(text or "", unreadable=text is None and result is not None)
             recorder.end()
-        return result
 
     def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:
         """Note the answer, however it ended."""

@@ -149,7 +149,6 @@ METHODS = {
     "answered": lambda i, a, b: i.answered(a, model=b, usage=b, prompt=b),
     "tag": lambda i, a, b: i.tag(a, b, route=a, tenant=b),
     "failed": lambda i, a, b: i.failed(a),
-    "heard": lambda i, a, b: i.heard(a, None, whole=True),
     "streamed": lambda i, a, b: i.streamed([a, b]),
     "stream of it": lambda i, a, b: i.streamed(a),
     "astreamed": lambda i, a, b: i.astreamed(a),
@@ -215,7 +214,7 @@ ENDLESS = next(n for n, each in enumerate(ODD) if type(each) is Endless)
 
 
 @many
-@example(said=(0,) * 6, calls=[("heard", ENDLESS, 0)], failure=0)
+@example(said=(0,) * 6, calls=[("stream of it", ENDLESS, 0)], failure=0)
 @given(said=st.tuples(odd, odd, odd, odd, odd, odd), calls=calls, failure=odd)
 def test_a_block_takes_anything(monitor, accounted, said, calls, failure):
     """It is one interaction, scored or unscored, whatever is said of it and in whatever order."""

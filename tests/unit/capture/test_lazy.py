@@ -11,7 +11,7 @@ import weakref
 import pytest
 
 from ragmonitor import Chunk, ExportSettings, Monitor, ServerSettings, current_interaction
-from ragmonitor.capture import streamed_answers as streams
+from ragmonitor.capture import streams
 from ragmonitor.testing import ListExporter
 
 
