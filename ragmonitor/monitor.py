@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from ragmonitor.answer_checks import GuardedPiece
-    from ragmonitor.span_readers import InteractionSpanProcessor
     from ragmonitor.goldens.asking import Ask
     from ragmonitor.goldens.golden import Golden
     from ragmonitor.goldens.probing import Probe
+    from ragmonitor.span_readers import InteractionSpanProcessor
 
 EXIT_TIMEOUT_S = 5.0
 ANNOUNCED_AT = 3
@@ -382,7 +382,7 @@ class Monitor:
         framework that an integration of ours records for this monitor is left to it.
         """
         # The SDK comes with it, which takes longer to import than most of this package.
-        from ragmonitor.span_readers import Choice, InteractionSpanProcessor
+        from ragmonitor.span_readers import InteractionSpanProcessor
 
         with self._recorders_lock:
             if self._spans is None:
@@ -390,10 +390,7 @@ class Monitor:
                     self._hand_over,
                     wake=self._back.wake,
                     is_claimed=self._recorders.__contains__,
-                    choice=Choice(
-                        innermost=self.settings.capture.interaction == "innermost",
-                        root_names=self.settings.capture.root_names,
-                    ),
+                    root_names=self.settings.capture.root_names,
                     retrieval_tools=self.settings.capture.retrieval_tools,
                     max_spans=self.settings.capture.max_open_runs,
                     span_age_s=self.settings.capture.open_run_age_s,
@@ -573,7 +570,6 @@ class Monitor:
                     max_open_runs=self.settings.capture.max_open_runs,
                     open_run_age_s=self.settings.capture.open_run_age_s,
                     paused_run_age_s=self.settings.capture.paused_run_age_s,
-                    innermost=self.settings.capture.interaction == "innermost",
                     root_names=self.settings.capture.root_names,
                     retrieval_tools=self.settings.capture.retrieval_tools,
                     links=self.settings.export.link_traces,

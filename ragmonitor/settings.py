@@ -521,12 +521,6 @@ class CaptureSettings(Group):
 
     place = "capture"
 
-    interaction: Literal["outermost", "innermost"] = option(
-        "outermost",
-        "Which run is the interaction where several are nested: the outermost, or the innermost in "
-        "which something was retrieved and then a model asked.",
-        change="`innermost` for an agent whose tools are RAG chains.",
-    )
     root_names: Names = option(
         (),
         "Only runs of these names are interactions, wherever they are nested. A run tagged "

@@ -73,7 +73,6 @@ class Recorder:
         max_open_runs: int = 50_000,
         open_run_age_s: float = 900.0,
         paused_run_age_s: float = 14_400.0,
-        innermost: bool = False,
         root_names: Collection[str] = (),
         retrieval_tools: Sequence[str] = (),
         links: bool = False,
@@ -91,8 +90,6 @@ class Recorder:
             open_run_age_s: A root that is open for longer is handed over as partial by `sweep`.
             paused_run_age_s: A paused root that is not resumed within this time is handed over
                 as partial; at most `MAX_PAUSED` of the open runs may be paused.
-            innermost: Of nested runs that retrieve and then ask a model, the innermost is the
-                interaction and not the outermost.
             root_names: Only runs of these names are interactions, and tagged ones; empty: any.
             retrieval_tools: Patterns (`fnmatch`) of the names of tools that retrieve text.
             links: Whether to look for other instrumentations' spans; see `link_spans`.
@@ -110,14 +107,12 @@ class Recorder:
         """Paused interactions, by the key under which a later run resumes them."""
         self._unseen_left = ROOTS_WITHOUT_RETRIEVAL
         """Roots with a model and no retrieval until this is said; 0: a retrieval was seen."""
-        self.innermost = innermost
-        """Every chain below another may be an interaction."""
         self._root_names = frozenset(root_names)
         self.is_retrieval_tool = tool_matcher(retrieval_tools)
         """Whether the text that a tool of this name gives counts as retrieved."""
         self._links = links
         self._span_of: SpanOf | None = None
-        self.chooses = innermost or bool(root_names)
+        self.chooses = bool(root_names)
         """Runs below others may be interactions by their name; by a tag they always may."""
         self._yields = yields
         self._drain_s = drain_s
@@ -196,13 +191,13 @@ class Recorder:
                     else:
                         self._lose(root)
                         run = None
-                elif (picked or (self.innermost and not parent.root.picked)) and not (
+                elif picked and not (
                     # A scope is the interaction that its code says it is.
                     parent.inside_retriever
                     or parent.kind == "retriever"
                     or parent.root.scope is not None
                 ):
-                    run = self._inner(run_id, parent, name, inputs, thread if picked else None)
+                    run = self._inner(run_id, parent, name, inputs, thread)
                 else:
                     # A step between root and retriever or model carries the tree and nothing
                     # else: what starts under it starts under its parent.
@@ -381,7 +376,7 @@ class Recorder:
                 run.first_piece_ns = first_piece_ns
             if isinstance(run, Root):
                 run.asked = run.asked and asked
-                if named is not None and (run.outer is None or run.picked):
+                if named is not None:
                     self._note_named(run, outputs, named)
                 if run.thread is not None and run.scope is None and run.outer is None:
                     run.waits = run.waits or bool(_told(waits, outputs))
@@ -533,9 +528,7 @@ class Recorder:
             root.scope = None
             self._finalize(root, finished)
             scope.finish(root, finished)
-        elif (root.picked or not self._root_names) and finished.is_interaction(
-            in_turn=outer is not None and not root.picked
-        ):
+        elif (root.picked or not self._root_names) and finished.is_interaction():
             self._unseen_left = 0
             self._finalize(root, finished)
             if outer is not None:

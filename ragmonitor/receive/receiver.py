@@ -12,7 +12,6 @@ from typing import Final, Literal, Protocol
 
 from ragmonitor.back_half.local import LocalBackHalf
 from ragmonitor.back_half.stream_sender import StreamBackHalf
-from ragmonitor.span_readers import Choice
 from ragmonitor.capture.recorder import tool_matcher
 from ragmonitor.errors import SettingsError
 from ragmonitor.export.view.access import is_loopback
@@ -98,10 +97,7 @@ class Receiver:
             retry_after_s=options.quiet_s,
         )
         """Takes the requests."""
-        self._choice = Choice(
-            innermost=settings.capture.interaction == "innermost",
-            root_names=settings.capture.root_names,
-        )
+        self._root_names = settings.capture.root_names
         self._is_retrieval_tool = tool_matcher(settings.capture.retrieval_tools)
         self._outcomes: Counter[TraceOutcome] = Counter()
         back_half = LocalBackHalf if settings.stream.url is None else StreamBackHalf
@@ -187,7 +183,10 @@ class Receiver:
         count = len(trace.spans)
         try:
             found, late = assembled(
-                held, trace.left, choice=self._choice, is_retrieval_tool=self._is_retrieval_tool
+                held,
+                trace.left,
+                root_names=self._root_names,
+                is_retrieval_tool=self._is_retrieval_tool,
             )
         except Exception as error:  # noqa: BLE001 - a trace must cost only itself
             record_error("capture", error)

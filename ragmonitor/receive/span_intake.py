@@ -15,7 +15,6 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from ragmonitor.span_readers import dialect_of
 from ragmonitor.conventions import SCOPE
 from ragmonitor.export.server import Rejection
 from ragmonitor.metrics import RECEIVED_REQUESTS, RECEIVED_SPANS
@@ -31,6 +30,7 @@ from ragmonitor.receive.otlp_spans import (
     process_of,
 )
 from ragmonitor.records import GaugeValue
+from ragmonitor.span_readers import dialect_of
 
 RequestOutcome = Literal["taken", "partial", "full", "unauthorized"] | Rejection
 """The outcome of a request. `partial`: spans in it had no sound ids; `full`: it is to be sent again

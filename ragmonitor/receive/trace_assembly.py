@@ -6,15 +6,14 @@ never sent, a clock that is wrong, a part that comes after the rest was read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ragmonitor.span_readers import Choice, FinishedTree, SpanRecord, trees_of
-from ragmonitor.span_readers import Ancestry
 from ragmonitor.conventions import PROBE_BAGGAGE
 from ragmonitor.receive.otlp_spans import HeldSpan, span_record
 from ragmonitor.records import Interaction, Status
+from ragmonitor.span_readers import Ancestry, FinishedTree, SpanRecord, trees_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ def assembled(
     held: Iterable[HeldSpan],
     left: Mapping[str, str],
     *,
-    choice: Choice,
+    root_names: Collection[str],
     is_retrieval_tool: Callable[[str], bool],
 ) -> tuple[list[Received], int]:
     """Return the interactions of one trace, and how many spans came too late to be in one.
@@ -67,7 +66,7 @@ def assembled(
         held: The spans that have come.
         left: Those that have left before with their interaction: their parents by id. What encloses
             one of them, or is below it, comes too late.
-        choice: Which of nested trees is the interaction.
+        root_names: Only trees whose roots have one of these names; empty: any.
         is_retrieval_tool: Whether the text that a tool of this name gives counts as retrieved.
     """
     by_id = {span.span_id: span for span in held}
@@ -77,7 +76,7 @@ def assembled(
     spans = {span_id: span_record(span) for span_id, span in by_id.items()}
     _stand_in_for_missing(spans)
     _align_clocks(spans, by_id)
-    trees = trees_of(spans.values(), choice=choice, is_retrieval_tool=is_retrieval_tool)
+    trees = trees_of(spans.values(), root_names=root_names, is_retrieval_tool=is_retrieval_tool)
     return [Received(tree, _attributes(tree, by_id)) for tree in trees], len(late)
 
 

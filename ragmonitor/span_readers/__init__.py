@@ -10,12 +10,11 @@ from ragmonitor.span_readers.finished import FinishedTree
 from ragmonitor.span_readers.processor import InteractionSpanProcessor
 from ragmonitor.span_readers.span_events import EVENTS, with_contents
 from ragmonitor.span_readers.spans import SpanRecord
-from ragmonitor.span_readers.trees import Choice, trees_of
+from ragmonitor.span_readers.trees import trees_of
 
 __all__ = [
     "EVENTS",
     "Ancestry",
-    "Choice",
     "FinishedTree",
     "InteractionSpanProcessor",
     "SpanRecord",

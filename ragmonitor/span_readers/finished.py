@@ -72,11 +72,6 @@ class FinishedTree:
         return _ending(self.root)[0]
 
     @property
-    def acting(self) -> set[str]:
-        """Ids of what does something: all but chains."""
-        return {i for i, step in self.by_id.items() if step.role not in ("chain", "other")}
-
-    @property
     def observed(self) -> set[str]:
         """Those of its frameworks that have an integration of ours."""
         scopes = (step.span.scope for step in self.steps)

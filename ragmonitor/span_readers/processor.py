@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry import context as otel
@@ -24,7 +24,7 @@ from ragmonitor.protocols import Clock, Finished
 from ragmonitor.span_readers.ancestry import Ancestry
 from ragmonitor.span_readers.dialects import SCOPES, dialect_of
 from ragmonitor.span_readers.spans import SpanRecord, span_record
-from ragmonitor.span_readers.trees import Choice, OpenSpan, trees_of
+from ragmonitor.span_readers.trees import OpenSpan, trees_of
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -86,7 +86,7 @@ class InteractionSpanProcessor(SpanProcessor):
         *,
         wake: Callable[[], None] = lambda: None,
         is_claimed: Callable[[str], bool] = lambda _framework: False,
-        choice: Choice = Choice(),  # noqa: B008 - immutable
+        root_names: Collection[str] = (),
         retrieval_tools: Sequence[str] = (),
         max_spans: int = 50_000,
         span_age_s: float = 900.0,
@@ -101,7 +101,7 @@ class InteractionSpanProcessor(SpanProcessor):
             wake: Called with the first span, so that somebody calls `sweep` from then on.
             is_claimed: Whether an integration of ours records this framework for the same monitor:
                 its trees are left to it.
-            choice: Which of nested trees is the interaction.
+            root_names: Only trees whose roots have one of these names; empty: any.
             retrieval_tools: Patterns (`fnmatch`) of the names of tools that retrieve text.
             max_spans: When more spans are held, the oldest traces are forgotten.
             span_age_s: A span open for longer is taken as never to end.
@@ -112,7 +112,7 @@ class InteractionSpanProcessor(SpanProcessor):
         self._hand_over = hand_over
         self._wake = wake
         self._is_claimed = is_claimed
-        self._choice = choice
+        self._root_names = root_names
         self._is_retrieval_tool = tool_matcher(retrieval_tools)
         self._max_spans = max_spans
         self._span_age_s = span_age_s
@@ -286,7 +286,7 @@ class InteractionSpanProcessor(SpanProcessor):
         for finished in trees_of(
             spans.values(),
             open_spans,
-            choice=self._choice,
+            root_names=self._root_names,
             is_retrieval_tool=self._is_retrieval_tool,
         ):
             members = {*finished.by_id, finished.root.span_id}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from ragmonitor.records import Usage
@@ -27,22 +27,11 @@ class OpenSpan(NamedTuple):
     """It is, or may be, of a dialect."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Chooses the interaction among nested trees, as the settings of the same names say."""
-
-    innermost: bool = False
-    root_names: Collection[str] = ()
-
-
-OUTERMOST = Choice()
-
-
 def trees_of(
     spans: Iterable[SpanRecord],
     open_spans: Mapping[str, OpenSpan] | None = None,
     *,
-    choice: Choice = OUTERMOST,
+    root_names: Collection[str] = (),
     is_retrieval_tool: Callable[[str], bool] = lambda _name: False,
 ) -> list[FinishedTree]:
     """Return the interactions of one trace, by the time of their roots' start.
@@ -55,15 +44,12 @@ def trees_of(
     Args:
         spans: Those that have ended; spans of no dialect connect the others, or are left out.
         open_spans: By id: those that have not. What lies below an open span of a dialect is none
-            of the result, unless the choice says otherwise.
-        choice: Which of nested ones.
+            of the result.
+        root_names: Only trees whose roots have one of these names; empty: any.
         is_retrieval_tool: Whether the text that a tool of this name gives counts as retrieved.
     """
     trace = _Trace(spans, open_spans or {}, is_retrieval_tool)
-    if choice.root_names:
-        found = trace.named(choice.root_names)
-    else:
-        found = trace.interactions(innermost=choice.innermost)
+    found = trace.named(root_names) if root_names else trace.interactions()
     return sorted(found, key=lambda finished: finished.root.started_ns)
 
 
@@ -98,21 +84,16 @@ class _Trace:
             if (step.name if (step := self._steps.get(span_id)) else span.name) in names
         }
         for span_id in named - self._ancestry.below(named):
-            finished = self._finished(self._spans[span_id], ())
+            finished = self._finished(self._spans[span_id])
             if finished is not None:
                 yield finished
 
-    def interactions(self, *, innermost: bool) -> Iterator[FinishedTree]:
+    def interactions(self) -> Iterator[FinishedTree]:
         """Yield the trees, and what the application's own spans hold together."""
-        taken: set[str] = set()
-        if innermost:
-            yield from self._innermost(taken)
         alone: list[SpanRecord] = []
         found: dict[str, list[SpanRecord]] = {}
         for top in self._tops():
-            if top.span_id in taken:
-                continue
-            finished = self._finished(top, taken)
+            finished = self._finished(top)
             if finished is None:
                 alone.append(top)
                 continue
@@ -124,26 +105,7 @@ class _Trace:
         # OpenInference does not make its spans of LangChain the current ones: what their clients'
         # instrumentations say of the same search and model call lies beside them.
         alone = [t for t in alone if not _under_way(found.get(t.parent_id, ()), t.started_ns)]
-        yield from self._anchored(alone, taken)
-
-    def _innermost(self, taken: set[str]) -> Iterator[FinishedTree]:
-        depths = self._ancestry.depths()
-        chains = [span_id for span_id, step in self._steps.items() if step.role == "chain"]
-        for span_id in sorted(chains, key=lambda each: -depths[each]):
-            if span_id in taken:
-                continue
-            finished = self._finished(self._spans[span_id], taken, in_turn=True)
-            if finished is None:
-                continue
-            # As wide as its steps: LlamaIndex's `query`, and not the `_query` in it.
-            for above in self._ancestry.above(span_id):
-                if above in self._steps:
-                    outer = self._finished(self._spans[above], taken, in_turn=True)
-                    if outer is None or outer.acting != finished.acting:
-                        break
-                    finished = outer
-            taken.update(step.span.span_id for step in finished.steps)
-            yield finished
+        yield from self._anchored(alone)
 
     def _tops(self) -> list[SpanRecord]:
         """Return the outermost spans of a dialect; no other one encloses them."""
@@ -152,7 +114,7 @@ class _Trace:
         inside = self._ancestry.below(matching | self._steps.keys())
         return [self._spans[span_id] for span_id in self._steps if span_id not in inside]
 
-    def _anchored(self, alone: list[SpanRecord], taken: Collection[str]) -> Iterator[FinishedTree]:
+    def _anchored(self, alone: list[SpanRecord]) -> Iterator[FinishedTree]:
         """Yield the innermost spans of no dialect that enclose a retrieval and a model.
 
         What is open still may yet enclose more, so nothing below it is decided.
@@ -167,7 +129,7 @@ class _Trace:
             tops = [top for top in below[span_id] if top.span_id not in used]
             if len(tops) < 2:
                 continue  # one to retrieve, one to ask
-            finished = self._finished(self._spans[span_id], taken, tops, in_turn=True)
+            finished = self._finished(self._spans[span_id], tops, in_turn=True)
             if finished is not None:
                 used.update(top.span_id for top in tops)
                 yield finished
@@ -175,7 +137,6 @@ class _Trace:
     def _finished(
         self,
         root: SpanRecord,
-        taken: Collection[str],
         tops: Iterable[SpanRecord] = (),
         *,
         in_turn: bool = False,
@@ -187,8 +148,6 @@ class _Trace:
         pending = [(top, root.span_id) for top in tops] or [(root, "")]
         while pending:
             span, enclosing = pending.pop()
-            if span.span_id in taken:
-                continue
             step = self._steps.get(span.span_id)
             framework = FRAMEWORKS.get(span.scope, span.scope)
             # Two instrumentations of one framework tell the same twice: the outer one is heard.

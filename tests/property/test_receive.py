@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ragmonitor.span_readers import Choice
 from ragmonitor.guard import errors
 from ragmonitor.receive.open_traces import OpenTraces
 from ragmonitor.receive.otlp_bodies import (
@@ -119,14 +118,14 @@ def open_traces(clock: ManualClock) -> OpenTraces:
     )
 
 
-def read(traces: OpenTraces, *, innermost: bool = False) -> list[Interaction | None]:
+def read(traces: OpenTraces) -> list[Interaction | None]:
     """Return what the traces that are due hold, as the receiver does it."""
     found = []
     for trace_id, trace, _ in traces.due(at_end=True):
         finished, _ = assembled(
             trace.spans.values(),
             trace.left,
-            choice=Choice(innermost=innermost),
+            root_names=(),
             is_retrieval_tool=lambda _: True,
         )
         found += [each.interaction() for each in finished if each.framework]
@@ -155,9 +154,9 @@ def test_any_body_is_a_request_or_refused(
 
 
 @settings(deadline=1_000)
-@given(requests=st.lists(st.lists(SPANS, max_size=8), max_size=3), innermost=st.booleans())
+@given(requests=st.lists(st.lists(SPANS, max_size=8), max_size=3))
 def test_any_spans_are_read_in_bounded_time(
-    requests: list[list[dict[str, Any]]], innermost: bool
+    requests: list[list[dict[str, Any]]],
 ) -> None:
     """Rings of parents, times at both ends of the range, values of every type, anywhere."""
     traces = open_traces(ManualClock())
@@ -167,7 +166,7 @@ def test_any_spans_are_read_in_bounded_time(
         body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}).encode()
         request = request_of(body, content_type=JSON, encoding="", max_bytes=2**20)
         intake.take(request)
-        read(traces, innermost=innermost)
+        read(traces)
     assert (len(traces), traces.size_bytes) == (0, 0)
     assert errors == before
 

@@ -103,7 +103,6 @@ class RagMonitorHandler(BaseCallbackHandler):
         self._picks = recorder.picks
         self._is_retrieval_tool = recorder.is_retrieval_tool
         self._chooses = recorder.chooses
-        self._innermost = recorder.innermost
         self.recorder = recorder
         with _capture:
             recorder.link_spans(span_of)
@@ -143,7 +142,7 @@ class RagMonitorHandler(BaseCallbackHandler):
                 return
             called = name or _name_in(serialized)
             picked = bool(choosable) and self._picks(called, tags, parent)
-            if is_inner and not (picked or self._innermost):
+            if is_inner and not picked:
                 self._started(key, parent, "chain", "")
                 return
             if parent is None and not picked and called.startswith(_EACH):

@@ -78,7 +78,6 @@ class ListeningMonitor:
     def recorder(self, translator: Translator) -> Recorder:
         if self.known is None:
             choice = {"retrieval_tools": ("search_*",), **self._choice}
-            choice["innermost"] = choice.pop("interaction", "") == "innermost"
             self.known = Recorder(
                 translator, self.finished.append, on_forgotten=self.forgotten.append, **choice
             )

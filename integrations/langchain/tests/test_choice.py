@@ -146,11 +146,11 @@ async def test_a_rag_tool_of_an_agent_is_a_part_of_it(monitor: Any, run: Any) ->
     assert {(len(i.chunks), len(i.generations)) for i in monitor.interactions} == {(3, 3)}
 
 
-@pytest.mark.parametrize("choice", [{}, {"root_names": ("rag",)}, {"interaction": "innermost"}])
+@pytest.mark.parametrize("choice", [{}, {"root_names": ("rag",)}])
 async def test_a_rag_tool_of_an_agent_can_be_the_interaction(
     choosing: Any, choice: Any, run: Any
 ) -> None:
-    """Chosen by tag, by name, or as the innermost: the agent around it is then none.
+    """Chosen by tag or by name: the agent around it is then none.
 
     Its chunk would be the tool's answer, which would be judged against itself.
     """
@@ -164,35 +164,6 @@ async def test_a_rag_tool_of_an_agent_can_be_the_interaction(
     pumps = sorted(f"pump {matrix.pump_in(query)}" for query in asked)
     assert sorted(i.query for i in choosing.interactions) == pumps
     assert {(len(i.chunks), len(i.generations)) for i in choosing.interactions} == {(3, 1)}
-
-
-@pytest.mark.parametrize("choice", [{"interaction": "innermost"}])
-async def test_the_innermost_chain_that_retrieves_and_asks(choosing: Any, run: Any) -> None:
-    """And not the steps within it, which only do the one or the other."""
-    instrument(choosing)
-    asked = await run(one_call(_inside(lcel()), []))
-    assert sorted(i.query for i in choosing.interactions) == [f"In short: {q}" for q in asked]
-    assert {i.answer for i in choosing.interactions} == {
-        matrix.reply(matrix.pump_in(query)) for query in asked
-    }
-
-
-@pytest.mark.parametrize("choice", [{"interaction": "innermost"}])
-@pytest.mark.parametrize(
-    "shape",
-    [shape for shape in matrix.SHAPES if "@" not in shape.name and shape.at_once],
-    ids=lambda shape: shape.name,
-)
-async def test_innermost_is_outermost_where_nothing_is_nested(choosing: Any, shape: Any) -> None:
-    """A step that rewrites a question and then retrieves is no interaction by itself."""
-    instrument(choosing)
-    answers = await RUNS["ainvoke"](shape, shape.build(choosing), trace.get_tracer("application"))
-    answered = [i for i in choosing.interactions if i.status == "ok"]
-    assert sorted(i.query for i in answered) == sorted(answers)
-    for found in answered:
-        pump = matrix.pump_in(found.query)
-        assert found.answer == matrix.reply(pump)
-        assert [(c.text, c.id, c.score) for c in found.chunks] == shape.chunks(pump)
 
 
 async def test_a_chosen_chain_has_the_caller_of_the_run_around_it(monitor: Any) -> None:

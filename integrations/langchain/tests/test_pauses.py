@@ -134,16 +134,6 @@ async def test_a_pause_in_a_subgraph_that_was_chosen(monitor: Any, go: Going) ->
     assert monitor.only.name == "rag"
 
 
-async def test_a_pause_among_nested_chains(listening: Any, go: Going) -> None:
-    """In innermost mode a node that pauses is no interaction; what it retrieved is kept."""
-    with listening(interaction="innermost") as monitor:
-        instrument(monitor)
-        graph = _graph()
-        await go(graph, state(QUERY))
-        await go(graph, Command(resume="you may"))
-        _check(monitor.only)
-
-
 async def test_a_breakpoint_is_a_pause(monitor: Any, go: Going) -> None:
     """`interrupt_before` shows in no callback: a thread that retrieved and asked nobody waits."""
     instrument(monitor)

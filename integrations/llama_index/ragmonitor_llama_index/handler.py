@@ -303,7 +303,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
         picked = (recorder.chooses or bool(tags)) and recorder.picks(
             name, tags_in(tags) if tags else None, parent_id
         )
-        if place is not None and not (picked or recorder.innermost):
+        if place is not None and not picked:
             return False
         if role is _ENGINE:
             query = note_query(next(iter(arguments.values()), None))

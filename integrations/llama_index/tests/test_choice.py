@@ -8,16 +8,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from llama_index.core.response_synthesizers.no_text import NoText
-from llama_index.core.schema import IndexNode, NodeWithScore, QueryBundle
-from llama_index.core.tools import FunctionTool, QueryEngineTool
+from llama_index.core.tools import FunctionTool
 from llama_index_instrumentation.dispatcher import instrument_tags
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import format_span_id
 
 from integrations.llama_index.tests.matrix import (
     SHAPES,
-    Notes,
     Parts,
     answer,
     clerk,
@@ -68,9 +65,7 @@ def assert_engines(interaction: Interaction, query: str, ids: list[str | None]) 
 
 
 @pytest.mark.parametrize("shape", AGENTS)
-@pytest.mark.parametrize(
-    "options", [{"innermost": True}, {"root_names": ("RetrieverQueryEngine",)}], ids=str
-)
+@pytest.mark.parametrize("options", [{"root_names": ("RetrieverQueryEngine",)}], ids=str)
 async def test_an_agents_engine_can_be_the_interaction(shape: str, options: Any) -> None:
     """By the setting, or by its class' name; the agent's own run is then none."""
     with choosing(**options) as monitor:
@@ -97,93 +92,6 @@ async def test_of_names_nothing_else_is_an_interaction(shape: str) -> None:
     assert monitor.interactions == []
 
 
-async def test_innermost_an_agent_that_retrieves_by_itself_is_the_interaction() -> None:
-    """Its tool gives text; there is no engine in it."""
-    with choosing(innermost=True) as monitor:
-        await asked("FunctionAgent with a tool that gives text", monitor)
-    interaction = monitor.only()
-    assert (interaction.name, interaction.query) == ("FunctionAgent", QUESTION)
-    assert len(interaction.chunks) == 1
-
-
-@pytest.mark.parametrize("streaming", [False, True])
-async def test_innermost_a_router_is_none_and_its_engine_is(streaming: bool) -> None:
-    """Also where the router hands out the engine's stream."""
-    with choosing(innermost=True) as monitor:
-        await asked("RouterQueryEngine", monitor, streaming=streaming)
-    assert_engines(monitor.only(), QUESTION, ALL)
-
-
-async def test_innermost_each_sub_question_is_an_interaction() -> None:
-    """With its own chunks; the engine around them retrieved nothing by itself."""
-    with choosing(innermost=True) as monitor:
-        await asked("SubQuestionQueryEngine", monitor)
-    assert monitor.open_runs == 0
-    first, second = sorted(monitor.interactions, key=lambda i: i.query)
-    assert_engines(first, f"What do the first notes say of load {LOAD}?", ALL)
-    others = [told.id for told in found(LOAD, 10, 11)]
-    assert_engines(second, f"What do the second notes say of load {LOAD}?", others)
-
-
-@pytest.mark.parametrize("streaming", [False, True])
-async def test_innermost_a_condensed_question_is_the_interactions(streaming: bool) -> None:
-    """The chat around it only rewrites; a streamed answer is known to its end."""
-    with choosing(innermost=True) as monitor:
-        await asked("CondenseQuestionChatEngine", monitor, streaming=streaming)
-    assert_engines(monitor.only(), f"How heavy is load {LOAD}, in kg?", ALL)
-
-
-@pytest.mark.parametrize("streaming", [False, True])
-async def test_innermost_engines_that_nest_none_stay_what_they_are(streaming: bool) -> None:
-    """One interaction, of the engine."""
-    with choosing(innermost=True) as monitor:
-        await asked("RetrieverQueryEngine", monitor, streaming=streaming)
-    assert_engines(monitor.only(), QUESTION, ALL)
-
-
-async def test_innermost_an_engine_that_finds_nothing_is_the_interaction() -> None:
-    """Its user was told so in LlamaIndex's own words, without a model."""
-
-    class Nothing(Notes):
-        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-            return []
-
-    with choosing(innermost=True) as monitor:
-        parts = Parts(monitor=monitor, retriever=Nothing())
-        await clerk(parts, parts.tool()).run(user_msg=QUESTION, memory=memory())
-    interaction = monitor.only()
-    assert (interaction.name, interaction.answer) == ("RetrieverQueryEngine", "Empty Response")
-    assert interaction.chunks == ()
-
-
-async def test_innermost_an_engine_without_answers_leaves_its_nodes_to_the_agent() -> None:
-    """In the mode `no_text` it is a retriever by another name."""
-    with choosing(innermost=True) as monitor:
-        parts = Parts(monitor=monitor)
-        engine = parts.engine(response_synthesizer=NoText(llm=parts.model))
-        tool = QueryEngineTool.from_defaults(engine, name="search_notes", description="Finds.")
-        await clerk(parts, tool).run(user_msg=QUESTION, memory=memory())
-    interaction = monitor.only()
-    assert (interaction.name, interaction.query) == ("FunctionAgent", QUESTION)
-    assert [chunk.id for chunk in interaction.chunks] == ALL
-
-
-def test_innermost_an_engine_within_a_retriever_is_none() -> None:
-    """Recursive retrieval asks engines for texts; that is still retrieval."""
-
-    class Recursive(Notes):
-        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-            return [NodeWithScore(node=IndexNode(text="Loads", index_id="i", obj=inner), score=1)]
-
-    with choosing(innermost=True) as monitor:
-        parts = Parts(monitor=monitor)
-        inner = parts.engine()
-        assert str(parts.engine(Recursive()).query(QUESTION)) == answer(LOAD)
-    interaction = monitor.only()
-    assert [chunk.text for chunk in interaction.chunks] == [answer(LOAD)]
-    assert len(interaction.retrievals) == 1
-
-
 def _tagging_tool(parts: Parts) -> FunctionTool:
     engine = parts.engine()
 
@@ -205,10 +113,9 @@ async def test_a_tagged_engine_is_the_interaction_and_so_is_not_its_agent(
     assert (interaction.tags, interaction.attributes) == ((), {"route": "/tool"})
 
 
-@pytest.mark.parametrize("innermost", [False, True])
-async def test_within_a_tagged_run_nothing_else_is_chosen(innermost: bool) -> None:
+async def test_within_a_tagged_run_nothing_else_is_chosen() -> None:
     """Tags are inherited: the outermost run that has it is meant."""
-    with choosing(innermost=innermost) as monitor, instrument_tags(TAGGED):
+    with choosing() as monitor, instrument_tags(TAGGED):
         await asked(AGENTS[0], monitor)
     interaction = monitor.only()
     assert (interaction.name, interaction.query) == ("FunctionAgent", QUESTION)
@@ -217,7 +124,7 @@ async def test_within_a_tagged_run_nothing_else_is_chosen(innermost: bool) -> No
 
 async def test_within_a_block_nothing_else_is_chosen() -> None:
     """Its code has said what the interaction is."""
-    with choosing(innermost=True) as monitor:
+    with choosing(root_names=("RetrieverQueryEngine",)) as monitor:
         async with monitor.interaction(query="What now?"):
             await asked(AGENTS[0], monitor)
     interaction = monitor.only()
@@ -225,7 +132,7 @@ async def test_within_a_block_nothing_else_is_chosen() -> None:
     assert [chunk.id for chunk in interaction.chunks] == ALL
 
 
-@pytest.mark.parametrize("options", [{"innermost": True}, {"root_names": ("NoSuch",)}], ids=str)
+@pytest.mark.parametrize("options", [{"root_names": ("NoSuch",)}], ids=str)
 async def test_chosen_runs_of_many_tasks_stay_apart(options: Any) -> None:
     """Each under its own caller's span; what is not chosen leaves nothing behind."""
     provider = TracerProvider()
@@ -241,7 +148,7 @@ async def test_chosen_runs_of_many_tasks_stay_apart(options: Any) -> None:
     with choosing(**options) as monitor:
         await asyncio.gather(*(ask(f"g{n}") for n in range(10)))
     callers = {i.query: i.caller and i.caller.span_id for i in monitor.interactions}
-    assert callers == (spans if "innermost" in options else {})
+    assert callers == (spans if "RetrieverQueryEngine" in options["root_names"] else {})
     provider.shutdown()
 
 

@@ -10,7 +10,6 @@ from opentelemetry.trace import SpanContext, TraceFlags, format_span_id
 
 from ragmonitor.records import Usage
 from ragmonitor.span_readers import (
-    Choice,
     SpanRecord,
     dialect_of,
     genai,
@@ -1086,21 +1085,6 @@ def test_the_outermost_tree_is_the_interaction_by_default():
     assert only(agent_story()).query == "first"
 
 
-def test_the_innermost_tree_is_the_interaction_if_chosen():
-    """The chain in which something was found, and then a model asked."""
-    assert only(agent_story(), choice=Choice(innermost=True)).query == QUESTION
-
-
-def test_the_innermost_tree_is_as_wide_as_its_steps():
-    """LlamaIndex's `query` and not the `_query` in it, which encloses the same."""
-    agent, tool, root, *_, last = agent_story()
-    inner = oi("inner", "root", input__value=QUESTION, name="_qa")
-    moved = [oi("found", "inner", "RETRIEVER", **documents(*TEXTS))]
-    moved += [oi("model", "inner", "LLM", **messages("output", ("assistant", ANSWER)))]
-    record = only([agent, tool, root, inner, *moved, last], choice=Choice(innermost=True))
-    assert (record.name, record.target.span_id) == ("qa", id_of("root"))
-
-
 def test_an_agents_question_is_what_it_asked_its_model_first():
     """LlamaIndex's workflows are given events, of which OpenInference writes the repr."""
     spans = [
@@ -1117,8 +1101,8 @@ def test_an_agents_question_is_what_it_asked_its_model_first():
 
 def test_the_named_tree_is_the_interaction_if_chosen():
     """`root_names`, wherever they are nested."""
-    assert only(agent_story(), choice=Choice(root_names=("qa",))).query == QUESTION
-    assert trees_of(agent_story(), choice=Choice(root_names=("other",))) == []
+    assert only(agent_story(), root_names=("qa",)).query == QUESTION
+    assert trees_of(agent_story(), root_names=("other",)) == []
 
 
 # --- shapes of texts ----------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def test_what_a_part_names_goes_before_the_prompts(take, handed, recorder, monke
 
 def test_within_a_block_nothing_is_an_interaction_of_its_own(take, handed):
     """The block is what its code says it is, whatever else is chosen."""
-    recorder = Recorder(Plain(), take, innermost=True)
+    recorder = Recorder(Plain(), take)
     with InteractionRecorder(take, query="Why?"):
         recorder.started("o", None, "chain", "agent", "other words")
         recorder.started("i", "o", "chain", "engine", "other words")
