@@ -230,6 +230,11 @@ class _Limits:
             return {self._name(key): self.plain(item, depth + 1) for key, item in items}
         if isinstance(value, list | tuple | set | frozenset):
             return [self.plain(item, depth + 1) for item in islice(value, max(0, self.nodes) + 1)]
+        # A structured answer is an object of a dataclass or of pydantic's.
+        fields = getattr(kind, "__dataclass_fields__", None) or getattr(kind, "model_fields", None)
+        if isinstance(fields, Mapping):
+            named = islice(fields, max(0, self.nodes) + 1)
+            return {name: self.plain(getattr(value, name, None), depth + 1) for name in named}
         return self.other(value)
 
     def _name(self, key: Any) -> str:
@@ -425,6 +430,8 @@ def getattr_of(value: Any, name: str) -> Any:
         return None
 
 
+_QDRANT_ID: Final = "_id"
+"""LangChain's store for Qdrant keeps the point's id there, and gives its documents none."""
 TEXT_NAMES: Final = ("page_content", "pageContent", "text", "content")
 
 
@@ -451,11 +458,12 @@ def chunk_in(value: Any) -> Chunk | None:
         return None
     metadata = member_of(fields, "metadata")
     metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
-    identity = member_of(fields, "id")  # which may be 0
+    known = (member_of(fields, "id"), member_of(fields, "id_"), metadata.get(_QDRANT_ID))
+    identity = next((each for each in known if each is not None), "")  # which may be 0
     scores = (pair_score, finite(member_of(value, "score")), score_of(metadata))
     return Chunk(
         text=text,
-        id=text_in(member_of(fields, "id_") if identity is None else identity) or "",
+        id=text_in(identity) or "",
         score=next((score for score in scores if score is not None), None),
         metadata=metadata,
     )

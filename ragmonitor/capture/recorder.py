@@ -556,6 +556,7 @@ class Recorder:
         if asked:
             self._unseen_left -= 1
             if not self._unseen_left:
+                self._on_forgotten("no_retrieval")
                 _log.warning(
                     "%d calls of %s asked a model, and no retrieval was seen in any: nothing is"
                     " scored. Note what your own search finds: decorate it with"

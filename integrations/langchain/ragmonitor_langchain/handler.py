@@ -272,14 +272,20 @@ class RagMonitorHandler(BaseCallbackHandler):
         self, serialized: dict[str, Any] | None, messages: list[list[BaseMessage]], **event: Any
     ) -> None:
         """Note that a chat model is asked."""
-        # A copy: agents append to the list that they asked with.
-        self._model_started(serialized, messages[0].copy() if messages else None, **event)
+        try:
+            # A copy: agents append to the list that they asked with.
+            self._model_started(serialized, [*messages[0]] if messages else None, **event)
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error(_STAGE, error)
 
     def on_llm_start(
         self, serialized: dict[str, Any] | None, prompts: list[str], **event: Any
     ) -> None:
         """Note that a completion model is asked."""
-        self._model_started(serialized, prompts, **event)
+        try:
+            self._model_started(serialized, prompts, **event)
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error(_STAGE, error)
 
     def _model_started(
         self,
@@ -294,17 +300,14 @@ class RagMonitorHandler(BaseCallbackHandler):
         invocation_params: dict[str, Any] | None = None,
         **_: Any,
     ) -> None:
-        try:
-            self._started(
-                _key(run_id),
-                _key(parent_run_id),
-                "model",
-                name or _name_in(serialized),
-                asked,
-                (tags, metadata, invocation_params),
-            )
-        except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error(_STAGE, error)
+        self._started(
+            _key(run_id),
+            _key(parent_run_id),
+            "model",
+            name or _name_in(serialized),
+            asked,
+            (tags, metadata, invocation_params),
+        )
 
     def on_llm_new_token(
         self,

@@ -269,7 +269,7 @@ def _chunks(documents: KeptDocuments) -> list[Chunk]:
     return [
         Chunk(
             text=text,
-            id=id_ or "",
+            id=str(id_ or metadata.get("_id") or ""),  # Qdrant's point id
             score=score_of(metadata) if score is None else score,
             metadata=metadata,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, TypedDict
 
 import pytest
@@ -17,8 +18,11 @@ from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import BaseModel
 
+from integrations.langchain.tests.matrix import ListeningMonitor
 from ragmonitor import Chunk
+from ragmonitor.capture.recorder import ROOTS_WITHOUT_RETRIEVAL
 from ragmonitor_langchain import instrument, uninstrument
+from ragmonitor_langchain.translate import LangChainTranslator, keep_documents
 
 DOCS = [Document("The warranty lasts two years.", id="w"), Document("Our office is here.", id="o")]
 TEXTS = [each.page_content for each in DOCS]
@@ -186,3 +190,23 @@ def test_metadata_that_the_prompt_shows_is_part_of_the_chunk(monitor: Any) -> No
     assert chunk == Chunk(
         text="author: Jane Smith\n\nAttention layers replace recurrence.", metadata=meta
     )
+
+
+def test_the_id_of_a_point_of_qdrants_is_the_chunks() -> None:
+    """Its store keeps it in the metadata, and gives its documents none."""
+    found = [Document(text, metadata={"_id": f"point-{n}"}) for n, text in enumerate(TEXTS)]
+    run = SimpleNamespace(outputs=keep_documents(found))
+    ids = [chunk.id for chunk in LangChainTranslator().chunks(run) or ()]  # type: ignore[arg-type]
+    assert ids == ["point-0", "point-1"]
+
+
+def test_models_without_a_retrieval_are_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    """In the log with the remedy, and in the counter of what was dropped."""
+    monitor = ListeningMonitor()
+    instrument(monitor)
+    chain = ChatPromptTemplate.from_template("{question}") | Says()
+    for _ in range(ROOTS_WITHOUT_RETRIEVAL + 5):
+        chain.invoke({"question": QUESTION})
+    uninstrument()
+    assert monitor.forgotten == ["no_retrieval"]
+    assert [r.getMessage().count("@monitor.retrieves") for r in caplog.records] == [1]

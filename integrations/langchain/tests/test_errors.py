@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+import itertools
+import uuid
 from typing import Any
 
 import pytest
 from langchain_core.documents import Document
 
+from integrations.langchain.tests.matrix import ListeningMonitor
 from ragmonitor_langchain import RagMonitorHandler, instrument
 
 
@@ -103,3 +107,18 @@ def test_documents_of_a_kind_of_their_own_are_read(monitor: Any, apps: Any) -> N
     instrument(monitor)
     apps.lcel(Pages()).chain.invoke("a")
     assert [c.text for c in monitor.only.chunks] == ["a page"]
+
+
+CALLBACKS = sorted(name for name in vars(RagMonitorHandler) if name.startswith("on_"))
+ODD: tuple[Any, ...] = (None, 5, "text", [], [5], [[5]], {}, object(), Document("text"))
+
+
+@pytest.mark.parametrize("name", CALLBACKS)
+def test_no_callback_raises_whatever_it_is_given(name: str) -> None:
+    """Other code calls handlers, too, with values of any type."""
+    callback = getattr(RagMonitorHandler(ListeningMonitor()), name)  # type: ignore[arg-type]
+    signature = inspect.signature(callback).parameters.values()
+    given = sum(1 for each in signature if each.kind is each.POSITIONAL_OR_KEYWORD)
+    for values in itertools.product(ODD, repeat=given):
+        for run_id in (None, 5, uuid.uuid4()):
+            callback(*values, run_id=run_id)

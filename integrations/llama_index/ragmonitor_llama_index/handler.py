@@ -36,6 +36,8 @@ from llama_index.core.instrumentation.events.llm import (
 from llama_index.core.instrumentation.span import BaseSpan
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_index.core.llms.structured_llm import StructuredLLM
+from llama_index.core.response_synthesizers.context_only import ContextOnly
+from llama_index.core.response_synthesizers.no_text import NoText
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.base import BaseEvent
 from llama_index_instrumentation.dispatcher import active_instrument_tags
@@ -129,6 +131,7 @@ class _Root(_Place):
 
     __slots__ = (
         "_finished",
+        "asks",
         "block",
         "dropped",
         "failure",
@@ -152,6 +155,8 @@ class _Root(_Place):
         self.returned = False
         self.written = False
         """Whether the writer of this streaming chat has drained the model."""
+        self.asks = True
+        """Whether its synthesizer asks a model: `context_only` and `no_text` do not."""
         self.failure: BaseException | None = None
         self.block: Any = None
         """The interaction of plain code that this part belongs to."""
@@ -409,6 +414,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                 if nodes is not None:
                     note = root.note
                     note.synthesized = [*(note.synthesized or ()), nodes]
+                root.asks = not isinstance(instance, (ContextOnly, NoText))
 
     def span_exit(
         self,
@@ -692,7 +698,7 @@ def _returned(root: _Root, result: Any) -> None:
         _returned_chat(root, result)
     else:
         answer = note_answer(result)
-        root.finish(outputs=answer, asked=bool(answer))
+        root.finish(outputs=answer, asked=bool(answer) and root.asks)
 
 
 def _stream_in(result: Any) -> Any:

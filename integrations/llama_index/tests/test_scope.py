@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+from llama_index.core.response_synthesizers.context_only import ContextOnly
 from llama_index.core.response_synthesizers.no_text import NoText
 from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
 from llama_index_instrumentation import get_dispatcher
@@ -134,9 +136,10 @@ def test_a_blocks_own_monitor_records_alone(monitor: FakeMonitor) -> None:
     assert monitor.only().query == "outside"
 
 
-def test_a_query_engine_without_text_is_no_interaction(monitor: FakeMonitor) -> None:
-    """In the mode `no_text` it is a retriever by another name."""
-    synthesizer = NoText(llm=ScriptedLLM())
+@pytest.mark.parametrize("kind", [NoText, ContextOnly])
+def test_a_query_engine_without_a_model_is_no_interaction(monitor: FakeMonitor, kind: Any) -> None:
+    """In the modes `no_text` and `context_only` it is a retriever by another name."""
+    synthesizer = kind(llm=ScriptedLLM())
     query_engine(response_synthesizer=synthesizer).query("How heavy?")
     assert monitor.interactions == []
     assert monitor.open_runs == 0

@@ -139,7 +139,7 @@ def test_metadata_is_made_of_plain_values():
         "path": "/a",
         "price": "1.50",
         "colour": "blue",
-        "page": "<Page>",
+        "page": {"number": 3},
         "set": ["a"],
         "pair": ["a", 1],
         "5": "five",
