@@ -9,59 +9,36 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import (
-    AsyncIterator,
     Awaitable,
     Callable,
-    Coroutine,
     Generator,
-    Iterator,
     Mapping,
     Sequence,
 )
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypedDict
 
 from langchain.agents import create_agent
-from langchain_classic.chains import create_history_aware_retriever, create_retrieval_chain
+from langchain_classic.chains import create_retrieval_chain
 from langchain_classic.chains.combine_documents import create_stuff_documents_chain
-from langchain_classic.retrievers import (
-    ContextualCompressionRetriever,
-    EnsembleRetriever,
-    MultiQueryRetriever,
-)
 from langchain_core.documents import Document
-from langchain_core.documents.compressor import BaseDocumentCompressor
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolCall
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
-from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import (
     Runnable,
-    RunnableGenerator,
-    RunnableParallel,
     RunnablePassthrough,
-    chain,
 )
-from langchain_core.tools import create_retriever_tool, tool
-from langchain_core.vectorstores import InMemoryVectorStore
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.func import entrypoint, task
+from langchain_core.tools import create_retriever_tool
 from langgraph.graph import END, START, StateGraph
-from langgraph.types import Command, interrupt
-from opentelemetry.trace import SpanContext, Tracer
+from langgraph.types import interrupt
 
 from ragmonitor import Interaction
 from ragmonitor.integration import InteractionRecorder, Recorder, Translator
-from ragmonitor_langchain.driver import AnsweringModel, FunctionEmbeddings
-
-CORE = "langchain-core 1.6.13"
-CLASSIC = "langchain-classic 1.0.8"
-AGENTS = "langchain 1.4.7"
-GRAPHS = "langgraph 1.2.22"
+from ragmonitor_langchain.driver import AnsweringModel
 
 # --- what listens --------------------------------------------------------------------------------
 
@@ -141,17 +118,6 @@ class Notes(BaseRetriever):
     async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
         await asyncio.sleep(0)
         return self.find(pump_in(query))
-
-
-class Rerank(BaseDocumentCompressor):
-    """Puts the last document first, drops the second, and gives scores, as rerankers do."""
-
-    def compress_documents(self, documents: Any, query: str, callbacks: Any = None) -> Any:
-        first, _, third = documents
-        return [
-            each.model_copy(update={"metadata": {**each.metadata, "relevance_score": score}})
-            for each, score in ((third, 0.8), (first, 0.7))
-        ]
 
 
 class BusyError(Exception):
@@ -323,67 +289,7 @@ def lcel(
 
 # --- the shapes ----------------------------------------------------------------------------------
 
-Told = tuple[str, str, float | None]
 """Text, id and score of a chunk."""
-
-
-def told(documents: Sequence[Document]) -> list[Told]:
-    return [
-        (
-            each.page_content,
-            each.id or "",
-            each.metadata.get("relevance_score", each.metadata.get("score")),
-        )
-        for each in documents
-    ]
-
-
-def all_notes(pump: str) -> list[Told]:
-    return told(notes(pump))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shape:
-    """One row: an application in the framework's own words, and what is to be captured of it."""
-
-    name: str
-    since: str
-    """Oldest version it was run on."""
-    how: str
-    """Where query, chunks and answer come from."""
-    build: Callable[[Any], Application]
-    """From a monitor (for those that use it themselves) to the application."""
-    chunks: Callable[[str], list[Told]] = all_notes
-    """From a pump's number to what its question's chunks are."""
-    not_shown: Callable[[str], list[str]] = lambda pump: []
-    """From a pump's number to the texts that were retrieved and kept from the model."""
-    retrievals: int = 1
-    """Of each question."""
-    framework: str = "langchain"
-    at_once: bool = True
-    """Several questions can be given to it in one call."""
-
-
-def _lcel(_: Any) -> Application:
-    log: list[Asked] = []
-    return one_call(lcel(log), log)
-
-
-def _lcel_cut(_: Any) -> Application:
-    log: list[Asked] = []
-    return one_call(lcel(log, shows=2), log)
-
-
-def _chain_decorator(_: Any) -> Application:
-    log: list[Asked] = []
-    retriever, model = Notes(), ScriptedModel(log=log)
-
-    @chain
-    def ask(query: str) -> str:
-        found = retriever.invoke(query)
-        return str(model.invoke(f"{joined(found)}\n{query}").text)
-
-    return one_call(ask, log)
 
 
 def retrieval_chain(
@@ -391,96 +297,6 @@ def retrieval_chain(
 ) -> Runnable[Any, Any]:
     answer = create_stuff_documents_chain(model or ScriptedModel(log=log), STUFFED)
     return create_retrieval_chain(retriever or Notes(), answer)
-
-
-def _retrieval_chain(_: Any) -> Application:
-    log: list[Asked] = []
-    return one_call(retrieval_chain(log), log, under("answer"), lambda query: {"input": query})
-
-
-def _parallel(_: Any) -> Application:
-    log: list[Asked] = []
-    answer = (
-        RunnablePassthrough.assign(context=lambda given: joined(given["context"]))
-        | PROMPT
-        | ScriptedModel(log=log)
-        | StrOutputParser()
-    )
-    sources = RunnableParallel({"context": Notes(), "question": RunnablePassthrough()})
-    return one_call(sources.assign(answer=answer), log, under("answer"))
-
-
-def _generator(_: Any) -> Application:
-    log: list[Asked] = []
-
-    def pieces(texts: Iterator[str]) -> Iterator[dict[str, str]]:
-        for text in texts:
-            yield {"answer": text}
-
-    async def apieces(texts: AsyncIterator[str]) -> AsyncIterator[dict[str, str]]:
-        async for text in texts:
-            yield {"answer": text}
-
-    return one_call(lcel(log) | RunnableGenerator(pieces, apieces), log, under("answer"))
-
-
-def _fallbacks(_: Any) -> Application:
-    log: list[Asked] = []
-    rag = lcel(model=ScriptedModel(log=log, fails=1)).with_fallbacks([lcel(log)])
-    return one_call(rag, log)
-
-
-def _retry(_: Any) -> Application:
-    log: list[Asked] = []
-    rag = lcel(model=ScriptedModel(log=log, fails=1))
-    return one_call(rag.with_retry(stop_after_attempt=2, wait_exponential_jitter=False), log)
-
-
-def _history(_: Any) -> Application:
-    log: list[Asked] = []
-
-    def respond(prompt: str) -> str:
-        pump = pump_in(prompt)
-        return f"service of pump {pump}" if prompt.startswith("Rewrite") else reply(pump)
-
-    model = ScriptedModel(log=log, respond=respond)
-    rewrite = ChatPromptTemplate.from_messages(
-        [("system", "Rewrite."), MessagesPlaceholder("chat_history"), ("human", "{input}")]
-    )
-    rag = create_retrieval_chain(
-        create_history_aware_retriever(model, Notes(), rewrite),
-        create_stuff_documents_chain(model, STUFFED),
-    )
-    history = [("human", "Is there a manual?"), ("ai", "There is.")]
-    return one_call(
-        rag, log, under("answer"), lambda query: {"input": query, "chat_history": history}
-    )
-
-
-def _multi_query(_: Any) -> Application:
-    log: list[Asked] = []
-    rewriting = ScriptedModel(
-        respond=lambda prompt: "\n".join(f"{n} pump {pump_in(prompt)}" for n in ("when", "who"))
-    )
-    retriever = MultiQueryRetriever.from_llm(Notes(), llm=rewriting)
-    return one_call(lcel(log, retriever=retriever), log)
-
-
-def _ensemble(_: Any) -> Application:
-    log: list[Asked] = []
-    retriever = EnsembleRetriever(retrievers=[Notes(), Notes(find=more_notes)], weights=[0.5, 0.5])
-    return one_call(lcel(log, retriever=retriever), log)
-
-
-def _compression(_: Any) -> Application:
-    log: list[Asked] = []
-    retriever = ContextualCompressionRetriever(base_compressor=Rerank(), base_retriever=Notes())
-    return one_call(lcel(log, retriever=retriever), log)
-
-
-def _reranked(pump: str) -> list[Told]:
-    first, _, third = notes(pump)
-    return [(third.page_content, "", 0.8), (first.page_content, f"m-{pump}", 0.7)]
 
 
 def agent(log: list[Asked], of: Any, **model: Any) -> Any:
@@ -491,40 +307,8 @@ def messages(query: str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": query}]}
 
 
-def _agent(of: Callable[[], Any]) -> Callable[[Any], Application]:
-    def build(_: Any) -> Application:
-        log: list[Asked] = []
-        return one_call(
-            agent(log, of()), log, in_state("messages"), messages, streams={"stream_mode": "values"}
-        )
-
-    return build
-
-
 def ask_notes() -> Any:
     return create_retriever_tool(Notes(), "ask_notes", "Finds notes.")
-
-
-@tool(response_format="content_and_artifact")
-def _look_up(query: str) -> tuple[str, list[Document]]:
-    """Look something up."""
-    found = notes(pump_in(query))
-    return joined(found), found
-
-
-def _store_tool() -> Any:
-    def builtin(text: str) -> list[float]:
-        return [float(place == int(pump_in(text))) for place in range(100)]
-
-    store = InMemoryVectorStore(FunctionEmbeddings(builtin))
-    store.add_documents([each for n in range(60) for each in more_notes(f"{n:02}")])
-
-    @tool
-    def search_store(query: str) -> str:
-        """Search the store."""
-        return joined(sorted(store.similarity_search(query, k=2), key=lambda each: each.id))
-
-    return search_store
 
 
 class State(TypedDict, total=False):
@@ -567,237 +351,8 @@ def state(query: str) -> dict[str, Any]:
     return {"question": query}
 
 
-def _of_graph(graph: Any, log: list[Asked]) -> Application:
-    return one_call(graph, log, in_state("answer"), state, streams={"stream_mode": "values"})
-
-
-def _graph(_: Any) -> Application:
-    log: list[Asked] = []
-    model = ScriptedModel(log=log)
-    return _of_graph(line(("retrieve", retrieving()), ("generate", generating(model))), log)
-
-
-def _subgraphs(_: Any) -> Application:
-    log: list[Asked] = []
-    model = ScriptedModel(log=log)
-    research = line(("retrieve", retrieving()))
-    writing = line(("generate", generating(model)))
-    return _of_graph(line(("research", research), ("writing", writing)), log)
-
-
-def _interrupted(_: Any) -> Application:
-    log: list[Asked] = []
-    model = ScriptedModel(log=log)
-    graph = line(
-        ("retrieve", retrieving()),
-        ("generate", generating(model, waits=True)),
-        checkpointer=InMemorySaver(),
-    )
-
-    def ask(query: str) -> Asking:
-        config = {"configurable": {"thread_id": query}}
-        streams = {"stream_mode": "values"}
-        yield Call(runnable=graph, inputs=state(query), config=config, streams=streams)
-        go_on = Command(resume="you may")
-        pieces = yield Call(runnable=graph, inputs=go_on, config=config, streams=streams)
-        return in_state("answer")(pieces)
-
-    return Application(ask=ask, log=log)
-
-
-def _entrypoint(_: Any) -> Application:
-    log: list[Asked] = []
-    retriever, model = Notes(), ScriptedModel(log=log)
-
-    @task
-    def search(query: str) -> list[Document]:
-        return retriever.invoke(query)
-
-    @entrypoint()
-    def ask(query: str) -> str:
-        found = search(query).result()
-        return str(model.invoke(f"{joined(found)}\n{query}").text)
-
-    @task
-    async def asearch(query: str) -> list[Document]:
-        return await retriever.ainvoke(query)
-
-    @entrypoint()
-    async def aask(query: str) -> str:
-        found = await asearch(query)
-        return str((await model.ainvoke(f"{joined(found)}\n{query}")).text)
-
-    def text(pieces: Sequence[Any]) -> str:
-        return str(pieces[-1])
-
-    return one_call(ask, log, text, waiting=aask, streams={"stream_mode": "values"})
-
-
-def _block(monitor: Any) -> Application:
-    log: list[Asked] = []
-    retriever, model = Notes(), ScriptedModel(log=log)
-
-    def ask(query: str) -> Asking:
-        with monitor.interaction(query=query):
-            pieces = yield Call(runnable=retriever, inputs=query)
-            prompt = f"{joined(pieces[-1])}\n{query}"
-            return whole((yield Call(runnable=model, inputs=prompt)))
-
-    return Application(ask=ask, log=log)
-
-
-SHAPES: tuple[Shape, ...] = (
-    Shape(
-        name="LCEL",
-        since=CORE,
-        how="The sequence's input; the retriever's documents; the sequence's output.",
-        build=_lcel,
-    ),
-    Shape(
-        name="LCEL that shows a part of what it found",
-        since=CORE,
-        how="As LCEL; the documents that stand in the prompt, the others apart.",
-        build=_lcel_cut,
-        chunks=lambda pump: all_notes(pump)[:2],
-        not_shown=lambda pump: [notes(pump)[2].page_content],
-    ),
-    Shape(
-        name="@chain function",
-        since=CORE,
-        how="The function's argument; the retriever's documents; what the function returns.",
-        build=_chain_decorator,
-    ),
-    Shape(
-        name="create_retrieval_chain",
-        since=CLASSIC,
-        how="`input`; `context`, with the retriever's ids and scores; `answer`.",
-        build=_retrieval_chain,
-    ),
-    Shape(
-        name="RunnableParallel",
-        since=CORE,
-        how="The input; `context` in the output; `answer` in the output.",
-        build=_parallel,
-    ),
-    Shape(
-        name="RunnableGenerator of dicts",
-        since=CORE,
-        how="The input; the retriever's documents; the model's pieces, as LangChain reports the "
-        "last dict alone.",
-        build=_generator,
-    ),
-    Shape(
-        name="RunnableWithFallbacks",
-        since=CORE,
-        how="As LCEL; each attempt's model call is kept, that which failed with its error.",
-        build=_fallbacks,
-        retrievals=2,
-    ),
-    Shape(
-        name="with_retry",
-        since=CORE,
-        how="As LCEL; each attempt's model call is kept, that which failed with its error.",
-        build=_retry,
-        retrievals=2,
-    ),
-    Shape(
-        name="create_history_aware_retriever",
-        since=CLASSIC,
-        how="`input` and not the rewritten question; `context`; `answer`.",
-        build=_history,
-    ),
-    Shape(
-        name="MultiQueryRetriever",
-        since=CLASSIC,
-        how="As LCEL; the outer retriever's list; its own model calls are left out.",
-        build=_multi_query,
-    ),
-    Shape(
-        name="EnsembleRetriever",
-        since=CLASSIC,
-        how="As LCEL; the fused list, in its order.",
-        build=_ensemble,
-        chunks=lambda pump: [
-            all_notes(pump)[1],
-            all_notes(pump)[0],
-            told(more_notes(pump))[1],
-            all_notes(pump)[2],
-        ],
-    ),
-    Shape(
-        name="ContextualCompressionRetriever",
-        since=CLASSIC,
-        how="As LCEL; what the reranker left, with its scores; what it cut apart.",
-        build=_compression,
-        chunks=_reranked,
-        not_shown=lambda pump: [notes(pump)[1].page_content],
-    ),
-    Shape(
-        name="create_agent, create_retriever_tool",
-        since=AGENTS,
-        how="The last human message; the retriever's documents; the last message.",
-        build=_agent(ask_notes),
-    ),
-    Shape(
-        name="create_agent, tool with an artifact",
-        since=AGENTS,
-        how="The last human message; the documents in the tool's artifact; the last message.",
-        build=_agent(lambda: _look_up),
-    ),
-    Shape(
-        name="create_agent, tool that searches a vector store",
-        since=AGENTS,
-        how="The last human message; what the store found; the last message.",
-        build=_agent(_store_tool),
-        chunks=lambda pump: [
-            (f"Pump {pump} is blue.", f"c-{pump}", 0.5),
-            (f"Pump {pump} stands in hall 3.", f"h-{pump}", None),
-        ],
-    ),
-    Shape(
-        name="StateGraph",
-        since=GRAPHS,
-        how="`question` in the state; `context` in the state; `answer` in the state.",
-        build=_graph,
-        chunks=lambda pump: all_notes(pump)[:2],
-        not_shown=lambda pump: [notes(pump)[2].page_content],
-    ),
-    Shape(
-        name="StateGraph with subgraphs",
-        since=GRAPHS,
-        how="As StateGraph: the outermost graph is the interaction.",
-        build=_subgraphs,
-        chunks=lambda pump: all_notes(pump)[:2],
-        not_shown=lambda pump: [notes(pump)[2].page_content],
-    ),
-    Shape(
-        name="StateGraph, interrupt and Command(resume)",
-        since=GRAPHS,
-        how="As StateGraph; both runs of the thread are one interaction, with the second's caller.",
-        build=_interrupted,
-        chunks=lambda pump: all_notes(pump)[:2],
-        not_shown=lambda pump: [notes(pump)[2].page_content],
-    ),
-    Shape(
-        name="@entrypoint and @task",
-        since=GRAPHS,
-        how="The function's argument; the retriever's documents; what the function returns.",
-        build=_entrypoint,
-    ),
-    Shape(
-        name="retriever and model in monitor.interaction()",
-        since=CORE,
-        how="`query=`; the retriever's documents; the last model's reply.",
-        build=_block,
-        framework="python",
-        at_once=False,
-    ),
-)
-
-
 # --- the modes -----------------------------------------------------------------------------------
 
-Answers = dict[str, tuple[str, SpanContext]]
 """By question: what its user saw, and the span that was current when it was asked."""
 
 
@@ -818,29 +373,6 @@ async def _astream(call: Call) -> list[Any]:
     return [piece async for piece in stream]
 
 
-async def _astream_events(call: Call) -> list[Any]:
-    root, pieces, ended = "", [], []
-    async for event in call.awaited.astream_events(call.inputs, call.config, version="v2"):
-        root = root or event["run_id"]
-        if event["run_id"] != root:
-            continue
-        if event["event"].endswith("_stream") and not call.streams:
-            pieces.append(event["data"]["chunk"])
-        elif event["event"].endswith("_end"):
-            ended.append(event["data"]["output"])
-    return pieces or ended
-
-
-async def _batch(calls: Sequence[Call]) -> list[Any]:
-    inputs, configs = [c.inputs for c in calls], [c.config or {} for c in calls]
-    return calls[0].runnable.batch(inputs, configs)
-
-
-async def _abatch(calls: Sequence[Call]) -> list[Any]:
-    inputs, configs = [c.inputs for c in calls], [c.config or {} for c in calls]
-    return await calls[0].awaited.abatch(inputs, configs)
-
-
 async def _asked(asking: Asking, run: Callable[[Call], Awaitable[list[Any]]]) -> str:
     pieces: Any = None
     while True:
@@ -855,90 +387,16 @@ async def _asked(asking: Asking, run: Callable[[Call], Awaitable[list[Any]]]) ->
             raise
 
 
-@contextmanager
-def _request(tracer: Tracer) -> Iterator[SpanContext]:
-    with tracer.start_as_current_span("request") as span:
-        yield span.get_span_context()
-
-
-def one_by_one(run: Callable[[Call], Awaitable[list[Any]]]) -> Any:
-    async def mode(shape: Shape, app: Application, tracer: Tracer) -> Answers:
-        answers: Answers = {}
-        for query in map(question, (1, 2)):
-            with _request(tracer) as span:
-                answers[query] = await _asked(app.ask(query), run), span
-        return answers
-
-    return mode
-
-
-def together(run: Callable[[Sequence[Call]], Awaitable[list[Any]]]) -> Any:
-    async def alone(call: Call) -> list[Any]:
-        return await run([call])
-
-    async def mode(shape: Shape, app: Application, tracer: Tracer) -> Answers:
-        if not shape.at_once:
-            return await one_by_one(alone)(shape, app, tracer)
-        answers: Answers = {}
-        with _request(tracer) as span:
-            going = [(query, app.ask(query)) for query in map(question, range(4))]
-            given: list[Any] = [None] * len(going)
-            while going:
-                calls: list[Call] = []
-                for (query, asking), pieces in zip(going, given, strict=True):
-                    try:
-                        calls.append(asking.send(pieces))
-                    except StopIteration as end:
-                        answers[query] = end.value, span
-                going = going if calls else []
-                given = [[output] for output in await run(calls)] if calls else []
-        return answers
-
-    return mode
-
-
-async def _gathered(shape: Shape, app: Application, tracer: Tracer) -> Answers:
-    async def one(query: str) -> tuple[str, tuple[str, SpanContext]]:
-        with _request(tracer) as span:
-            return query, (await _asked(app.ask(query), _ainvoke), span)
-
-    return dict(await asyncio.gather(*map(one, map(question, range(50)))))
-
-
-async def _pooled(shape: Shape, app: Application, tracer: Tracer) -> Answers:
-    def one(query: str) -> tuple[str, tuple[str, SpanContext]]:
-        asked = _asked(app.ask(query), _invoke)
-        with _request(tracer) as span:
-            return query, (_run_here(asked), span)
-
-    with ThreadPoolExecutor(4) as pool:
-        return dict(pool.map(one, map(question, range(12))))
-
-
-def _run_here(coroutine: Coroutine[Any, Any, str]) -> str:
-    """Run a coroutine that waits for nothing, without an event loop."""
-    try:
-        coroutine.send(None)
-    except StopIteration as end:
-        return end.value
-    raise AssertionError
-
-
-RUNS: Mapping[str, Callable[[Shape, Application, Tracer], Awaitable[Answers]]] = {
-    "invoke": one_by_one(_invoke),
-    "ainvoke": one_by_one(_ainvoke),
-    "stream": one_by_one(_stream),
-    "astream": one_by_one(_astream),
-    "astream_events v2": one_by_one(_astream_events),
-    "batch": together(_batch),
-    "abatch": together(_abatch),
-    "gather of 50": _gathered,
-    "thread pool": _pooled,
+RUNS: Mapping[str, Callable[[Call], Awaitable[list[Any]]]] = {
+    "invoke": _invoke,
+    "ainvoke": _ainvoke,
+    "stream": _stream,
+    "astream": _astream,
 }
-MODES: tuple[str, ...] = tuple(RUNS)
 
-_NOT_RETRIED = "RunnableRetry does not retry streams: what was yielded cannot be taken back."
-IMPOSSIBLE: Mapping[tuple[str, str], str] = {
-    ("with_retry", mode): _NOT_RETRIED for mode in ("stream", "astream", "astream_events v2")
-}
-"""Cells that the framework itself refuses, with its reason."""
+
+async def asked(app: Application, mode: str) -> list[str]:
+    """Ask an application two questions; return these."""
+    for query in map(question, (1, 2)):
+        await _asked(app.ask(query), RUNS[mode])
+    return [question(1), question(2)]

@@ -13,7 +13,7 @@ from opentelemetry import trace
 from opentelemetry.trace import format_span_id
 
 from integrations.langchain.tests import matrix
-from integrations.langchain.tests.matrix import RUNS, Application, Shape, lcel, one_call
+from integrations.langchain.tests.matrix import RUNS, lcel, one_call
 from ragmonitor.integration import INTERACTION_TAG
 from ragmonitor_langchain import instrument
 
@@ -21,16 +21,10 @@ TAGGED = {"tags": [INTERACTION_TAG]}
 QUESTIONS = [matrix.question(1), matrix.question(2)]
 
 
-@pytest.fixture(params=[mode for mode in RUNS if mode != "thread pool"])
+@pytest.fixture(params=RUNS)
 def run(request: pytest.FixtureRequest) -> Any:
-    """Give one way to ask an application a few questions; `thread pool` carries no more."""
-
-    async def asked(app: Application) -> list[str]:
-        shape = Shape(name="", since="", how="", build=lambda _: app)
-        answers = await RUNS[request.param](shape, app, trace.get_tracer("application"))
-        return sorted(answers)
-
-    return asked
+    """Give one way to ask an application two questions."""
+    return lambda app: matrix.asked(app, request.param)
 
 
 def _inside(rag: Any) -> Any:

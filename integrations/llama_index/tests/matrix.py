@@ -123,7 +123,6 @@ _TASKS = {
 }
 """From a task to words that only LlamaIndex's own prompt for it has."""
 
-ASIDE = ("rewrite",)
 """Tasks within a retriever: no part of what led to the answer."""
 
 
@@ -933,22 +932,6 @@ SHAPES: tuple[Shape, ...] = (
     ),
 )
 
-MODES = (
-    "sync",
-    "async",
-    "streaming sync",
-    "streaming async",
-    "gather of 50",
-    "thread pool",
-)
 """`gather of 50` and `thread pool` ask many at once, streamed and not in turn."""
 
-_NEEDS_A_LOOP = "Workflow.run starts a task, so there must be a running event loop."
-
-IMPOSSIBLE: Mapping[tuple[str, str], str] = {
-    (shape.name, mode): _NEEDS_A_LOOP
-    for shape in SHAPES
-    for mode in ("sync", "streaming sync")
-    if mode not in shape.calls
-}
 """From (shape, mode) to the framework's own reason."""
