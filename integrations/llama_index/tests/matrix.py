@@ -24,8 +24,6 @@ from llama_index.core.base.llms.types import (
 )
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
 from llama_index.core.chat_engine import (
-    CondensePlusContextChatEngine,
-    CondenseQuestionChatEngine,
     ContextChatEngine,
 )
 from llama_index.core.llms import CustomLLM
@@ -33,27 +31,18 @@ from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_ca
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.memory import ChatMemoryBuffer
-from llama_index.core.postprocessor import LLMRerank
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.query_engine import (
     CitationQueryEngine,
     CustomQueryEngine,
     RetrieverQueryEngine,
-    RouterQueryEngine,
-    SubQuestionQueryEngine,
 )
-from llama_index.core.question_gen import LLMQuestionGenerator
-from llama_index.core.response_synthesizers import CompactAndRefine, TreeSummarize
-from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
-from llama_index.core.retrievers.fusion_retriever import FUSION_MODES
+from llama_index.core.response_synthesizers import CompactAndRefine
+from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
-from llama_index.core.selectors import LLMMultiSelector, LLMSingleSelector
 from llama_index.core.tools import FunctionTool, QueryEngineTool
 from llama_index.core.workflow import Context, Event, StartEvent, StopEvent, Workflow, step
 
 from ragmonitor.integration import InteractionRecorder
-
-CORE = "llama-index-core 0.14.25"
 
 # --- what is asked, found and said: every text names its load, so that nothing can be mixed up ----
 
@@ -354,15 +343,6 @@ class Notes(BaseRetriever):
         ]
 
 
-class BestTwoReversed(BaseNodePostprocessor):
-    """Keeps two nodes, the worse one first."""
-
-    def _postprocess_nodes(
-        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
-    ) -> list[NodeWithScore]:
-        return nodes[:2][::-1]
-
-
 def memory(history: Sequence[ChatMessage] = ()) -> ChatMemoryBuffer:
     # LlamaIndex's default opens a database that it never closes.
     return ChatMemoryBuffer.from_defaults(
@@ -432,26 +412,6 @@ class Application(NamedTuple):
     asynchronous: Callable[[str], Awaitable[str]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shape:
-    """One row: an application in the framework's own words, and what is to be captured of it."""
-
-    name: str
-    since: str = CORE
-    """Oldest version it was run on."""
-    how: str
-    """Where query, chunks and answer come from."""
-    build: Callable[[Parts], Application]
-    calls: Mapping[str, str]
-    """From a mode to the framework's method."""
-    chunks: Callable[[str], list[Told]] = found
-    """From a load to its question's chunks, in order."""
-    not_shown: Callable[[str], list[Told]] = lambda load: []
-    """What was retrieved and kept from the model."""
-    retrievals: int = 1
-    framework: str = "llama_index"
-
-
 def _of_query_engine(engine: Any) -> Application:
     def ask(query: str) -> str:
         response = engine.query(query)
@@ -510,85 +470,6 @@ def _retriever_query_engine(parts: Parts) -> Application:
     return _of_query_engine(parts.engine())
 
 
-def _completion_model(parts: Parts) -> Application:
-    return _of_query_engine(
-        RetrieverQueryEngine.from_args(
-            parts.retriever, llm=parts.model, streaming=parts.streaming, **parts.more
-        )
-    )
-
-
-def _chat_model(parts: Parts) -> Application:
-    return _of_query_engine(
-        RetrieverQueryEngine.from_args(
-            parts.retriever, llm=parts.chat_model, streaming=parts.streaming, **parts.more
-        )
-    )
-
-
-def _router(parts: Parts) -> Application:
-    tools = [
-        QueryEngineTool.from_defaults(parts.engine(), name="first", description="Some loads."),
-        QueryEngineTool.from_defaults(parts.engine(Notes(10)), name="second", description="Rest."),
-    ]
-    selector = LLMSingleSelector.from_defaults(llm=parts.async_model)
-    return _of_query_engine(RouterQueryEngine(selector, tools, llm=parts.async_model))
-
-
-def _router_of_several(parts: Parts) -> Application:
-    tools = [parts.tool("first"), parts.tool("second", 10)]
-    selector = LLMMultiSelector.from_defaults(llm=parts.async_model)
-    summarizer = TreeSummarize(llm=parts.async_model, streaming=parts.streaming)
-    return _of_query_engine(
-        RouterQueryEngine(selector, tools, llm=parts.async_model, summarizer=summarizer)
-    )
-
-
-def _sub_questions(parts: Parts) -> Application:
-    return _of_query_engine(
-        SubQuestionQueryEngine.from_defaults(
-            [parts.tool("first"), parts.tool("second", 10, 11)],
-            llm=parts.async_model,
-            question_gen=LLMQuestionGenerator.from_defaults(llm=parts.async_model),
-            response_synthesizer=CompactAndRefine(llm=parts.async_model, streaming=parts.streaming),
-            verbose=False,
-            use_async=False,
-        )
-    )
-
-
-def _fusion(parts: Parts) -> Application:
-    fused = QueryFusionRetriever(
-        [parts.retriever],
-        llm=parts.async_model,
-        num_queries=2,
-        similarity_top_k=2,
-        mode=FUSION_MODES.RECIPROCAL_RANK,
-        use_async=False,
-    )
-    return _of_query_engine(parts.engine(fused))
-
-
-def _fused(load: str) -> list[Told]:
-    # Both queries find the same; each adds 1 / (60 + rank).
-    return [told._replace(score=2 / (60 + n)) for n, told in enumerate(found(load, 0, 1))]
-
-
-def _postprocessed(parts: Parts) -> Application:
-    return _of_query_engine(parts.engine(node_postprocessors=[BestTwoReversed()]))
-
-
-def _reranked(parts: Parts) -> Application:
-    return _of_query_engine(
-        parts.engine(node_postprocessors=[LLMRerank(llm=parts.async_model, top_n=2)])
-    )
-
-
-def _by_rank(load: str) -> list[Told]:
-    best, second = found(load, 2, 0)
-    return [best._replace(score=9.0), second._replace(score=4.0)]
-
-
 def _citations(parts: Parts) -> Application:
     synthesizer = CompactAndRefine(llm=parts.async_model, streaming=parts.streaming)
     return _of_query_engine(
@@ -598,34 +479,9 @@ def _citations(parts: Parts) -> Application:
     )
 
 
-def _cited(load: str) -> list[Told]:
-    return [
-        Told(f"Source {n}:\n{told.text}\n", told.score, None)
-        for n, told in enumerate(found(load), start=1)
-    ]
-
-
-def _condense_question(parts: Parts) -> Application:
-    return _of_chat_engine(
-        lambda: CondenseQuestionChatEngine.from_defaults(
-            parts.engine(), llm=parts.async_model, memory=memory(_EARLIER)
-        ),
-        parts,
-    )
-
-
 def _context_chat(parts: Parts) -> Application:
     return _of_chat_engine(
         lambda: ContextChatEngine.from_defaults(
-            retriever=parts.retriever, llm=parts.chat_model, memory=memory(_EARLIER), **parts.more
-        ),
-        parts,
-    )
-
-
-def _condense_plus_context(parts: Parts) -> Application:
-    return _of_chat_engine(
-        lambda: CondensePlusContextChatEngine.from_defaults(
             retriever=parts.retriever, llm=parts.chat_model, memory=memory(_EARLIER), **parts.more
         ),
         parts,
@@ -660,14 +516,6 @@ def text_tool(failure: BaseException | None = None) -> FunctionTool:
     return FunctionTool.from_defaults(search_notes, description="Searches.")
 
 
-def _text_tool(parts: Parts) -> Application:
-    return _of_workflow(lambda: clerk(parts, text_tool()), parts)
-
-
-def _one_text(load: str) -> list[Told]:
-    return [Told("\n".join(told.text for told in found(load)), None, "")]
-
-
 class Retrieved(Event):
     nodes: Any
 
@@ -694,16 +542,6 @@ class Answering(Workflow):
         synthesizer = CompactAndRefine(llm=self._parts.async_model, streaming=self._parts.streaming)
         response = await synthesizer.asynthesize(await ctx.store.get("query"), ev.nodes[:2])
         return StopEvent(result=response if self._parts.streaming else str(response))
-
-
-def _workflow(parts: Parts) -> Application:
-    def ask(query: str) -> str:
-        return str(Answering(parts).run(query=query))
-
-    async def aask(query: str) -> str:
-        return await read(await Answering(parts).run(query=query))
-
-    return Application(ask, aask)
 
 
 class OwnEngine(CustomQueryEngine):
@@ -734,204 +572,17 @@ def _custom_engine(parts: Parts) -> Application:
     return _of_query_engine(OwnEngine(parts=parts))
 
 
-def _by_hand(parts: Parts) -> Application:
-    def ask(query: str) -> str:
-        with parts.monitor.interaction(query=query):
-            prompt = _prompt(parts.retriever.retrieve(query), query)
-            if not parts.streaming:
-                return parts.model.complete(prompt).text
-            stream = parts.model.stream_complete(prompt)
-        # Read after the block has ended, as a web framework would.
-        return "".join(reply.delta or "" for reply in stream)
-
-    async def aask(query: str) -> str:
-        with parts.monitor.interaction(query=query):
-            prompt = _prompt(await parts.retriever.aretrieve(query), query)
-            asked = [ChatMessage(role="user", content=prompt)]
-            if not parts.streaming:
-                return (await parts.chat_model.achat(messages=asked)).message.content or ""
-            stream = await parts.chat_model.astream_chat(messages=asked)
-        return "".join([reply.delta or "" async for reply in stream])
-
-    return Application(ask, aask)
-
-
-def _synthesized_by_hand(parts: Parts) -> Application:
-    synthesizer = CompactAndRefine(llm=parts.model, streaming=parts.streaming)
-    reranker = LLMRerank(llm=parts.model, top_n=2)
-
-    def ask(query: str) -> str:
-        bundle = QueryBundle(query)
-        with parts.monitor.interaction(query=query):
-            nodes = reranker.postprocess_nodes(parts.retriever.retrieve(bundle), bundle)
-            response = synthesizer.synthesize(query, nodes)
-        return str(response)
-
-    async def aask(query: str) -> str:
-        bundle = QueryBundle(query)
-        async with parts.monitor.interaction(query=query):
-            nodes = await parts.retriever.aretrieve(bundle)
-            nodes = await reranker.apostprocess_nodes(nodes, bundle)
-            response = await synthesizer.asynthesize(query, nodes)
-        return await read(response)
-
-    return Application(ask, aask)
-
-
-_QUERY = {
-    "sync": "query",
-    "async": "aquery",
-    "streaming sync": "query, streaming=True",
-    "streaming async": "aquery, streaming=True",
-}
-_CHAT = {
-    "sync": "chat",
-    "async": "achat",
-    "streaming sync": "stream_chat",
-    "streaming async": "astream_chat",
-}
-_AGENT = {"async": "run", "streaming async": "run().stream_events()"}
-_BLOCK = {
-    "sync": "complete, synthesize",
-    "async": "achat, asynthesize",
-    "streaming sync": "stream_complete, synthesize",
-    "streaming async": "astream_chat, asynthesize",
-}
-_NAMED = "query: the engine's argument; chunks: the response's source_nodes; answer: the response"
-_CHATTED = "query: the message; chunks: the response's source_nodes; answer: the response"
-
-SHAPES: tuple[Shape, ...] = (
-    Shape(name="RetrieverQueryEngine", how=_NAMED, build=_retriever_query_engine, calls=_QUERY),
-    Shape(
-        name="RetrieverQueryEngine over a model without asynchronous calls",
-        how=_NAMED,
-        build=_completion_model,
-        calls=_QUERY,
-    ),
-    Shape(
-        name="RetrieverQueryEngine over a chat model", how=_NAMED, build=_chat_model, calls=_QUERY
-    ),
-    Shape(name="RouterQueryEngine", how=_NAMED, build=_router, calls=_QUERY),
-    Shape(
-        name="RouterQueryEngine, several selected",
-        how=_NAMED,
-        build=_router_of_several,
-        calls=_QUERY,
-        chunks=lambda load: found(load, 0, 1, 2, 10),
-        retrievals=2,
-    ),
-    Shape(
-        name="SubQuestionQueryEngine",
-        how=f"{_NAMED}; its own nodes of sub-questions and their answers are models' words, "
-        "and no chunks",
-        build=_sub_questions,
-        calls=_QUERY,
-        chunks=lambda load: found(load, 0, 1, 2, 10, 11),
-        retrievals=2,
-    ),
-    Shape(
-        name="QueryFusionRetriever",
-        how=f"{_NAMED}, with the fused scores",
-        build=_fusion,
-        calls=_QUERY,
-        chunks=_fused,
-        not_shown=lambda load: found(load, 2),
-    ),
-    Shape(
-        name="node postprocessor",
-        how=f"{_NAMED}; what it cut: not_shown",
-        build=_postprocessed,
-        calls=_QUERY,
-        chunks=lambda load: found(load, 1, 0),
-        not_shown=lambda load: found(load, 2),
-    ),
-    Shape(
-        name="LLMRerank",
-        how=f"{_NAMED}, with the reranker's scores; what it dropped: not_shown, with the "
-        "retriever's",
-        build=_reranked,
-        calls=_QUERY,
-        chunks=_by_rank,
-        not_shown=lambda load: found(load, 1),
-    ),
-    Shape(
-        name="CitationQueryEngine",
-        how=f"{_NAMED}, numbered as the model saw them",
-        build=_citations,
-        calls=_QUERY,
-        chunks=_cited,
-    ),
-    Shape(
-        name="CondenseQuestionChatEngine",
-        how=_CHATTED,
-        build=_condense_question,
-        calls=_CHAT,
-    ),
-    Shape(name="ContextChatEngine", how=_CHATTED, build=_context_chat, calls=_CHAT),
-    Shape(
-        name="CondensePlusContextChatEngine",
-        how=_CHATTED,
-        build=_condense_plus_context,
-        calls=_CHAT,
-    ),
-    Shape(
-        name="FunctionAgent with QueryEngineTool",
-        how="query: user_msg; chunks: what stands in the models' prompts; answer: the output",
-        build=_agent,
-        calls=_AGENT,
-    ),
-    Shape(
-        name="FunctionAgent with a tool that gives text",
-        how="as above; the text of a tool whose name matches retrieval_tools is a chunk",
-        build=_text_tool,
-        calls=_AGENT,
-        chunks=_one_text,
-    ),
-    Shape(
-        name="AgentWorkflow with QueryEngineTool",
-        how="query: user_msg; chunks: what stands in the models' prompts; answer: the output",
-        build=_agent_workflow,
-        calls=_AGENT,
-    ),
-    Shape(
-        name="custom Workflow",
-        how="query: the start event's query; chunks: the result's source_nodes, else what stands "
-        "in the models' prompts; answer: the stop event's result",
-        build=_workflow,
-        calls={"async": "run", "streaming async": "run, its result a stream"},
-        chunks=lambda load: found(load, 0, 1),
-        not_shown=lambda load: found(load, 2),
-    ),
-    Shape(
-        name="CustomQueryEngine",
-        how="query: the engine's argument; chunks: what stands in the model's prompt; answer: the "
-        "response",
-        build=_custom_engine,
-        calls=_QUERY,
-        chunks=lambda load: found(load, 0, 1),
-        not_shown=lambda load: found(load, 2),
-    ),
-    Shape(
-        name="retriever and model by hand",
-        how="within `with monitor.interaction(query=...)`: chunks are what stands in the prompt, "
-        "the answer is what the model said last",
-        build=_by_hand,
-        calls=_BLOCK,
-        chunks=lambda load: found(load, 0, 1),
-        not_shown=lambda load: found(load, 2),
-        framework="python",
-    ),
-    Shape(
-        name="retriever, LLMRerank and synthesizer by hand",
-        how="within `with monitor.interaction(query=...)`: chunks and answer are the synthesizer's",
-        build=_synthesized_by_hand,
-        calls=_BLOCK,
-        chunks=_by_rank,
-        not_shown=lambda load: found(load, 1),
-        framework="python",
-    ),
-)
-
 """`gather of 50` and `thread pool` ask many at once, streamed and not in turn."""
 
 """From (shape, mode) to the framework's own reason."""
+
+
+SHAPES: Mapping[str, Callable[[Parts], Application]] = {
+    "RetrieverQueryEngine": _retriever_query_engine,
+    "CitationQueryEngine": _citations,
+    "ContextChatEngine": _context_chat,
+    "FunctionAgent with QueryEngineTool": _agent,
+    "AgentWorkflow with QueryEngineTool": _agent_workflow,
+    "CustomQueryEngine": _custom_engine,
+}
+"""Applications in the framework's own words, by what they are called in it."""

@@ -39,7 +39,6 @@ QUESTION = question(LOAD)
 TAGGED = {"tags": [INTERACTION_TAG]}
 AGENTS = ("FunctionAgent with QueryEngineTool", "AgentWorkflow with QueryEngineTool")
 ALL = [told.id for told in found(LOAD)]
-_of_shape = {shape.name: shape.build for shape in SHAPES}
 
 
 @contextmanager
@@ -53,7 +52,7 @@ def choosing(**options: Any) -> Iterator[FakeMonitor]:
 
 async def asked(shape: str, monitor: FakeMonitor, *, streaming: bool = False) -> None:
     parts = Parts(monitor=monitor, streaming=streaming)
-    assert await _of_shape[shape](parts).asynchronous(QUESTION) == answer(LOAD)
+    assert await SHAPES[shape](parts).asynchronous(QUESTION) == answer(LOAD)
 
 
 def assert_engines(interaction: Interaction, query: str, ids: list[str | None]) -> None:

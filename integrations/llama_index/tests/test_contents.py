@@ -67,7 +67,6 @@ pytestmark = pytest.mark.filterwarnings(
 LOAD = "7"
 QUESTION = question(LOAD)
 ALL = [told.id for told in found(LOAD)]
-_of_shape = {shape.name: shape.build for shape in SHAPES}
 
 
 def texts(chunks: Any) -> list[str]:
@@ -96,7 +95,7 @@ async def test_nothing_left_after_postprocessing_is_no_chunk(
     parts = Parts(
         monitor=monitor, streaming=streaming, more={"node_postprocessors": [NoneOfThem()]}
     )
-    application = _of_shape[shape](parts)
+    application = SHAPES[shape](parts)
     if mode == "async":
         seen = await application.asynchronous(QUESTION)
     else:

@@ -56,7 +56,6 @@ LOAD = "7"
 QUESTION, ANSWER, PIECES = question(LOAD), answer(LOAD), pieces(LOAD)
 FAILURE = ConnectionError("gone")
 
-_of_shape = {shape.name: shape.build for shape in SHAPES}
 ENGINE = "RetrieverQueryEngine"
 CHAT = "ContextChatEngine"
 TWO = (ENGINE, CHAT)
@@ -514,7 +513,7 @@ async def test_a_failure_is_recorded_and_passes_unchanged(
     """Status error, its type and message; the application catches the very exception."""
     streaming = mode.startswith("streaming")
     parts = Parts(monitor=monitor, streaming=streaming, **STAGES[stage](Parts(monitor=monitor)))
-    application = _of_shape[shape](parts)
+    application = SHAPES[shape](parts)
     asking = (
         application.asynchronous(QUESTION)
         if mode.endswith("async")
@@ -606,7 +605,7 @@ async def test_a_workflow_out_of_time_is_an_error(monitor: FakeMonitor) -> None:
 @pytest.mark.parametrize("shape", [ENGINE, "CitationQueryEngine", "CustomQueryEngine"])
 async def test_a_cancelled_task_is_cancelled(monitor: FakeMonitor, shape: str) -> None:
     """Neither an error nor an answer; and so is what `asyncio.wait_for` gave up."""
-    asking = _of_shape[shape](_hanging(monitor)).asynchronous(QUESTION)
+    asking = SHAPES[shape](_hanging(monitor)).asynchronous(QUESTION)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(asking, 0.2)
     interaction = monitor.only()
@@ -749,7 +748,7 @@ async def test_the_first_token_of_what_a_workflow_streams(monitor: FakeMonitor, 
     if shape == "workflow":
         await Streaming(parts, None).run(query=QUESTION)
     else:
-        await _of_shape[shape](parts).asynchronous(QUESTION)
+        await SHAPES[shape](parts).asynchronous(QUESTION)
     answering = monitor.only().generations[-1]
     assert answering.started_ns <= answering.first_token_ns <= answering.ended_ns
     assert monitor.only().first_token_ns == answering.first_token_ns
