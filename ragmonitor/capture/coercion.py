@@ -22,7 +22,16 @@ import msgspec
 
 from ragmonitor.guard import record_error
 from ragmonitor.patterns import lazy_pattern
-from ragmonitor.records import Chunk, Interaction, Message, SpanReference, Status, Usage
+from ragmonitor.records import (
+    Chunk,
+    Generation,
+    Interaction,
+    Message,
+    Retrieval,
+    SpanReference,
+    Status,
+    Usage,
+)
 
 MAX_CHUNKS: Final = 10_000
 """Chunks that one retrieval keeps. A record that loses some is incomplete."""
@@ -279,9 +288,11 @@ def sound(interaction: Any) -> Interaction:
         note_unreadable(f"expected an Interaction, got {type(interaction).__name__}")
     except Exception as error:  # noqa: BLE001 - anybody's objects; the record is counted all the same
         record_error("capture", error)
-    known = {"id": identity} if type(identity := getattr_of(interaction, "id")) is str else {}
+    identity = getattr_of(interaction, "id")
     return without_texts(
-        getattr_of(interaction, "framework"), getattr_of(interaction, "status"), **known
+        getattr_of(interaction, "framework"),
+        getattr_of(interaction, "status"),
+        id=identity if type(identity) is str and identity else uuid.uuid4().hex,
     )
 
 
@@ -292,11 +303,11 @@ def _validated(record: Interaction) -> Interaction:
     kept: list[Chunk] = []
     """The originals, whose ids must not be used again meanwhile."""
 
-    def chunks(value: Any) -> list[Chunk]:
+    def chunks(value: Any) -> tuple[Chunk, ...]:
         items, whole = items_in(value)
         found, readable = chunks_in(items)
         limits.unreadable = limits.unreadable or not (whole and readable)
-        return [known.get(id(chunk)) or plain(chunk) for chunk in found]
+        return tuple(known.get(id(chunk)) or plain(chunk) for chunk in found)
 
     def plain(chunk: Chunk) -> Chunk:
         metadata = limits.plain(chunk.metadata) if chunk.metadata else {}
@@ -319,7 +330,7 @@ def _validated(record: Interaction) -> Interaction:
         chunks=chunks(record.chunks),
         not_shown=chunks(record.not_shown),
         reference_chunks=chunks(record.reference_chunks),
-        retrievals=[replace(each, chunks=chunks(each.chunks)) for each in record.retrievals],
+        retrievals=tuple(replace(r, chunks=chunks(r.chunks)) for r in record.retrievals),
         query=text(record.query),
         answer=text(record.answer),
         session_id=text_in(record.session_id) or "",
@@ -331,8 +342,9 @@ def _validated(record: Interaction) -> Interaction:
     fields = msgspec.to_builtins(bounded, enc_hook=limits.hook, str_keys=True)
     found = msgspec.convert(fields, Interaction)
     times = [found.started_ns, found.ended_ns, found.first_token_ns]
-    for each in (*found.retrievals, *found.generations):
-        times += (each.started_ns, each.ended_ns)
+    steps: list[Retrieval | Generation] = [*found.retrievals, *found.generations]
+    for step in steps:
+        times += (step.started_ns, step.ended_ns)
     if not 0 <= min(times) <= max(times) <= _MAX_INT64:
         raise NotReadableError("expected times in nanoseconds since the epoch")
     wrong: dict[str, Any] = {

@@ -84,7 +84,8 @@ def _reading(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
         listener = begin(args, kwargs) or Listener()
         try:
             inner = function(*args, **kwargs)
-            advance, given = inner.__next__, ()
+            advance: Callable[..., Any] = inner.__next__
+            given: tuple[Any, ...] = ()
             while True:
                 listener.enter()
                 try:
@@ -123,7 +124,8 @@ def _areading(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
         listener = begin(args, kwargs) or Listener()
         try:
             inner = function(*args, **kwargs)
-            advance, given = inner.__anext__, ()
+            advance: Callable[..., Any] = inner.__anext__
+            given: tuple[Any, ...] = ()
             while True:
                 listener.enter()
                 try:
