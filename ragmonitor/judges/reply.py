@@ -19,7 +19,7 @@ from ragmonitor.judges.unknown_numbers import unknown_figures
 from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Severity, Verdict
 
-RULES: Final = 4
+RULES: Final = 5
 """Raised whenever the same reply would be read differently."""
 
 _FIELDS: Final = ("s", "bad", "rel", "evasive", "ctx")
@@ -28,6 +28,7 @@ _MAX_CHARACTERS: Final = 20_000
 _MAX_OBJECTS: Final = 20
 _LETTERS: Final = {"N": Verdict.ABSENT, "X": Verdict.CONTRADICTED, "C": Verdict.CONTRADICTED}
 _NO_CLAIM: Final = frozenset("-–—−")
+_FINDINGS: Final = (Verdict.ABSENT, Verdict.CONTRADICTED)
 _SEVERITIES: Final[dict[object, Severity]] = {
     1: Severity.MINOR,
     2: Severity.MAJOR,
@@ -124,8 +125,9 @@ def read_reply(
 ) -> ParsedReply:
     """Return the fields of a reply. Raises nothing, whatever the text.
 
-    A sentence that the judge calls supported keeps that verdict even if a number of it stands in
-    no cited chunk: the number may be reckoned or spelled out. It gets the reason `number`.
+    Verdicts that the rest of the reply disagrees with are not read. A sentence that the judge calls
+    supported keeps that verdict even if a number of it stands in no cited chunk: the number may be
+    reckoned or spelled out. It gets the reason `number`.
 
     Args:
         text: The reply as it came.
@@ -145,37 +147,57 @@ def read_reply(
             problems.append(f"{name} {reason}")
             return None
 
-    faults = _read_bad(fields.get("bad", _strict_words(fields.get("s"))), sentences)
-    verdicts = read("s", lambda value: _read_entries(value, len(sentences), len(chunks)))
+    faults = _read_bad(fields.get("bad"), sentences)
     relevancy = read("rel", lambda value: _whole(value, max_value=3) / 3)
     evasive = read("evasive", _read_flag)
+
+    def agreeing(value: object) -> tuple[Entry, ...]:
+        entries = _read_entries(value, len(sentences), len(chunks))
+        _check_agreement(entries, faults, declines=bool(evasive), addresses=bool(relevancy))
+        return tuple(
+            _with_fault(entry, faults.get(position), sentences[position], chunks, question)
+            for position, entry in enumerate(entries)
+        )
+
+    entries = read("s", agreeing)
     relevance: tuple[float, ...] | None = ()
     if chunks:
         relevance = read("ctx", lambda value: _read_ratings(value, len(chunks)))
     return ParsedReply(
-        entries=None
-        if verdicts is None
-        else tuple(
-            _with_fault(entry, faults.get(position), sentences[position], chunks, question)
-            for position, entry in enumerate(verdicts)
-        ),
+        entries=entries,
         relevancy=relevancy,
         evasive=evasive,
         chunk_relevance=relevance,
-        problems=("no JSON object with s, bad, rel, evasive, ctx",)
+        problems=("no JSON object with bad, s, rel, evasive, ctx",)
         if not fields
         else tuple(problems),
     )
 
 
+def _check_agreement(
+    entries: Sequence[Entry], faults: Collection[int], *, declines: bool, addresses: bool
+) -> None:
+    """Raise `_UnreadableError` where the verdicts contradict the rest of the reply."""
+    for position, entry in enumerate(entries):
+        if position in faults and entry.verdict not in _FINDINGS:
+            raise _UnreadableError(f"calls S{position + 1} right, and bad calls it wrong")
+    if declines or not entries:
+        return
+    claims = [entry for entry in entries if entry.verdict is not Verdict.NO_CLAIM]
+    if not claims and addresses:
+        raise _UnreadableError("says that nothing is claimed, of an answer that is not evasive")
+    if claims and all(each.verdict is Verdict.SUPPORTED and not each.chunks for each in claims):
+        raise _UnreadableError("is [0] for all claims of an answer that is not evasive")
+
+
 def _with_fault(
     entry: Entry, fault: _Fault | None, sentence: str, chunks: Sequence[str], question: str
 ) -> Entry:
-    if entry.verdict in (Verdict.ABSENT, Verdict.CONTRADICTED):
+    if entry.verdict in _FINDINGS:
         fault = fault or _Fault()
         return replace(entry, words=tuple(fault.words), severity=worst(fault.severities))
-    if entry.verdict is Verdict.SUPPORTED and entry.chunks:
-        cited = (chunks[position] for position in entry.chunks)
+    if entry.verdict is Verdict.SUPPORTED:
+        cited = [chunks[position] for position in entry.chunks] or chunks
         unknown = unknown_figures(sentence, question, *cited)
         if unknown:
             return replace(entry, words=unknown, reasons=("number",))
@@ -323,12 +345,12 @@ def _read_entries(value: object, sentences: int, chunks: int) -> tuple[Entry, ..
 
 
 def _read_entry(value: object, name: str, chunks: int) -> Entry:
-    if isinstance(value, dict):
-        value = _compact(value, name)
     parts = list(value) if isinstance(value, list) else [value]
     if not parts:
         raise _UnreadableError(f"{name} is empty")
     verdict = Verdict.SUPPORTED
+    if parts == [None]:
+        return Entry(verdict=Verdict.NO_CLAIM)
     if isinstance(parts[0], str):
         letter = parts[0].strip().upper()
         if letter in _NO_CLAIM and len(parts) == 1:
@@ -348,29 +370,6 @@ def _read_entry(value: object, name: str, chunks: int) -> Entry:
     return Entry(verdict=verdict, chunks=() if verdict is Verdict.ABSENT else cited)
 
 
-def _compact(entry: Mapping[object, object], name: str) -> list[object]:
-    """Return a strict entry, `{"v": "S", "c": [1], "w": ""}`, as it would stand in a short reply.
-
-    Supported by no chunk: the chunks as a whole, `[0]`.
-    """
-    verdict, cited = entry.get("v"), entry.get("c", [])
-    if not isinstance(verdict, str) or not isinstance(cited, list):
-        raise _UnreadableError(f"{name} has no v and c")
-    if verdict.strip().upper() == "S":
-        return cited or [0]
-    return [verdict] if verdict.strip() in _NO_CLAIM else [verdict, *cited]
-
-
-def _strict_words(value: object) -> list[object]:
-    """Return the offending words of strict entries, as `bad` would hold them."""
-    entries = value if isinstance(value, list) else []
-    return [
-        [number, entry["w"], entry.get("sev")]
-        for number, entry in enumerate(entries, 1)
-        if isinstance(entry, dict) and isinstance(entry.get("w"), str)
-    ]
-
-
 def _read_ratings(value: object, chunks: int) -> tuple[float, ...]:
     return tuple(_whole(rating, max_value=2) / 2 for rating in _listed(value, "C", chunks))
 
@@ -386,7 +385,8 @@ def _read_flag(value: object) -> bool:
 def _read_bad(value: object, sentences: Sequence[str]) -> dict[int, _Fault]:
     """Return quoted words and severity by the sentence's position.
 
-    What cannot be read is left out alone, and so are quotes that do not stand in the sentence.
+    What cannot be read is left out alone, and so is a quote that does not stand in the sentence,
+    with its severity.
     """
     pairs: list[object] = []
     if isinstance(value, dict):
@@ -404,13 +404,12 @@ def _read_bad(value: object, sentences: Sequence[str]) -> dict[int, _Fault]:
             continue
         if position < 0:
             continue
-        severity_parts = [*pair[1], *pair[2:]] if isinstance(pair[1], list) else pair[1:]
-        fault, severity = faults.setdefault(position, _Fault()), _severity(severity_parts)
-        fault.severities.add(severity)
-        for quote in severity_parts if severity is None else severity_parts[:-1]:
-            exact = _as_it_stands(quote, sentences[position]) if isinstance(quote, str) else ""
-            if exact and exact not in fault.words:
-                fault.words.append(exact)
+        parts = [*pair[1], *pair[2:]] if isinstance(pair[1], list) else pair[1:]
+        fault, severity = faults.setdefault(position, _Fault()), _severity(parts)
+        quotes = parts if severity is None else parts[:-1]
+        exact = [_as_it_stands(q, sentences[position]) for q in quotes if isinstance(q, str)]
+        fault.words += [words for words in exact if words and words not in fault.words]
+        fault.severities.add(severity if any(exact) else None)
     return faults
 
 

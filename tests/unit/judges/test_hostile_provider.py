@@ -13,7 +13,6 @@ from ragmonitor.judges import LlmJudge
 from ragmonitor.judges.litellm_embedding import LitellmEmbedding
 from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.records import Cause
-from tests.support.judge_caches import forget_support
 from tests.support.openai_server import OpenAiServer, Reply, refused, truthful
 from tests.support.stories import interaction
 
@@ -28,7 +27,6 @@ KEY = "d41d8cd98f00b204e9800998ecf8427e"
 
 @pytest.fixture
 def server():
-    forget_support()
     with OpenAiServer() as server:
         yield server
 

@@ -23,7 +23,6 @@ from ragmonitor.judges.judge_prompts import SYSTEM, Section, compose, write_prom
 from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.judges.sentences import language, split
 from ragmonitor.records import Cause, Chunk, Interaction, Verdict
-from tests.support.judge_caches import forget_support
 from tests.support.openai_server import OpenAiServer, read_prompt, truthful
 
 LINES = Path(__file__).with_name("injections.jsonl").read_text("utf-8").split("\n")
@@ -92,7 +91,6 @@ def server():
 @pytest.fixture
 async def assess(server):
     """Judge an interaction by the real litellm; gives the assessment and the chats it took."""
-    forget_support()
     made = []
 
     async def assess(interaction, step, **options):

@@ -13,7 +13,6 @@ from ragmonitor.judges.judge_prompts import SYSTEM
 from ragmonitor.judges.llm import TOKENS_PER_CALL, LlmJudge
 from ragmonitor.records import Cause, Chunk, Interaction, Verdict
 from ragmonitor.testing import ManualClock
-from tests.support.judge_caches import forget_support
 from tests.support.openai_server import (
     OpenAiServer,
     Reply,
@@ -60,7 +59,6 @@ def server():
 @pytest.fixture
 async def judges(server):
     """Make judges on the server; their waits before a retry are noted and not slept."""
-    forget_support()  # of an earlier test's server, at the same port
     made, waits = [], []
 
     async def pause(seconds):
