@@ -153,7 +153,7 @@ def read_reply(
 
     def agreeing(value: object) -> tuple[Entry, ...]:
         entries = _read_entries(value, len(sentences), len(chunks))
-        _check_agreement(entries, faults, declines=bool(evasive), addresses=bool(relevancy))
+        _check_agreement(entries, faults, declines=evasive is not False, addresses=bool(relevancy))
         return tuple(
             _with_fault(entry, faults.get(position), sentences[position], chunks, question)
             for position, entry in enumerate(entries)

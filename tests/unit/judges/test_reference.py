@@ -29,7 +29,7 @@ TOLD = interaction(
 
 
 def reply(text, *, cut=False):
-    return Completion(text=text, model="m", form="json_object", is_cut=cut, usage=JudgeUsage())
+    return Completion(text=text, model="m", is_cut=cut, usage=JudgeUsage())
 
 
 # What a reply says
