@@ -131,6 +131,11 @@ class Chunk:
         return negated_keys(self.keys, self.order, self._said, is_chinese=self.is_chinese)
 
     @cached_property
+    def fields(self) -> FieldTable | None:
+        """Its fields, if it is structured."""
+        return FieldTable.read(self.records) if self.records else None
+
+    @cached_property
     def acts(self) -> Acts:
         """Who does what to whom in it, if it is Chinese."""
         return acts_of(self.text)
@@ -274,8 +279,8 @@ class Evidence:
                 self.where.setdefault(key, []).append(at)
             neighbours = pairwise(chunk.order)
             self.beside.update(filter(pairs.__contains__, neighbours))
-        records = [chunk.records for chunk in self.chunks if chunk.records]
-        self.table = FieldTable(records) if records else None
+        tables = [chunk.fields for chunk in self.chunks if chunk.fields]
+        self.table = FieldTable.joined(tables) if tables else None
         """The fields of structured chunks; None: all are prose."""
 
     def held(self, content: Iterable[Term]) -> dict[int, float]:
