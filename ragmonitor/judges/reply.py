@@ -1,8 +1,8 @@
 """Parses a judge's reply field by field; a field that cannot be read is None, never 0.
 
 The ladder: the reply as JSON; without fence and thoughts; its balanced object; without trailing
-commas; then each field on its own out of broken text. Nothing is evaluated, and every index and
-count is checked against the question, so that a reply about other sentences is no reply.
+commas. Broken JSON is no reply. Every index and count is checked against the question, so that a
+reply about other sentences is none either.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import Final, TypeGuard, TypeVar
+from typing import Final, TypeVar
 
+from ragmonitor.judges.builtin.parsed_sentences import parse_sentence
+from ragmonitor.judges.builtin.speech_acts import SpeechAct, content_count
 from ragmonitor.judges.judge_prompts import EXAMPLES
 from ragmonitor.judges.unknown_numbers import unknown_figures
 from ragmonitor.patterns import lazy_pattern
@@ -26,6 +27,8 @@ _FIELDS: Final = ("s", "bad", "rel", "evasive", "ctx")
 _MAX_CHARACTERS: Final = 20_000
 """Only so many characters of a reply are parsed, thoughts not counted: ten times an honest one."""
 _MAX_OBJECTS: Final = 20
+_MIN_CLAIM: Final = 3
+"""Terms with content from which an answer surely claims something."""
 _LETTERS: Final = {"N": Verdict.ABSENT, "X": Verdict.CONTRADICTED, "C": Verdict.CONTRADICTED}
 _NO_CLAIM: Final = frozenset("-–—−")
 _FINDINGS: Final = (Verdict.ABSENT, Verdict.CONTRADICTED)
@@ -36,12 +39,7 @@ _SEVERITIES: Final[dict[object, Severity]] = {
     "major": Severity.MAJOR,
 }
 
-_FENCE: Final = lazy_pattern(r"^[ \t]*```[A-Za-z]*[ \t]*$", re.MULTILINE)
 _TRAILING_COMMA: Final = lazy_pattern(r",\s*([}\]])")
-# A string that never ends takes all the rest, or each of its quotes would be tried again.
-_BRACKET_OR_STRING: Final = lazy_pattern(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
-_BARE_LETTER: Final = lazy_pattern(r"(?<=[\[,])\s*([NXC-])\s*(?=[,\]])")
-_SCALAR: Final = lazy_pattern(r"(true|false|[0-9]+(?:\.[0-9]+)?)(?=\s*[,}\n])", re.IGNORECASE)
 _SMALL_NUMBER: Final = lazy_pattern(r"[0-9]{1,4}", re.ASCII)
 
 _T = TypeVar("_T")
@@ -153,7 +151,7 @@ def read_reply(
 
     def agreeing(value: object) -> tuple[Entry, ...]:
         entries = _read_entries(value, len(sentences), len(chunks))
-        _check_agreement(entries, faults, declines=evasive is not False, addresses=bool(relevancy))
+        _check_agreement(entries, faults, sentences, declines=evasive is not False)
         return tuple(
             _with_fault(entry, faults.get(position), sentences[position], chunks, question)
             for position, entry in enumerate(entries)
@@ -175,7 +173,7 @@ def read_reply(
 
 
 def _check_agreement(
-    entries: Sequence[Entry], faults: Collection[int], *, declines: bool, addresses: bool
+    entries: Sequence[Entry], faults: Collection[int], sentences: Sequence[str], *, declines: bool
 ) -> None:
     """Raise `_UnreadableError` where the verdicts contradict the rest of the reply."""
     for position, entry in enumerate(entries):
@@ -184,10 +182,16 @@ def _check_agreement(
     if declines or not entries:
         return
     claims = [entry for entry in entries if entry.verdict is not Verdict.NO_CLAIM]
-    if not claims and addresses:
+    if not claims and sum(map(_claims, sentences)) >= _MIN_CLAIM:
         raise _UnreadableError("says that nothing is claimed, of an answer that is not evasive")
     if claims and all(each.verdict is Verdict.SUPPORTED and not each.chunks for each in claims):
         raise _UnreadableError("is [0] for all claims of an answer that is not evasive")
+
+
+def _claims(sentence: str) -> float:
+    """Return how many terms with content a sentence has that the rules take for a claim."""
+    parsed = parse_sentence(sentence)
+    return content_count(parsed.terms) if parsed.act is SpeechAct.CLAIM else 0.0
 
 
 def _with_fault(
@@ -223,35 +227,15 @@ def find_fields(
             return {}  # cut off in its thoughts: a draft in them is no reply
         text = text.rpartition("</think>")[2].rpartition("</thinking>")[2].strip()
     text = text[:_MAX_CHARACTERS]
-    for candidate in (text, _FENCE.sub("", text).strip()):
-        whole = _load(candidate)
-        if _is_reply(whole, names):
-            return {} if whole in examples else whole
-    objects: list[Mapping[str, object]] = []
-    for candidate in _balanced_objects(text):
-        value = _load(candidate)
-        if _is_reply(value, names) and value not in objects:
-            objects.append(value)
-    replies = [value for value in objects if value not in examples]
-    if objects:
-        # A draft and a reply: which is which would be a guess.
-        return replies[0] if len(replies) == 1 else {}
-    return _salvage(text, names)
-
-
-def _is_reply(value: object, names: Sequence[str]) -> TypeGuard[dict[str, object]]:
-    return isinstance(value, dict) and any(name in value for name in names)
-
-
-def _load(text: str) -> object:
-    """Return the JSON value of a text, trailing commas forgiven; None if it is none."""
     for candidate in (text, _TRAILING_COMMA.sub(r"\1", text)):
-        try:
-            value: object = json.loads(candidate, object_pairs_hook=_said_once)
-        except (ValueError, RecursionError):
-            continue
-        return value
-    return None
+        replies: list[Mapping[str, object]] = []
+        for value in _replies(candidate, names):
+            if value not in (*replies, *examples):
+                replies.append(value)
+        if replies:
+            # A draft and a reply: which is which would be a guess.
+            return replies[0] if len(replies) == 1 else {}
+    return {}
 
 
 def _said_once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
@@ -264,74 +248,25 @@ def _said_once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     return value
 
 
-def _balanced_objects(text: str) -> Iterator[str]:
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_said_once)
+
+
+def _replies(text: str, names: Sequence[str]) -> Iterator[dict[str, object]]:
+    """Yield the JSON objects of a text that have one of the fields, whatever is around them."""
     position = text.find("{")
     for _ in range(_MAX_OBJECTS):
         if position < 0:
             return
-        end = _closing(text, position)
-        if end is None:
-            position = text.find("{", position + 1)
+        end = position + 1
+        try:
+            value, ended = _DECODER.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            pass
         else:
-            yield text[position:end]
-            position = text.find("{", end)
-
-
-def _closing(text: str, start: int) -> int | None:
-    """Return the offset after the bracket that closes the one at `start`."""
-    depth = 0
-    for match in _BRACKET_OR_STRING.finditer(text, start):
-        mark = match.group()
-        if mark in "[{":
-            depth += 1
-        elif mark in "]}":
-            depth -= 1
-            if depth == 0:
-                return match.end()
-    return None
-
-
-def _salvage(text: str, names: Sequence[str]) -> dict[str, object]:
-    """Return the fields that stand whole in broken JSON; not those that stand there twice."""
-    # What is quoted comes out of the data: a name in it is nobody's field.
-    outside = _BRACKET_OR_STRING.sub(
-        lambda match: match[0] if match[0].strip('"') in names else _hidden(match[0]), text
-    )
-    fields: dict[str, object] = {}
-    for name in names:
-        values = []
-        for match in list(_key(name).finditer(outside))[:_MAX_OBJECTS]:
-            value = _value_at(text, match.end())
-            if value is not None and value not in values:
-                values.append(value)
-        if len(values) == 1:
-            fields[name] = values[0]
-    return fields
-
-
-def _hidden(mark: str) -> str:
-    """Return a string literal of the same length that holds nothing; brackets as they are."""
-    return mark if len(mark) < 3 else f'"{" " * (len(mark) - 2)}"'
-
-
-@lru_cache(maxsize=64)
-def _key(name: str) -> re.Pattern[str]:
-    name = re.escape(name)
-    return re.compile(rf"""(?:["']{name}["']|[{{,]\s*{name})\s*:\s*""")
-
-
-def _value_at(text: str, start: int) -> object:
-    if text[start : start + 1] in ("[", "{"):
-        end = _closing(text, start)
-        if end is None:
-            return None
-        value = text[start:end]
-        quoted = _BARE_LETTER.sub(r'"\1"', value if '"' in value else value.replace("'", '"'))
-        loaded = _load(value)
-        return _load(quoted) if loaded is None else loaded
-    # Only if something ends it: of a reply that was cut, the last number may be half a number.
-    match = _SCALAR.match(text, start)
-    return None if match is None else _load(match[1].lower())
+            if any(name in value for name in names):
+                yield value
+                end = ended
+        position = text.find("{", end)
 
 
 # Reading one field

@@ -55,12 +55,10 @@ def test_an_honest_reply_is_read_in_full():
         f"<thinking>S1 is {{odd}}, so {json.dumps({'s': [[1]]})}</thinking>\n{TEXT}",
         TEXT.replace("]]", "],]").replace("false,", "false , "),
         TEXT[:-1] + ",}",
-        TEXT.replace('"', "'").replace("false", "False"),
         json.dumps({"result": REPLY}),
         f"{TEXT}\n{TEXT}",
         json.dumps(REPLY | {"note": "so } it ] is"}),
         json.dumps(REPLY | {"s": {f"S{n}": v for n, v in enumerate(REPLY["s"], 1)}}),
-        TEXT.replace('"N"', "N").replace('"X"', "X").replace('"-"', "-"),
         json.dumps(REPLY | {"rel": "2", "ctx": ["2", 0.0], "evasive": "false"}),
         json.dumps(REPLY | {"s": ["n", ["C1"], ["x", "C2"], "–"]}),
         json.dumps(REPLY | {"s": {"1": "N", "2": [1], "3": ["X", 2], "4": None}}),
@@ -123,16 +121,9 @@ def test_a_wrong_flag_is_none(value):
     assert changed(evasive=value).evasive is None
 
 
-def test_a_cut_reply_keeps_the_fields_that_stand_whole():
-    """Of a reply cut after `s`, the verdicts are read and nothing else is made up."""
-    reading = read(TEXT[: TEXT.index('"rel"')])
-    assert reading.entries is not None
-    assert (reading.relevancy, reading.evasive, reading.chunk_relevance) == (None, None, None)
-
-
-def test_a_number_at_the_cut_is_not_read():
-    """The last digit of a cut reply may be half a number."""
-    assert read('{"s": [[1]], "rel": 1').relevancy is None
+def test_a_cut_reply_is_no_reply():
+    """Nothing of it is made up, and nothing is taken out of it."""
+    assert not read(TEXT[: TEXT.index('"rel"')]).is_usable
 
 
 def test_two_replies_that_differ_are_none():
@@ -165,8 +156,9 @@ def test_a_whole_answer_that_claims_nothing_is_evasive_or_not_read(verdicts):
 
 
 def test_a_courtesy_claims_nothing():
-    """It does not address the question either."""
-    assert changed(s=["-"] * 4, bad=[], rel=0).entries is not None
+    """An answer of nothing else is read as such."""
+    text = json.dumps(REPLY | {"s": ["-", "-"], "bad": []})
+    assert read(text, ["Hello!", "How can I help you?"]).entries is not None
 
 
 def test_a_severity_counts_with_a_quote_of_its_sentence_alone():
