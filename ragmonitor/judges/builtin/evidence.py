@@ -76,6 +76,12 @@ class Passage:
         """What it states and what it negates."""
         return chinese_polarity(self.text) if self.text else english_polarity(self._order)
 
+    @cached_property
+    def denied(self) -> set[Key]:
+        """The keys that it negates, or states and negates."""
+        polarity = self.polarity
+        return {key for key, sign in polarity.signs.items() if sign < 1} | polarity.through.keys()
+
     def negates(self) -> bool:
         """Return whether it may negate anything."""
         if not NEGATIVE.isdisjoint(self.keys):
