@@ -223,11 +223,6 @@ class JudgeSettings(Group):
         ge=1,
         le=100_000,
     )
-    reply_format: Literal["json_schema", "json_object", "text"] = option(
-        "json_object",
-        "The strictest form of reply to ask for; what the model rejects is stepped down from.",
-        change="`json_schema` for small models that break the format.",
-    )
     tokens_per_call: int = option(
         8_000,
         "Tokens of one prompt, estimated; longer evidence is spread over calls.",

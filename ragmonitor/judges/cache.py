@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import time
 from collections import OrderedDict
@@ -10,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
-from ragmonitor.errors import JudgeError
 from ragmonitor.protocols import Clock
 from ragmonitor.records import Assessment, Interaction, JudgeIdentity, JudgeUsage
 
@@ -20,8 +18,7 @@ AGE_S: Final = 3_600.0
 class AssessmentCache:
     """Keeps up to `size` whole assessments for `age_s`, in memory; the least lately used leave.
 
-    Keys are hashes. A duplicate that comes while the first is being read waits for that reading, on
-    the same event loop. An assessment with gaps is not kept: the next reading may have none.
+    Keys are hashes. An assessment with gaps is not kept: the next reading may have none.
     """
 
     def __init__(self, *, size: int, age_s: float = AGE_S, clock: Clock = time.monotonic) -> None:
@@ -29,7 +26,6 @@ class AssessmentCache:
         self._age_s = age_s
         self._clock = clock
         self._kept: OrderedDict[bytes, tuple[float, Assessment]] = OrderedDict()
-        self._coming: dict[bytes, asyncio.Future[Assessment | None]] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -50,40 +46,15 @@ class AssessmentCache:
                 assessment has a gap.
 
         Raises:
-            JudgeError: `reading` raised it, here or where it is waited for.
+            JudgeError: `reading` raised it.
         """
-        loop = asyncio.get_running_loop()
-        while True:
-            kept = self._fresh(key)
-            if kept is not None:
-                return _free(kept)
-            coming = self._coming.get(key)
-            # One of another loop, or of the process that forked this one, may never come.
-            if coming is None or coming.get_loop() is not loop:
-                break
-            try:
-                assessment = await asyncio.shield(coming)
-            except JudgeError as error:
-                raise error.without_usage() from error
-            if assessment is not None:
-                return _free(assessment)
-        coming = self._coming[key] = loop.create_future()
-        try:
-            assessment = await reading()
-        except JudgeError as error:
-            coming.set_exception(error)
-            coming.exception()  # seen, even if nobody waits
-            raise
-        else:
-            coming.set_result(assessment)
-            if not with_reference or assessment.reference is not None:
-                self._keep(key, assessment)
-            return assessment
-        finally:
-            if not coming.done():  # cancelled: whoever waits reads it himself
-                coming.set_result(None)
-            if self._coming.get(key) is coming:
-                del self._coming[key]
+        kept = self._fresh(key)
+        if kept is not None:
+            return replace(kept, usage=JudgeUsage(cache_hits=1))
+        assessment = await reading()
+        if not with_reference or assessment.reference is not None:
+            self._keep(key, assessment)
+        return assessment
 
     def _fresh(self, key: bytes) -> Assessment | None:
         kept = self._kept.get(key)
@@ -132,7 +103,3 @@ def key_of(interaction: Interaction, judge: JudgeIdentity, *others: str) -> byte
         digest.update(len(encoded).to_bytes(8, "big"))
         digest.update(encoded)
     return digest.digest()
-
-
-def _free(assessment: Assessment) -> Assessment:
-    return replace(assessment, usage=JudgeUsage(cache_hits=1))

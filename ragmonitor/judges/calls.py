@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from ragmonitor.judges.judge_prompts import Message, Prompt, correct
-from ragmonitor.judges.provider import Completer, Completion, ProviderError, Strict
+from ragmonitor.judges.provider import Completer, Completion, ProviderError
 from ragmonitor.judges.tokens import estimate_tokens
 from ragmonitor.protocols import Clock
 from ragmonitor.records import JudgeUsage, Language
@@ -73,34 +73,26 @@ class Calls:
         """The time in seconds that is left for further calls."""
         return self._within_s - (self._clock() - self._began)
 
-    async def ask(
-        self, messages: Sequence[Message], *, max_tokens: int, strict: Strict | None = None
-    ) -> Completion:
-        """Return a reply.
-
-        Args:
-            messages: The prompt.
-            max_tokens: For the reply.
-            strict: The prompt to send instead while the model takes a schema.
-
-        Raises:
-            ProviderError: There is none.
-        """
+    async def ask(self, prompt: Prompt, max_tokens: int) -> Completion:
+        """Return a reply. Raises `ProviderError`: there is none."""
+        messages = prompt.messages
         while True:
             try:
                 completion = await self._completer.complete(
-                    messages,
-                    max_tokens=max_tokens,
-                    within_s=max(self.left_s, MIN_CALL_S),
-                    strict=strict,
+                    messages, max_tokens=max_tokens, within_s=max(self.left_s, MIN_CALL_S)
                 )
             except asyncio.CancelledError:  # the provider goes on, and bills
-                self._spent += self._unknown(messages, max_tokens)
+                self._charge(messages, max_tokens)
                 raise
             except ProviderError as error:
-                self._charge_failed(error, messages, max_tokens)
-                if error.may_be_billed:
+                if error.unread is not None:
+                    self._count(error.unread, messages)
+                elif error.may_be_billed:
+                    # Who was too slow has read the prompt, perhaps written the reply.
+                    self._charge(messages, max_tokens)
                     self._retries_left = min(self._retries_left, 1)
+                else:
+                    self._spent += JudgeUsage(calls=1)
                 wait_s = self._wait_s(error)
                 if error.kind != "transient" or not self._retries_left or wait_s >= self.left_s:
                     raise
@@ -108,7 +100,7 @@ class Calls:
                 self._retried += 1
                 await self._pause(wait_s)
             else:
-                self._spent += self._counted(completion, messages)
+                self._count(completion, messages)
                 return completion
 
     def _wait_s(self, error: ProviderError) -> float:
@@ -116,45 +108,25 @@ class Calls:
             return error.retry_after_s * (1 + _MAX_RETRY_LATENESS * self._jitter())
         return PAUSE_S * 2.0**self._retried * (0.5 + self._jitter())
 
-    def _charge_failed(
-        self, error: ProviderError, messages: Sequence[Message], max_tokens: int
-    ) -> None:
-        if error.unread is not None:
-            self._spent += self._counted(error.unread, messages)
-        elif error.may_be_billed:
-            self._spent += self._unknown(messages, max_tokens)
-        else:
-            self._spent += self._usage(calls=1, inputs=0, outputs=0)
+    def _charge(self, messages: Sequence[Message], max_tokens: int) -> None:
+        """Count the most that a call costs whose reply did not come or is not there whole."""
+        outputs = max_tokens + self._completer.thinking_tokens
+        self._spend(JudgeUsage(calls=1, input_tokens=_tokens(messages), output_tokens=outputs))
 
-    def _unknown(self, messages: Sequence[Message], max_tokens: int) -> JudgeUsage:
-        """Return the most that a call costs whose reply did not come or is not there whole.
-
-        Who was too slow for us has read the prompt, perhaps written the reply, and bills both.
-        """
-        return self._usage(
-            calls=1,
-            inputs=_tokens(messages),
-            outputs=max_tokens + self._completer.thinking_tokens,
-        )
-
-    def _counted(self, completion: Completion, messages: Sequence[Message]) -> JudgeUsage:
+    def _count(self, completion: Completion, messages: Sequence[Message]) -> None:
         usage = completion.usage
         outputs = usage.output_tokens or round(estimate_tokens(completion.text))
         if usage.input_tokens and usage.output_tokens == outputs:
-            return usage
+            self._spent += usage
+            return
         # What a provider does not count still costs something: a budget must not leak by it.
-        return self._usage(
-            calls=usage.calls, inputs=usage.input_tokens or _tokens(messages), outputs=outputs
-        )
+        inputs = usage.input_tokens or _tokens(messages)
+        self._spend(replace(usage, input_tokens=inputs, output_tokens=outputs))
 
-    def _usage(self, *, calls: int, inputs: int, outputs: int) -> JudgeUsage:
+    def _spend(self, usage: JudgeUsage) -> None:
         price = self._completer.price
-        return JudgeUsage(
-            calls=calls,
-            input_tokens=inputs,
-            output_tokens=outputs,
-            cost_usd=0.0 if price is None else price.of(inputs, outputs),
-        )
+        cost = 0.0 if price is None else price.of(usage.input_tokens, usage.output_tokens)
+        self._spent += replace(usage, cost_usd=cost)
 
 
 def _tokens(messages: Sequence[Message]) -> int:
@@ -172,11 +144,11 @@ async def ask_twice(
     *,
     max_tokens: int,
     language: Language,
-    may_ask_again: Callable[[], bool] = lambda: True,
 ) -> list[Completion]:
     """Return the reply; or two, where something of the first could not be read.
 
-    A reply that was cut gets twice the room; any other is asked for with what was wrong.
+    A reply that was cut gets twice the room; any other is asked for with what was wrong. Where the
+    second fails, the first stands alone.
 
     Args:
         ask: The model.
@@ -184,16 +156,17 @@ async def ask_twice(
         problems_of: Returns what cannot be read of a reply, in words for the model.
         max_tokens: Room for the reply.
         language: In which the model is told what was wrong.
-        may_ask_again: Whether there is time for a second call.
 
     Raises:
-        ProviderError: There is no reply, or no second one.
+        ProviderError: There is no reply.
     """
     first = await ask(prompt, max_tokens)
     problems = problems_of(first)
-    if not problems or not may_ask_again():
+    if not problems:
         return [first]
-    if first.is_cut:
-        return [first, await ask(prompt, 2 * max_tokens)]
-    again = correct(prompt, "; ".join(problems), language)
-    return [first, await ask(again, max_tokens)]
+    try:
+        if first.is_cut:
+            return [first, await ask(prompt, 2 * max_tokens)]
+        return [first, await ask(correct(prompt, "; ".join(problems), language), max_tokens)]
+    except ProviderError:
+        return [first]

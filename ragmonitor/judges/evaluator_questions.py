@@ -5,18 +5,23 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from typing import Final, get_args
+from typing import Final
 
 from ragmonitor.errors import JudgeError
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.judges.calls import Ask, ask_twice
-from ragmonitor.judges.judge_prompts import Prompt, Section, compose, correct, draw_border
+from ragmonitor.judges.judge_prompts import (
+    Prompt,
+    Section,
+    compose,
+    draw_border,
+    prompt_version,
+)
 from ragmonitor.judges.provider import Completion, ProviderError
 from ragmonitor.judges.reply import find_fields
 from ragmonitor.judges.tokens import estimate_tokens
 from ragmonitor.protocols import Section as Part
-from ragmonitor.records import Cause, Chunk, Interaction, JudgeIdentity, JudgeUsage, Language
+from ragmonitor.records import Cause, Interaction, JudgeIdentity, JudgeUsage, Language
 
 RULES: Final = 1
 """Raised whenever the same reply would be read differently."""
@@ -165,41 +170,10 @@ class InteractionAsker:
         return JudgeError(self._judge.name, problem, cause=cause, retryable=False)
 
 
-@lru_cache(maxsize=1)
 def asking_version() -> str:
     """Return what changes with all that surrounds a question, and with the rules for replies."""
-    # Of a whole prompt, so that no part of the frame can be forgotten here.
-    specimen = Interaction(
-        id="",
-        query="q",
-        chunks=(Chunk(text="c. d."),),
-        answer="a",
-        reference="r",
-        framework="",
-        started_ns=0,
-        ended_ns=0,
-    )
-    asker = InteractionAsker(
-        specimen,
-        _unasked,
-        identity=JudgeIdentity(name="", version="", kind="LLM"),
-        language="en",
-        max_prompt_tokens=0,
-        reply_tokens=0,
-        usage=JudgeUsage,
-        draw=lambda: "0",
-    )
-    prompt = asker.prompt(
-        "i", {"f": "v"}, ("chunks", "sentences", "question", "answer", "reference")
-    )
-    again = [correct(prompt, "w", language) for language in get_args(Language)]
-    parts = [each["content"] for one in (prompt, *again) for each in one.messages]
-    digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=4).hexdigest()
-    return f"{digest}.{RULES}"
-
-
-async def _unasked(_prompt: Prompt, _room: int) -> Completion:
-    raise ProviderError("nobody is asked", kind="permanent")
+    digest = hashlib.blake2b(f"{_FRAME}\0{_REMINDER}\0{prompt_version()}".encode(), digest_size=4)
+    return f"{digest.hexdigest()}.{RULES}"
 
 
 def _numbered(sentences: Sequence[str]) -> str:

@@ -5,25 +5,16 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from ragmonitor.apart import apart
-from ragmonitor.guard import is_fault
 from ragmonitor.judges.cache import AssessmentCache
 from ragmonitor.judges.calls import Pause
 from ragmonitor.judges.judge_prompts import Message
 from ragmonitor.judges.llm import MAX_CALLS, TOKENS_PER_CALL, LlmJudge
-from ragmonitor.judges.provider import (
-    Completion,
-    Form,
-    Price,
-    ProviderError,
-    Strict,
-    longest_reply,
-)
+from ragmonitor.judges.provider import Completion, Price, ProviderError, longest_reply
 from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.protocols import BudgetUnit, Clock
 from ragmonitor.records import JudgeUsage
@@ -32,7 +23,7 @@ from ragmonitor.settings import Budget
 Function = Callable[[list[str]], Sequence[str] | Awaitable[Sequence[str]]]
 """From prompts to replies, as many and in the same order; plain or a coroutine function."""
 
-LINGER_S: Final = 0.02
+LINGER_S = 0.02
 """The time for which the first prompt of a batch waits for others."""
 
 
@@ -107,15 +98,14 @@ class FunctionJudge(LlmJudge):
             pause=pause,
         )
         if version:
-            self._short = replace(self._short, version=f"{self._short.version}.{version}")
+            self.identity = replace(self.identity, version=f"{self.identity.version}.{version}")
 
 
 class FunctionCompleter:
-    """Lets a function reply to prompts, on one loop at a time."""
+    """Lets a function reply to prompts, in batches, on one loop at a time."""
 
-    form: Form = "text"
-    thinking_tokens: int = 0
-    is_loaded: bool = True
+    thinking_tokens = 0
+    is_loaded = True
 
     def __init__(
         self,
@@ -128,31 +118,18 @@ class FunctionCompleter:
     ) -> None:
         if batch_size < 1 or parallel < 1:
             raise ValueError("batch_size and parallel are at least 1")
-        self.timeout_s = timeout_s
         self.price = price
+        self._timeout_s = timeout_s
         self._function = function
         self._batch_size = batch_size
         self._parallel = parallel
-        self._begin(None)
-
-    def _begin(self, loop: asyncio.AbstractEventLoop | None) -> None:
-        self._loop = loop
-        self._waiting: deque[tuple[str, asyncio.Future[str]]] = deque()
-        self._calling: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def load(self) -> None:
         """Do nothing: a function needs no loading."""
 
-    def load_soon(self) -> None:
-        """Do nothing: a function needs no loading."""
-
     async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        max_tokens: int,  # a function has its own idea of it; what is far beyond is no reply
-        within_s: float,
-        strict: Strict | None = None,  # noqa: ARG002 - likewise
+        self, messages: Sequence[Message], *, max_tokens: int, within_s: float
     ) -> Completion:
         """Return the function's reply to one prompt, alone or in a batch.
 
@@ -161,69 +138,55 @@ class FunctionCompleter:
         """
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
-            self._begin(loop)
-        prompt = "\n\n".join(message["content"] for message in messages)
+            self._loop = loop
+            self._turns = asyncio.Semaphore(self._parallel)
+            self._waiting: list[tuple[str, asyncio.Future[str]]] = []
+            self._calling: set[asyncio.Task[None]] = set()
         coming: asyncio.Future[str] = loop.create_future()
-        self._waiting.append((prompt, coming))
-        if len(self._calling) < self._parallel:
-            self._calling.add(loop.create_task(self._work_off()))
-        within_s = min(within_s, self.timeout_s)
+        self._waiting.append(("\n\n".join(each["content"] for each in messages), coming))
+        task = loop.create_task(self._call())
+        self._calling.add(task)
+        task.add_done_callback(self._calling.discard)
+        within_s = min(within_s, self._timeout_s)
         try:
             async with asyncio.timeout(within_s):
                 text = await coming
         except TimeoutError:
             raise ProviderError(f"no reply within {within_s:.3g} s", kind="timeout") from None
         # Nobody counted its tokens: the reading estimates them.
-        completion = Completion(
-            text=text, model="", form="text", is_cut=False, usage=JudgeUsage(calls=1)
-        )
+        completion = Completion(text=text, model="", is_cut=False, usage=JudgeUsage(calls=1))
         if len(text) > longest_reply(max_tokens):
             raise ProviderError(
                 f"a reply of {len(text):,} characters", kind="refused", unread=completion
             )
         return completion
 
-    async def close(self) -> None:
-        """Wait for nothing: a function cannot be interrupted."""
-        for task in tuple(self._calling):
-            task.cancel()
-
-    async def _work_off(self) -> None:
-        try:
-            while self._waiting:
-                if len(self._waiting) < self._batch_size:
-                    await asyncio.sleep(LINGER_S)
-                batch: list[tuple[str, asyncio.Future[str]]] = []
-                while self._waiting and len(batch) < self._batch_size:
-                    prompt, coming = self._waiting.popleft()
-                    if not coming.done():  # somebody still waits
-                        batch.append((prompt, coming))
-                if batch:
-                    await self._call(batch)
-        finally:
-            # At once, and not when the loop hears of the end: a prompt may come in between.
-            task = asyncio.current_task()
-            if task is not None:
-                self._calling.discard(task)
-
-    async def _call(self, batch: Sequence[tuple[str, asyncio.Future[str]]]) -> None:
-        prompts = [prompt for prompt, _ in batch]
-        try:
-            replies = await self._replies(prompts)
-            if isinstance(replies, str) or len(replies) != len(prompts):
-                raise ValueError(f"the function gave no list of {len(prompts)} replies")
-        except BaseException as error:
-            if not is_fault(error):
-                raise
-            for _, coming in batch:
-                if not coming.done():
-                    coming.set_exception(
-                        ProviderError(_one_line(error), kind="permanent").with_traceback(None)
-                    )
-            return
-        for (_, coming), reply in zip(batch, replies, strict=True):
-            if not coming.done():
-                coming.set_result(reply if isinstance(reply, str) else "")
+    async def _call(self) -> None:
+        """Call the function with what waits, if no other task has taken it."""
+        async with self._turns:
+            if len(self._waiting) < self._batch_size:
+                await asyncio.sleep(LINGER_S if self._batch_size > 1 else 0)
+            batch, self._waiting = (
+                self._waiting[: self._batch_size],
+                self._waiting[self._batch_size :],
+            )
+            batch = [each for each in batch if not each[1].done()]  # somebody still waits
+            if not batch:
+                return
+            try:
+                replies = await self._replies([prompt for prompt, _ in batch])
+                if isinstance(replies, str) or len(replies) != len(batch):
+                    raise ValueError(f"the function gave no list of {len(batch)} replies")
+            except Exception as error:  # noqa: BLE001 - the function is anybody's code
+                # Not `from error`: its frames hold prompts.
+                replies = [ProviderError(_one_line(error), kind="permanent")] * len(batch)
+            for (_, coming), reply in zip(batch, replies, strict=True):
+                if coming.done():
+                    continue
+                if isinstance(reply, ProviderError):
+                    coming.set_exception(reply)
+                else:
+                    coming.set_result(reply if isinstance(reply, str) else "")
 
     async def _replies(self, prompts: list[str]) -> Any:
         if inspect.iscoroutinefunction(self._function):

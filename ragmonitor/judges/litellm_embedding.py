@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ragmonitor.apart import call_apart, run
 from ragmonitor.errors import JudgeError
-from ragmonitor.judges.provider import Price, Provider, ProviderError, unheard
+from ragmonitor.judges.provider import Price, Provider, ProviderError
 from ragmonitor.judges.tokens import estimate_tokens
 from ragmonitor.records import Cause, JudgeUsage
 
@@ -41,11 +41,11 @@ class LitellmEmbedding:
         """
         self.model = model
         self._embedder = _Embedder(
-            model=model,
+            model,
             timeout_s=timeout_s,
             api_base=api_base,
             api_key=api_key,
-            fallback_price=Price.per_million(price_usd, 0.0),
+            given_price=Price.per_million(price_usd, 0.0),
         )
 
     def __call__(self, texts: Sequence[str]) -> list[Sequence[float]]:
@@ -88,30 +88,26 @@ class _Embedder(Provider):
         began = time.monotonic()
         estimate = round(sum(estimate_tokens(text) for text in texts))
         try:
-            async with asyncio.timeout(self.timeout_s):
-                with unheard():
-                    response: Any = await self._litellm.aembedding(
-                        model=self.model,
-                        input=texts,
-                        api_base=self.api_base,
-                        api_key=self.api_key,
-                        timeout=self.timeout_s + 1.0,
-                        max_retries=_RETRIES,
-                        caching=False,
-                        **{"no-log": True},
-                    )
+            async with asyncio.timeout(self._timeout_s):
+                response: Any = await self._litellm.aembedding(
+                    model=self.model,
+                    input=texts,
+                    **self._address(self.model),
+                    timeout=self._timeout_s + 1.0,
+                    max_retries=_RETRIES,
+                    caching=False,
+                    **{"no-log": True},
+                )
         except TimeoutError:
-            late = ProviderError(f"no vectors within {self.timeout_s:.3g} s", kind="timeout")
+            late = ProviderError(f"no vectors within {self._timeout_s:.3g} s", kind="timeout")
             raise self._failed(late, estimate) from None
         except Exception as error:  # noqa: BLE001 - whatever litellm raises
             # Not `from error`: what litellm raises may quote the key, and logs show it.
             # The client library has asked again, and met another such error.
             raise self._failed(self._described(error), (1 + _RETRIES) * estimate) from None
-        finally:
-            await self.close()
         # A provider that counts nothing still costs something: a budget must not leak by it.
         counted = getattr(getattr(response, "usage", None), "prompt_tokens", None)
-        usage = self._usage(int(counted or estimate), time.monotonic() - began)
+        usage = self._spent(int(counted or estimate), time.monotonic() - began)
         rows = sorted(response.data, key=lambda row: int(row["index"]))
         if len(rows) != len(texts):
             raise JudgeError(
@@ -123,7 +119,7 @@ class _Embedder(Provider):
             )
         return [row["embedding"] for row in rows], usage
 
-    def _usage(self, tokens: int, seconds: float = 0.0) -> JudgeUsage:
+    def _spent(self, tokens: int, seconds: float = 0.0) -> JudgeUsage:
         cost_usd = 0.0 if self.price is None else self.price.of(tokens, 0)
         return JudgeUsage(calls=1, input_tokens=tokens, cost_usd=cost_usd, seconds=seconds)
 
@@ -134,5 +130,5 @@ class _Embedder(Provider):
             cause=error.cause,
             retryable=error.kind in ("timeout", "transient"),
             # Who was too slow for us has read the texts, and bills them.
-            usage=self._usage(tokens if error.may_be_billed else 0),
+            usage=self._spent(tokens if error.may_be_billed else 0),
         )

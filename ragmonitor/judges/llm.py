@@ -16,24 +16,9 @@ from ragmonitor.judges.breaker import Breaker
 from ragmonitor.judges.cache import AssessmentCache, key_of
 from ragmonitor.judges.calls import MIN_CALL_S, RETRIES, Ask, Calls, Pause, ask_twice
 from ragmonitor.judges.evaluator_questions import MIN_REPLY_TOKENS, InteractionAsker, asking_version
-from ragmonitor.judges.judge_prompts import (
-    SCHEMA,
-    Prompt,
-    draw_border,
-    prompt_version,
-    strict_messages,
-    write_prompt,
-)
+from ragmonitor.judges.judge_prompts import Prompt, draw_border, prompt_version, write_prompt
 from ragmonitor.judges.long_evidence import CHUNK_FRAME_TOKENS, Part, join, spread
-from ragmonitor.judges.provider import (
-    Completer,
-    Completion,
-    Form,
-    Price,
-    Provider,
-    ProviderError,
-    Strict,
-)
+from ragmonitor.judges.provider import Completer, Completion, Price, Provider, ProviderError
 from ragmonitor.judges.reference_checks import read_reference, reference_version, reply_tokens
 from ragmonitor.judges.reply import RULES, ParsedReply, read_reply
 from ragmonitor.judges.sentences import Sentence
@@ -57,8 +42,6 @@ MAX_CALLS: Final = 6
 """Evidence that needs more is refused."""
 _FRAME_TOKENS: Final = 620
 """Most tokens of the prompt without its data; a test holds it."""
-_STRICT_TOKENS: Final = 480
-"""Most tokens that a strict prompt and its schema take beyond that; likewise."""
 _CORRECTION_TOKENS: Final = 160
 """Most tokens of the second call's last line."""
 _MIN_CHUNK_TOKENS: Final = 400
@@ -92,7 +75,6 @@ class LlmJudge:
         output_usd_per_million_tokens: float | None = None,
         budget: Budget | None = None,
         budget_unit: BudgetUnit = "usd",
-        reply_format: Form = "json_object",
         tokens_per_call: int = TOKENS_PER_CALL,
         max_calls: int = MAX_CALLS,
         cache: AssessmentCache | None = None,
@@ -117,8 +99,6 @@ class LlmJudge:
             budget: What a monitor's judges may spend, where the monitor is given no budget itself.
             budget_unit: What `expected_cost` counts, unless a monitor's budget says otherwise. In
                 dollars a price must be known.
-            reply_format: The strictest form of reply to ask for; what the model rejects is
-                stepped down from.
             tokens_per_call: Of a prompt, estimated; longer evidence is spread.
             max_calls: Over how many calls it may be spread.
             cache: Where exact duplicates are looked up; None: each is read.
@@ -133,17 +113,15 @@ class LlmJudge:
         )
         self.fallbacks: Mapping[str, str | None] = dict(fallbacks or {})
         self._completer: Completer = completer or Provider(
-            model=model,
+            model,
             timeout_s=timeout_s,
             api_base=api_base,
             api_key=api_key,
             fallbacks=self.fallbacks,
-            fallback_price=self._given_price,
-            start_form=reply_format,
+            given_price=self._given_price,
         )
-        self._is_strict = reply_format == "json_schema"
-        self._short = JudgeIdentity(name=model, version=f"{prompt_version()}.{RULES}", kind="LLM")
-        self._strict = replace(self._short, version=f"{prompt_version(strict=True)}.{RULES}")
+        self.identity = JudgeIdentity(name=model, version=f"{prompt_version()}.{RULES}", kind="LLM")
+        """The model, and the version of the prompt and of the rules for replies."""
         self.budget = budget
         self.budget_unit: BudgetUnit = budget_unit if budget is None else budget.unit
         self._reading_timeout_s = reading_timeout_s or 2 * timeout_s
@@ -155,14 +133,6 @@ class LlmJudge:
         self._jitter = jitter
         self._draw = draw
         self.breaker = Breaker(name=model, clock=clock)
-
-    @property
-    def identity(self) -> JudgeIdentity:
-        """The model, and the version of the prompt and of the rules for replies.
-
-        An assessment of a model that rejected the strict form carries the identity of the other.
-        """
-        return self._strict if self._is_strict else self._short
 
     @property
     def prompt_versions(self) -> Mapping[Literal["question", "reference"], str]:
@@ -237,9 +207,8 @@ class LlmJudge:
         began = self._clock()
         made: list[Calls] = []
         try:
-            with self.breaker.attempt() as attempt:
-                retries = 0 if attempt.is_probe else RETRIES
-                made = [self._calls(retries) for _ in spread_chunks]
+            with self.breaker.attempt() as is_probe:
+                made = [self._calls(0 if is_probe else RETRIES) for _ in spread_chunks]
                 replies = await _all(
                     self._read(calls, question, parts)
                     for calls, parts in zip(made, spread_chunks, strict=True)
@@ -262,8 +231,7 @@ class LlmJudge:
                 retryable=True,
                 usage=usage,
             )
-        held = all(reply.form == "json_schema" for reply in replies)
-        identity = self._strict if held else self._short
+        identity = self.identity
         for reply in replies:
             if reply.model in self.fallbacks:
                 identity = replace(identity, name=reply.model)
@@ -335,7 +303,7 @@ class LlmJudge:
     def _asking(self, calls: Calls) -> Ask:
         async def ask(prompt: Prompt, room: int) -> Completion:
             with self.breaker.attempt():
-                return await calls.ask(prompt.messages, max_tokens=room)
+                return await calls.ask(prompt, room)
 
         return ask
 
@@ -343,35 +311,20 @@ class LlmJudge:
         """Return the reply to one call, or to two where the first left something unread.
 
         Raises:
-            ProviderError: Nothing was read, and the provider failed.
+            ProviderError: The provider failed.
         """
         chunks = [part.text for part in parts]
-        prompt = question.prompt(chunks, self._draw)
-
-        replies: list[Completion] = []
-
-        async def ask(prompt: Prompt, max_tokens: int) -> Completion:
-            strict = self._strictly(prompt, question.language)
-            reply = await calls.ask(prompt.messages, max_tokens=max_tokens, strict=strict)
-            replies.append(reply)
-            return reply
-
-        try:
-            await ask_twice(
-                ask,
-                prompt,
-                lambda reply: question.read(reply, chunks).problems,
-                max_tokens=self._reply_tokens(len(question.sentences), len(chunks)),
-                language=question.language,
-                may_ask_again=lambda: calls.left_s > MIN_CALL_S,
-            )
-        except ProviderError:
-            if not replies or not question.read(replies[0], chunks).is_usable:
-                raise
+        replies = await ask_twice(
+            calls.ask,
+            question.prompt(chunks, self._draw),
+            lambda reply: question.read(reply, chunks).problems,
+            max_tokens=self._reply_tokens(len(question.sentences), len(chunks)),
+            language=question.language,
+        )
         reading = question.read(replies[-1], chunks)
         if len(replies) > 1:
             reading = reading.completed_by(question.read(replies[0], chunks))
-        return _Reply(reading=reading, form=replies[-1].form, model=replies[-1].model)
+        return _Reply(reading=reading, model=replies[-1].model)
 
     def expected_cost(self, interaction: Interaction) -> float:
         """Return an upper estimate of one reading's cost, in the budget's unit, above 0.
@@ -386,8 +339,6 @@ class LlmJudge:
         completer = self._completer
         if completer.is_loaded:
             self._check_price()
-        else:
-            completer.load_soon()
         shares = self._shares(interaction)
         if self.budget_unit == "calls":
             return (2.0 + RETRIES) * shares * (2 if interaction.reference.strip() else 1)
@@ -414,21 +365,12 @@ class LlmJudge:
         return max(_SMALLEST_COST, price.of(inputs, outputs))
 
     async def close(self) -> None:
-        """Close the connections of the running loop, which must be one that only judges use."""
-        await self._completer.close()
-
-    def _strictly(self, prompt: Prompt, language: Language) -> Strict | None:
-        if not self._is_strict:
-            return None
-        return Strict(messages=strict_messages(prompt, language), schema=SCHEMA)
+        """Do nothing: connections are litellm's, and it closes them."""
 
     def _fixed_tokens(self, interaction: Interaction) -> float:
         """Return the tokens of every call of a reading, whichever chunks it is shown."""
         return (
-            _FRAME_TOKENS
-            + (_STRICT_TOKENS if self._is_strict else 0)
-            + estimate_tokens(interaction.query)
-            + estimate_tokens(interaction.answer)
+            _FRAME_TOKENS + estimate_tokens(interaction.query) + estimate_tokens(interaction.answer)
         )
 
     def _chunk_room(self, interaction: Interaction) -> float:
@@ -457,8 +399,7 @@ class LlmJudge:
 
     def _reply_tokens(self, sentences: int, chunks: int) -> int:
         """Return the room for a reply: about three times what an honest one takes."""
-        per_sentence = 48 if self._is_strict else 24
-        return 60 + per_sentence * sentences + 4 * chunks
+        return 60 + 28 * sentences + 4 * chunks
 
     def _usage(self, made: Sequence[Calls], began_s: float) -> JudgeUsage:
         spent = sum((calls.usage for calls in made), JudgeUsage())
@@ -496,10 +437,9 @@ class LlmJudge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reply:
-    """The reply on one share of the evidence, its form, and who gave it."""
+    """The reply on one share of the evidence, and who gave it."""
 
     reading: ParsedReply
-    form: Form
     model: str
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ragmonitor.judges import sentences as splitter
@@ -77,24 +77,14 @@ def reference_version() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checks:
-    """The fields of one reply; None: nothing that could be trusted."""
+    """One reply."""
 
-    right: tuple[bool, ...] | None = None
+    right: tuple[bool, ...]
     """Per sentence of the answer: the reference entails it."""
-    chunks: tuple[tuple[int, ...] | None, ...] | None = None
+    chunks: tuple[tuple[int, ...] | None, ...]
     """Per sentence of the reference: the chunks that entail it, from 0; None: it claims nothing."""
-    in_answer: tuple[bool, ...] | None = None
+    in_answer: tuple[bool, ...]
     """Per sentence of the reference: the answer entails it."""
-    problems: tuple[str, ...] = ()
-
-    def completed_by(self, other: Checks) -> Checks:
-        """Return these checks with their gaps filled from another reply to the same prompt."""
-        right = self.right if self.right is not None else other.right
-        chunks = self.chunks if self.chunks is not None else other.chunks
-        in_answer = self.in_answer if self.in_answer is not None else other.in_answer
-        known = (right, chunks, in_answer)
-        problems = self.problems if any(each is None for each in known) else ()
-        return Checks(right=right, chunks=chunks, in_answer=in_answer, problems=problems)
 
 
 async def read_reference(
@@ -119,31 +109,34 @@ async def read_reference(
     """
     answer = [sentence.text for sentence in splitter.split(interaction.answer)]
     reference = [sentence.text for sentence in splitter.split(interaction.reference)]
-
-    async def check(parts: Sequence[Part]) -> Checks:
-        texts = [part.text for part in parts]
-        prompt = write_prompt(interaction, texts, answer, reference, assessment.language, draw=draw)
-        counts = (len(answer), len(reference), len(texts))
-        replies = await ask_twice(
-            ask,
-            prompt,
-            lambda reply: read_checks(reply, *counts).problems,
-            max_tokens=reply_tokens(*counts),
-            language=assessment.language,
-        )
-        checks = read_checks(replies[-1], *counts)
-        return checks.completed_by(read_checks(replies[0], *counts))
-
-    all_checks: list[Checks] = []
+    every: list[Checks] = []
     for parts in shares:
+        texts = [part.text for part in parts]
+        counts = (len(answer), len(reference), len(texts))
+
+        def problems_of(reply: Completion, counts: tuple[int, int, int] = counts) -> list[str]:
+            read = read_checks(reply.text, *counts)
+            return [read] if isinstance(read, str) else []
+
         try:
-            checks = await check(parts)
+            replies = await ask_twice(
+                ask,
+                write_prompt(interaction, texts, answer, reference, assessment.language, draw=draw),
+                problems_of,
+                max_tokens=reply_tokens(*counts),
+                language=assessment.language,
+            )
         except ProviderError as error:
             return error.cause
-        if checks.chunks is None or checks.in_answer is None or checks.right is None:
+        checks = read_checks(replies[-1].text, *counts)
+        if isinstance(checks, str):
             return Cause.UNREADABLE
-        all_checks.append(_moved(checks, [part.position for part in parts]))
-    return _joined(all_checks, reference, assessment)
+        moved = tuple(
+            None if cited is None else tuple(dict.fromkeys(parts[at].position for at in cited))
+            for cited in checks.chunks
+        )
+        every.append(replace(checks, chunks=moved))
+    return _joined(every, reference, assessment)
 
 
 def write_prompt(
@@ -174,100 +167,61 @@ def reply_tokens(answer: int, reference: int, chunks: int) -> int:
     return 60 + 6 * answer + (18 + 4 * min(chunks, 10)) * reference
 
 
-def read_checks(completion: Completion, answer: int, reference: int, chunks: int) -> Checks:
-    """Return the fields of a reply. Raises nothing, whatever the text.
+def read_checks(text: str, answer: int, reference: int, chunks: int) -> Checks | str:
+    """Return what a reply says, or why it cannot be read. Raises nothing, whatever the text.
 
     Args:
-        completion: The reply.
+        text: The reply.
         answer: How many sentences the answer has.
         reference: How many the reference has.
         chunks: How many chunks were shown.
     """
-    fields = find_fields(completion.text, _FIELDS, examples=EXAMPLES)
-    right = _flags(fields.get("a"), answer)
-    entailing = _chunk_lists(fields.get("r"), reference, chunks)
-    in_answer = _flags(fields.get("in"), reference)
-    problems = [
-        f"{name} is no list of {count} as asked for"
-        for name, count, flags in (
-            ("a", answer, right),
-            ("r", reference, entailing),
-            ("in", reference, in_answer),
-        )
-        if flags is None
-    ]
-    return Checks(right=right, chunks=entailing, in_answer=in_answer, problems=tuple(problems))
+    fields = find_fields(text, _FIELDS, examples=EXAMPLES)
+    right = [_flag(each) for each in _list_of(fields.get("a"), answer)]
+    cited = [_cited(each, chunks) for each in _list_of(fields.get("r"), reference)]
+    in_answer = [_flag(each) for each in _list_of(fields.get("in"), reference)]
+    if None in right or None in in_answer or () in cited:
+        return f"a is to be a list of {answer}, r and in of {reference}, as asked for"
+    return Checks(
+        right=tuple(map(bool, right)),
+        chunks=tuple(None if each is None else each[1:] for each in cited),
+        in_answer=tuple(map(bool, in_answer)),
+    )
 
 
-def _flags(value: object, count: int) -> tuple[bool, ...] | None:
-    if not isinstance(value, list) or len(value) != count:
+def _list_of(value: object, count: int) -> list[object]:
+    """Return a list of as many; else one that no reader reads."""
+    return value if isinstance(value, list) and len(value) == count else [()]
+
+
+def _flag(value: object) -> bool | None:
+    if _is_dash(value):
+        return False  # it claims nothing: it is not looked at
+    return bool(value) if value in (0, 1) and isinstance(value, int) else None
+
+
+def _cited(value: object, chunks: int) -> tuple[int, ...] | None:
+    """Return -1 and the chunks, from 0; None: it claims nothing; empty: it cannot be read."""
+    if _is_dash(value):
         return None
-    known = {0: False, 1: True, "0": False, "1": True}  # False == 0, and True == 1
-    flags = []
-    for each in value:
-        # "-" where a sentence claims nothing: it is not looked at.
-        flag = False if _is_dash(each) else known.get(each) if _is_plain(each) else None
-        if flag is None:
-            return None
-        flags.append(flag)
-    return tuple(flags)
-
-
-def _chunk_lists(
-    value: object, count: int, chunks: int
-) -> tuple[tuple[int, ...] | None, ...] | None:
-    if not isinstance(value, list) or len(value) != count:
-        return None
-    entries: list[tuple[int, ...] | None] = []
-    for each in value:
-        if _is_dash(each):
-            entries.append(None)
-            continue
-        if not isinstance(each, list):
-            return None
-        positions = [_position(number, chunks) for number in each]
-        known = [position for position in positions if position is not None]
-        if len(known) != len(positions):
-            return None
-        entries.append(tuple(dict.fromkeys(known)))
-    return tuple(entries)
-
-
-def _position(value: object, chunks: int) -> int | None:
-    if isinstance(value, str):
-        digits = value.strip().upper().removeprefix("C")
-        value = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 5 else None
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= chunks:
-        return None
-    return value - 1
+    if not isinstance(value, list):
+        return ()
+    positions = [each - 1 for each in value if isinstance(each, int) and 1 <= each <= chunks]
+    return (-1, *dict.fromkeys(positions)) if len(positions) == len(value) else ()
 
 
 def _is_dash(value: object) -> bool:
-    value = value[0] if isinstance(value, list) and len(value) == 1 else value
     return isinstance(value, str) and value.strip() in _NO_CLAIM
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, bool | int | str)
-
-
-def _moved(checks: Checks, positions: Sequence[int]) -> Checks:
-    """Return the checks with chunks numbered as in the whole."""
-    moved = tuple(
-        None if cited is None else tuple(dict.fromkeys(positions[at] for at in cited))
-        for cited in checks.chunks or ()
-    )
-    return Checks(right=checks.right, chunks=moved, in_answer=checks.in_answer)
 
 
 def _joined(
     checks: Sequence[Checks], reference: Sequence[str], assessment: Assessment
 ) -> ReferenceReading:
     # Answer and reference were the same in every call: the first says what they have in common.
-    right, in_answer = checks[0].right or (), checks[0].in_answer or ()
+    right, in_answer = checks[0].right, checks[0].in_answer
     sentences = []
     for at, text in enumerate(reference):
-        by_share = [check.chunks[at] for check in checks if check.chunks is not None]
+        by_share = [check.chunks[at] for check in checks]
         cited = [chunks for chunks in by_share if chunks is not None]
         if cited:
             merged = tuple(dict.fromkeys(chunk for chunks in cited for chunk in chunks))

@@ -1,8 +1,8 @@
 """Parses a judge's reply field by field; a field that cannot be read is None, never 0.
 
 The ladder: the reply as JSON; without fence and thoughts; its balanced object; without trailing
-commas; then each field on its own out of broken text. Nothing is evaluated, and every index and
-count is checked against the question, so that a reply about other sentences is no reply.
+commas. Broken JSON is no reply. Every index and count is checked against the question, so that a
+reply about other sentences is none either.
 """
 
 from __future__ import annotations
@@ -11,23 +11,27 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import Final, TypeGuard, TypeVar
+from typing import Final, TypeVar
 
+from ragmonitor.judges.builtin.parsed_sentences import parse_sentence
+from ragmonitor.judges.builtin.speech_acts import SpeechAct, content_count
 from ragmonitor.judges.judge_prompts import EXAMPLES
 from ragmonitor.judges.unknown_numbers import unknown_figures
 from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Severity, Verdict
 
-RULES: Final = 4
+RULES: Final = 5
 """Raised whenever the same reply would be read differently."""
 
 _FIELDS: Final = ("s", "bad", "rel", "evasive", "ctx")
 _MAX_CHARACTERS: Final = 20_000
 """Only so many characters of a reply are parsed, thoughts not counted: ten times an honest one."""
 _MAX_OBJECTS: Final = 20
+_MIN_CLAIM: Final = 3
+"""Terms with content from which an answer surely claims something."""
 _LETTERS: Final = {"N": Verdict.ABSENT, "X": Verdict.CONTRADICTED, "C": Verdict.CONTRADICTED}
 _NO_CLAIM: Final = frozenset("-–—−")
+_FINDINGS: Final = (Verdict.ABSENT, Verdict.CONTRADICTED)
 _SEVERITIES: Final[dict[object, Severity]] = {
     1: Severity.MINOR,
     2: Severity.MAJOR,
@@ -35,12 +39,7 @@ _SEVERITIES: Final[dict[object, Severity]] = {
     "major": Severity.MAJOR,
 }
 
-_FENCE: Final = lazy_pattern(r"^[ \t]*```[A-Za-z]*[ \t]*$", re.MULTILINE)
 _TRAILING_COMMA: Final = lazy_pattern(r",\s*([}\]])")
-# A string that never ends takes all the rest, or each of its quotes would be tried again.
-_BRACKET_OR_STRING: Final = lazy_pattern(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
-_BARE_LETTER: Final = lazy_pattern(r"(?<=[\[,])\s*([NXC-])\s*(?=[,\]])")
-_SCALAR: Final = lazy_pattern(r"(true|false|[0-9]+(?:\.[0-9]+)?)(?=\s*[,}\n])", re.IGNORECASE)
 _SMALL_NUMBER: Final = lazy_pattern(r"[0-9]{1,4}", re.ASCII)
 
 _T = TypeVar("_T")
@@ -124,8 +123,9 @@ def read_reply(
 ) -> ParsedReply:
     """Return the fields of a reply. Raises nothing, whatever the text.
 
-    A sentence that the judge calls supported keeps that verdict even if a number of it stands in
-    no cited chunk: the number may be reckoned or spelled out. It gets the reason `number`.
+    Verdicts that the rest of the reply disagrees with are not read. A sentence that the judge calls
+    supported keeps that verdict even if a number of it stands in no cited chunk: the number may be
+    reckoned or spelled out. It gets the reason `number`.
 
     Args:
         text: The reply as it came.
@@ -145,37 +145,63 @@ def read_reply(
             problems.append(f"{name} {reason}")
             return None
 
-    faults = _read_bad(fields.get("bad", _strict_words(fields.get("s"))), sentences)
-    verdicts = read("s", lambda value: _read_entries(value, len(sentences), len(chunks)))
+    faults = _read_bad(fields.get("bad"), sentences)
     relevancy = read("rel", lambda value: _whole(value, max_value=3) / 3)
     evasive = read("evasive", _read_flag)
+
+    def agreeing(value: object) -> tuple[Entry, ...]:
+        entries = _read_entries(value, len(sentences), len(chunks))
+        _check_agreement(entries, faults, sentences, declines=evasive is not False)
+        return tuple(
+            _with_fault(entry, faults.get(position), sentences[position], chunks, question)
+            for position, entry in enumerate(entries)
+        )
+
+    entries = read("s", agreeing)
     relevance: tuple[float, ...] | None = ()
     if chunks:
         relevance = read("ctx", lambda value: _read_ratings(value, len(chunks)))
     return ParsedReply(
-        entries=None
-        if verdicts is None
-        else tuple(
-            _with_fault(entry, faults.get(position), sentences[position], chunks, question)
-            for position, entry in enumerate(verdicts)
-        ),
+        entries=entries,
         relevancy=relevancy,
         evasive=evasive,
         chunk_relevance=relevance,
-        problems=("no JSON object with s, bad, rel, evasive, ctx",)
+        problems=("no JSON object with bad, s, rel, evasive, ctx",)
         if not fields
         else tuple(problems),
     )
 
 
+def _check_agreement(
+    entries: Sequence[Entry], faults: Collection[int], sentences: Sequence[str], *, declines: bool
+) -> None:
+    """Raise `_UnreadableError` where the verdicts contradict the rest of the reply."""
+    for position, entry in enumerate(entries):
+        if position in faults and entry.verdict not in _FINDINGS:
+            raise _UnreadableError(f"calls S{position + 1} right, and bad calls it wrong")
+    if declines or not entries:
+        return
+    claims = [entry for entry in entries if entry.verdict is not Verdict.NO_CLAIM]
+    if not claims and sum(map(_claims, sentences)) >= _MIN_CLAIM:
+        raise _UnreadableError("says that nothing is claimed, of an answer that is not evasive")
+    if claims and all(each.verdict is Verdict.SUPPORTED and not each.chunks for each in claims):
+        raise _UnreadableError("is [0] for all claims of an answer that is not evasive")
+
+
+def _claims(sentence: str) -> float:
+    """Return how many terms with content a sentence has that the rules take for a claim."""
+    parsed = parse_sentence(sentence)
+    return content_count(parsed.terms) if parsed.act is SpeechAct.CLAIM else 0.0
+
+
 def _with_fault(
     entry: Entry, fault: _Fault | None, sentence: str, chunks: Sequence[str], question: str
 ) -> Entry:
-    if entry.verdict in (Verdict.ABSENT, Verdict.CONTRADICTED):
+    if entry.verdict in _FINDINGS:
         fault = fault or _Fault()
         return replace(entry, words=tuple(fault.words), severity=worst(fault.severities))
-    if entry.verdict is Verdict.SUPPORTED and entry.chunks:
-        cited = (chunks[position] for position in entry.chunks)
+    if entry.verdict is Verdict.SUPPORTED:
+        cited = [chunks[position] for position in entry.chunks] or chunks
         unknown = unknown_figures(sentence, question, *cited)
         if unknown:
             return replace(entry, words=unknown, reasons=("number",))
@@ -201,35 +227,15 @@ def find_fields(
             return {}  # cut off in its thoughts: a draft in them is no reply
         text = text.rpartition("</think>")[2].rpartition("</thinking>")[2].strip()
     text = text[:_MAX_CHARACTERS]
-    for candidate in (text, _FENCE.sub("", text).strip()):
-        whole = _load(candidate)
-        if _is_reply(whole, names):
-            return {} if whole in examples else whole
-    objects: list[Mapping[str, object]] = []
-    for candidate in _balanced_objects(text):
-        value = _load(candidate)
-        if _is_reply(value, names) and value not in objects:
-            objects.append(value)
-    replies = [value for value in objects if value not in examples]
-    if objects:
-        # A draft and a reply: which is which would be a guess.
-        return replies[0] if len(replies) == 1 else {}
-    return _salvage(text, names)
-
-
-def _is_reply(value: object, names: Sequence[str]) -> TypeGuard[dict[str, object]]:
-    return isinstance(value, dict) and any(name in value for name in names)
-
-
-def _load(text: str) -> object:
-    """Return the JSON value of a text, trailing commas forgiven; None if it is none."""
     for candidate in (text, _TRAILING_COMMA.sub(r"\1", text)):
-        try:
-            value: object = json.loads(candidate, object_pairs_hook=_said_once)
-        except (ValueError, RecursionError):
-            continue
-        return value
-    return None
+        replies: list[Mapping[str, object]] = []
+        for value in _replies(candidate, names):
+            if value not in (*replies, *examples):
+                replies.append(value)
+        if replies:
+            # A draft and a reply: which is which would be a guess.
+            return replies[0] if len(replies) == 1 else {}
+    return {}
 
 
 def _said_once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
@@ -242,74 +248,25 @@ def _said_once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     return value
 
 
-def _balanced_objects(text: str) -> Iterator[str]:
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_said_once)
+
+
+def _replies(text: str, names: Sequence[str]) -> Iterator[dict[str, object]]:
+    """Yield the JSON objects of a text that have one of the fields, whatever is around them."""
     position = text.find("{")
     for _ in range(_MAX_OBJECTS):
         if position < 0:
             return
-        end = _closing(text, position)
-        if end is None:
-            position = text.find("{", position + 1)
+        end = position + 1
+        try:
+            value, ended = _DECODER.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            pass
         else:
-            yield text[position:end]
-            position = text.find("{", end)
-
-
-def _closing(text: str, start: int) -> int | None:
-    """Return the offset after the bracket that closes the one at `start`."""
-    depth = 0
-    for match in _BRACKET_OR_STRING.finditer(text, start):
-        mark = match.group()
-        if mark in "[{":
-            depth += 1
-        elif mark in "]}":
-            depth -= 1
-            if depth == 0:
-                return match.end()
-    return None
-
-
-def _salvage(text: str, names: Sequence[str]) -> dict[str, object]:
-    """Return the fields that stand whole in broken JSON; not those that stand there twice."""
-    # What is quoted comes out of the data: a name in it is nobody's field.
-    outside = _BRACKET_OR_STRING.sub(
-        lambda match: match[0] if match[0].strip('"') in names else _hidden(match[0]), text
-    )
-    fields: dict[str, object] = {}
-    for name in names:
-        values = []
-        for match in list(_key(name).finditer(outside))[:_MAX_OBJECTS]:
-            value = _value_at(text, match.end())
-            if value is not None and value not in values:
-                values.append(value)
-        if len(values) == 1:
-            fields[name] = values[0]
-    return fields
-
-
-def _hidden(mark: str) -> str:
-    """Return a string literal of the same length that holds nothing; brackets as they are."""
-    return mark if len(mark) < 3 else f'"{" " * (len(mark) - 2)}"'
-
-
-@lru_cache(maxsize=64)
-def _key(name: str) -> re.Pattern[str]:
-    name = re.escape(name)
-    return re.compile(rf"""(?:["']{name}["']|[{{,]\s*{name})\s*:\s*""")
-
-
-def _value_at(text: str, start: int) -> object:
-    if text[start : start + 1] in ("[", "{"):
-        end = _closing(text, start)
-        if end is None:
-            return None
-        value = text[start:end]
-        quoted = _BARE_LETTER.sub(r'"\1"', value if '"' in value else value.replace("'", '"'))
-        loaded = _load(value)
-        return _load(quoted) if loaded is None else loaded
-    # Only if something ends it: of a reply that was cut, the last number may be half a number.
-    match = _SCALAR.match(text, start)
-    return None if match is None else _load(match[1].lower())
+            if any(name in value for name in names):
+                yield value
+                end = ended
+        position = text.find("{", end)
 
 
 # Reading one field
@@ -323,12 +280,12 @@ def _read_entries(value: object, sentences: int, chunks: int) -> tuple[Entry, ..
 
 
 def _read_entry(value: object, name: str, chunks: int) -> Entry:
-    if isinstance(value, dict):
-        value = _compact(value, name)
     parts = list(value) if isinstance(value, list) else [value]
     if not parts:
         raise _UnreadableError(f"{name} is empty")
     verdict = Verdict.SUPPORTED
+    if parts == [None]:
+        return Entry(verdict=Verdict.NO_CLAIM)
     if isinstance(parts[0], str):
         letter = parts[0].strip().upper()
         if letter in _NO_CLAIM and len(parts) == 1:
@@ -348,29 +305,6 @@ def _read_entry(value: object, name: str, chunks: int) -> Entry:
     return Entry(verdict=verdict, chunks=() if verdict is Verdict.ABSENT else cited)
 
 
-def _compact(entry: Mapping[object, object], name: str) -> list[object]:
-    """Return a strict entry, `{"v": "S", "c": [1], "w": ""}`, as it would stand in a short reply.
-
-    Supported by no chunk: the chunks as a whole, `[0]`.
-    """
-    verdict, cited = entry.get("v"), entry.get("c", [])
-    if not isinstance(verdict, str) or not isinstance(cited, list):
-        raise _UnreadableError(f"{name} has no v and c")
-    if verdict.strip().upper() == "S":
-        return cited or [0]
-    return [verdict] if verdict.strip() in _NO_CLAIM else [verdict, *cited]
-
-
-def _strict_words(value: object) -> list[object]:
-    """Return the offending words of strict entries, as `bad` would hold them."""
-    entries = value if isinstance(value, list) else []
-    return [
-        [number, entry["w"], entry.get("sev")]
-        for number, entry in enumerate(entries, 1)
-        if isinstance(entry, dict) and isinstance(entry.get("w"), str)
-    ]
-
-
 def _read_ratings(value: object, chunks: int) -> tuple[float, ...]:
     return tuple(_whole(rating, max_value=2) / 2 for rating in _listed(value, "C", chunks))
 
@@ -386,7 +320,8 @@ def _read_flag(value: object) -> bool:
 def _read_bad(value: object, sentences: Sequence[str]) -> dict[int, _Fault]:
     """Return quoted words and severity by the sentence's position.
 
-    What cannot be read is left out alone, and so are quotes that do not stand in the sentence.
+    What cannot be read is left out alone, and so is a quote that does not stand in the sentence,
+    with its severity.
     """
     pairs: list[object] = []
     if isinstance(value, dict):
@@ -404,13 +339,12 @@ def _read_bad(value: object, sentences: Sequence[str]) -> dict[int, _Fault]:
             continue
         if position < 0:
             continue
-        severity_parts = [*pair[1], *pair[2:]] if isinstance(pair[1], list) else pair[1:]
-        fault, severity = faults.setdefault(position, _Fault()), _severity(severity_parts)
-        fault.severities.add(severity)
-        for quote in severity_parts if severity is None else severity_parts[:-1]:
-            exact = _as_it_stands(quote, sentences[position]) if isinstance(quote, str) else ""
-            if exact and exact not in fault.words:
-                fault.words.append(exact)
+        parts = [*pair[1], *pair[2:]] if isinstance(pair[1], list) else pair[1:]
+        fault, severity = faults.setdefault(position, _Fault()), _severity(parts)
+        quotes = parts if severity is None else parts[:-1]
+        exact = [_as_it_stands(q, sentences[position]) for q in quotes if isinstance(q, str)]
+        fault.words += [words for words in exact if words and words not in fault.words]
+        fault.severities.add(severity if any(exact) else None)
     return faults
 
 

@@ -40,7 +40,8 @@ _WIDE = {0xFF10 + digit: str(digit) for digit in range(10)} | {0xFF0C: ",", 0xFF
 _SCALE = "|".join(sorted(map(re.escape, _SCALES), key=len, reverse=True))
 _FIGURE = lazy_pattern(
     # No \b in front: Chinese sets no space between words and figures, 共300人.
-    r"(?<![A-Za-z0-9_.,])(?P<digits>[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?)"
+    r"(?<![A-Za-z0-9_])(?<![0-9]\.)"
+    r"(?P<digits>[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?)"
     rf"(?:[ \t]?(?P<scale>{_SCALE})(?![A-Za-z]))?"
 )
 _LIST_MARKER = lazy_pattern(r"\s*\(?[0-9]{1,3}[.)、]\s")

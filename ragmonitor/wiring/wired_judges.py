@@ -223,7 +223,6 @@ def _llm_judge(settings: Settings, named: str, *, with_cache: bool, is_first: bo
         if is_first
         else None,
         budget_unit=settings.budget.unit,
-        reply_format=settings.judge.reply_format,
         tokens_per_call=settings.judge.tokens_per_call,
         max_calls=settings.judge.max_calls,
         cache=AssessmentCache(size=size) if size else None,

@@ -39,7 +39,7 @@ def reply_to(prompt: str, replies: dict[str, Any]) -> str:
     """
     if '{"a":' in prompt:
         keys = {"right": "a", "reference_in_chunks": "r", "reference_in_answer": "in"}
-    elif '{"s":' in prompt:
+    elif '"s":{' in prompt:
         keys = {"verdicts": "s", "bad": "bad", "relevancy": "rel", "declines": "evasive"}
         keys["chunk_ratings"] = "ctx"
     else:

@@ -129,7 +129,6 @@ CASES = {
     "encoder": partial(of_itself, Classifier),
     "model": by_model,
     "model with a cache": lambda server: by_model(server, cache=cache()),
-    "model by a schema": lambda server: by_model(server, reply_format="json_schema"),
 }
 
 
@@ -292,7 +291,6 @@ UNRATED_BY = {
     "encoder": lambda _: Doubter(),
     "rules": lambda _: OtherBuiltin(),
     "model": lambda server: by_model(server).judge,
-    "model by a schema": lambda server: by_model(server, reply_format="json_schema").judge,
 }
 
 

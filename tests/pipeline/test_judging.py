@@ -9,7 +9,6 @@ import pytest
 from ragmonitor import Cause, ExportSettings, Monitor, ServerSettings
 from ragmonitor.evaluators import table
 from ragmonitor.testing import ListExporter
-from tests.support.judge_caches import forget_support
 from tests.support.openai_server import OpenAiServer, Reply, refused, truthful
 from tests.support.scrape import outcomes, total
 from tests.support.settings import merged
@@ -23,7 +22,6 @@ ENTRIES = len(table.select(()))
 
 @pytest.fixture
 def servers():
-    forget_support()
     with OpenAiServer() as first, OpenAiServer() as second:
         yield first, second
 

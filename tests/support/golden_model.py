@@ -151,7 +151,7 @@ class ScriptedCompleter:
         return Completion(
             model="",
             text=text,
-            form="json_object",
+
             is_cut=False,
             usage=replace(usage, cost_usd=cost),
         )

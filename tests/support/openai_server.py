@@ -100,13 +100,10 @@ Step = Reply | str | Callable[[Request], "Reply | str"]
 
 
 def truthful(request: Request) -> Reply:
-    """Reply as the scripted judge does, by the schema if one is given."""
+    """Reply as the scripted judge does."""
     if " REFERENCE\n" in request.user:
         return Reply(content=json.dumps(compared(request)))
-    verdict = judged(request)
-    if (request.body.get("response_format") or {}).get("type") == "json_schema":
-        verdict = _strict(verdict)
-    return Reply(content=json.dumps(verdict, ensure_ascii=False))
+    return Reply(content=json.dumps(judged(request), ensure_ascii=False))
 
 
 def malformed(_request: Request) -> Reply:
@@ -276,17 +273,6 @@ def judged(request: Request) -> dict[str, Any]:
         "evasive": evasive and bool(asked.sentences),
         "ctx": [min(2, len(question & known)) for known in chunk_terms],
     }
-
-
-def _strict(verdict: Mapping[str, Any]) -> dict[str, Any]:
-    words = dict(verdict["bad"])
-    entries: list[dict[str, Any]] = []
-    for number, said in enumerate(verdict["s"], 1):
-        letter, *cited = said if isinstance(said, list) else [said]
-        if not isinstance(letter, str):
-            letter, cited = "S", said
-        entries.append({"v": letter, "c": cited, "w": words.get(number, "")})
-    return {"s": entries} | {name: verdict[name] for name in ("rel", "evasive", "ctx")}
 
 
 def compared(request: Request) -> dict[str, Any]:

@@ -321,8 +321,11 @@ def _opposed(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedChec
         found = [chunk.passages[at] for chunk, at in places]
         return [passage for passage in found if not passage.is_row]
 
-    denying = [each for chunk in best for each in chunk.negating[:_MAX_PASSAGES]]
-    found = likeness.to(similar() if negates else denying)
+    def denying() -> list[Passage]:
+        found = [each for chunk in best for each in chunk.negating[:_MAX_PASSAGES]]
+        return [each for each in found if not likeness.wanted.keys().isdisjoint(each.denied)]
+
+    found = likeness.to(similar() if negates else denying())
     most = max([share for share, _ in found], default=0.0) - 1e-9
     opposed = [conflict(likeness.here, there) for share, there in found if share >= most]
     if not opposed or not all(opposed):
@@ -362,11 +365,11 @@ class _Likeness:
         self._sentence = sentence
         turned = {term.key for term in sentence.terms} & HAS_OPPOSITE
         self.weights = {term.key: term.weight for term in sentence.terms if term.weight}
-        self._wanted = {
+        self.wanted = {
             OPPOSITE[key][0] if key in turned else key: weight
             for key, weight in self.weights.items()
         }
-        self._total = sum(self._wanted.values())
+        self._total = sum(self.wanted.values())
         self._least = 0.0
         """Weight of words that a passage must hold as they are, but for those with opposites."""
         if len(self.weights) > _MAX_SHORT:
@@ -388,8 +391,8 @@ class _Likeness:
             held = fsum(self.weights[key] for key in self.weights.keys() & passage.keys)
             if held < self._least:
                 continue
-            shared = self._wanted.keys() & passage.polarity.signs.keys()
-            share = fsum(self._wanted[key] for key in shared)
+            shared = self.wanted.keys() & passage.polarity.signs.keys()
+            share = fsum(self.wanted[key] for key in shared)
             if shared and self._is_alike(passage.polarity, shared, share):
                 found.append((share, passage.polarity))
         return found

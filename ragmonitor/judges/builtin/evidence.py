@@ -76,6 +76,12 @@ class Passage:
         """What it states and what it negates."""
         return chinese_polarity(self.text) if self.text else english_polarity(self._order)
 
+    @cached_property
+    def denied(self) -> set[Key]:
+        """The keys that it negates, or states and negates."""
+        polarity = self.polarity
+        return {key for key, sign in polarity.signs.items() if sign < 1} | polarity.through.keys()
+
     def negates(self) -> bool:
         """Return whether it may negate anything."""
         if not NEGATIVE.isdisjoint(self.keys):
@@ -129,6 +135,11 @@ class Chunk:
     def negated(self) -> set[Key]:
         """The keys that it may negate."""
         return negated_keys(self.keys, self.order, self._said, is_chinese=self.is_chinese)
+
+    @cached_property
+    def fields(self) -> FieldTable | None:
+        """Its fields, if it is structured."""
+        return FieldTable.read(self.records) if self.records else None
 
     @cached_property
     def acts(self) -> Acts:
@@ -274,8 +285,8 @@ class Evidence:
                 self.where.setdefault(key, []).append(at)
             neighbours = pairwise(chunk.order)
             self.beside.update(filter(pairs.__contains__, neighbours))
-        records = [chunk.records for chunk in self.chunks if chunk.records]
-        self.table = FieldTable(records) if records else None
+        tables = [chunk.fields for chunk in self.chunks if chunk.fields]
+        self.table = FieldTable.joined(tables) if tables else None
         """The fields of structured chunks; None: all are prose."""
 
     def held(self, content: Iterable[Term]) -> dict[int, float]:

@@ -17,7 +17,7 @@ from ragmonitor.judges.builtin.checks import (
     surface_of,
 )
 from ragmonitor.judges.builtin.evidence import Evidence
-from ragmonitor.judges.builtin.parsed_sentences import ParsedSentence, clauses_of
+from ragmonitor.judges.builtin.parsed_sentences import Clause, ParsedSentence, clauses_of
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, may_be_claim
 from ragmonitor.judges.builtin.structured.field_reading import read_fields
 from ragmonitor.judges.builtin.structured.fields import FieldTable
@@ -165,18 +165,22 @@ def judge_sentence(sentence: ParsedSentence, evidence: Evidence) -> JudgedSenten
     if judged.severity is Severity.MINOR:
         return judged  # it says too much as a whole
     clauses = list(clauses_of(judged.sentence))
-    supports = [_support(clause, evidence) for _, clause in clauses]
+    supports = [_support(clause, evidence) for clause in clauses]
     if not 0 < len(clauses) <= _MAX_CLAUSES or max(supports) < SUPPORTED_FROM:
         return judged
     if judged.verdict is Verdict.SUPPORTED and judged.missing:
         invented = [
             support < CLAUSE_ABSENT_BELOW
-            and clause.weight >= MIN_CLAUSE_WEIGHT / (2 if clause.is_chinese else 1)
-            for support, (_, clause) in zip(supports, clauses, strict=True)
+            and clause.weight >= MIN_CLAUSE_WEIGHT / (2 if judged.sentence.is_chinese else 1)
+            for support, clause in zip(supports, clauses, strict=True)
         ]
         if not any(invented):
             return judged
-    found = [(at, _judged(clause, evidence)) for at, clause in clauses]
+    is_chinese = judged.sentence.is_chinese
+    found = [
+        (clause.start, _judged(clause.parsed(is_chinese=is_chinese), evidence))
+        for clause in clauses
+    ]
     if judged.verdict is Verdict.SUPPORTED and judged.missing:
         for (_, clause), is_invented in zip(found, invented, strict=True):
             clause.verdict = Verdict.ABSENT if is_invented else Verdict.SUPPORTED
@@ -186,7 +190,7 @@ def judge_sentence(sentence: ParsedSentence, evidence: Evidence) -> JudgedSenten
     return judged
 
 
-def _support(clause: ParsedSentence, evidence: Evidence) -> float:
+def _support(clause: Clause, evidence: Evidence) -> float:
     held = sum(term.weight for term in clause.terms if term.key in evidence.where)
     return held / clause.weight if clause.weight else 0.0
 
@@ -198,14 +202,15 @@ def _judged(sentence: ParsedSentence, evidence: Evidence) -> JudgedSentence:
         bare = in_ascii(sentence.bare)
         sentence = replace(sentence, bare=bare, terms=placed(sentence.bare))
     content = sentence.terms
-    units = {n.key: u.key for n, u in pairwise(content) if u.kind == "unit"}
-    missing = [
-        term
-        for term in content
-        if term.weight
-        and term.key not in evidence.where
-        and not (term.kind == "number" and follows(term, units.get(term.key, ""), evidence))
-    ]
+    where = evidence.where
+    missing = [term for term in content if term.weight and term.key not in where]
+    if any(term.kind == "number" for term in missing):
+        units = {n.key: u.key for n, u in pairwise(content) if u.kind == "unit"}
+        missing = [
+            term
+            for term in missing
+            if term.kind != "number" or not follows(term, units.get(term.key, ""), evidence)
+        ]
     support = 1.0 - sum(term.weight for term in missing) / sentence.weight
     judged = JudgedSentence(sentence, support=support, trust=support, held=evidence.held(content))
     if (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from ragmonitor.judges.builtin.framing import without_framing
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, content_count, speech_act_of
@@ -54,8 +54,25 @@ _MIN_CLAUSE: Final = 2
 number."""
 
 
-def clauses_of(sentence: ParsedSentence) -> Iterator[tuple[int, ParsedSentence]]:
-    """Yield the clauses of a claim and their offsets in `bare`; nothing if it is but one.
+class Clause(NamedTuple):
+    """A part of a sentence."""
+
+    start: int
+    text: str
+    terms: list[Term]
+    """In Chinese with the offsets of the sentence."""
+    weight: float
+
+    def parsed(self, *, is_chinese: bool) -> ParsedSentence:
+        """Return it as a sentence of its own."""
+        content = self.terms
+        if is_chinese and self.start:
+            content = [Term(*term[:4], term.at - self.start) for term in content]
+        return parsed(self.text, self.text, SpeechAct.CLAIM, content)
+
+
+def clauses_of(sentence: ParsedSentence) -> Iterator[Clause]:
+    """Yield the clauses of a claim; nothing if it is but one.
 
     What says too little alone belongs to the clause behind it, or to the last.
     """
@@ -78,14 +95,14 @@ def clauses_of(sentence: ParsedSentence) -> Iterator[tuple[int, ParsedSentence]]
         return
     cuts[-1] = len(text)
     for start, end in pairwise(cuts):
-        own = text[start:end]
-        yield start, parsed(own, own, SpeechAct.CLAIM, _terms_within(sentence, start, end))
+        content = _terms_within(sentence, start, end)
+        yield Clause(start, text[start:end], content, sum(term.weight for term in content))
 
 
 def _terms_within(sentence: ParsedSentence, start: int, end: int) -> list[Term]:
-    """Return the terms of a part of a sentence, with their offsets in that part."""
+    """Return the terms of a part of a sentence."""
     if not sentence.is_chinese:
         return terms(sentence.bare[start:end])
     found = sentence.terms
     first, last = (bisect_left(found, place, key=attrgetter("at")) for place in (start, end))
-    return [term._replace(at=term.at - start) for term in found[first:last]]
+    return found[first:last]

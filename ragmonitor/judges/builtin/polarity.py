@@ -212,7 +212,7 @@ def conflict(here: Polarity, there: Polarity) -> set[Key]:
         elif product == -1:
             conflicts[key] = (0, ours[key][1]) if ours[key][0] < 0 else (1, theirs[key][1])
     negates = [
-        any(sign < 0 and (side, cause) not in agreed for sign, cause in seen.values())
+        any(seen[key][0] < 0 and (side, seen[key][1]) not in agreed for key in both)
         for side, seen in ((0, ours), (1, theirs))
     ]
     if all(negates) and len(set(conflicts.values())) < 2:

@@ -155,27 +155,22 @@ async def test_a_score_is_by_the_judge_within_its_frame():
         ("_FRAME", "Another frame. {instructions} {fields}"),
         ("_REMINDER", "Another last line. {border}"),
         ("RULES", 99),
-        ("_numbered", "; ".join),
     ],
 )
 def test_the_version_changes_with_the_frame(monkeypatch, name, text):
     """With every text around a question; and so do files that are gone on with."""
     judge = LlmJudge("openai/judge")
     before = asking.asking_version(), judge.prompt_versions["question"]
-    asking.asking_version.cache_clear()
     monkeypatch.setattr(asking, name, text)
     after = asking.asking_version(), judge.prompt_versions["question"]
-    asking.asking_version.cache_clear()
     assert before[0] == before[1] != after[0] == after[1]
 
 
 async def test_the_correction_is_part_of_the_frame(monkeypatch):
     """In both languages."""
     before = asking.asking_version()
-    asking.asking_version.cache_clear()
     monkeypatch.setitem(prompts._CORRECTION, "zh", "再来:{why}")
     assert asking.asking_version() != before
-    asking.asking_version.cache_clear()
 
 
 # Who cannot be asked, who does not reply

@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from ragmonitor.errors import JudgeError
 from ragmonitor.judges.cache import AssessmentCache, key_of
-from ragmonitor.records import Cause, Chunk, JudgeIdentity, JudgeUsage, ReferenceReading
+from ragmonitor.records import Chunk, JudgeIdentity, JudgeUsage, ReferenceReading
 from ragmonitor.testing import ManualClock
 from tests.support.stories import JUDGE, assessment, interaction
 
@@ -70,63 +69,6 @@ async def test_the_least_lately_used_leaves(cache):
     assert reading.times == 4
 
 
-async def test_twins_at_once_ask_once(cache):
-    """Fifty concurrent duplicates: one reading, one bill."""
-    reading = Reading()
-    reading.free.clear()
-    asked = [asyncio.create_task(cache.read(b"k", reading)) for _ in range(50)]
-    await asyncio.sleep(0)
-    reading.free.set()
-    found = await asyncio.gather(*asked)
-    assert reading.times == 1
-    assert sum(a.usage.calls for a in found) == 1
-
-
-async def test_a_failure_is_shared_and_not_kept(cache):
-    """Twins get the same error, one of them the bill; the next one asks again."""
-    reading = Reading()
-    reading.error = JudgeError("j", "gone", cause=Cause.JUDGE_TIMEOUT, retryable=True, usage=SPENT)
-    reading.free.clear()
-    asked = [asyncio.create_task(cache.read(b"k", reading)) for _ in range(3)]
-    await asyncio.sleep(0)
-    reading.free.set()
-    errors = await asyncio.gather(*asked, return_exceptions=True)
-    assert [str(error) for error in errors] == ["j: gone"] * 3
-    assert sum(error.usage.calls for error in errors) == 1
-    reading.error = None
-    assert (await cache.read(b"k", reading)).usage == SPENT
-
-
-async def test_twins_of_one_that_is_cancelled_read_it_themselves(cache):
-    """Nobody waits for what will not come."""
-    reading = Reading()
-    reading.free.clear()
-    leader = asyncio.create_task(cache.read(b"k", reading))
-    await asyncio.sleep(0)
-    twins = [asyncio.create_task(cache.read(b"k", reading)) for _ in range(2)]
-    await asyncio.sleep(0)
-    leader.cancel()
-    await asyncio.gather(leader, return_exceptions=True)
-    reading.free.set()
-    found = await asyncio.gather(*twins)
-    assert reading.times == 2
-    assert sum(a.usage.calls for a in found) == 1
-
-
-async def test_a_twin_may_be_cancelled_alone(cache):
-    """The reading that it waited for goes on."""
-    reading = Reading()
-    reading.free.clear()
-    leader = asyncio.create_task(cache.read(b"k", reading))
-    await asyncio.sleep(0)
-    twin = asyncio.create_task(cache.read(b"k", reading))
-    await asyncio.sleep(0)
-    twin.cancel()
-    await asyncio.gather(twin, return_exceptions=True)
-    reading.free.set()
-    assert (await leader).usage == SPENT
-
-
 async def test_gaps_are_not_kept(cache):
     """What could not be read may be readable the next time."""
     reading = Reading(answer_relevancy=None)
@@ -145,20 +87,6 @@ async def test_a_reference_that_could_not_be_read_is_no_whole_reading(cache):
     await cache.read(b"k", whole, with_reference=True)
     found = await cache.read(b"k", whole, with_reference=True)
     assert (whole.times, found.reference) == (1, whole.found.reference)
-
-
-def test_twins_on_another_loop_are_not_waited_for(cache):
-    """A loop that ended amid a reading leaves nobody hanging."""
-    reading = Reading()
-    reading.free.clear()
-    loop = asyncio.new_event_loop()
-    task = loop.create_task(cache.read(b"k", reading))
-    loop.run_until_complete(asyncio.sleep(0))
-    other = Reading()
-    assert asyncio.run(cache.read(b"k", other)).usage == SPENT
-    task.cancel()
-    loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
-    loop.close()
 
 
 @pytest.mark.parametrize(

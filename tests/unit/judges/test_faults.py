@@ -8,7 +8,6 @@ import pytest
 
 from ragmonitor.errors import JudgeError
 from ragmonitor.judges.llm import LlmJudge
-from tests.support.judge_caches import forget_support
 from tests.support.openai_server import (
     OpenAiServer,
     breaking_off,
@@ -103,7 +102,6 @@ STORY = interaction(
 
 @pytest.fixture
 def server():
-    forget_support()
     with OpenAiServer() as server:
         yield server
 
@@ -147,7 +145,6 @@ async def test_a_fault_costs_what_the_table_says(server, row):
     """Outcome, calls and pauses, to within the jitter."""
     await Asked(server).read()  # litellm's import is in no row
     server.requests.clear()
-    forget_support()
     if row.lasts:
         server.always(FAULTS[row.fault])
     else:

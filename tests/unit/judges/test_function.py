@@ -64,7 +64,7 @@ async def test_the_prompt_is_that_of_the_llm_judge():
     judge = FunctionJudge(answering, name="own")
     await judge.assess(told())
     ((prompt,),) = answering.batches
-    assert prompt.startswith("You check an answer against the CHUNKS")
+    assert prompt.startswith("Check an ANSWER against the CHUNKS")
     assert judge.identity.version == LlmJudge("any").identity.version
     assert FunctionJudge(answering, name="own", version="7").identity != judge.identity
 

@@ -29,7 +29,7 @@ TOLD = interaction(
 
 
 def reply(text, *, cut=False):
-    return Completion(text=text, model="m", form="json_object", is_cut=cut, usage=JudgeUsage())
+    return Completion(text=text, model="m", is_cut=cut, usage=JudgeUsage())
 
 
 # What a reply says
@@ -37,45 +37,39 @@ def reply(text, *, cut=False):
 
 def test_a_whole_reply():
     """Flags, chunks from 0, and what claims nothing."""
-    read = read_checks(reply('{"a":[1,0],"r":[[1,2],[],"-"],"in":[1,0,0]}'), 2, 3, 2)
+    read = read_checks('{"a":[1,0],"r":[[1,2],[],"-"],"in":[1,0,0]}', 2, 3, 2)
     assert read.right == (True, False)
     assert read.chunks == ((0, 1), (), None)
     assert read.in_answer == (True, False, False)
-    assert not read.problems
 
 
 @pytest.mark.parametrize(
-    ("text", "lost"),
+    "text",
     [
-        ('{"a":[1,1],"r":[[1]],"in":[1]}', "right"),
-        ('{"a":[2],"r":[[1]],"in":[1]}', "right"),
-        ('{"a":[null],"r":[[1]],"in":[1]}', "right"),
-        ('{"a":[1],"r":[[3]],"in":[1]}', "chunks"),
-        ('{"a":[1],"r":[[0]],"in":[1]}', "chunks"),
-        ('{"a":[1],"r":[1],"in":[1]}', "chunks"),
-        ('{"a":[1],"r":[["one"]],"in":[1]}', "chunks"),
-        ('{"a":[1],"r":[[1]],"in":[[1]]}', "in_answer"),
-        ('{"a":[1],"r":[[1]]', "in_answer"),
+        '{"a":[1,1],"r":[[1]],"in":[1]}',
+        '{"a":[2],"r":[[1]],"in":[1]}',
+        '{"a":[null],"r":[[1]],"in":[1]}',
+        '{"a":[1],"r":[[3]],"in":[1]}',
+        '{"a":[1],"r":[[0]],"in":[1]}',
+        '{"a":[1],"r":[1],"in":[1]}',
+        '{"a":[1],"r":[["one"]],"in":[1]}',
+        '{"a":[1],"r":[[1]],"in":[[1]]}',
+        '{"a":[1],"r":[[1]]}',
+        '{"a":[1],"r":[[1]]',
     ],
 )
-def test_what_is_about_something_else_is_not_read(text, lost):
-    """Wrong counts, chunks that are not there, other values: that field alone is lost."""
-    read = read_checks(reply(text), 1, 1, 2)
-    fields = {name: getattr(read, name) for name in ("right", "chunks", "in_answer")}
-    assert fields.pop(lost) is None
-    assert None not in fields.values()
-    assert len(read.problems) == 1
+def test_what_is_about_something_else_is_not_read(text):
+    """Wrong counts, chunks that are not there, other values."""
+    assert isinstance(read_checks(text, 1, 1, 2), str)
 
 
 def test_the_prompts_own_example_is_no_reply():
     """A model that repeats it has judged nothing, whatever the counts; nor is it one of two."""
-    for language, system in SYSTEM.items():
+    for system in SYSTEM.values():
         example = system[system.index('{"a"') :]
-        assert example in system
-        read = read_checks(reply(example), 3, 4, 12)
-        assert (read.right, read.chunks, read.in_answer) == (None, None, None), language
+        assert isinstance(read_checks(example, 3, 4, 12), str)
         honest = '{"a":[0,0,0],"r":[[],[],[],[]],"in":[0,0,0,0]}'
-        read = read_checks(reply(f"Like {example}: {honest}"), 3, 4, 12)
+        read = read_checks(f"Like {example}: {honest}", 3, 4, 12)
         assert read.right == (False, False, False)
 
 

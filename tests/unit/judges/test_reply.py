@@ -55,14 +55,13 @@ def test_an_honest_reply_is_read_in_full():
         f"<thinking>S1 is {{odd}}, so {json.dumps({'s': [[1]]})}</thinking>\n{TEXT}",
         TEXT.replace("]]", "],]").replace("false,", "false , "),
         TEXT[:-1] + ",}",
-        TEXT.replace('"', "'").replace("false", "False"),
         json.dumps({"result": REPLY}),
         f"{TEXT}\n{TEXT}",
         json.dumps(REPLY | {"note": "so } it ] is"}),
         json.dumps(REPLY | {"s": {f"S{n}": v for n, v in enumerate(REPLY["s"], 1)}}),
-        TEXT.replace('"N"', "N").replace('"X"', "X").replace('"-"', "-"),
         json.dumps(REPLY | {"rel": "2", "ctx": ["2", 0.0], "evasive": "false"}),
         json.dumps(REPLY | {"s": ["n", ["C1"], ["x", "C2"], "–"]}),
+        json.dumps(REPLY | {"s": {"1": "N", "2": [1], "3": ["X", 2], "4": None}}),
     ],
 )
 def test_the_form_is_forgiven(text):
@@ -84,11 +83,9 @@ def test_the_form_is_forgiven(text):
         [[-1], [1], "N", "-"],
         [[], [1], "N", "-"],
         [True, [1], "N", "-"],
-        [None, [1], "N", "-"],
         [[1.5], [1], "N", "-"],
         [["yes"], [1], "N", "-"],
         [["N", "X"], [1], "N", "-"],
-        [{"v": 1}, [1], "N", "-"],
         "N",
         7,
         None,
@@ -124,16 +121,9 @@ def test_a_wrong_flag_is_none(value):
     assert changed(evasive=value).evasive is None
 
 
-def test_a_cut_reply_keeps_the_fields_that_stand_whole():
-    """Of a reply cut after `s`, the verdicts are read and nothing else is made up."""
-    reading = read(TEXT[: TEXT.index('"rel"')])
-    assert reading.entries is not None
-    assert (reading.relevancy, reading.evasive, reading.chunk_relevance) == (None, None, None)
-
-
-def test_a_number_at_the_cut_is_not_read():
-    """The last digit of a cut reply may be half a number."""
-    assert read('{"s": [[1]], "rel": 1').relevancy is None
+def test_a_cut_reply_is_no_reply():
+    """Nothing of it is made up, and nothing is taken out of it."""
+    assert not read(TEXT[: TEXT.index('"rel"')]).is_usable
 
 
 def test_two_replies_that_differ_are_none():
@@ -149,9 +139,34 @@ def test_words_that_the_sentence_lacks_are_left_out():
     assert reading.entries[2].words == ()
 
 
-def test_words_of_a_supported_sentence_are_left_out():
-    """Only what the chunks lack or contradict carries words."""
-    assert changed(bad=[[2, "red"]]).entries[1].words == ()
+@pytest.mark.parametrize("bad", [[[2, "red", 2]], [[4, "welcome", 1]], [[2, "elsewhere"]]])
+def test_a_sentence_that_bad_names_is_not_supported(bad):
+    """A reply that says both of one sentence says neither: its verdicts are not read."""
+    reading = changed(bad=[*REPLY["bad"], *bad])
+    assert reading.entries is None
+    assert reading.relevancy is not None
+    assert "bad calls it wrong" in reading.problems[0]
+
+
+@pytest.mark.parametrize("verdicts", [[[0]] * 4, [[0], [0], "-", "-"], ["-"] * 4])
+def test_a_whole_answer_that_claims_nothing_is_evasive_or_not_read(verdicts):
+    """[0], or no claim, of every sentence of an answer that addresses the question."""
+    assert changed(s=verdicts, bad=[]).entries is None
+    assert changed(s=verdicts, bad=[], evasive=True, rel=1).entries is not None
+
+
+def test_a_courtesy_claims_nothing():
+    """An answer of nothing else is read as such."""
+    text = json.dumps(REPLY | {"s": ["-", "-"], "bad": []})
+    assert read(text, ["Hello!", "How can I help you?"]).entries is not None
+
+
+def test_a_severity_counts_with_a_quote_of_its_sentence_alone():
+    """Else a planted quote makes a finding minor."""
+    rated = changed(bad=[[1, "three hours", 1], [3, "something else", 1]])
+    assert [entry.severity for entry in rated.entries] == ["minor", None, None, None]
+    rated = changed(bad=[[1, "three hours", 2], [1, "something else", 1]])
+    assert rated.entries[0].severity == "major"
 
 
 def test_a_broken_list_of_words_costs_no_score():
@@ -163,9 +178,16 @@ def test_a_broken_list_of_words_costs_no_score():
 
 def test_zero_means_the_chunks_as_a_whole():
     """A right statement that the chunks lack something is supported, by none of them."""
-    reading = changed(s=[[0], [0, 1], "N", "-"])
+    reading = changed(s=[[0], [0, 1], "N", "-"], bad=[])
     assert reading.entries[0].verdict is Verdict.SUPPORTED
     assert [entry.chunks for entry in reading.entries[:2]] == [(), (0,)]
+
+
+def test_the_numbers_of_what_the_chunks_lack_are_checked_too():
+    """`[0]` of one sentence is no way around it."""
+    sentences = ["It lasts 5 years.", "It is red."]
+    text = '{"bad":[],"s":{"1":[0],"2":[1]},"rel":3,"evasive":false,"ctx":[2]}'
+    assert read(text, sentences, ["It is red."]).entries[0].reasons == ("number",)
 
 
 def test_without_chunks_there_are_no_ratings_to_miss():
@@ -225,6 +247,9 @@ def test_nothing_is_evaluated():
         ("Use the A4 tray.", "Use the tray.", ()),
         ("It is 12% of 2019.", "In 2019 it was 12 percent.", ()),
         ("No number here.", "", ()),
+        ("自收货之日起的，15天内可退。", "15天内可退。", ()),
+        ("The range is [3,15].", "The range is 3 to 15.", ()),
+        ("The range is [3,15].", "The range is 3 to 14.", ("15",)),
         ("9" * 5000 + " is big.", "9" * 5001, ("9" * 5000,)),
     ],
 )

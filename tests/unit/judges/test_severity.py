@@ -1,9 +1,7 @@
 """The severity of findings: what the prompt decides, how replies say it, and what counts."""
 
 import json
-import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,8 +11,7 @@ from ragmonitor.capabilities import as_judge
 from ragmonitor.errors import NotScorableError
 from ragmonitor.evaluators import table
 from ragmonitor.evaluators.reference_free import hallucination, minor_hallucination
-from ragmonitor.judges import BuiltinJudge, FunctionJudge
-from ragmonitor.judges.judge_prompts import SCHEMA, SYSTEM
+from ragmonitor.judges import BuiltinJudge
 from ragmonitor.judges.long_evidence import Part, join
 from ragmonitor.judges.reply import Entry, ParsedReply, read_reply
 from ragmonitor.judging import ReadingEngine
@@ -23,150 +20,6 @@ from ragmonitor.testing import ScriptedJudge
 from tests.support.stories import assessment, interaction
 
 MINOR, MAJOR = Severity.MINOR, Severity.MAJOR
-DOCS = Path(__file__).parents[3] / "docs" / "llm-judge.md"
-
-REVIEWS = ("One reviewer found the rooms small. 62 % would come again.", "Breakfast is until 10.")
-STEPS = ("First close the valve, then drain the pump.", "Wear gloves.")
-REVIEWS_ZH = ("一位住客说房间小。62%的人愿意再来。", "早餐到10点。")
-STEPS_ZH = ("先关阀门,再排空水泵。", "戴手套。")
-CASES = {
-    "a lead-in": (REVIEWS, "Here is what guests say:", "-", REVIEWS_ZH, "住客的看法如下:"),
-    "a source mark": (
-        REVIEWS,
-        "Breakfast is served until 10 (Passage 2).",
-        [2],
-        REVIEWS_ZH,
-        "早餐供应到10点(段落2)。",
-    ),
-    "a closing remark": (
-        REVIEWS,
-        "I hope this helps you decide.",
-        "-",
-        REVIEWS_ZH,
-        "希望对您有帮助。",
-    ),
-    "one reviewer as customers": (
-        REVIEWS,
-        "Customers find the rooms small.",
-        "N",
-        REVIEWS_ZH,
-        "大家都说房间小。",
-    ),
-    "a rounding": (
-        REVIEWS,
-        "About 60 % would come again.",
-        [1],
-        REVIEWS_ZH,
-        "约六成的人愿意再来。",
-    ),
-    "a fair quantifier": (REVIEWS, "Most would come again.", [1], REVIEWS_ZH, "多数人愿意再来。"),
-    "an overstated quantifier": (
-        REVIEWS,
-        "All would come again.",
-        "N",
-        REVIEWS_ZH,
-        "所有人都愿意再来。",
-    ),
-    "a loose paraphrase": (
-        REVIEWS,
-        "Somebody would have liked more space.",
-        [1],
-        REVIEWS_ZH,
-        "有人嫌房间不够大。",
-    ),
-    "credit to the wrong source": (
-        REVIEWS,
-        "The manager found the rooms small.",
-        ["X", 1],
-        REVIEWS_ZH,
-        "经理说房间小。",
-    ),
-    "invented and contradicted": (
-        REVIEWS,
-        "Breakfast, with fresh juice, is until 11.",
-        ["X", 2],
-        REVIEWS_ZH,
-        "早餐到11点,有鲜榨果汁。",
-    ),
-    "invented": (REVIEWS, "There is a pool on the roof.", "N", REVIEWS_ZH, "楼顶有泳池。"),
-    "a purpose clause": (
-        STEPS,
-        "To stop the leak in the pump, close the valve first.",
-        [1],
-        STEPS_ZH,
-        "为了止住水泵漏水,先关阀门。",
-    ),
-    "a bare heading": (STEPS, "Draining the pump", "-", STEPS_ZH, "排空水泵"),
-    "a heading that claims": (STEPS, "The pump needs no valve!", "N", STEPS_ZH, "水泵不需要阀门!"),
-    "steps of one chunk in a wrong order": (
-        STEPS,
-        "Drain the pump, then close the valve.",
-        ["X", 1],
-        STEPS_ZH,
-        "先排空水泵,再关阀门。",
-    ),
-    "a list from two chunks": (
-        STEPS,
-        "Wear gloves and close the valve.",
-        [2, 1],
-        STEPS_ZH,
-        "戴手套,关阀门。",
-    ),
-}
-"""By case: English chunks and sentence, the entry that the prompt asks for, the Chinese pair."""
-
-
-def decided():
-    """Return the documented decisions: case, entry, severity, English and Chinese words."""
-    text = DOCS.read_text(encoding="utf-8")
-    rows = re.search(r"<!-- cases -->\n(.*?)<!-- /cases -->", text, re.DOTALL)[1].splitlines()[2:]
-    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
-    return {
-        case: (entry.strip("`"), severity, *re.findall(r"`([^`]+)`", words))
-        for case, entry, severity, _why, words in cells
-    }
-
-
-def letter(entry):
-    if isinstance(entry, str):
-        return entry
-    return "X" if entry[0] == "X" else "chunks"
-
-
-def test_every_case_is_documented_and_every_documented_case_is_tried():
-    """The table in docs/llm-judge.md and the cases here are the same."""
-    assert {case: entry for case, (entry, *_) in decided().items()} == {
-        case: letter(told[2]) for case, told in CASES.items()
-    }
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_the_prompt_decides_the_case_in_both_languages(case):
-    """The words that the table names stand in the system messages."""
-    _, _, *words = decided()[case]
-    assert len(words) == 2
-    for language, said in zip(("en", "zh"), words, strict=True):
-        assert said in SYSTEM[language]
-
-
-@pytest.mark.parametrize("language", ["en", "zh"])
-@pytest.mark.parametrize("case", CASES)
-async def test_a_reply_as_decided_gives_the_verdict_and_the_severity(case, language):
-    """From the model's text to what counts as hallucinated."""
-    chunks, sentence, entry = CASES[case][:3]
-    if language == "zh":
-        chunks, sentence = CASES[case][3:]
-    severity = decided()[case][1]
-    bad = [[1, sentence[:8], {"minor": 1, "major": 2}[severity]]] if severity else []
-    reply = {"s": [entry], "bad": bad, "rel": 3, "evasive": False, "ctx": [2, 0]}
-    judge = FunctionJudge(lambda prompts: [json.dumps(reply) for _ in prompts], name="own")
-    found = await judge.assess(interaction("How is it?", chunks, sentence))
-    (only,) = found.sentences
-    verdicts = {"-": "no_claim", "N": "absent", "X": "contradicted", "chunks": "supported"}
-    assert only.verdict == verdicts[letter(entry)]
-    assert only.severity == (severity or None)
-    assert found.hallucinated is (None if entry == "-" else severity == "major")
-
 
 # Reading
 
@@ -187,8 +40,9 @@ def read(bad, sentence="It lasts two minor hours."):
         ([[1, ["two", "hours"], 1]], ("two", "hours"), MINOR),
         ([[1, "two", "hours", 1]], ("two", "hours"), MINOR),
         ({"S1": ["two", 1]}, ("two",), MINOR),
-        ([[1, 1]], (), MINOR),
-        ([[1, "elsewhere", 1]], (), MINOR),
+        ([[1, 1]], (), None),
+        ([[1, "elsewhere", 1]], (), None),
+        ([[1, "two", 1], [1, "elsewhere", 2]], ("two",), None),
         ([[1, "minor"]], ("minor",), None),
         ([[1, "two"]], ("two",), None),
         ([[1, "two", 0]], ("two",), None),
@@ -207,20 +61,6 @@ def test_a_severity_is_read_strictly_and_may_be_missing(bad, words, severity):
     """1 or minor, 2 or major, behind the words; anything else rates nothing and costs no words."""
     entry = read(bad)
     assert (entry.verdict, entry.words, entry.severity) == (Verdict.ABSENT, words, severity)
-
-
-@pytest.mark.parametrize(("said", "severity"), [(1, MINOR), (2, MAJOR), (0, None), (9, None)])
-def test_a_reply_by_the_schema_has_it_in_each_entry(said, severity):
-    """As `sev`; of a supported sentence 0, and whatever stands there is none."""
-    entries = [
-        {"v": "N", "c": [], "w": "two", "sev": said},
-        {"v": "S", "c": [1], "w": "", "sev": said},
-    ]
-    reply = {"s": entries, "rel": 3, "evasive": False, "ctx": [1]}
-    found = read_reply(json.dumps(reply), sentences=["It is two.", "x"], chunks=["x"]).entries
-    assert [entry.severity for entry in found] == [severity, None]
-    assert found[0].words == ("two",)
-    assert "sev" in SCHEMA["properties"]["s"]["items"]["required"]
 
 
 @given(

@@ -257,7 +257,7 @@ def _read_schedules(
     says_closed = bool(hours.CLOSED.search(clause.own))
     if not (says_closed or hours.SAYS_OPEN.search(clause.own) or (sides and asked)):
         return
-    named = [table.schedules[row] for row in sorted(clause.named) if row in table.schedules]
+    named = [hours_of for row, hours_of in table.schedules.items() if row in clause.named]
     schedules = named or list(table.schedules.values())
     if not schedules or len(schedules) > MAX_SHARED:
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
@@ -153,7 +153,7 @@ def value_of(key: str, value: Scalar) -> Value:
 class Fact:
     """One cell, the words that speak of it, and what its value reads as."""
 
-    row: int
+    row: Place | None
     key: str
     path: str
     value: Scalar
@@ -216,39 +216,71 @@ GroupName = tuple[frozenset[str], frozenset[str]]
 """The words by which fields are spoken of, and those of which one must be said, too."""
 
 
-class FieldTable:
-    """All fields of the chunks of one answer."""
+class Place:
+    """A row, known by itself: those of several chunks are told apart."""
 
-    def __init__(self, parts: Iterable[Records]) -> None:
-        """Gather the fields, in time linear in their number."""
-        self.rows: list[Row] = []
+    __slots__ = ("parent",)
+
+    def __init__(self, parent: Place | None) -> None:
+        """Name the row that it is within."""
+        self.parent = parent
+
+
+class FieldTable:
+    """The fields of a chunk, or of all chunks of an answer."""
+
+    def __init__(self) -> None:
+        """Begin with no field."""
         self.groups: dict[GroupName, list[Fact]] = defaultdict(list)
         """The fields that are spoken of by the same words."""
         self.by_word: dict[str, dict[GroupName, None]] = defaultdict(dict)
-        self.by_name: dict[str, list[int]] = defaultdict(list)
+        self.by_name: dict[str, list[Place]] = defaultdict(list)
         """Maps a name to the rows that it names."""
         self.by_value: dict[str, list[Fact]] = defaultdict(list)
-        self.schedules: dict[int, hours.Schedule] = defaultdict(hours.Schedule)
+        self.schedules: dict[Place | None, hours.Schedule] = defaultdict(hours.Schedule)
         """Maps a row to its opening hours."""
         self.han: set[str] = set()
         """The Chinese words by which anything is spoken of."""
-        for part in parts:
-            first = len(self.rows)
-            for row in part.rows:
-                self.rows.append(row._replace(parent=row.parent + first if row.parent >= 0 else -1))
-            for position in range(first, len(self.rows)):
-                self._add_row(position, self.rows[position])
-            for (holder, keys), count in part.counts.items():
-                path = ".".join(keys) or "items"
-                fact = Fact(
-                    row=holder + first if holder >= 0 else -1,
-                    key="",
-                    path=path,
-                    value=f"{count} items",
-                    said=frozenset(key_words(keys[-1]).said if keys else ()),
-                    is_count=True,
-                )
-                self._add(fact)
+
+    @classmethod
+    def read(cls, records: Records) -> FieldTable:
+        """Return the fields of a chunk, in time linear in their number."""
+        table = cls()
+        places: list[Place] = []
+        for row in records.rows:
+            places.append(Place(places[row.parent] if row.parent >= 0 else None))
+        for place, row in zip(places, records.rows, strict=True):
+            table._add_row(place, row)
+        for (holder, keys), count in records.counts.items():
+            fact = Fact(
+                row=places[holder] if holder >= 0 else None,
+                key="",
+                path=".".join(keys) or "items",
+                value=f"{count} items",
+                said=frozenset(key_words(keys[-1]).said if keys else ()),
+                is_count=True,
+            )
+            table._add(fact)
+        return table
+
+    @classmethod
+    def joined(cls, tables: Sequence[FieldTable]) -> FieldTable:
+        """Return the fields of several chunks together."""
+        if len(tables) == 1:
+            return tables[0]
+        joined = cls()
+        for table in tables:
+            for name, facts in table.groups.items():
+                joined.groups[name] += facts
+            for word, names in table.by_word.items():
+                joined.by_word[word].update(names)
+            for known, places in table.by_name.items():
+                joined.by_name[known] += places
+            for value, facts in table.by_value.items():
+                joined.by_value[value] += facts
+            joined.schedules.update(table.schedules)
+            joined.han |= table.han
+        return joined
 
     @cached_property
     def by_unit(self) -> dict[str, list[Fact]]:
@@ -261,11 +293,11 @@ class FieldTable:
                         found[unit].append(fact)
         return found
 
-    def _add_row(self, position: int, row: Row) -> None:
+    def _add_row(self, at: Place, row: Row) -> None:
         name = _name(row)
         container = row.keys[-1] if row.keys else ""
         for known in {phrase(name), phrase(spaced("" if row.is_listed else container))} - {""}:
-            self.by_name[known].append(position)
+            self.by_name[known].append(at)
             self.han.add(known)
         place = ".".join([name, *row.keys] if row.is_listed and name else row.keys)
         around = frozenset[str]()
@@ -274,19 +306,19 @@ class FieldTable:
             around = frozenset(key_words(container).said) - words.CONTAINERS
             chosen = [key for key, value in row.cells if value is True]
             listed = ", ".join(chosen[:MAX_PHRASE]) or "none"
-            facts.append(Fact(position, container, place, listed, around))
+            facts.append(Fact(at, container, place, listed, around))
             facts[-1].truth = bool(chosen)
         for key, value in row.cells:
             said, every, days = key_words(key)
             said = said or (key_words(container).said if container else ()) or every
             path = f"{place}.{key}" if place and key else place or key
-            fact = Fact(position, key, path, value, frozenset(said), around, (*row.keys, key))
+            fact = Fact(at, key, path, value, frozenset(said), around, (*row.keys, key))
             fact.is_whole = len(said) >= len(every)
             facts.append(fact)
-            self._add_hours(fact, days, row.parent if row.parent >= 0 else position)
+            self._add_hours(fact, days, at.parent or at)
         for fact in facts:
             self._add(fact)
-        self._add_row_of_hours(row, place, facts)
+        self._add_row_of_hours(at.parent, place, facts)
 
     def _add(self, fact: Fact) -> None:
         if not fact.said:
@@ -301,7 +333,7 @@ class FieldTable:
             each for each in (*fact.said, *fact.around, *fact.phrases) if len(each) <= MAX_HAN
         )
 
-    def _add_hours(self, fact: Fact, days: tuple[int, ...], owner: int) -> None:
+    def _add_hours(self, fact: Fact, days: tuple[int, ...], owner: Place) -> None:
         """Add the opening hours that a field gives: `Monday: 9-17`, or `hours: Mon-Fri 9-17`."""
         value = fact.value if isinstance(fact.value, str) else ""
         if len(value) > 4 * MAX_VALUE or (not value and not fact.is_null):
@@ -317,7 +349,7 @@ class FieldTable:
                     days = named or tuple(range(1, 8))
                     self.schedules[fact.row].add(days, part.strip(), fact.path)
 
-    def _add_row_of_hours(self, row: Row, place: str, facts: Sequence[Fact]) -> None:
+    def _add_row_of_hours(self, owner: Place | None, place: str, facts: Sequence[Fact]) -> None:
         """Add a row of a table of opening hours: a cell names days, others give times."""
         if not any(fact.times for fact in facts):
             return
@@ -327,22 +359,22 @@ class FieldTable:
             if days and days[0].end - days[0].start == len(text):
                 said = "-".join([each for each in texts if _is_of_hours(each)])
                 path = ".".join(part for part in (place, "hours") if part)
-                self.schedules[row.parent].add(days[0].days, said, path)
+                self.schedules[owner].add(days[0].days, said, path)
                 return
 
-    def owners(self, row: int) -> Iterator[int]:
+    def owners(self, row: Place | None) -> Iterator[Place]:
         """Yield a row and the rows around it."""
         for _ in range(_MAX_DEPTH):
-            if row < 0:
+            if row is None:
                 return
             yield row
-            row = self.rows[row].parent
+            row = row.parent
 
-    def is_of(self, fact: Fact, rows: frozenset[int]) -> bool:
+    def is_of(self, fact: Fact, rows: frozenset[Place]) -> bool:
         """Return whether a fact is of one of some rows, or of a row within one."""
         return not rows.isdisjoint(self.owners(fact.row))
 
-    def of(self, facts: Sequence[Fact], named: frozenset[int]) -> Sequence[Fact]:
+    def of(self, facts: Sequence[Fact], named: frozenset[Place]) -> Sequence[Fact]:
         """Return the facts of the rows that are named, and counts; all if none of theirs is.
 
         Of rows within rows, those count that have the fewest.
