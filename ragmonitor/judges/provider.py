@@ -425,13 +425,10 @@ class Provider:
                     if error.name is not None and error.name.partition(".")[0] != "litellm":
                         raise
                     raise MissingExtraError("litellm", "litellm") from error
-                with imports.held("litellm"):
-                    litellm.suppress_debug_info = (
-                        True  # else each failure prints a request for help
-                    )
-                    self._litellm = litellm
-                    self._learn(litellm)
-                    self._import_client(litellm)
+                litellm.suppress_debug_info = True  # else each failure prints a request for help
+                self._litellm = litellm
+                self._learn(litellm)
+                self._import_client(litellm)
                 self.is_loaded = True
 
     def _import_client(self, litellm: Any) -> None:
