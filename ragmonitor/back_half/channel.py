@@ -38,6 +38,7 @@ class Channel:
         self._sending = threading.Lock()
         self._numbers = itertools.count(1)
         self._awaited: dict[int, Future[Any]] = {}
+        self._is_served = False
         self.is_open = True
 
     def _found(self) -> tuple[int, int] | None:
@@ -68,8 +69,10 @@ class Channel:
                 self._require_own()
                 try:
                     left = left[self._socket.send(left, _FLAGS) :]
-                except OSError as error:
-                    self.close()
+                except BaseException as error:
+                    self.close()  # the other side has half of a frame
+                    if not isinstance(error, OSError):
+                        raise
                     raise ChannelError(f"the other side is gone: {error}") from error
 
     def tell(self, name: str, *args: object) -> None:
@@ -110,6 +113,7 @@ class Channel:
             inline: Names of requests that are answered on this thread; others may wait, and get a
                 thread each.
         """
+        self._is_served = True
         try:
             while (header := self._read(HEADER_BYTES)) is not None:
                 length = int.from_bytes(header)
@@ -173,6 +177,8 @@ class Channel:
         self.is_open = False
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
+        if not self._is_served:  # else who reads closes it
+            self._socket.close()
 
     def forget(self) -> None:
         """Close a forked child's copy of this end; the connection stays the parent's."""

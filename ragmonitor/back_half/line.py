@@ -15,7 +15,7 @@ from typing import Final
 
 from opentelemetry import context
 
-from ragmonitor.back_half.channel import Channel
+from ragmonitor.back_half.channel import Channel, ChannelError
 from ragmonitor.records import Status
 
 UNIX: Final = "unix:"
@@ -38,6 +38,8 @@ class Line:
         self.child = child
         self.open: dict[int, tuple[str, Status] | None] = {}
         """What each record is that something is owed of; None: nothing that counts."""
+        self.is_heard = False
+        """Whether the worker has said that it works."""
         self._sent = self._begun = self._bytes = 0
         self._sizes: deque[int] = deque()
 
@@ -51,7 +53,7 @@ class Line:
         return len(self._sizes) < records and self._bytes < MAX_BYTES
 
     def put(self, data: bytes, owed: tuple[str, Status] | None) -> None:
-        """Send a record. Raises `ChannelError`: it is open all the same.
+        """Send a record, and have it open: also if the worker has gone by then.
 
         Args:
             data: Its bytes.
@@ -61,7 +63,12 @@ class Line:
         self.open[self._sent] = owed
         self._bytes += len(data)
         self._sizes.append(len(data))
-        self.channel.send(data)
+        try:
+            with suppress(ChannelError):
+                self.channel.send(data)
+        except BaseException:  # raised again: whoever sends counts it
+            del self.open[self._sent]
+            raise
 
     def progress(self, begun: int, closed: Iterable[int]) -> None:
         """Note how many records the worker has begun with, and of which it owes nothing more."""

@@ -122,6 +122,7 @@ class Session:
     def serve(self) -> None:
         """Work until the monitor is gone."""
         threading.Thread(target=self._tell_news, daemon=True).start()
+        self.has_news.set()
         self.back.wake()
         self.channel.serve(
             {

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -266,10 +267,11 @@ class WorkerSender:
             is_closed = is_handed and bool(ended and ended[0])
             if ended:
                 self._known = _metrics(ended[1]), _report(ended[2])
-        self._closed = True
+        with self._counting:
+            self._closed = True
+            line = self._line
         self._thread.close()
         self._wakes.put(None)
-        line = self._line
         if line is not None:
             line.channel.close()  # whoever waits for it goes on
         self._thread.join((deadline - time.monotonic()) / 2)
@@ -305,7 +307,7 @@ class WorkerSender:
             if not is_on_a_loop():
                 fetching.result()
         with shielded("count"):
-            if self._line is None:
+            if self._line is None or not self._line.is_heard:
                 self._ledger.count_notes()
         own = self._meters.registry.collect()
         # Processes that share a folder count in files, and whoever looks sees all of them.
@@ -323,8 +325,11 @@ class WorkerSender:
         line = self._line
         if line is None:
             line = self._opened()
+        began_s = time.monotonic()
         while line is not None and not (self._closed or line.is_gone):
             self._serve(line)
+        if time.monotonic() - began_s > supervised.MAX_PAUSE_S:
+            self._pause_s = supervised.FIRST_PAUSE_S
         if not self._closed:
             if line is not None:
                 self._bury(line, Cause.INTERNAL_ERROR, 0.0)
@@ -341,15 +346,23 @@ class WorkerSender:
                     line = line_to_child(self._settings.service)
                 else:
                     line, told = line_to(self._address), {}
-                self._line = line
-            line.listen(self._handlers(), lambda: self._wakes.put(None))
-            told |= {"restarts": self._deaths, "content": self._settings.content.policy}
-            line.channel.tell("begin", self._settings.service, told)
-            self._tell_counts(line)
+            try:
+                told |= {"restarts": self._deaths, "content": self._settings.content.policy}
+                line.listen(self._handlers(line), lambda: self._wakes.put(None))
+                line.channel.tell("begin", self._settings.service, told)
+            except BaseException:
+                line.end(0.0)
+                raise
         except (OSError, ChannelError) as error:
             record_problem("worker", f"no worker can be reached: {guard.reason(error)}")
             return None
-        return line
+        with self._counting:
+            if not self._closed:
+                self._ticked_s = 0.0
+                self._line = line
+                return line
+        line.end(0.0)
+        return None
 
     def _bury(self, line: Line, cause: Cause, within_s: float) -> None:
         """Count what a worker had that is gone, or is to go."""
@@ -373,25 +386,27 @@ class WorkerSender:
     def _serve(self, line: Line) -> None:
         """Send what there is room for, then wait for more. Raises `ChannelError`."""
         with suppress(ChannelError):  # `_work` sees that it is gone
+            if time.monotonic() - self._ticked_s >= TICK_S:
+                self._ticked_s = time.monotonic()
+                with contained("capture"):
+                    self._open_runs = self._poll()
+                self._tell_counts(line)
             while line.has_room(self._settings.capture.queue_size):
                 with self._counting:
                     taken = self._queue.take(1)
                     self._taken += len(taken)
                 if not taken:
                     break
+                is_counted = False
                 try:
-                    self._send(line, taken[0])
+                    is_counted = self._send(line, taken[0])
                 finally:
+                    if not is_counted:
+                        self._refuse(taken[0], Cause.INTERNAL_ERROR)
                     self._handed += 1
-                if self._closed:
+                if self._closed or line.is_gone:
                     return
                 time.sleep(0)  # the application goes first
-            if time.monotonic() - self._ticked_s >= TICK_S:
-                self._ticked_s = time.monotonic()
-                self._pause_s = supervised.FIRST_PAUSE_S  # this one works
-                with contained("capture"):
-                    self._open_runs = self._poll()
-                self._tell_counts(line)
             self._idle = not len(self._queue)
             # What came between the look and the note has seen that we were not idle.
             if self._idle and not len(self._queue):
@@ -400,34 +415,30 @@ class WorkerSender:
                 self._idle = False
             time.sleep(LINGER_S)
 
-    def _send(self, line: Line, finished: Finished) -> None:
-        """Send one; whatever happens it is open, or counted. Raises `ChannelError`."""
+    def _send(self, line: Line, finished: Finished) -> bool:
+        """Send one; return False: it is still to be counted."""
         if isinstance(finished, _Data):
-            try:
+            with suppress(ChannelError):
                 line.channel.send(finished.data)
-            except ChannelError:
-                self._refuse(finished, Cause.INTERNAL_ERROR)
-                raise
-            return
-        data: bytes | None = None
-        is_record, owed = True, (finished.framework, finished.status)
+                return True
+            return False
         with contained("worker"):
             record = finished.interaction()
-            is_record = record is not None
-            if record is not None:
-                record = record if is_sound(record) else sound(record)
-                if self._address is not None:
-                    record = self._redactor(record)
-                data, owed = wire.encode(record), (record.framework, record.status)
-        if data is not None:
-            line.put(data, None if is_probe(finished) else owed)
-        elif is_record:
-            self._ledger.give_up("unreadable")
-            self._ledger.refuse(finished, Cause.INTERNAL_ERROR)
+            if record is None:
+                return True
+            record = record if is_sound(record) else sound(record)
+            if self._address is not None:
+                record = self._redactor(record)
+            owed = None if is_probe(finished) else (record.framework, record.status)
+            line.put(wire.encode(record), owed)
+            return True
+        self._ledger.give_up("unreadable")
+        return False
 
     def _tell_counts(self, line: Line) -> None:
         """Tell the worker what was counted here, or have it told the next. Raises as `tell`."""
-        noted = self._ledger.take()
+        # A worker that never works takes no counts along.
+        noted = self._ledger.take() if line.is_heard else ({}, {}, {})
         errors = Counter(guard.errors)
         try:
             line.channel.tell(
@@ -448,9 +459,9 @@ class WorkerSender:
 
     # --- from the worker ------------------------------------------------------------------------
 
-    def _handlers(self) -> dict[str, Callable[..., object]]:
+    def _handlers(self, line: Line) -> dict[str, Callable[..., object]]:
         return {
-            "state": self._state,
+            "state": partial(self._state, line),
             "log": lambda level, text: logger.log(level, "%s", text),
             "emit": self._emit,
             "late": lambda report: self._traces.export(wire.decode_report(report)),
@@ -459,8 +470,9 @@ class WorkerSender:
         }
 
     def _state(
-        self, alarms: Any, metrics_url: str | None, ui_url: str | None, destination: str
+        self, line: Line, alarms: Any, metrics_url: str | None, ui_url: str | None, destination: str
     ) -> None:
+        line.is_heard = True
         self.alarms = msgspec.convert(alarms, tuple[AlarmState, ...])
         self.metrics_url, self.ui_url, self._destination = metrics_url, ui_url, destination
 
