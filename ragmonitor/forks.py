@@ -1,9 +1,7 @@
-"""Calls the parts that must be put in order when the application forks.
+"""Puts things in order when the application forks.
 
-A part that holds a lock, a thread or a descriptor registers itself here. It has any of three
-methods, which are called as `os.register_at_fork` calls its functions: `before_fork` (the newest
-registration first), `after_fork_in_parent` and `after_fork_in_child` (the oldest first). An
-exception is logged and counted, and the next part is called.
+A monitor builds its pipeline anew in the child, and leaves the parent's to the parent. What lives
+apart from monitors and holds a lock, or what is open, registers here as well.
 """
 
 from __future__ import annotations
@@ -11,20 +9,33 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from typing import Final, Protocol
 
 from ragmonitor.guard import shielded
 
-FORK_WAIT_S = 1.0
-
-_registered: list[weakref.ref[object]] = []
+FORK_WAIT_S: Final = 1.0
 
 
-def survive_forks(part: object) -> None:
-    """Call a part's fork methods at every fork from now on, for as long as the part lives."""
+class SurvivesForks(Protocol):
+    """A part that begins anew in a forked child.
+
+    It may have a `step`, a lock that is held while what it shares with the application changes: a
+    fork waits for it, `FORK_WAIT_S` at most.
+    """
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew; the threads of the parent are not here."""
+
+
+_parts: list[weakref.ref[SurvivesForks]] = []
+_held = threading.local()
+"""The steps that this thread holds over its fork: others may fork at the same time."""
+
+
+def survive_forks(part: SurvivesForks) -> None:
+    """Call a part at every fork from now on, for as long as it lives; the oldest first."""
     # In one step: another thread may fork meanwhile.
-    _registered[:] = [known for known in _registered if known() is not None] + [weakref.ref(part)]
+    _parts[:] = [known for known in _parts if known() is not None] + [weakref.ref(part)]
 
 
 class ForkSafeLock:
@@ -53,68 +64,25 @@ class ForkSafeLock:
         self._lock = threading.Lock()
 
 
-class WorksInSteps:
-    """A part whose thread holds `_step` while shared state changes: a fork waits for that."""
-
-    _step: threading.Lock
-    _forking = 0
-    """The thread that holds `_step` over its fork: others may fork at the same time."""
-
-    def before_fork(self) -> None:
-        """Wait until the thread is between two steps, `FORK_WAIT_S` at most."""
-        if self._step.acquire(timeout=FORK_WAIT_S):
-            self._forking = threading.get_ident()
-        elif self._forking == threading.get_ident():  # a child's copy of its parent's
-            self._forking = 0
-
-    def after_fork_in_parent(self) -> None:
-        """Go on."""
-        if self._forking == threading.get_ident():
-            self._forking = 0
-            self._step.release()
+def _before() -> None:
+    steps = [getattr(part(), "step", None) for part in _parts]
+    _held.steps = [each for each in steps if each is not None and each.acquire(timeout=FORK_WAIT_S)]
 
 
-class _Starting(WorksInSteps):
-    """The start of a process of ours, which a fork waits for."""
-
-    def __init__(self) -> None:
-        self._step = threading.Lock()
-        survive_forks(self)
-
-    def after_fork_in_child(self) -> None:
-        """Begin anew: the thread that starts a process stayed with the parent."""
-        self._step, self._forking = threading.Lock(), 0
-
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Have forks wait, for `FORK_WAIT_S` at most."""
-        with self._step:
-            yield
+def _after_in_parent() -> None:
+    for step in _held.steps:
+        step.release()
 
 
-def _call(method: str, references: Iterable[weakref.ref[object]]) -> None:
-    for reference in references:
-        hook = getattr(reference(), method, None)
-        if hook is not None:
+def _after_in_child() -> None:
+    for reference in tuple(_parts):
+        part = reference()
+        if part is not None:
             with shielded("fork"):
-                hook()
-
-
-_starting = _Starting()
-
-
-def without_forks() -> AbstractContextManager[None]:
-    """Return a block in which a process is started while nobody forks.
-
-    A child that is forked meanwhile would have a copy of the pipe whose end `subprocess.Popen`
-    waits for, and of connections that are not given to anybody yet: for as long as it lives.
-    """
-    return _starting.alone()
+                part.after_fork_in_child()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=lambda: _call("before_fork", _registered[::-1]),
-        after_in_parent=lambda: _call("after_fork_in_parent", tuple(_registered)),
-        after_in_child=lambda: _call("after_fork_in_child", tuple(_registered)),
+        before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import threading
 import time
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Never, ParamSpec, Self, TypeVar, overload
@@ -42,9 +44,8 @@ from ragmonitor.settings import (
 )
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
-
     from ragmonitor.answer_checks import GuardedPiece
+    from ragmonitor.back_half.choice import BackHalf
     from ragmonitor.goldens.asking import Ask
     from ragmonitor.goldens.golden import Golden
     from ragmonitor.goldens.probing import Probe
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 EXIT_TIMEOUT_S = 5.0
 ANNOUNCED_AT = 3
-"""The refresh at which the log says where everything is: it is open, and a helper has said so."""
+"""The refresh at which the log says where everything is: it is open, and a worker has said so."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -107,8 +108,10 @@ class Monitor:
                 shared.
             content: Which texts may leave (`"all"`, `"hashed"` or `"none"`), or also what is
                 replaced in them.
-            stream: Where answers are put to be scored elsewhere: `"redis://127.0.0.1:6379/0"`.
-            worker: Where answers are scored: on a thread or in a helper process.
+            stream: Where answers are put to be scored elsewhere: `"redis://127.0.0.1:6379/0"`, or
+                `"unix:/run/ragmonitor.sock"`.
+            worker: Where answers are scored: on a thread, or in a process of their own; None: in
+                one where a model judges.
             server: Whether /metrics is served, or more about where.
             capture: What counts as an interaction.
             alarms: Signals that may raise an alarm, or more about alarms and who is told.
@@ -126,8 +129,11 @@ class Monitor:
             name: keywords[name] for name in Settings.model_fields if name in keywords
         } | unknown
         # What works behind the request path is loaded for a monitor, not for an import.
+        from prometheus_client import CollectorRegistry
+
         from ragmonitor.answer_checks import AnswerChecks
         from ragmonitor.back_half import back_half_of
+        from ragmonitor.export.prometheus import Scrape
         from ragmonitor.wiring import redactor_of, restrict_logs
 
         if settings is None:
@@ -143,10 +149,15 @@ class Monitor:
         self._refreshes = 0
         self._closed = False
         self._probes: list[Probe] = []
-        self._back = back_half_of(settings, redactor=self._redactor, poll=self._poll)
+        self._new_back = partial(back_half_of, settings, redactor=self._redactor, poll=self._poll)
+        self._working: BackHalf | None = self._new_back()
+        self._building = threading.RLock()
+        self.registry = CollectorRegistry()
+        """Every series of this monitor, to mount in an application's own metrics endpoint."""
+        self.registry.register(Scrape(lambda: [*self._back.registry.collect()]))
         self._answer_checks = AnswerChecks(
             min_severity=Severity(settings.estimation.min_severity),
-            note=self._back.note_check,
+            note=self._note_check,
         )
         survive_forks(self)
         self._exit_first: Callable[[], None] | None = _close_at_exit(self)
@@ -388,20 +399,15 @@ class Monitor:
             if self._spans is None:
                 self._spans = InteractionSpanProcessor(
                     self._hand_over,
-                    wake=self._back.wake,
+                    wake=self._wake,
                     is_claimed=self._recorders.__contains__,
                     root_names=self.settings.capture.root_names,
                     retrieval_tools=self.settings.capture.retrieval_tools,
                     max_spans=self.settings.capture.max_open_runs,
                     span_age_s=self.settings.capture.open_run_age_s,
-                    on_forgotten=self._back.give_up,
+                    on_forgotten=self._give_up,
                 )
             return self._spans
-
-    @property
-    def registry(self) -> CollectorRegistry:
-        """Every series of this monitor, to mount in an application's own metrics endpoint."""
-        return self._back.registry
 
     @property
     def is_judged(self) -> bool:
@@ -575,7 +581,7 @@ class Monitor:
                     links=self.settings.export.link_traces,
                     yields=yields,
                     drain_s=drain_s,
-                    on_forgotten=self._back.give_up,
+                    on_forgotten=self._give_up,
                 )
             return known
 
@@ -589,6 +595,15 @@ class Monitor:
             self._back.refuse(finished, Cause.SHUTDOWN)
         else:
             self._back.put(finished)
+
+    def _wake(self) -> None:
+        self._back.wake()
+
+    def _give_up(self, reason: str) -> None:
+        self._back.give_up(reason)
+
+    def _note_check(self, of: str, outcome: str) -> None:
+        self._back.note_check(of, outcome)
 
     def _poll(self) -> int:
         self._refreshes += 1
@@ -621,8 +636,30 @@ class Monitor:
             with shielded("capture"):
                 source.drain(max(0.0, deadline - time.monotonic()))
 
+    # --- forks ----------------------------------------------------------------------------------
+
+    @property
+    def _back(self) -> BackHalf:
+        """What works behind the request path; in a forked child it is built at its first use."""
+        back = self._working
+        if back is None:
+            with self._building:
+                back = self._working
+                if back is None:
+                    back = self._working = self._new_back()
+        return back
+
+    @property
+    def step(self) -> threading.Lock | None:
+        """A lock that a fork waits for: see `ragmonitor.forks`."""
+        return None if self._working is None else self._working.step
+
     def after_fork_in_child(self) -> None:
-        """Forget the open runs, which stayed with the parent process."""
+        """Leave to the parent what works there and what is open, and begin anew."""
+        back, self._working = self._working, None
+        self._building = threading.RLock()
+        if back is not None:
+            back.forget()
         self._forget()
 
     def _forget(self) -> None:

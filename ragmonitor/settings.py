@@ -686,10 +686,10 @@ class StreamSettings(Group):
 
     url: SecretStr | None = option(
         None,
-        "Address of a Redis server ('redis://host:6379/0', with TLS 'rediss://...'): finished, "
-        "redacted answers are put there, and `ragmonitor worker` scores them. None: this process "
-        "does.",
-        change="When scoring must not share a machine with serving (docs/scaling.md).",
+        "Where finished, redacted answers are put for `ragmonitor worker` to score: a Redis server "
+        "('redis://host:6379/0', with TLS 'rediss://...'), or a worker of this machine that its "
+        "processes share ('unix:/run/ragmonitor.sock'). None: as `worker` says.",
+        change="When scoring must not share a machine or a process with serving (docs/scaling.md).",
     )
     buffer_size: int = option(
         10_000,
@@ -1009,13 +1009,15 @@ class Settings(Group):
     )
     content: ContentSettings = Field(default_factory=ContentSettings)
     stream: StreamSettings = Field(default_factory=StreamSettings)
-    worker: Literal["thread", "process"] = option(
-        "process",
-        "Where answers are scored and exported: in a helper process of each application process, "
-        "or on a thread of the application (`thread`). A judge or a function that is given as an "
-        "object keeps the work on a thread, and so does a system where no helper can start; one "
-        "line of the log says why.",
-        change="`thread` where memory is tight.",
+    worker: Literal["thread", "process"] | None = option(
+        None,
+        "Where answers are scored and exported: on a thread of the application, or in a process of "
+        "its own, `ragmonitor worker`, which the monitor starts (`process`). None: in a process "
+        "where a model judges, which takes seconds to import, else on a thread. What a worker "
+        "cannot import, such as a judge that is an object of `__main__`, keeps the work on a "
+        "thread; one line of the log says so.",
+        change="`process` where a request must not share its interpreter with scoring, `thread` "
+        "where memory is tight.",
     )
     server: ServerSettings = Field(default_factory=ServerSettings)
     # What is changed later, if ever.
@@ -1057,7 +1059,7 @@ class Settings(Group):
     def with_whole_paths(self) -> Settings:
         """Return the same settings, with every path as seen from the current folder.
 
-        The application may go to another folder later, and a helper process begin there.
+        The application may go to another folder later, and a worker begin there.
         """
         changed: dict[str, Any] = {"exporters": tuple(map(_whole_file, self.exporters))}
         if isinstance(self.state, Path):

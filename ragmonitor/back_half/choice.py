@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ragmonitor.back_half.line import UNIX
 from ragmonitor.back_half.local import LocalBackHalf
-from ragmonitor.back_half.seam import BackHalf
+from ragmonitor.back_half.setup import reason_to_stay, wants_worker
+from ragmonitor.back_half.stream_sender import StreamBackHalf
+from ragmonitor.back_half.worker_sender import WorkerSender
 from ragmonitor.guard import logger
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 
+BackHalf = LocalBackHalf | WorkerSender | StreamBackHalf
+"""What takes finished interactions, and scores and exports them, or has it done."""
+
 
 def back_half_of(settings: Settings, *, redactor: Redactor, poll: Callable[[], int]) -> BackHalf:
-    """Return what works behind the request path, as the settings `stream` and `worker` say.
+    """Return what works behind the request path, as the settings say.
 
     Args:
         settings: The settings.
@@ -22,16 +28,14 @@ def back_half_of(settings: Settings, *, redactor: Redactor, poll: Callable[[], i
     Raises:
         SettingsError: The settings cannot be carried out.
     """
-    if settings.stream.url is not None:
-        from ragmonitor.back_half.stream_sender import StreamBackHalf
-
+    url = settings.stream.url
+    if url is not None and not url.get_secret_value().startswith(UNIX):
         return StreamBackHalf(settings, redactor=redactor, poll=poll)
-    if settings.worker == "process":
-        from ragmonitor.back_half.process import ProcessBackHalf
-        from ragmonitor.back_half.setup import reason_to_stay
-
+    if url is not None:
+        return WorkerSender(settings, redactor=redactor, poll=poll)
+    if wants_worker(settings):
         why = reason_to_stay(settings)
         if not why:
-            return ProcessBackHalf(settings, redactor=redactor, poll=poll)
-        logger.info("ragmonitor: working on a thread of this process: %s", why)
+            return WorkerSender(settings, redactor=redactor, poll=poll)
+        logger.info("ragmonitor: answers are scored on a thread of this process: %s", why)
     return LocalBackHalf(settings, redactor=redactor, poll=poll)

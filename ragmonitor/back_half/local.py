@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry
@@ -104,6 +105,15 @@ class LocalBackHalf:
             is_apart=is_apart,
         )
         """The thread's work."""
+
+    @property
+    def step(self) -> threading.Lock:
+        """A lock that the thread holds while it works on an answer: a fork waits for it."""
+        return self.worker.step
+
+    def forget(self) -> None:
+        """Let go of the parent's sockets, in a forked child that begins anew."""
+        self.meters.forget()
 
     def _lose(self, reason: str, n: int) -> None:
         """Count what did not arrive."""

@@ -1,129 +1,162 @@
-"""Says what a helper process is told at its start, and what keeps the work in the application."""
+"""Says where answers are scored and why, and tells a worker of what its monitor was given."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, Final
 
 from pydantic import SecretStr
 
+from ragmonitor import imports
 from ragmonitor.evaluators import table
-from ragmonitor.evaluators.table import Entry
+from ragmonitor.export import EXPORTERS
 from ragmonitor.export.content import PROCESS_KEY
-from ragmonitor.protocols import Exporter
 from ragmonitor.settings import Settings
 
-_PLAIN = (str, bool, int, float, type(None))
-_OPTIONAL = ("alarm", "snapshot", "feedback")
-"""The methods of `AlarmListener`, `SnapshotListener` and `FeedbackListener`."""
-_OBJECTS = ("custom_provider_map", "custom_prompt_dict")
+_PLAIN: Final = (str, bool, int, float, type(None))
+_OBJECTS: Final = ("custom_provider_map", "custom_prompt_dict")
 """Names of litellm: what an application puts there works in its own process only."""
-_GREENLETS = (
+_GREENLETS: Final = (
     ("gevent.monkey", "is_module_patched", "threading"),
     ("eventlet.patcher", "is_monkey_patched", "thread"),
 )
 """Where and how to ask whether threads were replaced, and not only a module was imported."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
-    """The settings and counts that a helper process works with."""
-
-    settings: Settings
-    """Its exporters are texts."""
-    exporters: tuple[tuple[str, ...], ...]
-    """Those of the application, in their order: for each the optional methods that it has."""
-    host: int
-    """The application's process id."""
-    number: int
-    """Later monitors have higher ones: the newest of a service has its address."""
-    restarts: int
-    """The number of helpers of this monitor that died before."""
-    errors: Mapping[str, int]
-    """The application's own errors by stage, as they were before this monitor."""
-    litellm: Mapping[str, object]
-    """Settings of the module litellm as the application has them; empty: it has not imported it."""
-
-
-def heard_by(exporter: Exporter) -> tuple[str, ...]:
-    """Return the optional methods of an exporter: what it is to be sent beside reports."""
-    return tuple(each for each in _OPTIONAL if hasattr(exporter, each))
-
-
-def without_objects(settings: Settings) -> Settings:
-    """Return the settings as a helper process may have them: plain values, and a key for hashes."""
-    changed: dict[str, object] = {
-        "exporters": tuple(each for each in settings.exporters if isinstance(each, str)),
-        "evaluators": tuple(entry.name for entry in table.select(settings.evaluators)),
-    }
-    if settings.content.hash_key is None:
-        # Both processes may put hashes of one text into a trace.
-        key = SecretStr(PROCESS_KEY.hex())
-        changed["content"] = settings.content.model_copy(update={"hash_key": key})
-    return settings.model_copy(update=changed)
+def wants_worker(settings: Settings) -> bool:
+    """Return whether a worker is to score: it is told so, or a model takes seconds to import."""
+    if settings.worker is not None:
+        return settings.worker == "process"
+    return isinstance(settings.judge.model, str) or isinstance(settings.judge.builtin, str)
 
 
 def reason_to_stay(settings: Settings) -> str:
-    """Return why the work has to stay in the application's process; empty: it need not.
-
-    Objects that score or change texts may hold anything, so they run where they were made.
-    """
-    if os.name != "posix" or not hasattr(os, "fork"):
-        return "helper processes need a POSIX system"
-    if not _can_start_interpreter():
-        return "there is no interpreter to start (a frozen or embedding application)"
-    objects = {
-        "judge": settings.judge.model,
-        "judge.builtin": settings.judge.builtin,
-    }
-    for name, value in objects.items():
-        if value is not None and not isinstance(value, str):
-            return f"{name} was given as an object"
-    if any(map(callable, settings.content.redaction)):
-        return "content.redaction holds a function of the application's"
-    own = [entry.name for entry in table.select(settings.evaluators) if not _is_ours(entry)]
-    if own:
-        return f"the evaluator {own[0]} is a function of the application's"
-    return ""
-
-
-def _can_start_interpreter() -> bool:
+    """Return why the work has to stay in the application's process; empty: it need not."""
+    if os.name != "posix":
+        return "workers need a POSIX system"
     # An application that embeds Python is named there itself, as uWSGI is, and would start again.
-    name = Path(sys.executable or "").name.lower()
-    return not getattr(sys, "frozen", False) and name.startswith(("python", "pypy"))
-
-
-def _is_ours(entry: Entry) -> bool:
-    module = getattr(entry.evaluator, "__module__", None) or type(entry.evaluator).__module__
-    return module.partition(".")[0] == "ragmonitor"
-
-
-def reason_to_stay_now() -> str:
-    """Return why the work has to stay, as the application is when the helper is to start."""
+    is_python = Path(sys.executable or "").name.lower().startswith(("python", "pypy"))
+    if getattr(sys, "frozen", False) or not is_python:
+        return "there is no interpreter to start (a frozen or embedding application)"
     for name, asked, module in _GREENLETS:
         is_patched = getattr(sys.modules.get(name), asked, None)
         if is_patched is not None and is_patched(module):
-            return (
-                f"{name.partition('.')[0]} has replaced threads and sockets, with which no helper "
-                "process can be served; workers with threads (gthread) have one"
-            )
-    litellm = sys.modules.get("litellm")
+            return f"{name.partition('.')[0]} has replaced threads and sockets"
     for name in _OBJECTS:
-        if getattr(litellm, name, None):
+        if getattr(sys.modules.get("litellm"), name, None):
             return f"litellm.{name} holds objects of the application's"
+    for option, value in _objects(settings):
+        if not (_arguments_of(value) or place_of(value)):
+            kind = getattr(value, "__qualname__", None) or type(value).__qualname__
+            return f"{option} has an object that a worker cannot import ({kind})"
     return ""
 
 
-def litellm_settings() -> dict[str, object]:
-    """Return the plain settings of the module litellm; empty: it is not imported."""
-    module = sys.modules.get("litellm")
-    if module is None:
-        return {}
-    return {
-        name: value
-        for name, value in vars(module).items()
-        if isinstance(value, _PLAIN) and not name.startswith("_") and not name.isupper()
+def _objects(settings: Settings) -> Iterator[tuple[str, Any]]:
+    """Yield the objects of the application's, by option."""
+    given: dict[str, Any] = {
+        "judge": (settings.judge.model,),
+        "judge.builtin": (settings.judge.builtin,),
+        "content.redaction": settings.content.redaction,
+        "exporters": settings.exporters,
+        "evaluators": [
+            entry.evaluator
+            for entry in table.select(settings.evaluators)
+            if not _module_of(entry.evaluator).startswith("ragmonitor.")
+        ],
     }
+    for option, values in given.items():
+        for value in values:
+            if not isinstance(value, _PLAIN):
+                yield option, value
+
+
+def _arguments_of(value: Any) -> dict[str, Any] | None:
+    """Return with what a worker makes an exporter of ours."""
+    is_ours = type(value) in EXPORTERS.values()
+    return getattr(value, "arguments", None) if is_ours else None
+
+
+def _module_of(value: Any) -> str:
+    return str(getattr(value, "__module__", None) or type(value).__module__)
+
+
+def place_of(value: Any) -> str:
+    """Return `module:name`, by which a worker imports an object; empty: it cannot."""
+    module = _module_of(value)
+    names = vars(sys.modules.get(module, os)) if module != "__main__" else {}
+    return next((f"{module}:{name}" for name, each in names.items() if each is value), "")
+
+
+def described(settings: Settings) -> dict[str, Any]:
+    """Return the settings as plain values, for a worker; `reason_to_stay` is empty for them."""
+    places = {id(value): place_of(value) for _, value in _objects(settings)}
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, SecretStr):
+            return value.get_secret_value()
+        if isinstance(value, Path):
+            return str(value)
+        if isinstance(value, Mapping):
+            return {key: plain(each) for key, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [plain(each) for each in value]
+        if isinstance(value, _PLAIN):
+            return value
+        if arguments := _arguments_of(value):
+            return {"exporter": type(value).__name__, "arguments": plain(arguments)}
+        return {"place": places[id(value)]}
+
+    selected = table.select(settings.evaluators)
+    values = plain(settings.model_dump())
+    values["evaluators"] = [entry.name for entry in selected]
+    # Both processes may put hashes of one text into a trace.
+    values["content"]["hash_key"] = values["content"]["hash_key"] or PROCESS_KEY.hex()
+    litellm = vars(sys.modules.get("litellm", os)) if "litellm" in sys.modules else {}
+    return {
+        "settings": values,
+        "imports": [
+            place_of(entry.evaluator)
+            for entry in selected
+            if not _module_of(entry.evaluator).startswith("ragmonitor.")
+        ],
+        "litellm": {
+            name: value
+            for name, value in litellm.items()
+            if isinstance(value, _PLAIN) and not name.startswith("_") and not name.isupper()
+        },
+    }
+
+
+def restored(setup: Mapping[str, Any]) -> Settings:
+    """Return the settings that `described` has made plain, with what they name imported.
+
+    Raises:
+        RagMonitorError: Something cannot be imported here, or carried out.
+    """
+    by_name = {each.__name__: each for each in EXPORTERS.values() if isinstance(each, type)}
+
+    def whole(value: Any) -> Any:
+        if isinstance(value, list):
+            return tuple(map(whole, value))
+        if not isinstance(value, dict):
+            return value
+        if value.keys() == {"place"}:
+            return imports.imported(value["place"])
+        if value.keys() == {"exporter", "arguments"}:
+            return by_name[value["exporter"]](**value["arguments"])
+        return {key: whole(each) for key, each in value.items()}
+
+    for place in setup["imports"]:
+        imports.imported(place)
+
+    def apply(module: Any) -> None:
+        for name, value in setup["litellm"].items():
+            if getattr(module, name, None) != value:
+                setattr(module, name, value)
+
+    imports.after("litellm", apply)
+    return Settings(**whole(setup["settings"]))

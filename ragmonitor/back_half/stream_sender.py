@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections import deque
@@ -16,7 +15,6 @@ from ragmonitor.capture import sound
 from ragmonitor.errors import SettingsError, StreamError
 from ragmonitor.evaluators import table
 from ragmonitor.feedback import Feedback
-from ragmonitor.forks import WorksInSteps, survive_forks
 from ragmonitor.guard import (
     contained,
     errors,
@@ -63,7 +61,7 @@ class _Elsewhere:
     identity: JudgeIdentity
 
 
-class StreamBackHalf(WorksInSteps):
+class StreamBackHalf:
     """Captures, redacts and puts finished records on a stream; reads, judges, estimates nothing.
 
     What is not stored is counted as unscored here; what is stored the worker counts. A record whose
@@ -99,8 +97,7 @@ class StreamBackHalf(WorksInSteps):
                 "redaction, or score in this process"
             )
         require_compression()
-        self._open_stream = open_stream or (lambda: RedisStream.of(settings))
-        self._stream = self._open_stream()
+        self._stream = RedisStream.of(settings) if open_stream is None else open_stream()
         self._redactor = redactor
         self._poll = poll
         self._gauges = gauges
@@ -116,13 +113,8 @@ class StreamBackHalf(WorksInSteps):
         entries = table.select(settings.evaluators)
         self._ledger = Ledger(self._meters, entries, lambda: judges)
         self._meters.count_first(self._ledger.count_notes)
-        self._prepare()
-        survive_forks(self)
-
-    def _prepare(self) -> None:
-        """Begin without a thread: at first, and again in a forked child."""
         self._thread = SupervisedThread(self._work)
-        self._step = threading.Lock()
+        self.step = threading.Lock()
         """Held while shared state changes; a fork waits for it."""
         self._losing = threading.Lock()
         self._in_hand = 0
@@ -278,7 +270,7 @@ class StreamBackHalf(WorksInSteps):
         if time.monotonic() - self._refreshed_s < REFRESH_S:
             return
         self._refreshed_s = time.monotonic()
-        with self._step:
+        with self.step:
             self._ledger.count_notes()
             open_runs = 0
             with contained("capture"):
@@ -319,7 +311,7 @@ class StreamBackHalf(WorksInSteps):
     def _encoded(self, finished: Finished | Feedback) -> tuple[Finished | Feedback, bytes] | None:
         """Return a record with its bytes; None: it is none, or was counted."""
         time.sleep(0)  # the application goes first
-        with contained("capture"), self._step:
+        with contained("capture"), self.step:
             try:
                 if isinstance(finished, Feedback):
                     redacted = finished.redacted(self._redactor.text)
@@ -363,14 +355,9 @@ class StreamBackHalf(WorksInSteps):
 
     # --- forks ----------------------------------------------------------------------------------
 
-    def after_fork_in_child(self) -> None:
-        """Begin anew: the thread, the waiting interactions and the connection are the parent's."""
-        self._prepare()
-        self._queue.clear()
-        self._feedback.clear()
-        self._ledger.clear()
-        with contextlib.suppress(SettingsError):  # it was opened with the same before
-            self._stream = self._open_stream()
+    def forget(self) -> None:
+        """Let go of the parent's sockets, in a forked child that begins anew."""
+        self._meters.forget()
 
 
 def ask_to_refreeze(stream: Stream) -> None:

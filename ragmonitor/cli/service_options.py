@@ -10,15 +10,16 @@ from ragmonitor.cli.options import ServiceOption
 StreamOption = Annotated[
     str | None,
     typer.Option(
-        help="Address of the stream, redis://host:6379/0; by default as the settings say. One with "
-        "a password belongs into RAGMONITOR_STREAM: others on this machine can see arguments."
+        help="Where answers come from: redis://host:6379/0, or unix:/run/ragmonitor.sock; by "
+        "default as the settings say. An address with a password belongs into RAGMONITOR_STREAM: "
+        "others on this machine can see arguments."
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
-    """Score what applications put on a stream: `Monitor(stream=...)`.
+    """Score what applications send: `Monitor(stream=...)`, by Redis or by a socket of this machine.
 
     One worker for each service: it keeps the statistics, the budget and the alarms, serves
     /metrics and the page, and emits traces, as the settings say. Records are settled once they are
@@ -41,6 +42,8 @@ class WorkerOptions:
     drain: Annotated[
         bool, typer.Option("--drain", help="End when nothing is left on the stream.")
     ] = False
+    descriptor: Annotated[int | None, typer.Option(hidden=True)] = None
+    """Of the socket to the monitor whose child this is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,10 @@ import gc
 import logging
 import signal
 import threading
+from pathlib import Path
 from typing import Final
 
+from ragmonitor.back_half.line import UNIX
 from ragmonitor.cli.service_options import EstimatorOptions, ReceiveOptions, WorkerOptions
 from ragmonitor.cli.terminal import FINE, say
 from ragmonitor.settings import Settings
@@ -21,13 +23,26 @@ took a tenth of the time."""
 
 
 def work(options: WorkerOptions) -> int:
-    """Score what is on the stream, alone or beside other workers, and return the exit code.
+    """Score what monitors send, and return the exit code.
 
     Raises:
         RagMonitorError: The settings cannot be carried out, or another worker has the stream.
     """
+    if options.descriptor is not None:
+        from ragmonitor.back_half.worker_process import be_child
+
+        be_child(options.descriptor)
+        return FINE
     settings = Settings.load(stream=options.stream, service=options.service)
     stop = _begun(settings)
+    address = settings.stream.url
+    if address is not None and address.get_secret_value().startswith(UNIX):
+        from ragmonitor.back_half.worker_process import serve_at
+
+        path = Path(address.get_secret_value().removeprefix(UNIX))
+        say(f"scoring answers of {settings.service!r} that come to {path}; {_served(settings)}")
+        serve_at(path, settings, stop)
+        return FINE
     redactor = redactor_of(settings)
     worker: StreamWorker | FleetWorker
     if options.fleet:

@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 from ragmonitor.export.content import compact_json
 from ragmonitor.export.server import BoundedServer, Receive, Rejection, Reply
 from ragmonitor.export.view.access import Access, is_loopback
-from ragmonitor.forks import survive_forks
+from ragmonitor.forks import ForkSafeLock
 from ragmonitor.guard import logger, shielded
 
 METRICS: Final = "/metrics"
@@ -48,21 +48,13 @@ class Pages(Protocol):
         """Take the function that counts the processes of this application."""
         ...
 
-    def after_fork_in_child(self) -> None:
-        """Drop the parent process's state."""
-        ...
-
 
 class _Sharing:
     """The open endpoints of this process, and their lock."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = ForkSafeLock()
         self.endpoints: weakref.WeakSet[Endpoint] = weakref.WeakSet()
-
-    def after_fork_in_child(self) -> None:
-        """Take a new lock: some thread of the parent's may have held the old one."""
-        self.lock = threading.Lock()
 
 
 class _Together(Collector):
@@ -257,8 +249,9 @@ class Endpoint:
             server.shutdown()
             server.server_close()
 
-    def after_fork_in_child(self) -> None:
+    def forget(self) -> None:
         """Let go of the parent's sockets, which would keep its port taken after its death."""
+        _sharing.endpoints.discard(self)
         server, self._server = self._server, None
         self.at = None
         self._warned = False
@@ -340,4 +333,3 @@ class Endpoint:
 
 _numbers = itertools.count()
 _sharing = _Sharing()
-survive_forks(_sharing)

@@ -173,6 +173,8 @@ class JsonLines(Exporter):
         with contextlib.suppress(OSError):  # the current folder has been removed
             path = os.path.abspath(path)  # noqa: PTH100 - as above
         self.path = Path(path)
+        self.arguments = {"path": path}
+        """With these a worker makes another like it."""
         self._context = ExportContext()
         self._file: int | None = None
         self._left: tuple[int, int, int] | None = None

@@ -125,6 +125,12 @@ class Langfuse(PostingExporter):
         Raises:
             SettingsError: A key is missing, or the address is not one of a server.
         """
+        self.arguments = (
+            {"url": url, "public_key": public_key, "secret_key": secret_key}
+            if limits is None
+            else None
+        )
+        """With these a worker makes another like it; None: it cannot."""
         address = server_address(url)
         public = secret(public_key, "LANGFUSE_PUBLIC_KEY")
         private = secret(secret_key, "LANGFUSE_SECRET_KEY")

@@ -90,6 +90,8 @@ class Phoenix(PostingExporter):
         Raises:
             SettingsError: The address is not one of a server.
         """
+        self.arguments = {"url": url, "api_key": api_key} if limits is None else None
+        """With these a worker makes another like it; None: it cannot."""
         address = server_address(url)
         key = secret(api_key, "PHOENIX_API_KEY")
         super().__init__(

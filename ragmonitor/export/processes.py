@@ -142,11 +142,6 @@ class SharedFolder:
                 sums.add(_read(sidecar))
         return sums
 
-    def after_fork_in_child(self) -> None:
-        """Begin a sidecar of our own."""
-        self._written = ""
-        self._set_own_aside()
-
     def _pids(self) -> Iterable[int]:
         with contextlib.suppress(OSError):
             for file in self.path.iterdir():

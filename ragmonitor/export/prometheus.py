@@ -29,7 +29,6 @@ from ragmonitor.export.instruments import MAX_LABEL_LENGTH, Instruments, Labels,
 from ragmonitor.export.processes import shared_folder
 from ragmonitor.export.server import Receive, Rejection
 from ragmonitor.export.service_state import service_state
-from ragmonitor.forks import survive_forks
 from ragmonitor.patterns import lazy_pattern
 from ragmonitor.protocols import BreakerState, Clock, Cost, Exporter, Summarise, unknown_cost
 from ragmonitor.records import (
@@ -147,7 +146,6 @@ class PrometheusExporter(Exporter):
         self._serve = serve
         self.elsewhere: Elsewhere | None = None
         """Where the service's numbers are; None: here."""
-        survive_forks(self)
 
     def _begin(self) -> None:
         self._totals: dict[SeriesKey, Totals] = {}
@@ -453,14 +451,9 @@ class PrometheusExporter(Exporter):
         else:
             self._instruments.remove(metrics.WORKER_SEEN)
 
-    def after_fork_in_child(self) -> None:
-        """Close the parent's socket, and begin to count from zero."""
-        self._endpoint.after_fork_in_child()
-        if self._pages is not None:
-            self._pages.after_fork_in_child()
-        if self._folder is not None:
-            self._folder.after_fork_in_child()
-        self._begin()
+    def forget(self) -> None:
+        """Let go of the parent's sockets, in a forked child."""
+        self._endpoint.forget()
 
     # --- being scraped --------------------------------------------------------------------------
 

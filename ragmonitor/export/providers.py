@@ -24,7 +24,6 @@ from ragmonitor.addresses import shown
 from ragmonitor.conventions import OI_PROJECT_NAME, OTEL_SERVICE_VERSION, SCOPE
 from ragmonitor.errors import MissingExtraError
 from ragmonitor.export.content import package_version
-from ragmonitor.forks import survive_forks
 from ragmonitor.guard import logger, record_problem, shielded, silenced
 
 if TYPE_CHECKING:
@@ -338,7 +337,6 @@ class _Deliveries:
         )
         self._lock = threading.Lock()
         self._waiting = 0
-        survive_forks(self)
 
     def taken(self) -> None:
         """Note one span or event; with too many waiting, the oldest was dropped for it."""
@@ -393,11 +391,6 @@ class _Deliveries:
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Have the exporter send what it holds itself."""
         return bool(self._exporter.force_flush(timeout_millis))
-
-    def after_fork_in_child(self) -> None:
-        """Begin anew: what waits is the parent's."""
-        self._lock = threading.Lock()
-        self._waiting = 0
 
 
 def _size(name: str, default: int) -> int:

@@ -23,7 +23,6 @@ from email.message import Message
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any, Final, Literal
 
-from ragmonitor.forks import survive_forks
 from ragmonitor.guard import record_error, shielded
 from ragmonitor.protocols import Clock
 
@@ -35,7 +34,6 @@ MAX_HEAD_BYTES: Final = 32_768
 """The request line and all headers together; with what is sent after them, if anything is."""
 MAX_BODY_BYTES: Final = 16_384
 """The bytes that a request may send after its head, unless the server says more."""
-FORK_WAIT_S: Final = 1.0
 """A fork of the host waits for so long for a reply that is being computed."""
 _BACKLOG: Final = 128
 _MAKING_ROOM_S: Final = 0.2
@@ -146,7 +144,6 @@ class BoundedServer(HTTPServer):
         self._closing = threading.Lock()
         self._answering = threading.Lock()
         self._counting = threading.Lock()
-        self._held: list[threading.Lock] = []
         self._connections: dict[_Connection, None] = {}
         self._sharing = threading.Lock()
         self._awaited: weakref.WeakValueDictionary[tuple[Any, ...], _SharedReply] = (
@@ -155,22 +152,6 @@ class BoundedServer(HTTPServer):
         """The reply to all requests that came before it was begun, by target and headers."""
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), _Handler)
-        survive_forks(self)
-
-    def before_fork(self) -> None:
-        """Wait for a moment in which no thread of ours holds a lock of a library.
-
-        Those of `prometheus_client` are shared with the host's own series: held at a fork, one
-        would never be released in the child.
-        """
-        for lock in (self._answering, self._counting):
-            if lock.acquire(timeout=FORK_WAIT_S):
-                self._held.append(lock)
-
-    def after_fork_in_parent(self) -> None:
-        """Release the locks that were taken for the fork."""
-        while self._held:
-            self._held.pop().release()
 
     def abandon(self) -> None:
         """Close the parent's sockets in a forked child.

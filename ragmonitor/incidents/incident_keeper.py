@@ -16,7 +16,6 @@ from ragmonitor import metrics
 from ragmonitor.causes import CandidateCause, CauseFinder, ChangeFinder
 from ragmonitor.estimation.signals import whole_of
 from ragmonitor.export.content import ContentPolicy
-from ragmonitor.forks import survive_forks
 from ragmonitor.guard import contained
 from ragmonitor.incidents.incident import (
     BadAnswer,
@@ -126,10 +125,6 @@ class IncidentKeeper(Exporter):
         self._notices = notices
         self._still_on_s = still_on_s
         self._now = now
-        self._begin()
-        survive_forks(self)
-
-    def _begin(self) -> None:
         self._owner = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._suspects: dict[str, Report | BadAnswer] = {}
         """The quotes of an incident, which are worked out once somebody asks for them."""
@@ -137,10 +132,6 @@ class IncidentKeeper(Exporter):
         self._due_s = -math.inf
         self._began_s = -math.inf
         self._is_any_open = True  # until the journal has been looked into
-
-    def after_fork_in_child(self) -> None:
-        """Begin anew: the open incidents are the parent's."""
-        self._begin()
 
     # --- from the worker ------------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from ragmonitor.export.content import ContentPolicy
-from ragmonitor.forks import survive_forks
 from ragmonitor.guard import record_problem
 from ragmonitor.incidents.incident import Incident
 from ragmonitor.incidents.withheld_texts import withheld
@@ -44,18 +43,10 @@ class Journal:
         """
         self._file = file
         self._policy = policy
-        self._prepare()
-        survive_forks(self)
-
-    def _prepare(self) -> None:
         self._lock = threading.Lock()
         self._memory: tuple[Incident, ...] = ()
         self._seen: Hashable = None
         self._read: tuple[Incident, ...] = ()
-
-    def after_fork_in_child(self) -> None:
-        """Forget what is in memory: those incidents are the parent's."""
-        self._prepare()
 
     def update(self, change: Change, now_s: float) -> None:
         """Put other incidents in place of those that are kept, while no other process does.

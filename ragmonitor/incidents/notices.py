@@ -16,7 +16,6 @@ from ragmonitor.apart import EXECUTOR
 from ragmonitor.causes.signal_names import Language
 from ragmonitor.errors import MissingExtraError, SettingsError
 from ragmonitor.export.content import encodable
-from ragmonitor.forks import survive_forks
 from ragmonitor.guard import record_problem, shielded, silenced
 from ragmonitor.incidents.incident import Incident
 from ragmonitor.incidents.incident_keeper import Occasion
@@ -121,17 +120,9 @@ class _Receiver:
         self._lost = lost
         self._clock = clock
         self._sent_s: deque[float] = deque(maxlen=MAX_PER_HOUR)
-        self._prepare()
-        survive_forks(self)
-
-    def _prepare(self) -> None:
         self._changed = threading.Condition()
         self._waiting: deque[tuple[str, str]] = deque()
         self._is_sending = False
-
-    def after_fork_in_child(self) -> None:
-        """Leave what waits to the parent."""
-        self._prepare()
 
     def put(self, title: str, body: str) -> None:
         """Take a notice; of too many the oldest gives way."""

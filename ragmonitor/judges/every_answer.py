@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Final
 
 from ragmonitor.errors import JudgeError
-from ragmonitor.forks import survive_forks
 from ragmonitor.guard import record_error
 from ragmonitor.protocols import Judge
 from ragmonitor.records import BUILTIN, Assessment, Cause, Interaction
@@ -35,11 +34,6 @@ class EveryAnswerReader:
         self.identity = replace(identity, name=f"{BUILTIN}:{identity.name}")
         """The judge's, in a name that says that it reads every answer."""
         self._late: asyncio.Task[Assessment] | None = None
-        survive_forks(self)
-
-    def after_fork_in_child(self) -> None:
-        """Forget the reading that goes on in the parent."""
-        self._late = None
 
     async def read(self, interaction: Interaction, *, hurry: asyncio.Event) -> Assessment | Cause:
         """Return what the judge found, or why it found nothing; it raises nothing.

@@ -191,20 +191,19 @@ class Provider:
             if error.name is not None and error.name.partition(".")[0] != "litellm":
                 raise
             raise MissingExtraError("litellm", "litellm") from error
-        with imports.held("litellm"):
-            litellm.suppress_debug_info = True  # else each failure prints a request for help
-            self._prices = {model: _listed_price(litellm, model) for model in self._chain}
-            # The given price is the judge's: with that of a free one a fallback would seem free.
-            self._prices[self.model] = self._prices[self.model] or self._given_price
-            prices = [price for price in self._prices.values() if price is not None]
-            if len(prices) == len(self._prices):
-                self.price = Price(
-                    input_usd=max(each.input_usd for each in prices),
-                    output_usd=max(each.output_usd for each in prices),
-                )
-            with contextlib.suppress(Exception):  # a model that it cannot place
-                if litellm.supports_reasoning(model=self.model):
-                    self.thinking_tokens = _THINKING_TOKENS
+        litellm.suppress_debug_info = True  # else each failure prints a request for help
+        self._prices = {model: _listed_price(litellm, model) for model in self._chain}
+        # The given price is the judge's: with that of a free one a fallback would seem free.
+        self._prices[self.model] = self._prices[self.model] or self._given_price
+        prices = [price for price in self._prices.values() if price is not None]
+        if len(prices) == len(self._prices):
+            self.price = Price(
+                input_usd=max(each.input_usd for each in prices),
+                output_usd=max(each.output_usd for each in prices),
+            )
+        with contextlib.suppress(Exception):  # a model that it cannot place
+            if litellm.supports_reasoning(model=self.model):
+                self.thinking_tokens = _THINKING_TOKENS
         self._litellm, self.is_loaded = litellm, True
 
     async def complete(

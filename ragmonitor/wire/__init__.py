@@ -4,9 +4,11 @@ from ragmonitor.wire.frames import MAX_BYTES, VERSION, is_kind, require_compress
 from ragmonitor.wire.record_bytes import (
     decode,
     decode_feedback,
+    decode_message,
     decode_report,
     encode,
     encode_feedback,
+    encode_message,
     encode_refreeze,
     encode_report,
 )
@@ -32,6 +34,7 @@ __all__ = [
     "decode_alarms",
     "decode_decided",
     "decode_feedback",
+    "decode_message",
     "decode_pending",
     "decode_report",
     "decode_settled",
@@ -39,6 +42,7 @@ __all__ = [
     "encode_alarms",
     "encode_decided",
     "encode_feedback",
+    "encode_message",
     "encode_pending",
     "encode_refreeze",
     "encode_report",

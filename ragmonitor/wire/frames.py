@@ -19,9 +19,10 @@ LEVEL: Final = 1
 # MessagePack never uses it, and no UTF-8 text has it: what is no record is seen at once.
 _MAGIC: Final = 0xC1
 
-Kind = Literal[b"i", b"r", b"f", b"j", b"s", b"d", b"w", b"a"]
+Kind = Literal[b"i", b"r", b"f", b"j", b"m", b"s", b"d", b"w", b"a"]
 """An `Interaction`, a `Report`, people's `Feedback`, the request to accept the judge as it is, a
-`SettledAnswer`, a decision before judging, a `PendingVerdict`, or alarms."""
+message between a monitor and its worker, a `SettledAnswer`, a decision before judging, a
+`PendingVerdict`, or alarms."""
 
 
 class Flag:

@@ -89,6 +89,16 @@ def encode_refreeze() -> bytes:
     return framed(b"j", *packed({}), compressed=False)
 
 
+def encode_message(message: Any) -> bytes:
+    """Return plain values, or records of simple fields, as bytes."""
+    return framed(b"m", *packed(message), compressed=False)
+
+
+def decode_message(data: bytes) -> Any:
+    """Return the plain values of these bytes. Raises as `decode`."""
+    return decoded(b"m", data, Any)
+
+
 def _encoded(kind: Kind, record: Interaction | Report, *, compressed: bool) -> bytes:
     flags, body = packed(record)
     if len(body) > MAX_BYTES:

@@ -1,6 +1,6 @@
 """The back half: take, judge, evaluate, estimate, export. One thread, one event loop.
 
-The thread starts with the first interaction, and again in a forked child. After an error that ends
+The thread starts with the first interaction. After an error that ends
 its loop it begins again after a pause, and that is counted. Each interaction has an account
 (`ragmonitor.ledger`), so that captured = scored + unscored holds by construction: it leaves exactly
 one report per judge, with one evaluation per evaluator.
@@ -23,7 +23,6 @@ from ragmonitor.apart import run, within
 from ragmonitor.capabilities import CapableJudge
 from ragmonitor.estimation import Statistics
 from ragmonitor.evaluators import Table
-from ragmonitor.forks import WorksInSteps, survive_forks
 from ragmonitor.golden_reading import GoldenReader
 from ragmonitor.guard import contained, errors, record_error, record_problem, shielded
 from ragmonitor.judges.every_answer import MAX_WAITING, EveryAnswerReader
@@ -55,7 +54,7 @@ MAX_STOP_S = 1.5
 """Flushing leaves this share of the time for closing, `MAX_STOP_S` at most, to the rest of it."""
 
 
-class Worker(WorksInSteps):
+class Worker:
     """Works off the queue behind the application's back."""
 
     def __init__(
@@ -125,16 +124,11 @@ class Worker(WorksInSteps):
         self.ledger = Ledger(meters, entries, self._judges)
         """The accounts, and the notes of what was not taken."""
         meters.count_first(self.ledger.count_notes)
-        self._prepare_thread()
         self.latest = self._snapshot()
         """Every number as of the last refresh; may be read from any thread."""
-        survive_forks(self)
-
-    def _prepare_thread(self) -> None:
-        """Begin without a thread: at first, and again in a forked child."""
         self._thread = SupervisedThread(self._work, failed=self._restart)
         self._step = threading.Lock()
-        """Held while shared state changes; a fork waits for it (see `WorksInSteps`)."""
+        """Held while shared state changes; a fork waits for it."""
         self.has_closed = threading.Event()
         """Set once every stage is closed, which may be later than `close` could wait."""
         self._submitted: set[Coroutine[Any, Any, bool]] = set()
@@ -154,6 +148,11 @@ class Worker(WorksInSteps):
                 self._runner.forget()
 
     # --- the application's side -----------------------------------------------------------------
+
+    @property
+    def step(self) -> threading.Lock:
+        """A lock that is held while shared state changes: a fork waits for it."""
+        return self._step
 
     def wake(self) -> None:
         """Start the thread if there is none, or wake it if it sleeps."""
@@ -421,15 +420,7 @@ class Worker(WorksInSteps):
             return (reader,)
         return reader, self._runner.config.judge
 
-    # --- forks ----------------------------------------------------------------------------------
-
-    def after_fork_in_child(self) -> None:
-        """Begin anew: the thread and the waiting interactions stayed with the parent."""
-        self._prepare_thread()
-        self._queue.clear()
-        self.ledger.clear()
-        self._estimates.clear()
-
+    _step: threading.Lock
     _working: asyncio.Lock
     _hurry: asyncio.Event
     """Set once the time for closing is running out."""

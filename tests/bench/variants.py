@@ -296,10 +296,11 @@ class Ours(Watcher):
             sys.exit("the worker did not finish")
 
     def elsewhere_s(self) -> float:
-        from ragmonitor.back_half.helper_process import HELPER
-
+        line = getattr(self.monitor._back, "_line", None)
+        if line is None or line.child is None:
+            return 0.0
         # Linux: the clock of another process's CPU time, as of `clock_getcpuclockid`.
-        return 0.0 if HELPER.pid is None else time.clock_gettime((~HELPER.pid << 3) | 2)
+        return time.clock_gettime((~line.child.pid << 3) | 2)
 
     def close(self) -> None:
         self.monitor.close()

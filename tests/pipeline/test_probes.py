@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.applications import Starlette
@@ -30,10 +28,6 @@ GOLDEN = Golden(
     answer=TALL,
     chunks=(ReferenceChunk(text=TALL, id="c0"),),
 )
-WORKERS = [
-    "thread",
-    pytest.param("process", marks=pytest.mark.skipif(os.name != "posix", reason="POSIX")),
-]
 
 
 def answered(golden: str, answer: str = TALL, outcome: str = "answered") -> Interaction:
@@ -48,11 +42,10 @@ def answered(golden: str, answer: str = TALL, outcome: str = "answered") -> Inte
     )
 
 
-@pytest.mark.parametrize("worker", WORKERS)
-def test_what_golden_questions_cause_is_kept_apart(worker: Any):
+def test_what_golden_questions_cause_is_kept_apart():
     """The application's interaction is counted apart, and gives the asker its chunks."""
     exported = ListExporter()
-    with Monitor(**QUIET, worker=worker, exporters=[exported]) as monitor:
+    with Monitor(**QUIET, exporters=[exported]) as monitor:
 
         def ask(question: str) -> str:
             with monitor.interaction(query=question) as i:

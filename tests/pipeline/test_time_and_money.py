@@ -43,15 +43,15 @@ def samples(monitor):
     }
 
 
-@pytest.fixture(params=["thread", "process"], scope="module")
-def found(request):
+@pytest.fixture(scope="module")
+def found():
     """Return the samples after 30 answers, and the interactions."""
     exporter = ListExporter()
     with Monitor(
         service="s",
         server={"port": 0},
         exporters=[exporter],
-        worker=request.param,
+        worker="thread",
         estimation={"prices": PRICES},
         export={"traces": False},
     ) as monitor:

@@ -209,10 +209,6 @@ class View(Exporter):
         """Take the function that counts the processes of this application."""
         self._processes = processes
 
-    def after_fork_in_child(self) -> None:
-        """Begin anew: what was kept stayed with the parent."""
-        self._begin()
-
     # --- from the worker ------------------------------------------------------------------------
 
     def export(self, report: Report) -> None:
