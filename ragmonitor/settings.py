@@ -949,18 +949,6 @@ class ExportSettings(Group):
         ge=0,
         le=20,
     )
-    max_attribute_bytes: int = option(
-        32 * 1024,
-        "UTF-8 bytes after which the value of a span's attribute is cut.",
-        change="Lower it for backends with smaller limits.",
-        ge=256,
-    )
-    max_span_bytes: int = option(
-        256 * 1024,
-        "UTF-8 bytes that the names and values of one span may take together.",
-        change="Lower it for backends with smaller limits.",
-        ge=4096,
-    )
 
 
 def _by_signal(value: Any) -> Any:

@@ -28,7 +28,8 @@ from ragmonitor.errors import InputError, RagMonitorError, StreamError
 from ragmonitor.estimation.anchors.anchor_files import read_own
 from ragmonitor.estimation.labels import read_labels
 from ragmonitor.export import JsonLines
-from ragmonitor.export.posting import DeliveryError, PostingExporter
+from ragmonitor.export.batcher import DeliveryError
+from ragmonitor.export.posting import PostingExporter
 from ragmonitor.fleet.fleet_stream import FleetStream, elsewhere
 from ragmonitor.guard import reason
 from ragmonitor.judges import BuiltinJudge

@@ -115,8 +115,6 @@ def traces_of(
         enabled=settings.export.traces,
         content=settings.content.policy,
         hash_key=settings.content.key,
-        max_attribute_bytes=settings.export.max_attribute_bytes,
-        max_span_bytes=settings.export.max_span_bytes,
         lost=lost,
         cost_usd=Prices(settings.estimation.prices).cost_usd,
         is_repeated=is_repeated,

@@ -95,7 +95,6 @@ def test_the_service_is_opentelemetry_s_by_default(monkeypatch):
         ({"server": {"port": 70_000}}, "server.port"),
         ({"content": "some"}, "content.policy"),
         ({"content": {"hash_key": "short"}}, "content.hash_key"),
-        ({"export": {"max_span_bytes": 100}}, "export.max_span_bytes"),
         ({"capture": 3}, r"capture takes CaptureSettings\(...\)"),
         ({"capture": ServerSettings()}, "capture takes CaptureSettings, not ServerSettings"),
     ],

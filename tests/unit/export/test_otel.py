@@ -21,6 +21,7 @@ from opentelemetry.trace import StatusCode
 
 from ragmonitor.export import OtelExporter, providers
 from ragmonitor.export.providers import Providers, otlp_protocol
+from ragmonitor.export.span_attributes import MAX_TEXT_BYTES
 from ragmonitor.records import (
     Cause,
     Chunk,
@@ -33,6 +34,7 @@ from ragmonitor.records import (
     Unscored,
 )
 from tests.support.otlp_receiver import otlp_receiver
+from tests.support.scoring_server import FakePhoenix, Fault
 from tests.unit.export.examples import (
     ANSWER,
     BEGAN,
@@ -229,16 +231,14 @@ def test_many_documents_never_push_out_the_answer(emitted: Emitted, retrieved: b
         Scored(evaluator=f"e{n}@1", judge=MODEL, score=0.5, explanation="why") for n in range(30)
     )
     emitted.exporter.emit(full, [report(), report(MODEL, evaluations=scores)])
-    root_span = emitted.spans["invoke_workflow support"]
-    root = attributes(root_span)
-    assert root_span.dropped_attributes == 0
+    root = attributes(emitted.spans["invoke_workflow support"])
     assert root["input.value"] == QUERY
     assert root["output.value"] == ANSWER
     assert root["ragmonitor.score.e0"] == 0.5
     if retrieved:
         span = emitted.spans["retrieval Milvus"]
         assert span.dropped_attributes == 0
-        assert attributes(span)["ragmonitor.documents.left_out"] == 30
+        assert attributes(span)["ragmonitor.documents.left_out"] == 35
         assert attributes(span)["input.value"] == QUERY
     else:
         assert root["ragmonitor.documents.left_out"] > 0
@@ -246,10 +246,30 @@ def test_many_documents_never_push_out_the_answer(emitted: Emitted, retrieved: b
 
 def test_a_long_text_is_cut_and_says_so() -> None:
     """A cut text ends with how many bytes are missing, and with the mark keeps to the limit."""
-    emitted = Emitted(max_attribute_bytes=60)
-    emitted.exporter.emit(interaction(query="退" * 40), [])
-    root = attributes(emitted.spans["invoke_workflow support"])
-    assert root["input.value"] == "退" * 11 + "… [cut: 87 more bytes]"
+    emitted = Emitted()
+    emitted.exporter.emit(interaction(query="退" * 11_000), [])
+    shown = attributes(emitted.spans["invoke_workflow support"])["input.value"]
+    kept = shown.count("退")
+    assert shown == "退" * kept + f"… [cut: {3 * (11_000 - kept)} more bytes]"
+    assert MAX_TEXT_BYTES - 8 < len(shown.encode()) <= MAX_TEXT_BYTES
+
+
+def test_documents_and_prompts_share_a_fixed_room(emitted: Emitted) -> None:
+    """The best documents and the newest messages stay; what is left out is counted."""
+    chunks = tuple(Chunk(text=f"{n}" * 30_000) for n in range(5))
+    prompt = tuple(Message(role="user", text=f"{n}" * 30_000) for n in range(5))
+    step = replace(interaction().generations[0], input=prompt)
+    found = replace(interaction().retrievals[0], chunks=chunks)
+    emitted.exporter.emit(interaction(retrievals=(found,), generations=(step,)), [])
+    retrieval = attributes(emitted.spans["retrieval Milvus"])
+    assert retrieval["retrieval.documents.0.document.content"] == "0" * 30_000
+    assert retrieval["retrieval.documents.2.document.content"].endswith("more bytes]")
+    assert retrieval["ragmonitor.documents.left_out"] == 2
+    call = attributes(emitted.spans["chat qwen-max"])
+    assert call["llm.input_messages.2.message.content"] == "4" * 30_000
+    assert call["ragmonitor.messages.left_out"] == 2
+    told = json.loads(call["gen_ai.input.messages"])
+    assert [message["parts"][0]["content"][0] for message in told] == ["2", "3", "4"]
 
 
 def test_half_a_character_does_not_cost_the_batch(emitted: Emitted) -> None:
@@ -443,24 +463,6 @@ def test_spans_that_no_collector_takes_are_counted(
     assert lost == {"otlp_failed": SPANS}
 
 
-def test_spans_that_wait_for_a_collector_are_bounded_and_counted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """What the SDK drops from its full queue is counted, and what waits at the end."""
-    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "4")
-    monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2")
-    lost: Counter[str] = Counter()
-    deliveries = providers._Deliveries(
-        Refusing(None), lambda reason, n: lost.update({reason: n}), batching="BSP"
-    )
-    for _ in range(10):
-        deliveries.taken()
-    assert lost == {"otlp_full": 4}
-    deliveries.export([None] * 2)
-    deliveries.shutdown()
-    assert lost == {"otlp_full": 4, "otlp_failed": 2, "otlp_closed": 4}
-
-
 def test_a_collector_that_is_away_is_one_line(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -473,10 +475,11 @@ def test_a_collector_that_is_away_is_one_line(
             return super().export(batch)
 
     monkeypatch.setattr("ragmonitor.guard._logged", set())
-    deliveries = providers._Deliveries(Talking(None), lambda *_: None, batching="BSP")
+    monkeypatch.setattr("ragmonitor.export.providers._exporter", lambda _: Talking(None))
+    exporter = OtelExporter("shop")
     for _ in range(3):
-        deliveries.taken()
-        deliveries.export([None])
+        exporter.emit(interaction(), [])
+        exporter.flush(5)
     sdk.error("of the application's")
     ours, theirs = [record.getMessage() for record in caplog.records if record.levelno > 10]
     assert "no such collector" in ours
@@ -496,6 +499,20 @@ def test_our_own_providers_are_closed_by_us_alone(monkeypatch: pytest.MonkeyPatc
     assert registered == []
 
 
+def test_no_redirect_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts go where they were sent, and nowhere that this place names."""
+    with otlp_receiver() as elsewhere, FakePhoenix() as moved:
+        moved.always(Fault(308, {"Location": f"{elsewhere.url}/v1/traces"}))
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", moved.url)
+        lost: Counter[str] = Counter()
+        exporter = OtelExporter("shop", lost=lambda reason, n: lost.update({reason: n}))
+        exporter.emit(interaction(), [])
+        assert not exporter.flush(5)
+        exporter.close()
+    assert elsewhere.trace_requests == []
+    assert lost == {"otlp_failed": SPANS}
+
+
 @pytest.mark.parametrize("is_repeated", [True, False])
 def test_what_another_process_emits_again_has_the_same_ids(
     monkeypatch: pytest.MonkeyPatch, *, is_repeated: bool
@@ -509,6 +526,7 @@ def test_what_another_process_emits_again_has_the_same_ids(
                 target = exporter.emit(answer, [report()])
                 assert target is not None
                 exporter.export(late_report(target=target))
+            assert exporter.flush(5)
             exporter.close()
     ids = Counter(
         (span.trace_id, span.span_id)
