@@ -468,11 +468,13 @@ class ContentSettings(Group):
     place = "content"
     short = "policy"
 
-    policy: Literal["all", "hashed", "none"] = option(
-        "all",
-        "Whether questions, prompts, chunks and answers stand in traces and files: as they are, as "
-        "keyed hashes, or not at all. Judges see them either way.",
-        change="When traces or files may be seen by people who must not read the texts.",
+    policy: Literal["all", "hashed", "none"] | None = option(
+        None,
+        "Whether questions, prompts, chunks and answers leave: as they are, as keyed hashes, or "
+        "not at all. None: they go where these settings send something (files, pages, Phoenix, "
+        "Langfuse), and stand in traces where OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT "
+        "says so. Judges see them either way.",
+        change="To 'all' for texts in traces; else when people see them who must not.",
     )
     hash_key: SecretStr | None = option(
         None,
@@ -509,6 +511,11 @@ class ContentSettings(Group):
         "for Chinese. Empty: the best that is installed for each.",
         change="For a model of your own, or a smaller one.",
     )
+
+    @property
+    def shown(self) -> Literal["all", "hashed", "none"]:
+        """The policy for destinations that these settings name: everything but traces."""
+        return self.policy or "all"
 
     @property
     def key(self) -> bytes | None:

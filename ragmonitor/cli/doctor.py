@@ -30,6 +30,7 @@ from ragmonitor.estimation.labels import read_labels
 from ragmonitor.export import JsonLines
 from ragmonitor.export.batcher import DeliveryError
 from ragmonitor.export.posting import PostingExporter
+from ragmonitor.export.providers import captured_content
 from ragmonitor.fleet.fleet_stream import FleetStream, elsewhere
 from ragmonitor.guard import reason
 from ragmonitor.judges import BuiltinJudge
@@ -253,6 +254,10 @@ def _traces(settings: Settings) -> Check:
         return Check("traces", "failed", f"{address}: {sink.fault}", _CORRECT_TRACES)
     if sink.doubt:
         return Check("traces", "note", f"{address}: reachable, but {sink.doubt}; {_CORRECT_TRACES}")
+    texts = settings.content.policy or captured_content("TRACES")
+    if texts == "none":
+        remark = "without questions, chunks and answers; content='all' sends them"
+        return Check("traces", "ok", f"{address}: reachable; {remark}")
     return Check("traces", "ok", f"{address}: reachable")
 
 

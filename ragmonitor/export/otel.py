@@ -23,7 +23,7 @@ from ragmonitor import conventions as names
 from ragmonitor.export import span_attributes
 from ragmonitor.export.batcher import Lost
 from ragmonitor.export.content import PROCESS_KEY, Content, ContentPolicy
-from ragmonitor.export.providers import Providers
+from ragmonitor.export.providers import Providers, captured_content
 from ragmonitor.export.span_attributes import Attributes
 from ragmonitor.feedback import JoinedFeedback
 from ragmonitor.protocols import Cost, unknown_cost
@@ -55,7 +55,7 @@ class OtelExporter:
         *,
         version: str = "",
         enabled: bool = True,
-        content: Content = "all",
+        content: Content | None = "all",
         hash_key: bytes | None = None,
         tracer_provider: trace.TracerProvider | None = None,
         logger_provider: _logs.LoggerProvider | None = None,
@@ -71,7 +71,8 @@ class OtelExporter:
             version: `service.version`, likewise, and of every root span; empty: it has none.
             enabled: False: emit nothing.
             content: `none` keeps questions, prompts, chunks, answers and words of them off spans
-                and events; `hashed` puts keyed hashes there.
+                and events; `hashed` puts keyed hashes there. None: nobody has said, so they are
+                there where OpenTelemetry's own setting asks for them.
             hash_key: Of those hashes; None: random, of this process.
             tracer_provider: Instead of the application's global one.
             logger_provider: Instead of the application's global one.
@@ -85,7 +86,12 @@ class OtelExporter:
         self._cost_usd = cost_usd
         self._named = service if is_repeated else None
         self._version = version
-        self._policy = ContentPolicy(content=content, key=hash_key or PROCESS_KEY)
+        key = hash_key or PROCESS_KEY
+        self._policy = ContentPolicy(content=content or captured_content("TRACES"), key=key)
+        self._events_policy = ContentPolicy(content=content or captured_content("LOGS"), key=key)
+        self._remark = (
+            "" if content or self._policy.shows else " without texts (content='all' sends them)"
+        )
         self._clock_ns = clock_ns
         self._providers = Providers(
             service,
@@ -147,7 +153,7 @@ class OtelExporter:
             severity_number=raised,
             event_name=names.ALARM_EVENT,
             body=str(event),
-            attributes=span_attributes.alarm_attributes(event, policy=self._policy),
+            attributes=span_attributes.alarm_attributes(event, policy=self._events_policy),
         )
 
     @property
@@ -156,8 +162,11 @@ class OtelExporter:
         return self._enabled and self._providers.is_applications
 
     def destination(self) -> str:
-        """Say where traces go."""
-        return self._providers.destination() if self._enabled else "none (export.traces)"
+        """Say where traces go, and whether the texts of answers stand in them."""
+        if not self._enabled:
+            return "none (export.traces)"
+        place = self._providers.destination()
+        return place + self._remark if place else "nowhere (set OTEL_EXPORTER_OTLP_ENDPOINT)"
 
     def flush(self, timeout_s: float) -> bool:
         """Send what is buffered; return whether all of it left in time."""
@@ -271,7 +280,7 @@ class OtelExporter:
                 severity_number=_logs.SeverityNumber.INFO,
                 event_name=names.GENAI_EVALUATION_EVENT,
                 attributes=span_attributes.event_attributes(
-                    evaluation, report, policy=self._policy
+                    evaluation, report, policy=self._events_policy
                 ),
             )
 

@@ -22,7 +22,7 @@ from ragmonitor.addresses import shown
 from ragmonitor.conventions import OI_PROJECT_NAME, OTEL_SERVICE_VERSION, SCOPE
 from ragmonitor.errors import MissingExtraError
 from ragmonitor.export.batcher import Batcher, DeliveryError, Limits, Lost
-from ragmonitor.export.content import package_version
+from ragmonitor.export.content import Content, package_version
 from ragmonitor.guard import logger, shielded, silenced
 
 if TYPE_CHECKING:
@@ -66,6 +66,16 @@ def _protocol(signal: Signal) -> str:
         or _variable("EXPORTER_OTLP_PROTOCOL")
         or "http/protobuf"
     )
+
+
+def captured_content(signal: Signal) -> Content:
+    """Return whether OpenTelemetry's own setting wants texts in spans, or in log events.
+
+    By the GenAI conventions: `SPAN_ONLY`, `EVENT_ONLY`, `SPAN_AND_EVENT`, or `true` as it was.
+    """
+    wanted = _variable("INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT").upper()
+    word = "SPAN" if signal == "TRACES" else "EVENT"
+    return "all" if wanted == "TRUE" or word in wanted.split("_") else "none"
 
 
 def _variable(name: str) -> str:
@@ -227,12 +237,10 @@ class Providers:
         return any(each.applications() is not None for each in (self._traces, self._logs))
 
     def destination(self) -> str:
-        """Say where traces go, without secrets."""
+        """Say where traces go, without secrets; empty: nowhere."""
         if self._traces.applications() is not None:
             return "the application's tracer provider"
-        if otlp_protocol("TRACES") is None:
-            return "nowhere (set OTEL_EXPORTER_OTLP_ENDPOINT)"
-        return shown(otlp_address("TRACES"))
+        return "" if otlp_protocol("TRACES") is None else shown(otlp_address("TRACES"))
 
     def flush(self, timeout_s: float) -> bool:
         """Send what the providers hold, the application's too; return whether all left in time."""
@@ -333,6 +341,7 @@ def _session() -> Any:
     class Session(requests.Session):
         def get_redirect_target(self, resp: requests.Response) -> None:
             if resp.is_redirect:
+                resp.close()
                 raise requests.TooManyRedirects("it has moved elsewhere")
 
     return Session()
