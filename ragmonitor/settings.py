@@ -828,7 +828,7 @@ class ServerSettings(Group):
         "127.0.0.1", "Address to listen on.", change="0.0.0.0 in a container that is scraped."
     )
     port: int = option(
-        9464,
+        7247,
         "Port to listen on; 0: any free one.",
         change="When the port is taken.",
         ge=0,

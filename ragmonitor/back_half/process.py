@@ -38,7 +38,6 @@ from ragmonitor.back_half.setup import (
 )
 from ragmonitor.back_half.summed_series import with_counters
 from ragmonitor.capture import is_sound, sound
-from ragmonitor.export.processes import VARIABLE as SHARED_FOLDER
 from ragmonitor.export.prometheus import Scrape
 from ragmonitor.feedback import Feedback
 from ragmonitor.forks import survive_forks
@@ -322,10 +321,6 @@ class ProcessBackHalf:
             stopping_s = STOPPING_S if self._is_up.is_set() else 0.0
             with shielded("close"):
                 helper.end(min(stopping_s, max(0.0, deadline - time.monotonic())))
-        if os.environ.get(SHARED_FOLDER):
-            # The processes that share it read files: nobody will ask this one after its end.
-            with contained("count"):
-                self._families()
         for each in (*self._exporters, self._traces):
             with contained("export"):
                 each.close()
@@ -436,8 +431,7 @@ class ProcessBackHalf:
         if any(noted):
             late.worker.ledger.take_over(*noted)
         counted = list(late.registry.collect())
-        # Processes that share a folder count in files, and whoever looks sees all of them.
-        return counted if late.meters.is_shared else with_counters(families, counted)
+        return with_counters(families, counted)
 
     # --- the thread -----------------------------------------------------------------------------
 

@@ -140,7 +140,6 @@ class ServedMonitor:
             exporters=[_Exporter(self, n, hears) for n, hears in enumerate(setup.exporters)],
             is_apart=True,
         )
-        self._back.meters.number(setup.number)
         for _ in range(setup.restarts):
             self._back.meters.restarted()
         self.link = Link(
