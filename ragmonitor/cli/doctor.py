@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
@@ -200,7 +199,6 @@ def _checks(settings: Settings) -> Iterator[Check]:
     yield from _exporters(settings)
     yield from _stream(settings)
     yield from _files(settings)
-    yield from _multiprocess_folder()
     yield from _clock(settings)
     yield from _builtin_judge(BuiltinJudge())
     encoder = encoder_of(settings)
@@ -384,19 +382,6 @@ def _is_kept(settings: Settings, loss: str) -> Check:
         )
         return Check("state", "failed", f"{reason(error)}; {loss}", remedy)
     return Check("state", "ok", "the Redis server keeps states")
-
-
-def _multiprocess_folder() -> Iterator[Check]:
-    """Yield whether processes can share their series, where the environment names a folder."""
-    name = "PROMETHEUS_MULTIPROC_DIR"
-    if not (folder := os.environ.get(name)):
-        return
-    if not Path(folder).is_dir():
-        finding = f"{folder} is no folder; processes cannot share their series there"
-        yield Check(name, "failed", finding, f"make it before the application starts: {folder}")
-        return
-    loss = "the series of the processes could not be summed up"
-    yield _is_writable(name, checked_folder(Path(folder)), variable=name, loss=loss)
 
 
 def _clock(settings: Settings) -> Iterator[Check]:

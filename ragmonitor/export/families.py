@@ -29,7 +29,6 @@ REFUSAL = "refusal"
 _RATES = {
     HALLUCINATION: metrics.HALLUCINATION_RATE,
     REFUSAL: metrics.REFUSAL_RATE,
-    "minor_hallucination": metrics.MINOR_HALLUCINATION_RATE,
 }
 _INPUTS = {
     "empty_retrieval": metrics.EMPTY_RETRIEVAL_RATIO,
@@ -82,22 +81,16 @@ class _Windowed:
             "lower": f"{root}_lower",
             "upper": f"{root}_upper",
             "effective_n": f"{root}_effective_n",
-            "coverage": f"{root}_coverage_ratio",
         }
         self.families = {
             field: _gauge(name) for field, name in series.items() if name in metrics.TABLE
         }
         """The families by the field of an `Estimate`."""
 
-    def add(
-        self, labels: tuple[str, ...], coverage: float | None, estimate: Estimate | None
-    ) -> None:
-        """Show one series' coverage, and its mean if there is one."""
-        for name, family in self.families.items():
-            if name == "coverage":
-                if coverage is not None:
-                    family.add_metric(labels, coverage)
-            elif estimate is not None:
+    def add(self, labels: tuple[str, ...], estimate: Estimate | None) -> None:
+        """Show one series, if there is a mean."""
+        if estimate is not None:
+            for name, family in self.families.items():
                 family.add_metric(labels, getattr(estimate, name))
 
 
@@ -107,7 +100,6 @@ def _means(sums: ScrapeSums, summarise: Summarise) -> list[Metric]:
     group = _Windowed(metrics.GROUP_HALLUCINATION_RATE)
     rates = {signal: _Windowed(name) for signal, name in _RATES.items()}
     inputs = {signal: _Windowed(name) for signal, name in _INPUTS.items()}
-    efficiency = _gauge(metrics.SAMPLING_EFFICIENCY)
     missing, uncovered = _gauge(metrics.MISSING_RATIO), _gauge(metrics.UNCOVERED_RATIO)
     for (service, signal, judge, window, dimension, part), moments in sums.means.items():
         estimate: Estimate | None = None
@@ -115,17 +107,15 @@ def _means(sums: ScrapeSums, summarise: Summarise) -> list[Metric]:
             estimate = summarise(moments)
         by_judge = (service, judge, window)
         if dimension:
-            group.add((*by_judge, dimension, part), moments.coverage, estimate)
+            group.add((*by_judge, dimension, part), estimate)
             continue
         if signal in inputs:
-            inputs[signal].add((service, window), moments.coverage, estimate)
+            inputs[signal].add((service, window), estimate)
             continue
         if signal in rates:
-            rates[signal].add(by_judge, moments.coverage, estimate)
+            rates[signal].add(by_judge, estimate)
         else:
-            score.add((service, signal, judge, window), moments.coverage, estimate)
-        if estimate is not None:
-            efficiency.add_metric((service, signal, judge, window), estimate.efficiency)
+            score.add((service, signal, judge, window), estimate)
         answers = moments.answers + moments.uncovered
         if signal == HALLUCINATION and answers > 0:
             uncovered.add_metric(by_judge, moments.uncovered / answers)
@@ -134,7 +124,6 @@ def _means(sums: ScrapeSums, summarise: Summarise) -> list[Metric]:
     windowed = (score, *rates.values(), group, *inputs.values())
     return [
         *(gauge for each in windowed for gauge in each.families.values()),
-        efficiency,
         missing,
         uncovered,
     ]

@@ -7,7 +7,6 @@ means would be wrong, and so would an interval. So `registry` and the endpoint s
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -184,10 +183,6 @@ class PrometheusExporter(Exporter):
         """Count what was decided of answers, or of sentences, before they were seen."""
         self._instruments.counter(metrics.CHECKS, of, outcome).inc(n)
 
-    def kept_apart(self) -> None:
-        """Count an interaction of the application that a golden question caused."""
-        self._instruments.counter(metrics.PROBE_INTERACTIONS).inc()
-
     def restarted(self) -> None:
         """Count that the worker's thread began again after an error that ended its work."""
         self._instruments.counter(metrics.WORKER_RESTARTS).inc()
@@ -241,8 +236,6 @@ class PrometheusExporter(Exporter):
             interaction.latency_s, _exemplar(target)
         )
         histogram(metrics.RETRIEVED_CHUNKS).observe(len(chunks))
-        if chunks and chunks[0].score is not None and math.isfinite(chunks[0].score):
-            histogram(metrics.RETRIEVAL_TOP_SCORE).observe(chunks[0].score)
         for name, labels, amount in amounts(interaction, self._cost_usd(interaction)):
             histogram(name, *labels).observe(amount)
 
@@ -379,7 +372,6 @@ class PrometheusExporter(Exporter):
         shown = (
             (metrics.ALARM_SINCE, state.since_s),
             (metrics.ALARM_RISE_START, None if span is None else span.since_s),
-            (metrics.ALARM_RISE_ANSWERS, None if span is None else span.scored),
             (metrics.ALARM_RISE_MEAN, None if span is None else span.mean),
             (metrics.ALARM_RISE_MEAN_BEFORE, None if span is None else span.before),
         )

@@ -38,11 +38,6 @@ TEXT = st.text(st.characters(exclude_categories=()), max_size=20) | st.sampled_f
 NASTY = ("\ud800", 'a"b}\n# EOF', "\x00\x01", "中文\\", "\r", "x" * 5000)
 
 
-@pytest.fixture(autouse=True)
-def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PROMETHEUS_MULTIPROC_DIR", raising=False)
-
-
 def filled(text: Any) -> PrometheusExporter:
     """Return an exporter whose every label carries text of the application's."""
     judge = JudgeIdentity(name=text(), version=text(), kind=text())

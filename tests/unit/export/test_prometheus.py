@@ -37,11 +37,6 @@ from tests.unit.export.examples import (
 HOUR: Final = "1h"
 
 
-@pytest.fixture(autouse=True)
-def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PROMETHEUS_MULTIPROC_DIR", raising=False)
-
-
 def exporter(**options: Any) -> PrometheusExporter:
     return PrometheusExporter("shop", summarise=summarise, **{"serve": False, **options})
 
@@ -146,13 +141,12 @@ def test_errors_are_counted_from_our_beginning() -> None:
         del guard.errors["test-stage"]
 
 
-def test_coverage_is_shown_where_the_mean_is_not() -> None:
-    """A window that is hardly observed has no mean, and says why."""
+def test_a_window_that_is_hardly_observed_has_no_mean() -> None:
+    """It says nothing rather than something of a few."""
     built = exporter()
     moments = Moments.of(0.5) + Moments(uncovered=3.0)
     refresh(built, snapshot=snapshot(("faithfulness", HOUR, moments)))
     labels = {"evaluator": "faithfulness", "judge": "builtin", "window": HOUR}
-    assert sample(built, "score_coverage_ratio", **labels) == pytest.approx(0.25)
     assert sample(built, "score_mean", **labels) is None
 
 
