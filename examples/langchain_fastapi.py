@@ -1,6 +1,6 @@
 """A LangChain application behind FastAPI, with the page: `uvicorn langchain_fastapi:app`.
 
-http://127.0.0.1:8000/docs asks it a question; http://127.0.0.1:9464/ is the monitor's page.
+http://127.0.0.1:8000/docs asks it a question; http://127.0.0.1:7247/ is the monitor's page.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def _ends(add: Callable[[str, str], str], root: str) -> None:
 
 
 def _estimate(name: str, text: str, labels: str, *, root: str = "") -> str:
-    """Add the mean over a window with its interval, effective sample size and coverage."""
+    """Add the mean over a window with its interval and effective sample size."""
     root = root or name
     _means(name, text, labels)
     _interval(root, labels)
@@ -134,7 +134,6 @@ def _estimate(name: str, text: str, labels: str, *, root: str = "") -> str:
         labels,
         unit="answers",
     )
-    _coverage(root, labels)
     return name
 
 
@@ -142,11 +141,6 @@ def _interval(root: str, labels: str, *, derived: bool = True, transient: bool =
     for end, bound in (("lower", 0), ("upper", 1)):
         text = f"The {end} end of the 95 % interval, with {bound} for each unobserved answer."
         _means(f"{root}_{end}", text, labels, derived=derived, transient=transient)
-
-
-def _coverage(root: str, labels: str) -> None:
-    text = "Share of the window's answers that were observed; from 0.5 on the mean is shown."
-    _means(f"{root}_coverage_ratio", text, labels)
 
 
 INTERACTIONS: Final = _events(
@@ -194,11 +188,6 @@ RETRIEVED_CHUNKS: Final = _events(
     buckets=CHUNK_BUCKETS,
     kind="histogram",
 )
-RETRIEVAL_TOP_SCORE: Final = _events(
-    "ragmonitor_retrieval_top_score",
-    "Score of the first chunk, on the retriever's own scale; without quantiles.",
-    kind="summary",
-)
 
 # Under the names that OpenTelemetry's GenAI conventions give them, as its exporter for Prometheus
 # writes them: https://github.com/open-telemetry/semantic-conventions-genai
@@ -207,12 +196,6 @@ GENAI_DURATION: Final = _amounts(
     "gen_ai_client_operation_duration_seconds",
     "Time of one model call (operation chat) or of one retrieval (operation retrieval).",
     f"{_GENAI_CALL} error_type",
-    buckets=GENAI_SECONDS_BUCKETS,
-)
-GENAI_FIRST_CHUNK: Final = _amounts(
-    "gen_ai_client_operation_time_to_first_chunk_seconds",
-    "Time from a streamed model call to the first text of its output.",
-    _GENAI_CALL,
     buckets=GENAI_SECONDS_BUCKETS,
 )
 GENAI_TOKENS: Final = _amounts(
@@ -256,11 +239,6 @@ HALLUCINATION_RATE: Final = _estimate(
     "that claim something.",
     "judge window",
 )
-MINOR_HALLUCINATION_RATE: Final = _estimate(
-    "ragmonitor_minor_hallucination_rate",
-    "Share of answers whose unsupported sentences are all minor, of those that claim something.",
-    "judge window",
-)
 REFUSAL_RATE: Final = _estimate(
     "ragmonitor_refusal_rate", "Share of answers that decline to answer.", "judge window"
 )
@@ -276,12 +254,6 @@ WEAK_RETRIEVAL_RATIO: Final = _means(
     "ragmonitor_weak_retrieval_ratio",
     "Share of answers whose best chunk is weaker than nearly all of the reference's.",
     "window",
-)
-SAMPLING_EFFICIENCY: Final = _means(
-    "ragmonitor_sampling_efficiency",
-    "Verdicts needed for the interval, relative to a plain random sample; below 1 some are saved.",
-    "signal judge window",
-    unit="",
 )
 CORRECTED_RATE: Final = _means(
     "ragmonitor_hallucination_rate_corrected",
@@ -343,12 +315,6 @@ ALARM_RISE_START: Final = _alarms(
     "When the rise began that the evidence rests on, held while the alarm is active; without one "
     "absent, or 0 if several processes count. The other ragmonitor_alarm_rise_ series go with it.",
     _ALARM,
-)
-ALARM_RISE_ANSWERS: Final = _alarms(
-    "ragmonitor_alarm_rise_answers",
-    "Scored answers since the rise began, up to when the alarm was raised.",
-    _ALARM,
-    unit="answers",
 )
 ALARM_RISE_MEAN: Final = _alarms(
     "ragmonitor_alarm_rise_mean",
@@ -634,12 +600,6 @@ GOLDEN_CAUSE: Final = _goldens(
     "Who is at fault while an alarm of golden questions is active: 1 for what is known, else 0.",
     "judge cause",
 )
-PROBE_INTERACTIONS: Final = _goldens(
-    "ragmonitor_probe_interactions",
-    "Interactions of the application that golden questions caused; they are no traffic.",
-    kind="counter",
-    transient=False,
-)
 
 EVENT_TIMESTAMP: Final = _versions(
     "ragmonitor_event_timestamp_seconds",
@@ -767,17 +727,6 @@ RECEIVED_TRACES: Final = _operation(
     "outcome",
     kind="counter",
 )
-OPEN_TRACES: Final = _operation(
-    "ragmonitor_open_traces",
-    "Traces that `ragmonitor receive` holds until they are complete.",
-    unit="traces",
-    merge="livesum",
-)
-OPEN_TRACES_BYTES: Final = _operation(
-    "ragmonitor_open_traces_bytes",
-    "Memory that their spans take, about.",
-    merge="livesum",
-)
 DROPPED: Final = _operation(
     "ragmonitor_dropped",
     "Interactions, runs, scores, and spans and log events that were given up.",
@@ -788,12 +737,6 @@ INTERNAL_ERRORS: Final = _operation(
     "ragmonitor_internal_errors",
     "Errors of the monitoring itself.",
     "stage",
-    kind="counter",
-)
-REQUESTS_REJECTED: Final = _operation(
-    "ragmonitor_endpoint_requests_rejected",
-    "Requests to this endpoint that were not answered as asked.",
-    "reason",
     kind="counter",
 )
 WORKER_RESTARTS: Final = _operation(

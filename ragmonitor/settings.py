@@ -463,11 +463,13 @@ class ContentSettings(Group):
     place = "content"
     short = "policy"
 
-    policy: Literal["all", "hashed", "none"] = option(
-        "all",
-        "Whether questions, prompts, chunks and answers stand in traces and files: as they are, as "
-        "keyed hashes, or not at all. Judges see them either way.",
-        change="When traces or files may be seen by people who must not read the texts.",
+    policy: Literal["all", "hashed", "none"] | None = option(
+        None,
+        "Whether questions, prompts, chunks and answers leave: as they are, as keyed hashes, or "
+        "not at all. None: they go where these settings send something (files, pages, Phoenix, "
+        "Langfuse), and stand in traces where OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT "
+        "says so. Judges see them either way.",
+        change="To 'all' for texts in traces; else when people see them who must not.",
     )
     hash_key: SecretStr | None = option(
         None,
@@ -504,6 +506,11 @@ class ContentSettings(Group):
         "for Chinese. Empty: the best that is installed for each.",
         change="For a model of your own, or a smaller one.",
     )
+
+    @property
+    def shown(self) -> Literal["all", "hashed", "none"]:
+        """The policy for destinations that these settings name: everything but traces."""
+        return self.policy or "all"
 
     @property
     def key(self) -> bytes | None:
@@ -774,7 +781,7 @@ class ReceiveSettings(Group):
     max_held_bytes: int = option(
         256 * 2**20,
         "Memory that the spans of open traces may take; beyond, senders are to try again later.",
-        change="By the memory of the machine; `ragmonitor_open_traces_bytes` shows what is needed.",
+        change="By the memory of the machine.",
         ge=2**20,
     )
     max_request_bytes: int = option(
@@ -810,7 +817,9 @@ class ServerSettings(Group):
         "127.0.0.1", "Address to listen on.", change="0.0.0.0 in a container that is scraped."
     )
     port: int = option(
-        9464,
+        # Not OpenTelemetry's (9464 is its own /metrics), nor in Prometheus' list of exporters
+        # (9100 to 9999, all given away), nor registered with IANA.
+        7247,
         "Port to listen on; 0: any free one.",
         change="When the port is taken.",
         ge=0,
@@ -937,18 +946,6 @@ class ExportSettings(Group):
         change="For backends that do not join linked spans.",
         ge=0,
         le=20,
-    )
-    max_attribute_bytes: int = option(
-        32 * 1024,
-        "UTF-8 bytes after which the value of a span's attribute is cut.",
-        change="Lower it for backends with smaller limits.",
-        ge=256,
-    )
-    max_span_bytes: int = option(
-        256 * 1024,
-        "UTF-8 bytes that the names and values of one span may take together.",
-        change="Lower it for backends with smaller limits.",
-        ge=4096,
     )
 
 

@@ -36,7 +36,7 @@ exec chroot --userspec=10001:10001 "$1/image" env -i PATH=/opt/ragmonitor/bin:/u
     ragmonitor worker --help >worker.txt
     ragmonitor demo --seconds 40 >demo.txt & demo=\$!
     sleep 30
-    python -c \"import urllib.request as u; print(u.urlopen(\\\"http://127.0.0.1:9464/metrics\\\", timeout=4).status)\"
+    python -c \"import urllib.request as u; print(u.urlopen(\\\"http://127.0.0.1:7247/metrics\\\", timeout=4).status)\"
     wait \$demo
     tail -n 2 demo.txt
   "

@@ -133,7 +133,7 @@ class LocalBackHalf:
     def ui_url(self) -> str | None:
         """The address at which this process serves the page; None if it does not."""
         metrics = self.meters.url
-        if metrics is None or not self._shows_page or not self.meters.has_pages:
+        if metrics is None or not self._shows_page:
             return None
         return metrics.removesuffix("/metrics") + "/ragmonitor/"
 

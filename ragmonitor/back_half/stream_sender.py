@@ -90,10 +90,10 @@ class StreamBackHalf:
             SettingsError: There is no stream at that address, or texts may not leave.
             MissingExtraError: A library for it is not installed.
         """
-        if settings.content.policy != "all":
+        if settings.content.shown != "all":
             raise SettingsError(
                 "stream: a worker elsewhere scores texts, and content.policy is "
-                f"{settings.content.policy!r}: nothing could be scored; use content='all', with "
+                f"{settings.content.shown!r}: nothing could be scored; use content='all', with "
                 "redaction, or score in this process"
             )
         require_compression()

@@ -27,7 +27,7 @@ from ragmonitor.apart import EXECUTOR, is_on_a_loop
 from ragmonitor.back_half.channel import ChannelError
 from ragmonitor.back_half.line import UNIX, Line, line_to, line_to_child
 from ragmonitor.back_half.setup import described
-from ragmonitor.capture import is_sound, sound
+from ragmonitor.capture import sound
 from ragmonitor.evaluators import table
 from ragmonitor.export.prometheus import Scrape
 from ragmonitor.feedback import Feedback, JoinedFeedback
@@ -309,9 +309,7 @@ class WorkerSender:
         with shielded("count"):
             if self._line is None or not self._line.is_heard:
                 self._ledger.count_notes()
-        own = self._meters.registry.collect()
-        # Processes that share a folder count in files, and whoever looks sees all of them.
-        return list(own) if self._meters.is_shared else _summed(self._known[0], own)
+        return _summed(self._known[0], self._meters.registry.collect())
 
     def _fetch(self) -> None:
         given = self._asked(SCRAPE_S, "families")
@@ -426,7 +424,7 @@ class WorkerSender:
             record = finished.interaction()
             if record is None:
                 return True
-            record = record if is_sound(record) else sound(record)
+            record = sound(record)
             if self._address is not None:
                 record = self._redactor(record)
             owed = None if is_probe(finished) else (record.framework, record.status)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
@@ -28,7 +27,9 @@ from ragmonitor.errors import InputError, RagMonitorError, StreamError
 from ragmonitor.estimation.anchors.anchor_files import read_own
 from ragmonitor.estimation.labels import read_labels
 from ragmonitor.export import JsonLines
-from ragmonitor.export.posting import DeliveryError, PostingExporter
+from ragmonitor.export.batcher import DeliveryError
+from ragmonitor.export.posting import PostingExporter
+from ragmonitor.export.providers import captured_content
 from ragmonitor.fleet.fleet_stream import FleetStream, elsewhere
 from ragmonitor.guard import reason
 from ragmonitor.judges import BuiltinJudge
@@ -198,7 +199,6 @@ def _checks(settings: Settings) -> Iterator[Check]:
     yield from _exporters(settings)
     yield from _stream(settings)
     yield from _files(settings)
-    yield from _multiprocess_folder()
     yield from _clock(settings)
     yield from _builtin_judge(BuiltinJudge())
     encoder = encoder_of(settings)
@@ -252,6 +252,10 @@ def _traces(settings: Settings) -> Check:
         return Check("traces", "failed", f"{address}: {sink.fault}", _CORRECT_TRACES)
     if sink.doubt:
         return Check("traces", "note", f"{address}: reachable, but {sink.doubt}; {_CORRECT_TRACES}")
+    texts = settings.content.policy or captured_content("TRACES")
+    if texts == "none":
+        remark = "without questions, chunks and answers; content='all' sends them"
+        return Check("traces", "ok", f"{address}: reachable; {remark}")
     return Check("traces", "ok", f"{address}: reachable")
 
 
@@ -378,19 +382,6 @@ def _is_kept(settings: Settings, loss: str) -> Check:
         )
         return Check("state", "failed", f"{reason(error)}; {loss}", remedy)
     return Check("state", "ok", "the Redis server keeps states")
-
-
-def _multiprocess_folder() -> Iterator[Check]:
-    """Yield whether processes can share their series, where the environment names a folder."""
-    name = "PROMETHEUS_MULTIPROC_DIR"
-    if not (folder := os.environ.get(name)):
-        return
-    if not Path(folder).is_dir():
-        finding = f"{folder} is no folder; processes cannot share their series there"
-        yield Check(name, "failed", finding, f"make it before the application starts: {folder}")
-        return
-    loss = "the series of the processes could not be summed up"
-    yield _is_writable(name, checked_folder(Path(folder)), variable=name, loss=loss)
 
 
 def _clock(settings: Settings) -> Iterator[Check]:

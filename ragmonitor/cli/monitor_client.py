@@ -34,7 +34,7 @@ METRICS: Final = "/metrics"
 STATE: Final = "/metrics.json"
 PAGE: Final = "/ragmonitor/"
 _LOCAL: Final = re.compile(r"localhost|127(\.\d+){3}|::1")
-_DEFAULT_PORT: Final = 9464
+_DEFAULT_PORT: Final = 7247
 _ROLES: Final = {
     "application": "a process that puts answers on a stream",
     "worker": "a worker of a fleet",
@@ -75,7 +75,7 @@ def address(host_or_url: str | None, path: str = STATE) -> str:
         is_http = False
     if not is_http:
         raise InputError(
-            f"{shown(absolute)!r} is no address of HTTP, such as http://127.0.0.1:9464/metrics"
+            f"{shown(absolute)!r} is no address of HTTP, such as http://127.0.0.1:7247/metrics"
         )
     prefix = parts.path.rstrip("/").removesuffix(".json").removesuffix(METRICS)
     prefix = prefix.removesuffix("/ragmonitor")

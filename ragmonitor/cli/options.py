@@ -31,7 +31,7 @@ ApiBaseOption = Annotated[
 ]
 ADDRESS_HELP: Final = (
     "Address of a running monitor; host and port are enough (default: from settings, "
-    "127.0.0.1:9464)."
+    "127.0.0.1:7247)."
 )
 ServiceOption = Annotated[str | None, typer.Option(help="Whose; by default as the settings say.")]
 JudgeOption = Annotated[
@@ -206,7 +206,7 @@ class DemoOptions:
         typer.Option(
             min=0,
             max=65535,
-            help="Port of /metrics; by default 9464, or a free one if it is taken.",
+            help="Port of /metrics; by default 7247, or a free one if it is taken.",
         ),
     ] = None
     cause: Annotated[
@@ -309,7 +309,7 @@ class ProbeOptions:
         typer.Option(
             min=0,
             max=65535,
-            help="Port of /metrics (default: from settings, 9464; with --once none is served).",
+            help="Port of /metrics (default: from settings, 7247; with --once none is served).",
         ),
     ] = None
     json_output: JsonOption = False

@@ -46,8 +46,6 @@ def _of_call(generation: Generation) -> Iterator[Amount]:
     call = (conventions.GENAI_OPERATION_CHAT, generation.provider, generation.model)
     seconds = max(0, generation.ended_ns - generation.started_ns) / 1e9
     yield Amount(metrics.GENAI_DURATION, (*call, _error(generation.error)), seconds)
-    if generation.first_token_s is not None:
-        yield Amount(metrics.GENAI_FIRST_CHUNK, call, generation.first_token_s)
     usage = generation.usage
     for direction, count in (("input", usage.input_tokens), ("output", usage.output_tokens)):
         if count is not None:

@@ -126,34 +126,26 @@ def size_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def clipped(text: str, most: int, max_characters: int | None = None) -> str:
-    """Return the text, encodable, with what is beyond the limits cut off and said so.
+def clipped(text: str, most: int) -> str:
+    """Return the text, encodable, with what is beyond `most` UTF-8 bytes cut off and said so.
 
-    Args:
-        text: Any text.
-        most: UTF-8 bytes of what is returned. No character is split.
-        max_characters: Beyond which the SDK would cut what is returned, without a word.
+    No character is split.
     """
-    if len(text) <= most and text.isascii() and len(text) <= (max_characters or most):
-        return text
-    if text.isascii():  # of a megabyte only what may stay is copied
+    if text.isascii():
+        if len(text) <= most:  # as nearly always
+            return text
         size, data = len(text), text[:most].encode()
     else:
-        try:
-            data = text.encode()
-        except UnicodeEncodeError:  # a lone surrogate
-            return clipped(encodable(text), most, max_characters)
+        text = encodable(text)
+        data = text.encode()
         size = len(data)
-    if size <= most and (max_characters is None or len(text) <= max_characters):
-        return text
+        if size <= most:
+            return text
     # As long as the mark can get: what is left out has no more digits than the whole.
-    mark = CUT.format(left_out=size)
-    room_bytes, room = most - size_bytes(mark), None
-    if max_characters is not None:
-        room = max_characters - len(mark)
-    if room_bytes < 0 or (room is not None and room < 0):  # no room for the mark itself
-        return data[:most].decode("utf-8", "ignore")[:max_characters]
-    kept = data[:room_bytes].decode("utf-8", "ignore")[:room]
+    room = most - size_bytes(CUT.format(left_out=size))
+    if room < 0:
+        return data[:most].decode("utf-8", "ignore")
+    kept = data[:room].decode("utf-8", "ignore")
     return kept + CUT.format(left_out=size - size_bytes(kept))
 
 

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import errno
 import gzip
-import itertools
 import os
 import threading
-import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from email.message import Message
 from typing import Any, Final, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder, gzip_accepted
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 
 from ragmonitor.export.content import compact_json
-from ragmonitor.export.server import BoundedServer, Receive, Rejection, Reply
+from ragmonitor.export.server import HttpServer, Receive, Reply
 from ragmonitor.export.view.access import Access, is_loopback
-from ragmonitor.forks import ForkSafeLock
 from ragmonitor.guard import logger, shielded
 
 METRICS: Final = "/metrics"
@@ -49,46 +44,16 @@ class Pages(Protocol):
         ...
 
 
-class _Sharing:
-    """The open endpoints of this process, and their lock."""
-
-    def __init__(self) -> None:
-        self.lock = ForkSafeLock()
-        self.endpoints: weakref.WeakSet[Endpoint] = weakref.WeakSet()
-
-
-class _Together(Collector):
-    """The series of several registries, each family once: a family may not come twice."""
-
-    def __init__(self, registries: Sequence[CollectorRegistry]) -> None:
-        self._registries = registries
-
-    def collect(self) -> Iterable[Metric]:
-        families: dict[str, Metric] = {}
-        for registry in self._registries:
-            for family in registry.collect():
-                known = families.setdefault(family.name, family)
-                if known is not family:
-                    known.samples.extend(family.samples)
-        return families.values()
-
-
 class Endpoint:
-    """The HTTP server of one registry. Opened by `open`, which may be called again and again.
-
-    Endpoints of one process share an address: the first one serves the series of the others too.
-    Of one service there is one, the newest: two would be the same series twice.
-    """
+    """The HTTP server of one registry. Opened by `open`, which may be called again and again."""
 
     def __init__(
         self,
         registry: CollectorRegistry,
         *,
-        service: str,
         host: str,
         port: int,
         shared: bool,
-        rejected: Callable[[Rejection], None],
         state: Callable[[], dict[str, Any]],
         pages: Pages | None = None,
         receive: Receive | None = None,
@@ -97,54 +62,32 @@ class Endpoint:
 
         Args:
             registry: The series to serve.
-            service: Whose series these are.
             host: Address to listen on.
             port: 0: any free one.
             shared: Other processes of this application serve the same numbers, so that a taken
                 port is nothing to worry about.
-            rejected: Counts requests that were not answered as asked, from any thread.
             state: Returns the state of the service for JSON.
             pages: The other pages; None: there are none.
             receive: Answers requests that send something; None: there are none.
         """
-        self.registry = registry
-        self.service = service
+        self._registry = registry
         self._host = host
         self._port = port
         self._shared = shared
-        self._rejected = rejected
-        self.state = state
+        self._state = state
         self._pages = pages
         self._receive = receive
-        self._server: BoundedServer | None = None
+        self._server: HttpServer | None = None
         self._thread: threading.Thread | None = None
-        self._warned = False
-        self.at: Endpoint | None = None
-        """The endpoint that serves this one's series at the same address; None: no other."""
-        self._is_replaced = False
-        self.number = next(_numbers)
-        """Newer ones have higher numbers, whichever of them is opened first."""
-        self.guests: tuple[Endpoint, ...] = ()
-        """The endpoints whose series are served with this one's."""
-
-    @property
-    def place(self) -> tuple[str, int]:
-        """Host and port."""
-        return self._host, self._port
-
-    @property
-    def has_pages(self) -> bool:
-        """Whether the other pages are served too: at a shared address they are the first one's."""
-        return self._server is not None
+        self._warned = self._closed = False
 
     @property
     def url(self) -> str | None:
         """Where this process serves; None if it does not."""
-        server = self._server
-        if server is None:
-            return None if self.at is None else self.at.url
+        if self._server is None:
+            return None
         host = f"[{self._host}]" if ":" in self._host else self._host
-        return f"http://{host}:{server.server_address[1]}/metrics"
+        return f"http://{host}:{self._server.server_address[1]}/metrics"
 
     def open(self) -> bool:
         """Listen if nobody else does; return whether this process serves."""
@@ -153,27 +96,10 @@ class Endpoint:
                 return True
             self._server.server_close()
             self._server = None
-        with _sharing.lock:
-            return self._open()
-
-    def _open(self) -> bool:
-        if self._is_replaced:
-            return False
-        if self.at is not None and self.at.url is not None:
-            return True
-        self.at = None
-        if not self._shared and self._share():
-            return True
-        if self._is_replaced:
+        if self._closed:
             return False
         try:
-            server = BoundedServer(
-                self._host,
-                self._port,
-                self._answer,
-                count=self._rejected,
-                receive=self._receive,
-            )
+            server = HttpServer(self._host, self._port, self._answer, receive=self._receive)
         except OSError as error:
             self._warn(error)
             return False
@@ -186,64 +112,11 @@ class Endpoint:
             server.server_close()
             raise
         self._server, self._thread = server, thread
-        _sharing.endpoints.add(self)
         return True
-
-    def _share(self) -> bool:
-        """Have another endpoint of this process serve this one, or take the place of one."""
-        others = [
-            each
-            for each in _sharing.endpoints
-            if each is not self and each.place == self.place and self._port and each.url is not None
-        ]
-        for other in others:
-            if other.service == self.service:
-                older = min(self, other, key=lambda each: each.number)
-                older.make_way()
-        if self._is_replaced:
-            return False
-        first = next((each for each in others if each.has_pages), None)
-        if first is None:
-            return False
-        self.at = first
-        first.guests = (*first.guests, self)
-        _sharing.endpoints.add(self)
-        logger.info(
-            "ragmonitor: %s:%d serves %s and %s together; the page is that of %s, give the other "
-            "one a server.port of its own to see its page",
-            self._host,
-            self._port,
-            first.service,
-            self.service,
-            first.service,
-        )
-        return True
-
-    def make_way(self) -> None:
-        """Leave the address to another Monitor of the service."""
-        self._is_replaced = True
-        self._leave()
-        logger.warning(
-            "ragmonitor: a second Monitor of this process, of the same service %s, has taken over "
-            "%s:%d; what the first one counts from now on is not served. Call close() on a Monitor "
-            "before making the next one",
-            self.service,
-            self._host,
-            self._port,
-        )
 
     def close(self) -> None:
         """Stop listening."""
-        with _sharing.lock:
-            self._is_replaced = True
-            self._leave()
-
-    def _leave(self) -> None:
-        _sharing.endpoints.discard(self)
-        if self.at is not None:
-            self.at.guests = tuple(each for each in self.at.guests if each is not self)
-            self.at = None
-        self.guests = ()  # they look for another address at their next refresh
+        self._closed = True
         server, self._server = self._server, None
         if server is not None:
             server.shutdown()
@@ -251,9 +124,7 @@ class Endpoint:
 
     def forget(self) -> None:
         """Let go of the parent's sockets, which would keep its port taken after its death."""
-        _sharing.endpoints.discard(self)
         server, self._server = self._server, None
-        self.at = None
         self._warned = False
         if server is not None:
             server.abandon()
@@ -282,7 +153,7 @@ class Endpoint:
         except (TypeError, ValueError):  # its version is no version
             encode, content_type = choose_encoder("")
         names = parse_qs(query).get("name[]")
-        registry = self._together()
+        registry = self._registry
         body = encode(registry.restricted_registry(names) if names else registry)
         if not gzip_accepted(headers.get("Accept-Encoding", "")):
             return Reply(status=200, content_type=content_type, body=body)
@@ -294,18 +165,8 @@ class Endpoint:
         )
 
     def _states(self) -> Reply:
-        guests = (each for each in self.guests if each.at is self)
-        services = [each.state() for each in (self, *guests)]
-        body = compact_json({"services": services}).encode("utf-8", "backslashreplace")
+        body = compact_json({"services": [self._state()]}).encode("utf-8", "backslashreplace")
         return Reply(status=200, content_type="application/json", body=body)
-
-    def _together(self) -> CollectorRegistry:
-        guests = [each.registry for each in self.guests if each.at is self]
-        if not guests:
-            return self.registry
-        together = CollectorRegistry()
-        together.register(_Together([self.registry, *guests]))
-        return together
 
     def _warn(self, error: OSError) -> None:
         if self._warned:
@@ -323,13 +184,9 @@ class Endpoint:
         else:
             logger.warning(
                 "ragmonitor: %s is taken, so /metrics of process %d is not served and its numbers "
-                "are missing; if several processes run this application, set "
-                "PROMETHEUS_MULTIPROC_DIR to an empty folder that they share, else set "
-                "server.port to another port, or to 0 for any free one",
+                "are missing; set server.port to another port, or to 0 for any free one, or mount "
+                "monitor.registry in an endpoint of the application's; a Monitor that is made anew "
+                "needs close() on the one before",
                 place,
                 os.getpid(),
             )
-
-
-_numbers = itertools.count()
-_sharing = _Sharing()

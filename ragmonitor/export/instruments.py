@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
+import math
+import threading
+import time
 import unicodedata
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Sequence
-from functools import cache
-from types import SimpleNamespace
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, metrics, values
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    SummaryMetricFamily,
+)
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Exemplar
+from prometheus_client.utils import floatToGoString
 
 from ragmonitor.export.content import encodable
-from ragmonitor.export.histograms import Histogram, HistogramSeries
-from ragmonitor.metrics import TABLE, Metric
+from ragmonitor.metrics import TABLE
 
 OTHER = "other"
 MAX_LABEL_VALUES = 50
 MAX_LABEL_LENGTH = 120
-MAX_KNOWN = 5_000
 
 _CONTROLS = ("Cc", "Zl", "Zp")
 
@@ -72,102 +80,129 @@ def cleaned(value: object) -> str:
     return "".join(" " if unicodedata.category(c) in _CONTROLS else c for c in text)
 
 
-@cache
-def _in_memory() -> Any:
-    """Return the library's metrics, with values in this process's memory whatever it was told.
+class Series:
+    """One counter or gauge."""
 
-    With `PROMETHEUS_MULTIPROC_DIR` every value of the library is in a file. So this is a second
-    copy of its module, for us alone; the application's own metrics stay where they are.
-    """
-    if not getattr(values.ValueClass, "_multiprocess", False):
-        return metrics
-    spec = importlib.util.find_spec(metrics.__name__)
-    if spec is None or spec.loader is None:
-        return metrics
-    copy = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(copy)
-    vars(copy)["values"] = SimpleNamespace(ValueClass=values.MutexValue)
-    # It would warn, on standard error, of what holds for files only.
-    vars(copy)["warnings"] = SimpleNamespace(warn=lambda *_, **__: None)
-    return copy
+    __slots__ = ("_lock", "value")
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self._lock = lock
+        self.value = 0.0
+
+    def inc(self, amount: float = 1) -> None:
+        """Count, from any thread."""
+        with self._lock:
+            self.value += amount
+
+    def set(self, value: float) -> None:
+        """Show a value."""
+        self.value = float(value)
 
 
-class Instruments:
-    """Every instrument of the table, on a registry of its own that nobody scrapes."""
+class Histogram:
+    """One histogram or summary. Only one thread observes; any may read meanwhile."""
 
-    def __init__(self, service: str, labels: Labels, *, shared: bool = False) -> None:
+    __slots__ = ("_bounds", "counts", "exemplars", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self.counts = [0.0] * (len(bounds) + 1)
+        self.exemplars: dict[int, Exemplar] = {}
+        """The newest of each bucket."""
+        self.total = 0.0
+
+    def observe(self, amount: float, exemplar: dict[str, str] | None = None) -> None:
+        """Take in one amount; what is no number is left out."""
+        if math.isnan(amount):
+            return
+        place = bisect_left(self._bounds, amount)
+        self.total += amount
+        self.counts[place] += 1.0
+        if exemplar:
+            self.exemplars[place] = Exemplar(exemplar, amount, time.time())
+
+    def buckets(self) -> list[Any]:
+        """Return the bound of each bucket, how many amounts are up to it, and its exemplar."""
+        bounds = map(floatToGoString, (*self._bounds, math.inf))
+        return [
+            (bound, count, self.exemplars.get(place))
+            for place, (bound, count) in enumerate(
+                zip(bounds, accumulate(self.counts), strict=True)
+            )
+        ]
+
+
+class Instruments(Collector):
+    """Every series of the table that is counted here, by name and labels."""
+
+    def __init__(self, service: str, labels: Labels) -> None:
         """Begin at zero.
 
         Args:
             service: The first label's value in every series.
             labels: What every value of a label passes through.
-            shared: Whether to count in files that other processes read too, where the library has
-                been told to. Else histograms are observed by one thread only.
         """
-        kinds: Any = metrics if shared else _in_memory()
-        self.registry = CollectorRegistry()
         self._service = service
         self._labels = labels
-        self._known: dict[tuple[str, tuple[object, ...]], Any] = {}
-        """Series by name and labels: most are counted again and again."""
-        self._absent: set[tuple[str, tuple[object, ...]]] = set()
-        """Series that are not there: most of those that are removed were removed before."""
-        self._instruments = {
-            metric.name: _instrument(kinds, metric, self.registry, shared=shared)
-            for metric in TABLE.values()
-            if not metric.derived
+        self._lock = threading.Lock()
+        self._series: dict[str, dict[tuple[str, ...], Any]] = {
+            metric.name: {} for metric in TABLE.values() if not metric.derived
         }
 
-    def counter(self, name: str, *labels: object) -> Counter:
+    def counter(self, name: str, *labels: object) -> Series:
         """Return a counter's series with these labels, in the order of the table."""
-        return self._known.get((name, labels)) or self._series(name, labels)  # type: ignore[no-any-return]
+        return self._found(name, labels)  # type: ignore[no-any-return]
 
-    def gauge(self, name: str, *labels: object) -> Gauge:
+    def gauge(self, name: str, *labels: object) -> Series:
         """Return a gauge's series."""
-        return self._known.get((name, labels)) or self._series(name, labels)  # type: ignore[no-any-return]
+        return self._found(name, labels)  # type: ignore[no-any-return]
 
-    def histogram(self, name: str, *labels: object) -> HistogramSeries:
+    def histogram(self, name: str, *labels: object) -> Histogram:
         """Return a histogram's series; a summary is observed alike, without exemplars."""
-        return self._known.get((name, labels)) or self._series(name, labels)  # type: ignore[no-any-return]
+        return self._found(name, labels)  # type: ignore[no-any-return]
 
     def remove(self, name: str, *labels: object) -> None:
         """Forget a series, if it is there."""
-        if (name, labels) in self._absent:
-            return
-        values = self._values(name, labels)
-        with contextlib.suppress(KeyError):  # older releases of the library
-            self._instruments[name].remove(*values)
-        clean = name, (*values[1:],)
-        self._known.pop(clean, None)
-        if len(self._absent) < MAX_KNOWN:
-            self._absent.add(clean)
+        self._series[name].pop(self._values(name, labels), None)
 
-    def _series(self, name: str, labels: tuple[object, ...]) -> Any:
-        values = self._values(name, labels)
-        series = self._instruments[name].labels(*values)
-        self._absent.discard((name, (*values[1:],)))
-        # Of what was cleaned nothing is kept: those are too many, or too long.
-        if len(self._known) < MAX_KNOWN and values[1:] == [*labels]:
-            self._known[name, labels] = series
-        return series
+    def collect(self) -> Iterator[Metric]:
+        """Yield every family with its series."""
+        for name, found in self._series.items():
+            row = TABLE[name]
+            labels = ("service", *row.labels)
+            some = list(found.items())
+            if row.kind == "histogram":
+                histogram = HistogramMetricFamily(name, row.help, labels=labels)
+                for values, each in some:
+                    histogram.add_metric(values, each.buckets(), each.total)
+                yield histogram
+            elif row.kind == "summary":
+                summary = SummaryMetricFamily(name, row.help, labels=labels)
+                for values, each in some:
+                    summary.add_metric(values, sum(each.counts), each.total)
+                yield summary
+            else:
+                make = CounterMetricFamily if row.kind == "counter" else GaugeMetricFamily
+                family = make(name, row.help, labels=labels)
+                for values, each in some:
+                    family.add_metric(values, each.value)
+                yield family
 
-    def _values(self, name: str, labels: Sequence[object]) -> list[str]:
+    def _found(self, name: str, labels: tuple[object, ...]) -> Any:
+        of_name = self._series[name]
+        series = of_name.get((self._service, *labels))  # type: ignore[arg-type]
+        if series is not None:  # as nearly always
+            return series
+        values = self._values(name, labels)
+        with self._lock:
+            if values not in of_name:
+                row = TABLE[name]
+                is_number = row.kind in ("counter", "gauge")
+                of_name[values] = Series(self._lock) if is_number else Histogram(row.buckets)
+            return of_name[values]
+
+    def _values(self, name: str, labels: Sequence[object]) -> tuple[str, ...]:
         names = ("service", *TABLE[name].labels)
-        values = (self._service, *labels)
-        return [self._labels.value(*each) for each in zip(names, values, strict=True)]
-
-
-def _instrument(kinds: Any, metric: Metric, registry: CollectorRegistry, *, shared: bool) -> Any:
-    labels = ("service", *metric.labels)
-    if metric.kind == "histogram" and not shared:
-        histogram = Histogram(metric.name, metric.help, labels, metric.buckets)
-        registry.register(histogram)
-        return histogram
-    options: dict[str, Any] = {}
-    if metric.kind == "gauge":
-        options["multiprocess_mode"] = metric.merge
-    elif metric.kind == "histogram":
-        options["buckets"] = metric.buckets
-    return getattr(kinds, metric.kind.capitalize())(
-        metric.name, metric.help, labels, registry=registry, **options
-    )
+        return tuple(
+            self._labels.value(*each) for each in zip(names, (self._service, *labels), strict=True)
+        )

@@ -36,7 +36,6 @@ def owners_alone(name: str, flags: int) -> int:
 
 
 _LOOKS, _BETWEEN_LOOKS_S = 10, 0.02
-"""At a last line that seems cut short, before a line feed is put behind it."""
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 """A pipe in the file's place would keep all scoring waiting for its reader."""
 
@@ -157,9 +156,8 @@ def encoded(line: dict[str, Any]) -> bytes:
 class JsonLines(Exporter):
     """Appends every report to a file, each with one write; several processes may share the file.
 
-    The file is opened at the first report, and again after it was moved away, another process
-    wrote into it (its last line may be torn) or a write failed. It is made for its owner alone, as
-    is its folder where that is missing.
+    The file is opened at the first report, and again after it was moved away or a write failed. It
+    is made for its owner alone, as is its folder where that is missing.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -177,8 +175,6 @@ class JsonLines(Exporter):
         """With these a worker makes another like it."""
         self._context = ExportContext()
         self._file: int | None = None
-        self._left: tuple[int, int, int] | None = None
-        """The file as the last write left it: its device, inode and size."""
         self._torn = False
         """The last line was cut short by a full disk; the next must not be glued to it."""
 
@@ -241,17 +237,18 @@ class JsonLines(Exporter):
         if written < len(data):
             self.close()
             raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes were written")
-        self._left = _state(os.fstat(file))
 
     def close(self) -> None:
         """Close the file."""
-        file, self._file, self._left = self._file, None, None
+        file, self._file = self._file, None
         if file is not None:
             os.close(file)
 
     def _open(self) -> int:
-        if self._file is not None and self._left == self._found():
-            return self._file
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                if os.path.samestat(self.path.stat(), os.fstat(self._file)):
+                    return self._file
         self.close()
         self.path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         self._file = os.open(
@@ -260,33 +257,19 @@ class JsonLines(Exporter):
         self._torn = self._torn or _ends_torn(self._file, self.path)
         return self._file
 
-    def _found(self) -> tuple[int, int, int] | None:
-        try:
-            return _state(self.path.stat())
-        except OSError:
-            return None
-
-
-def _state(status: os.stat_result) -> tuple[int, int, int]:
-    return status.st_dev, status.st_ino, status.st_size
-
 
 def _ends_torn(file: int, path: Path) -> bool:
     """Return whether a file's last line was cut short, by a process that died while it wrote.
 
-    A line that another process is writing at this moment is seen in part, page by page, and looks
-    the same: only what stays cut short was.
+    A line that another process is writing at this moment looks the same, for a moment.
     """
     status = os.fstat(file)
     if not stat.S_ISREG(status.st_mode) or not status.st_size:
         return False
-    with (
-        contextlib.suppress(OSError),
-        path.open("rb", buffering=0) as read,
-    ):  # it may be written only
+    with contextlib.suppress(OSError), path.open("rb", buffering=0) as read:  # or written only
         for _ in range(_LOOKS):
             read.seek(-1, os.SEEK_END)
-            if read.read(1) in {b"\n", b""}:
+            if read.read(1) == b"\n":
                 return False
             time.sleep(_BETWEEN_LOOKS_S)
         return True

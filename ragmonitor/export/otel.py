@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import lru_cache
 
 from opentelemetry import _logs, trace
 from opentelemetry.context import Context
@@ -23,15 +21,10 @@ from opentelemetry.trace import (
 
 from ragmonitor import conventions as names
 from ragmonitor.export import span_attributes
+from ragmonitor.export.batcher import Lost
 from ragmonitor.export.content import PROCESS_KEY, Content, ContentPolicy
-from ragmonitor.export.providers import Lost, Providers
-from ragmonitor.export.span_budget import (
-    MAX_ATTRIBUTE_BYTES,
-    MAX_ATTRIBUTES,
-    MAX_SPAN_BYTES,
-    Attributes,
-    SpanLimits,
-)
+from ragmonitor.export.providers import Providers, captured_content
+from ragmonitor.export.span_attributes import Attributes
 from ragmonitor.feedback import JoinedFeedback
 from ragmonitor.protocols import Cost, unknown_cost
 from ragmonitor.records import (
@@ -62,12 +55,10 @@ class OtelExporter:
         *,
         version: str = "",
         enabled: bool = True,
-        content: Content = "all",
+        content: Content | None = "all",
         hash_key: bytes | None = None,
         tracer_provider: trace.TracerProvider | None = None,
         logger_provider: _logs.LoggerProvider | None = None,
-        max_attribute_bytes: int = MAX_ATTRIBUTE_BYTES,
-        max_span_bytes: int = MAX_SPAN_BYTES,
         lost: Lost | None = None,
         cost_usd: Cost = unknown_cost,
         is_repeated: bool = False,
@@ -80,12 +71,11 @@ class OtelExporter:
             version: `service.version`, likewise, and of every root span; empty: it has none.
             enabled: False: emit nothing.
             content: `none` keeps questions, prompts, chunks, answers and words of them off spans
-                and events; `hashed` puts keyed hashes there.
+                and events; `hashed` puts keyed hashes there. None: nobody has said, so they are
+                there where OpenTelemetry's own setting asks for them.
             hash_key: Of those hashes; None: random, of this process.
             tracer_provider: Instead of the application's global one.
             logger_provider: Instead of the application's global one.
-            max_attribute_bytes: UTF-8 bytes after which a value is cut.
-            max_span_bytes: Of all names and values of one span.
             lost: Counts spans and events that did not arrive, by reason, from any thread.
             cost_usd: What an answer cost.
             is_repeated: Another process may emit the same again; its spans then have the same ids,
@@ -96,8 +86,12 @@ class OtelExporter:
         self._cost_usd = cost_usd
         self._named = service if is_repeated else None
         self._version = version
-        self._policy = ContentPolicy(content=content, key=hash_key or PROCESS_KEY)
-        self._limits = SpanLimits(attribute_bytes=max_attribute_bytes, span_bytes=max_span_bytes)
+        key = hash_key or PROCESS_KEY
+        self._policy = ContentPolicy(content=content or captured_content("TRACES"), key=key)
+        self._events_policy = ContentPolicy(content=content or captured_content("LOGS"), key=key)
+        self._remark = (
+            "" if content or self._policy.shows else " without texts (content='all' sends them)"
+        )
         self._clock_ns = clock_ns
         self._providers = Providers(
             service,
@@ -159,9 +153,7 @@ class OtelExporter:
             severity_number=raised,
             event_name=names.ALARM_EVENT,
             body=str(event),
-            attributes=span_attributes.alarm_attributes(
-                event, policy=self._policy, limits=self._limits
-            ),
+            attributes=span_attributes.alarm_attributes(event, policy=self._events_policy),
         )
 
     @property
@@ -170,8 +162,11 @@ class OtelExporter:
         return self._enabled and self._providers.is_applications
 
     def destination(self) -> str:
-        """Say where traces go."""
-        return self._providers.destination() if self._enabled else "none (export.traces)"
+        """Say where traces go, and whether the texts of answers stand in them."""
+        if not self._enabled:
+            return "none (export.traces)"
+        place = self._providers.destination()
+        return place + self._remark if place else "nowhere (set OTEL_EXPORTER_OTLP_ENDPOINT)"
 
     def flush(self, timeout_s: float) -> bool:
         """Send what is buffered; return whether all of it left in time."""
@@ -199,13 +194,11 @@ class OtelExporter:
         ):
             return None  # a disabled SDK hands back its parent
         if root.is_recording():
-            policy, limits = self._policy, self._limits_of(root)
             root.set_attributes(
                 span_attributes.root_attributes(
                     interaction,
                     reports,
-                    policy=policy,
-                    limits=limits,
+                    policy=self._policy,
                     cost_usd=self._cost_usd(interaction),
                     version=self._version,
                 )
@@ -236,8 +229,7 @@ class OtelExporter:
             name, context=under, kind=SpanKind.CLIENT, start_time=step.started_ns
         )
         if span.is_recording():
-            limits = self._limits_of(span)
-            span.set_attributes(attributes_of(step, policy=self._policy, limits=limits))
+            span.set_attributes(attributes_of(step, policy=self._policy))
             self._fail(span, step.error, step.ended_ns)
         span.end(end_time=max(step.started_ns, step.ended_ns))
 
@@ -260,13 +252,10 @@ class OtelExporter:
         )
         if span.is_recording():
             failure = next((f for f in map(_failure, reports) if f is not None), None)
-            limits = self._limits_of(span, leaving=1 if failure is not None else 0)
-            span.set_attributes(
-                span_attributes.carrier_attributes(reports, policy=self._policy, limits=limits)
-            )
+            span.set_attributes(span_attributes.carrier_attributes(reports, policy=self._policy))
             if failure is not None:
                 span.set_attribute(names.OTEL_ERROR_TYPE, failure.cause.value)
-                detail = span_attributes.failure_description(failure.detail, self._policy, limits)
+                detail = span_attributes.failure_description(failure.detail, self._policy)
                 span.set_status(Status(StatusCode.ERROR, detail or failure.cause.value))
         span.end(end_time=max(started_ns, now_ns))
 
@@ -291,39 +280,16 @@ class OtelExporter:
                 severity_number=_logs.SeverityNumber.INFO,
                 event_name=names.GENAI_EVALUATION_EVENT,
                 attributes=span_attributes.event_attributes(
-                    evaluation, report, policy=self._policy, limits=self._limits
+                    evaluation, report, policy=self._events_policy
                 ),
             )
 
     def _fail(self, span: trace.Span, error: str, at_ns: int) -> None:
         if error:
-            description = span_attributes.status_description(error, self._policy, self._limits)
+            description = span_attributes.status_description(error, self._policy)
             span.set_status(Status(StatusCode.ERROR, description))
-            exception = span_attributes.exception_attributes(error, self._policy, self._limits)
+            exception = span_attributes.exception_attributes(error, self._policy)
             span.add_event(names.OTEL_EXCEPTION_EVENT, exception, timestamp=at_ns)
-
-    def _limits_of(self, span: trace.Span, leaving: int = 0) -> SpanLimits:
-        """Return what the span may hold, beside what processors put on it when it started.
-
-        Args:
-            span: Just started.
-            leaving: Attributes that are to be set later.
-        """
-        # Only the SDK's spans have limits, as a private attribute; others get the usual ones.
-        limits = getattr(span, "_limits", None)
-        max_attributes = getattr(limits, "max_span_attributes", MAX_ATTRIBUTES)
-        there = len(getattr(span, "attributes", None) or ())
-        return _narrowed(
-            self._limits,
-            None if max_attributes is None else max(0, max_attributes - there - leaving),
-            getattr(limits, "max_span_attribute_length", None),
-        )
-
-
-@lru_cache(maxsize=64)
-def _narrowed(limits: SpanLimits, attributes: int | None, characters: int | None) -> SpanLimits:
-    """Return the limits with these; nearly all spans of a provider have the same."""
-    return replace(limits, attributes=attributes, characters=characters)
 
 
 def _failure(report: Report) -> Unscored | None:

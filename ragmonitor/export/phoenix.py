@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic import SecretStr
 
+from ragmonitor.export.batcher import Limits
 from ragmonitor.export.content import Content, compact_json
 from ragmonitor.export.posting import (
-    Limits,
     PostingExporter,
     Recipient,
     Record,

@@ -7,8 +7,6 @@ means would be wrong, and so would an interval. So `registry` and the endpoint s
 
 from __future__ import annotations
 
-import math
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +16,6 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
-from prometheus_client.samples import Exemplar
 
 from ragmonitor import guard, metrics
 from ragmonitor.export.amounts import amounts
@@ -26,8 +23,7 @@ from ragmonitor.export.content import package_version
 from ragmonitor.export.endpoint import Endpoint, Pages
 from ragmonitor.export.families import ScrapeSums, described, final_families
 from ragmonitor.export.instruments import MAX_LABEL_LENGTH, Instruments, Labels, cleaned
-from ragmonitor.export.processes import shared_folder
-from ragmonitor.export.server import Receive, Rejection
+from ragmonitor.export.server import Receive
 from ragmonitor.export.service_state import service_state
 from ragmonitor.patterns import lazy_pattern
 from ragmonitor.protocols import BreakerState, Clock, Cost, Exporter, Summarise, unknown_cost
@@ -85,7 +81,7 @@ class PrometheusExporter(Exporter):
         version: str = "",
         serve: bool = True,
         host: str = "127.0.0.1",
-        port: int = 9464,
+        port: int = 7247,
         registry: CollectorRegistry | None = None,
         pages: Pages | None = None,
         receive: Receive | None = None,
@@ -120,7 +116,6 @@ class PrometheusExporter(Exporter):
         self._version = version
         self._clock = clock
         self._now = now
-        self._folder = shared_folder(os.environ)
         self._count_notes: Callable[[], None] = _count_nothing
         self.registry = CollectorRegistry()
         """Every series, ready to be mounted in an application's own endpoint."""
@@ -131,18 +126,14 @@ class PrometheusExporter(Exporter):
             registry.register(collector)
         self._endpoint = Endpoint(
             self.registry,
-            service=service,
             host=host,
             port=port,
-            shared=self._folder is not None,
-            rejected=self._count_rejected,
+            shared=False,
             state=self.state,
             pages=pages,
             receive=receive,
         )
         self._pages = pages
-        if pages is not None and self._folder is not None:
-            pages.shared_by(self._folder.living)
         self._serve = serve
         self.elsewhere: Elsewhere | None = None
         """Where the service's numbers are; None: here."""
@@ -156,9 +147,7 @@ class PrometheusExporter(Exporter):
         """Gauges that are removed once they are not shown anew."""
         self._identities: dict[str, tuple[str, str]] = {}
         self._labels = Labels()
-        self._instruments = Instruments(
-            self._service, self._labels, shared=self._folder is not None
-        )
+        self._instruments = Instruments(self._service, self._labels)
         self._sums = ScrapeSums()
         self._paired_s = self._clock()
         # Errors before us, or of the process that forked us, are not ours to count.
@@ -168,20 +157,6 @@ class PrometheusExporter(Exporter):
     def url(self) -> str | None:
         """Where this process serves /metrics; None if it does not."""
         return self._endpoint.url
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether the series are those of all processes that share a folder."""
-        return self._folder is not None
-
-    @property
-    def has_pages(self) -> bool:
-        """Whether this process serves this monitor's other pages."""
-        return self._endpoint.has_pages
-
-    def number(self, number: int) -> None:
-        """Say how this one is numbered among those of its process: see `Endpoint.number`."""
-        self._endpoint.number = number
 
     # --- counting -------------------------------------------------------------------------------
 
@@ -205,10 +180,6 @@ class PrometheusExporter(Exporter):
     def checked(self, of: str, outcome: str, n: int = 1) -> None:
         """Count what was decided of answers, or of sentences, before they were seen."""
         self._instruments.counter(metrics.CHECKS, of, outcome).inc(n)
-
-    def kept_apart(self) -> None:
-        """Count an interaction of the application that a golden question caused."""
-        self._instruments.counter(metrics.PROBE_INTERACTIONS).inc()
 
     def restarted(self) -> None:
         """Count that the worker's thread began again after an error that ended its work."""
@@ -239,9 +210,6 @@ class PrometheusExporter(Exporter):
         for each in scored:
             name = evaluator_name(each.evaluator)
             histogram(metrics.SCORE_HISTOGRAM, name, each.judge.name).observe(each.score, exemplar)
-        if exemplar is not None and self._folder is not None:
-            for each in scored:
-                self._keep_exemplar(each, exemplar)
         for name in {each.judge.name for each in scored}:
             self._instruments.gauge(metrics.LAST_SCORE_TIMESTAMP, name).set(self._now())
         if report.diagnosis is not None:
@@ -266,8 +234,6 @@ class PrometheusExporter(Exporter):
             interaction.latency_s, _exemplar(target)
         )
         histogram(metrics.RETRIEVED_CHUNKS).observe(len(chunks))
-        if chunks and chunks[0].score is not None and math.isfinite(chunks[0].score):
-            histogram(metrics.RETRIEVAL_TOP_SCORE).observe(chunks[0].score)
         for name, labels, amount in amounts(interaction, self._cost_usd(interaction)):
             histogram(name, *labels).observe(amount)
 
@@ -294,10 +260,7 @@ class PrometheusExporter(Exporter):
                     shown.add(key)
         for name, labels in self._transient - shown:
             # What is not compared or asked any more has no number.
-            if self._folder is None:
-                self._instruments.remove(name, *labels)
-            else:
-                self._instruments.gauge(name, *labels).set(math.nan)
+            self._instruments.remove(name, *labels)
         self._transient = shown
 
     def alarm(self, event: AlarmEvent) -> None:
@@ -310,13 +273,10 @@ class PrometheusExporter(Exporter):
         known = self._identities.get(judge)
         if known == identity:
             return
-        if known is not None and self._folder is None:
+        if known is not None:
             self._instruments.remove(metrics.JUDGE_INFO, judge, *known)
         self._identities[judge] = identity
         self._instruments.gauge(metrics.JUDGE_INFO, judge, *identity).set(1)
-
-    def _count_rejected(self, reason: Rejection) -> None:
-        self._instruments.counter(metrics.REQUESTS_REJECTED, reason).inc()
 
     def _count(self, evaluation: Evaluation, n: int = 1) -> None:
         outcome = evaluation.cause.value if isinstance(evaluation, Unscored) else "scored"
@@ -324,17 +284,6 @@ class PrometheusExporter(Exporter):
         self._instruments.counter(
             metrics.EVALUATIONS, evaluator, evaluation.judge.name, outcome
         ).inc(n)
-
-    def _keep_exemplar(self, scored: Scored, exemplar: dict[str, str]) -> None:
-        """Keep an exemplar for the scrapes of other processes, whose files hold none."""
-        labels = {
-            "service": self._service,
-            "evaluator": self._evaluator(scored.evaluator),
-            "judge": self._judge(scored.judge.name),
-        }
-        bound = next((b for b in metrics.SCORE_BUCKETS if scored.score <= b), math.inf)
-        key = (frozenset(labels.items()), bound)
-        self._sums.exemplars[key] = Exemplar(exemplar, scored.score, self._now())
 
     def _charge(self, judge: str, usage: JudgeUsage, outcome: str) -> None:
         instruments = self._instruments
@@ -354,7 +303,7 @@ class PrometheusExporter(Exporter):
         open_runs: int,
         errors: Mapping[str, int],
     ) -> None:
-        """Show the current state, open the endpoint, and remove the files of ended processes."""
+        """Show the current state, and open the endpoint."""
         self._snapshot = snapshot
         self._show_state(snapshot, queue_depth=queue_depth, open_runs=open_runs)
         for stage, count in dict(errors).items():
@@ -362,10 +311,6 @@ class PrometheusExporter(Exporter):
             if new > 0:
                 self._errors_seen[stage] = count
                 self._instruments.counter(metrics.INTERNAL_ERRORS, stage).inc(new)
-        if self._folder is not None:
-            with _SERIES:
-                self._folder.write(self._sums)
-                self._folder.remove_dead()
         if self._serve:
             self._endpoint.open()
 
@@ -422,34 +367,25 @@ class PrometheusExporter(Exporter):
         if state.objective is not None:
             instruments.gauge(metrics.ALARM_OBJECTIVE, *labels).set(state.objective)
         span = state.span
-        # A mean of 0 is one that was measured.
         shown = (
-            (metrics.ALARM_SINCE, state.since_s, 0.0),
-            (metrics.ALARM_RISE_START, None if span is None else span.since_s, 0.0),
-            (metrics.ALARM_RISE_ANSWERS, None if span is None else span.scored, 0.0),
-            (metrics.ALARM_RISE_MEAN, None if span is None else span.mean, math.nan),
-            (metrics.ALARM_RISE_MEAN_BEFORE, None if span is None else span.before, math.nan),
+            (metrics.ALARM_SINCE, state.since_s),
+            (metrics.ALARM_RISE_START, None if span is None else span.since_s),
+            (metrics.ALARM_RISE_MEAN, None if span is None else span.mean),
+            (metrics.ALARM_RISE_MEAN_BEFORE, None if span is None else span.before),
         )
-        for name, value, unknown in shown:
-            if value is None and self._folder is None:
+        for name, value in shown:
+            if value is None:
                 instruments.remove(name, *labels)
             else:
-                instruments.gauge(name, *labels).set(unknown if value is None else value)
+                instruments.gauge(name, *labels).set(value)
 
     def _series(self, key: SeriesKey) -> tuple[str, str]:
         return self._labels.value("signal", key.signal), self._judge(key.judge)
 
     def close(self) -> None:
-        """Stop serving; a process that lives on no longer adds to its peers' gauges."""
+        """Stop serving."""
         self._endpoint.close()
-        if self._folder is not None:
-            self._show_state(Snapshot(), queue_depth=0, open_runs=0)
-            with _SERIES:
-                self._folder.write(ScrapeSums())
-            # A worker that has ended is not one that hangs, and a file forgets no series.
-            self._instruments.gauge(metrics.WORKER_SEEN).set(math.inf)
-        else:
-            self._instruments.remove(metrics.WORKER_SEEN)
+        self._instruments.remove(metrics.WORKER_SEEN)
 
     def forget(self) -> None:
         """Let go of the parent's sockets, in a forked child."""
@@ -460,47 +396,32 @@ class PrometheusExporter(Exporter):
     def _families(self) -> list[Metric]:
         with guard.shielded("count"):
             self._count_notes()
-        return self._scraped(self._sums_of_all())
+        return self._scraped()
 
-    def _counted(self) -> list[Metric]:
-        counted = list(self._instruments.registry.collect())
-        if self._folder is None:
-            return counted
-        # The folder holds the application's own families too; those are its to serve.
-        shared = {family.name: family for family in self._folder.counted()}
-        return [shared[own.name] for own in counted if own.name in shared]
-
-    def _scraped(self, sums: ScrapeSums) -> list[Metric]:
+    def _scraped(self) -> list[Metric]:
         return final_families(
-            self._counted(),
-            sums,
+            self._instruments.collect(),
+            self._sums,
             summarise=self._summarise,
             service=self._service,
             version=package_version(),
         )
 
-    def _sums_of_all(self) -> ScrapeSums:
-        return self._sums if self._folder is None else self._folder.read()
-
     def state(self) -> dict[str, Any]:
         """Return the numbers of now for JSON: those of /metrics, and no texts."""
         with guard.shielded("count"):
             self._count_notes()
-        sums = self._sums_of_all()
         return {
             "version": package_version(),
-            "processes": 1 if self._folder is None else self._folder.living(),
+            "processes": 1,
             "elsewhere": None if self.elsewhere is None else asdict(self.elsewhere),
         } | service_state(
-            sums,
-            self._scraped(sums),
+            self._sums,
+            self._scraped(),
             self._snapshot,
             service=self._service,
             summarise=self._summarise,
         )
-
-    def _evaluator(self, identity: str) -> str:
-        return self._labels.value("evaluator", evaluator_name(identity))
 
     def _judge(self, name: str) -> str:
         return self._labels.value("judge", name)

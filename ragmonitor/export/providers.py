@@ -9,13 +9,11 @@ import math
 import os
 import secrets
 import socket
-import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from opentelemetry import _logs, trace
 
@@ -23,30 +21,22 @@ from ragmonitor import apart
 from ragmonitor.addresses import shown
 from ragmonitor.conventions import OI_PROJECT_NAME, OTEL_SERVICE_VERSION, SCOPE
 from ragmonitor.errors import MissingExtraError
-from ragmonitor.export.content import package_version
-from ragmonitor.guard import logger, record_problem, shielded, silenced
+from ragmonitor.export.batcher import Batcher, DeliveryError, Limits, Lost
+from ragmonitor.export.content import Content, package_version
+from ragmonitor.guard import logger, shielded, silenced
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk._logs import LoggerProvider as SdkLoggerProvider
-    from opentelemetry.sdk._logs import ReadWriteLogRecord
-    from opentelemetry.sdk._logs.export import LogRecordExporter
     from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import ReadableSpan
-    from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
-    from opentelemetry.sdk.trace.export import SpanExporter
 
 Signal = Literal["TRACES", "LOGS"]
-Lost = Callable[[str, int], None]
-"""Takes why spans or log events were lost (`otlp_failed`) and how many."""
 
-CLOSE_TIMEOUT_S = 5.0
-HOPELESS_TIMEOUT_S = 0.3
-"""For closing after a flush that was not done in its time: the collector does not answer."""
-LOOK_AGAIN_S = 10.0
+CLOSE_TIMEOUT_S: Final = 5.0
+LOOK_AGAIN_S: Final = 10.0
 """Seconds between two checks for a collector at the default address."""
-CONNECT_S = 0.25
+CONNECT_S: Final = 0.25
+LIMITS: Final = Limits(max_items=4_096, max_bytes=32 * 2**20, max_batch_items=256)
 
-_EXPORTERS = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
+_EXPORTERS: Final = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
 """The entry point of OpenTelemetry's own exporter, by protocol."""
 
 
@@ -65,18 +55,6 @@ def otlp_protocol(signal: Signal) -> str | None:
     return _protocol(signal)
 
 
-def default_port(signal: Signal) -> int | None:
-    """Return the local port at which OTLP expects a collector by default.
-
-    `opentelemetry-instrument` exports by OTLP where the environment sets nothing. None: the
-    environment names an address, or does not ask for OTLP and nothing else.
-    """
-    names = [name.strip() for name in _variable(f"{signal}_EXPORTER").split(",")]
-    if otlp_address(signal) or not all(name.startswith("otlp") for name in names):
-        return None
-    return 4317 if _protocol(signal) == "grpc" else 4318
-
-
 def otlp_address(signal: Signal) -> str:
     """Return the address that the environment sets for this signal; empty: none."""
     return _variable(f"EXPORTER_OTLP_{signal}_ENDPOINT") or _variable("EXPORTER_OTLP_ENDPOINT")
@@ -90,84 +68,87 @@ def _protocol(signal: Signal) -> str:
     )
 
 
+def captured_content(signal: Signal) -> Content:
+    """Return whether OpenTelemetry's own setting wants texts in spans, or in log events.
+
+    By the GenAI conventions: `SPAN_ONLY`, `EVENT_ONLY`, `SPAN_AND_EVENT`, or `true` as it was.
+    """
+    wanted = _variable("INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT").upper()
+    word = "SPAN" if signal == "TRACES" else "EVENT"
+    return "all" if wanted == "TRUE" or word in wanted.split("_") else "none"
+
+
 def _variable(name: str) -> str:
     return os.environ.get(f"OTEL_{name}", "").strip()
 
 
-class _Collector:
-    """Finds out whether a collector listens at the default address.
-
-    Where there is none, OpenTelemetry's exporters retry for ten seconds at the application's exit,
-    with an error for each try, for spans that are ours alone.
-    """
-
-    def __init__(self) -> None:
-        self._found: dict[int, tuple[float, bool]] = {}
-        self._has_warned = False
-
-    def takes(self, signal: Signal) -> bool:
-        """Return whether a collector listens, or the environment names an address."""
-        port = default_port(signal)
-        if port is None:
-            return True
-        at_s, is_there = self._found.get(port, (-math.inf, False))
-        if time.monotonic() - at_s >= LOOK_AGAIN_S:
-            is_there = _listens(port)
-            self._found[port] = (time.monotonic(), is_there)
-        if not is_there and not self._has_warned:
-            self._has_warned = True
-            logger.warning(
-                "ragmonitor: no collector listens at localhost:%d, so no traces are sent until one "
-                "does; set OTEL_EXPORTER_OTLP_ENDPOINT to its address, or OTEL_TRACES_EXPORTER and "
-                "OTEL_LOGS_EXPORTER to none",
-                port,
-            )
-        return is_there
-
-
-def _listens(port: int) -> bool:
-    try:
-        with socket.create_connection(("localhost", port), timeout=CONNECT_S):
-            return True
-    except OSError:
-        return False
-
-
-@dataclass(slots=True)
 class _Source:
     """Finds the provider of one signal: the application's, else our own.
 
     Our own is built at the first look that finds none; the SDK is not imported before.
     """
 
-    signal: Signal
-    given: Any
-    build: Callable[[Any], Any]
-    """From an exporter to a provider of our own."""
-    collector: _Collector
-    has_looked: bool = False
-    own: Any = None
+    def __init__(self, signal: Signal, given: Any, build: Callable[[Any], Any]) -> None:
+        self.signal: Signal = signal
+        self.own: Any = None
+        self.outbox: _Outbox | None = None
+        self._given = given
+        self._build = build
+        self._has_looked = False
+        self._looked_s, self._listens, self._has_warned = -math.inf, False, False
 
     def applications(self) -> Any:
         """Return the application's provider; None: it has set none."""
         is_traces = self.signal == "TRACES"
         current = trace.get_tracer_provider if is_traces else _logs.get_logger_provider
-        provider = self.given or current()
-        return None if _is_placeholder(provider) else provider
+        provider = self._given or current()
+        # By name: the API keeps the type that stands in for an unset logger provider to itself.
+        is_placeholder = type(provider).__name__.startswith(("Proxy", "NoOp"))
+        return None if is_placeholder else provider
 
-    def provider(self) -> Any:
+    def provider(self, lost: Lost | None) -> Any:
         """Return the provider; None: there is nowhere to send."""
         provider = self.applications()
         if provider is not None:
-            return provider if self.given or self.collector.takes(self.signal) else None
-        if not self.has_looked:
+            return provider if self._given or self._has_collector() else None
+        if not self._has_looked:
             try:
                 exporter = _exporter(self.signal)
-                self.own = None if exporter is None else self.build(exporter)
+                if exporter is not None:
+                    self.outbox = _Outbox(exporter, lost)
+                    self.own = self._build(self.outbox)
             finally:
                 # Not before: a child that is forked meanwhile would believe that there is none.
-                self.has_looked = True
+                self._has_looked = True
         return self.own
+
+    def _has_collector(self) -> bool:
+        """Return whether a collector listens, or the environment names an address.
+
+        `opentelemetry-instrument` exports by OTLP where the environment sets nothing. Without a
+        collector its exporters retry for ten seconds at the application's exit, with an error for
+        each try, for spans that are ours alone.
+        """
+        names = [name.strip() for name in _variable(f"{self.signal}_EXPORTER").split(",")]
+        if otlp_address(self.signal) or not all(name.startswith("otlp") for name in names):
+            return True
+        if time.monotonic() - self._looked_s < LOOK_AGAIN_S:
+            return self._listens
+        self._looked_s = time.monotonic()
+        port = 4317 if _protocol(self.signal) == "grpc" else 4318
+        try:
+            with socket.create_connection(("localhost", port), timeout=CONNECT_S):
+                self._listens = True
+        except OSError:
+            self._listens = False
+        if not (self._listens or self._has_warned):
+            self._has_warned = True
+            logger.warning(
+                "ragmonitor: no collector listens at localhost:%d, so no %s are sent until one "
+                "does; set OTEL_EXPORTER_OTLP_ENDPOINT to its address, or OTEL_%s_EXPORTER to none",
+                *(port, self.signal.lower(), self.signal),
+            )
+        return self._listens
 
 
 class SpanIds:
@@ -227,28 +208,18 @@ class Providers:
             lost: Counts spans and log events that our own providers could not deliver, by reason,
                 from any thread. Of the application's providers nobody knows.
         """
-        collector = _Collector()
         resource = partial(_resource, service, version)
-        deliveries = partial(self._delivering, lost or _uncounted)
         self.ids = SpanIds()
         """The ids of spans of our own provider; an application's provider makes its own."""
-        tracers = partial(_tracers, resource, deliveries, self.ids)
-        loggers = partial(_loggers, resource, deliveries)
+        self._lost = lost
         self._tracer: tuple[trace.TracerProvider, trace.Tracer] | None = None
         """The last one, and the provider that it is of."""
-        self._deliveries: list[_Deliveries] = []
-        self._flushes = True
-        """Whether the last flush sent everything in time."""
-        self._traces = _Source("TRACES", tracer_provider, tracers, collector)
-        self._logs = _Source("LOGS", logger_provider, loggers, collector)
-
-    def _delivering(self, lost: Lost, exporter: Any, batching: str) -> Any:
-        self._deliveries.append(_Deliveries(exporter, lost, batching=batching))
-        return self._deliveries[-1]
+        self._traces = _Source("TRACES", tracer_provider, partial(_tracers, resource, self.ids))
+        self._logs = _Source("LOGS", logger_provider, partial(_loggers, resource))
 
     def tracer(self) -> trace.Tracer | None:
         """Return the tracer; None: there is nowhere to send traces."""
-        provider: trace.TracerProvider | None = self._traces.provider()
+        provider: trace.TracerProvider | None = self._traces.provider(self._lost)
         if provider is None:
             return None
         if self._tracer is None or self._tracer[0] is not provider:
@@ -257,7 +228,7 @@ class Providers:
 
     def logger(self) -> _logs.Logger | None:
         """Return the logger; None: there is nowhere to send log events."""
-        provider: _logs.LoggerProvider | None = self._logs.provider()
+        provider: _logs.LoggerProvider | None = self._logs.provider(self._lost)
         return None if provider is None else provider.get_logger(SCOPE, package_version())
 
     @property
@@ -266,191 +237,114 @@ class Providers:
         return any(each.applications() is not None for each in (self._traces, self._logs))
 
     def destination(self) -> str:
-        """Say where traces go, without secrets."""
+        """Say where traces go, without secrets; empty: nowhere."""
         if self._traces.applications() is not None:
             return "the application's tracer provider"
-        if otlp_protocol("TRACES") is None:
-            return "nowhere (set OTEL_EXPORTER_OTLP_ENDPOINT)"
-        return shown(otlp_address("TRACES"))
+        return "" if otlp_protocol("TRACES") is None else shown(otlp_address("TRACES"))
 
     def flush(self, timeout_s: float) -> bool:
         """Send what the providers hold, the application's too; return whether all left in time."""
-        sources = (self._traces, self._logs)
-        providers = [source.applications() for source in sources] + [each.own for each in sources]
+        deadline = time.monotonic() + timeout_s
+        given = [each.applications() for each in (self._traces, self._logs)]
         # Only the SDK's providers know this method; those of other vendors may not.
-        calls: list[Callable[[int], bool]] = [
-            provider.force_flush for provider in providers if hasattr(provider, "force_flush")
-        ]
-        millis = max(1, int(timeout_s * 1000))
-
-        def flush_each() -> bool:
-            flushed = [call(millis) for call in calls]
-            return all(flushed)
-
-        self._flushes = not calls or within(timeout_s, flush_each)
-        return self._flushes
+        calls = [each.force_flush for each in given if hasattr(each, "force_flush")]
+        flushed = True
+        if calls:
+            millis = max(1, int(timeout_s * 1000))
+            flushed = within(timeout_s, lambda: min(call(millis) for call in calls))
+        for each in (self._traces, self._logs):
+            if each.outbox is not None:
+                left_s = max(0.1, deadline - time.monotonic())
+                flushed = each.outbox.batches.flush(left_s) and flushed
+        return flushed
 
     def close(self) -> None:
         """Shut down what is ours; the application's providers stay as they are."""
-        owned = [each.own for each in (self._traces, self._logs) if each.own is not None]
-        self._traces.own = self._logs.own = self._tracer = None
-
-        def shut_down() -> bool:
-            for provider in owned:
-                provider.shutdown()
-            return True
-
-        if owned:
-            within(CLOSE_TIMEOUT_S if self._flushes else HOPELESS_TIMEOUT_S, shut_down)
-        for each in self._deliveries:
-            each.give_up()
+        for each in (self._traces, self._logs):
+            each.own, outbox = None, each.outbox
+            if outbox is not None:
+                outbox.batches.close()
+                within(CLOSE_TIMEOUT_S, outbox.shutdown)
+        self._tracer = None
 
 
-def _otlp_loggers() -> list[str]:
-    """Return the loggers of the SDK's exporters that there are by now.
+class _Outbox:
+    """An exporter that has a batcher send what it gets, by OpenTelemetry's own exporter.
 
-    They log each attempt and each batch, for as long as a collector is away. We say it once.
-    """
-    known = [*logging.root.manager.loggerDict]
-    return [name for name in known if name.startswith("opentelemetry.exporter.otlp")]
-
-
-class _Deliveries:
-    """Stands before an OTLP exporter and counts what it does not deliver.
-
-    The SDK's batching says in its log only that it drops what is too much, and that an endpoint
-    fails. What was taken is delivered, has failed, or waits; what is missing was dropped.
+    That one tries again itself. It logs each attempt and each batch, for as long as a collector is
+    away; we say it once.
     """
 
-    def __init__(self, exporter: Any, lost: Lost, *, batching: str) -> None:
-        """Stand before an exporter.
-
-        Args:
-            exporter: OpenTelemetry's own.
-            lost: Takes why, and how many.
-            batching: Where the environment says how many may wait: `BSP` or `BLRP`.
-        """
+    def __init__(self, exporter: Any, lost: Lost | None) -> None:
         self._exporter = exporter
-        self._lost = lost
-        self._most_waiting = _size(f"{batching}_MAX_QUEUE_SIZE", 2048) + _size(
-            f"{batching}_MAX_EXPORT_BATCH_SIZE", 512
-        )
-        self._lock = threading.Lock()
-        self._waiting = 0
+        self.batches: Batcher[Any] = Batcher("OTLP", self._send, lost=lost, limits=LIMITS)
 
-    def taken(self) -> None:
-        """Note one span or event; with too many waiting, the oldest was dropped for it."""
-        with self._lock:
-            dropped = self._waiting >= self._most_waiting
-            self._waiting += not dropped
-        if dropped:
-            self._lost("otlp_full", 1)
+    def export(self, batch: Sequence[Any]) -> None:
+        """Take spans or log records."""
+        for each in batch:
+            attributes = getattr(each, "log_record", each).attributes or {}
+            self.batches.put(each, 256 + sum([_size(value) for value in attributes.values()]))
 
-    def export(self, batch: Sequence[Any]) -> Any:
-        """Pass a batch on."""
-        result, message = None, ""
-        try:
-            with silenced(_otlp_loggers()) as withheld:
-                result = self._exporter.export(batch)
+    def _send(self, batch: Sequence[Any], _timeout_s: float) -> None:
+        known = [*logging.root.manager.loggerDict]
+        theirs = [name for name in known if name.startswith("opentelemetry.exporter.otlp")]
+        message = ""
+        with silenced(theirs) as withheld:
+            result = self._exporter.export(batch)
+        if result.name != "SUCCESS":
             with contextlib.suppress(Exception):  # its arguments do not fit its text
-                message = withheld[-1].getMessage() if withheld else ""
-        finally:
-            if result is None or result.name != "SUCCESS":
-                self._failed(len(batch), message)
-            with self._lock:
-                self._waiting = max(0, self._waiting - len(batch))
-        return result
-
-    def _failed(self, n: int, message: str) -> None:
-        with self._lock:
-            n = min(n, self._waiting)  # at the end they are given up, and counted, before
-        if n:
-            with shielded("export"):
-                self._lost("otlp_failed", n)
-                first_line = message.partition("\n")[0][:200]
-                record_problem(
-                    "export",
-                    f"OTLP: what is sent does not arrive ({first_line}); spans and events are lost "
-                    "until it does, counted as otlp_failed; see OTEL_EXPORTER_OTLP_ENDPOINT",
-                    about="otlp",
-                )
-
-    def give_up(self) -> None:
-        """Count what still waits: nothing will send it."""
-        with self._lock:
-            left, self._waiting = self._waiting, 0
-        if left:
-            with shielded("export"):
-                self._lost("otlp_closed", left)
-
-    def shutdown(self) -> None:
-        """End it."""
-        self.give_up()
-        self._exporter.shutdown()
+                message = withheld[-1].getMessage().partition("\n")[0] if withheld else ""
+            raise DeliveryError(
+                f"OTLP: what is sent does not arrive ({message[:200]}); spans and events are lost "
+                "until it does, counted as otlp_failed; see OTEL_EXPORTER_OTLP_ENDPOINT",
+                why="failed",
+            )
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Have the exporter send what it holds itself."""
-        return bool(self._exporter.force_flush(timeout_millis))
+        """Send what waits."""
+        return self.batches.flush(timeout_millis / 1_000)
+
+    def shutdown(self) -> None:
+        """Count what still waits as lost, and end the exporter."""
+        self.batches.close()
+        self._exporter.shutdown()
 
 
-def _size(name: str, default: int) -> int:
-    """Return a number of the environment; what is none counts as not set, as in the SDK."""
-    text = _variable(name)
-    return int(text) if text.isdecimal() else default
+def _size(value: Any) -> int:
+    """Return about how many bytes an attribute takes."""
+    return len(value) + 32 if isinstance(value, str) else 40
 
 
-def _uncounted(_reason: str, _n: int) -> None:
-    """Count nothing."""
-
-
-_Delivering = Callable[[Any, str], Any]
-"""From an exporter, and where the environment says how many may wait, to what counts."""
-
-
-def _tracers(
-    resource: Callable[[], Resource], delivering: _Delivering, ids: Any, exporter: SpanExporter
-) -> SdkTracerProvider:
+def _tracers(resource: Callable[[], Resource], ids: Any, outbox: Any) -> Any:
     from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-    deliveries = delivering(exporter, "BSP")
-
-    class Processor(BatchSpanProcessor):
-        def on_end(self, span: ReadableSpan) -> None:
-            if span.context is not None and span.context.trace_flags.sampled:
-                deliveries.taken()
-            super().on_end(span)
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
     # Ours to close, after what waits was sent: at the interpreter's exit the SDK would come first.
     provider = TracerProvider(resource=resource(), shutdown_on_exit=False, id_generator=ids)
-    provider.add_span_processor(Processor(deliveries))
+    provider.add_span_processor(SimpleSpanProcessor(outbox))
     return provider
 
 
-def _loggers(
-    resource: Callable[[], Resource], delivering: _Delivering, exporter: LogRecordExporter
-) -> SdkLoggerProvider:
+def _loggers(resource: Callable[[], Resource], outbox: Any) -> Any:
     from opentelemetry.sdk._logs import LoggerProvider
-    from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
-
-    deliveries = delivering(exporter, "BLRP")
-
-    class Processor(BatchLogRecordProcessor):
-        def on_emit(self, log_record: ReadWriteLogRecord) -> None:
-            deliveries.taken()
-            super().on_emit(log_record)
+    from opentelemetry.sdk._logs.export import SimpleLogRecordProcessor
 
     provider = LoggerProvider(resource=resource(), shutdown_on_exit=False)
-    provider.add_log_record_processor(Processor(deliveries))
+    provider.add_log_record_processor(SimpleLogRecordProcessor(outbox))
     return provider
 
 
-def _is_placeholder(provider: object) -> bool:
-    """Return whether the application has set no provider.
+def _session() -> Any:
+    """Return a session for the exporters by HTTP that follows no redirect: texts go along."""
+    import requests
 
-    By name: the API keeps the type that stands in for an unset logger provider to itself.
-    """
-    return type(provider).__name__.startswith(("Proxy", "NoOp"))
+    class Session(requests.Session):
+        def get_redirect_target(self, resp: requests.Response) -> None:
+            if resp.is_redirect:
+                resp.close()
+                raise requests.TooManyRedirects("it has moved elsewhere")
+
+    return Session()
 
 
 def _exporter(signal: Signal) -> Any:
@@ -466,9 +360,10 @@ def _exporter(signal: Signal) -> Any:
         )
         return None
     group = f"opentelemetry_{signal.lower()}_exporter"
+    options = {"session": _session()} if protocol == "http/protobuf" else {}
     try:
         for entry in metadata.entry_points(group=group, name=_EXPORTERS[protocol]):
-            return entry.load()()
+            return entry.load()(**options)
         raise MissingExtraError("the OTLP exporter for gRPC", "otlp-grpc")
     except (ImportError, MissingExtraError) as error:
         logger.error("ragmonitor: %s are not exported: %s", signal.lower(), error)
@@ -493,7 +388,7 @@ def _resource(service: str, version: str) -> Resource:
     return resource.merge(Resource(own))
 
 
-def within(timeout_s: float, call: Callable[[], bool]) -> bool:
+def within(timeout_s: float, call: Callable[[], object]) -> bool:
     """Return the call's result; False if it fails or is late.
 
     The SDK's own `force_flush` takes a timeout and does not keep it (1.45).
@@ -502,7 +397,7 @@ def within(timeout_s: float, call: Callable[[], bool]) -> bool:
 
     def answer() -> None:
         with shielded("export"):
-            answers.append(call())
+            answers.append(bool(call()))
 
     with shielded("export"):
         apart.within(timeout_s, answer)

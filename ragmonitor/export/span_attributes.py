@@ -1,13 +1,15 @@
 """From records to the names and attributes of spans and events. Pure functions.
 
-Each span is filled from the most important attribute to the least, within its `SpanBudget`.
+Every text has a fixed cap, and so have all documents and all messages of a span together: a
+collector drops a batch that is too large, with the spans of others in it. The SDK evicts the oldest
+attribute beyond its limit (128), so attributes come least important first.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, TypeGuard
 
@@ -15,12 +17,14 @@ from ragmonitor import conventions as names
 from ragmonitor.export.content import (
     UNTYPED_ERROR,
     ContentPolicy,
+    clipped,
     encodable,
+    encodable_json,
     is_unsupported,
+    mapped,
     size_bytes,
     texts_json,
 )
-from ragmonitor.export.span_budget import Attributes, SpanBudget, SpanLimits, cut
 from ragmonitor.records import (
     AlarmEvent,
     Assessment,
@@ -39,17 +43,28 @@ from ragmonitor.records import (
     evaluator_name,
 )
 
-MAX_EVALUATIONS = 10
-MAX_EXPLANATION_BYTES = 4096
-MAX_OWN_ATTRIBUTES = 20
-MAX_SENTENCES = 20
-MAX_SENTENCE_BYTES = 2048
-MAX_TAGS = 50
-MAX_TAG_BYTES = 256
+Attributes = dict[str, str | bool | int | float | list[str]]
+
+MAX_TEXT_BYTES: Final = 32 * 1024
+"""UTF-8 bytes of one value."""
+MAX_TEXTS_BYTES: Final = 64 * 1024
+"""Of all documents of a span, and of all messages of a prompt."""
+MIN_TEXT_BYTES: Final = 256
+"""With less room a document or message is left out, and counted."""
+MAX_DOCUMENTS: Final = 25
+MAX_METADATA_BYTES: Final = 4_096
+MAX_MESSAGES: Final = 25
+MAX_IDS: Final = 200
+MAX_EVALUATIONS: Final = 10
+MAX_EXPLANATION_BYTES: Final = 4_096
+MAX_OWN_ATTRIBUTES: Final = 20
+MAX_SENTENCES: Final = 20
+MAX_SENTENCE_BYTES: Final = 1_024
+MAX_TAGS: Final = 50
+MAX_TAG_BYTES: Final = 256
 
 _TEXT = "text/plain"
 SHOW_ALL = ContentPolicy()
-DEFAULTS = SpanLimits()
 
 
 def root_name(interaction: Interaction) -> str:
@@ -62,7 +77,6 @@ def root_attributes(
     reports: Sequence[Report],
     *,
     policy: ContentPolicy = SHOW_ALL,
-    limits: SpanLimits = DEFAULTS,
     cost_usd: float | None = None,
     version: str = "",
 ) -> Attributes:
@@ -72,45 +86,49 @@ def root_attributes(
         interaction: The interaction.
         reports: On it.
         policy: Which texts may be shown.
-        limits: Of values and spans.
         cost_usd: What its model calls cost; None: that is not known.
         version: The service's own; empty: it says none.
     """
-    budget = SpanBudget(limits)
-    budget.reserve(_error_bytes(interaction.error, policy, limits))
-    query, answer = policy.text(interaction.query), policy.text(interaction.answer)
+    attributes: Attributes = {}
     if policy.shows:
-        budget.add_texts({names.OI_INPUT_VALUE: query, names.OI_OUTPUT_VALUE: answer})
-    about: Attributes = {
+        query, answer = (
+            _text(policy.text(interaction.query)),
+            _text(policy.text(interaction.answer)),
+        )
+        attributes |= {
+            names.OI_INPUT_VALUE: query,
+            names.OI_OUTPUT_VALUE: answer,
+            names.OI_INPUT_MIME_TYPE: _TEXT,
+            names.OI_OUTPUT_MIME_TYPE: _TEXT,
+            names.GENAI_INPUT_MESSAGES: texts_json([_message("user", query)]),
+            names.GENAI_OUTPUT_MESSAGES: texts_json([_message("assistant", answer)]),
+        }
+    attributes |= {
         names.OI_SPAN_KIND: names.OI_KIND_CHAIN,
         names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_WORKFLOW,
-        names.INTERACTION_ID: limits.clipped(interaction.id),
+        names.INTERACTION_ID: _text(interaction.id),
         names.STATUS: interaction.status,
     }
     if interaction.first_token_s is not None:
-        about[names.FIRST_TEXT] = interaction.first_token_s
+        attributes[names.FIRST_TEXT] = interaction.first_token_s
     if cost_usd is not None:
-        about[names.COST_USD] = cost_usd
-    about |= _verdict(reports)
+        attributes[names.COST_USD] = cost_usd
+    attributes |= _verdict(reports)
     if version:
-        about[names.OTEL_SERVICE_VERSION] = limits.clipped(version)
-    budget.add_each(about | _context(interaction, limits))
-    _add_unsupported(budget, reports, policy)
-    _add_evaluations(budget, reports, policy)
-    if policy.shows:
-        budget.add_each({names.OI_INPUT_MIME_TYPE: _TEXT, names.OI_OUTPUT_MIME_TYPE: _TEXT})
-        _add_message(budget, names.GENAI_INPUT_MESSAGES, "user", query)
-        _add_message(budget, names.GENAI_OUTPUT_MESSAGES, "assistant", answer)
+        attributes[names.OTEL_SERVICE_VERSION] = _text(version)
+    attributes |= _context(interaction)
+    attributes |= _unsupported(reports, policy)
+    attributes |= _evaluations(reports, policy)
     if not interaction.generations:
-        budget.add_each(_tokens(interaction.usage))
-    _add_not_shown(budget, interaction.not_shown)
-    _add_labels(budget, interaction)
+        attributes |= _tokens(interaction.usage)
+    attributes |= _not_shown(interaction.not_shown)
+    attributes |= _labels(interaction)
     if interaction.chunks:
-        _add_ids_and_scores(budget, interaction.chunks)
+        attributes[names.GENAI_RETRIEVAL_DOCUMENTS] = _ids_and_scores(interaction.chunks)
         if not any(retrieval.chunks for retrieval in interaction.retrievals):
             # Plain code names its chunks without a retrieval: no other span would carry them.
-            _add_documents(budget, interaction.chunks, policy)
-    return budget.attributes()
+            attributes |= _documents(interaction.chunks, policy)
+    return _least_first(attributes)
 
 
 def retrieval_name(retrieval: Retrieval) -> str:
@@ -118,33 +136,26 @@ def retrieval_name(retrieval: Retrieval) -> str:
     return f"{names.GENAI_OPERATION_RETRIEVAL} {retrieval.name}".rstrip()
 
 
-def retrieval_attributes(
-    retrieval: Retrieval, *, policy: ContentPolicy = SHOW_ALL, limits: SpanLimits = DEFAULTS
-) -> Attributes:
+def retrieval_attributes(retrieval: Retrieval, *, policy: ContentPolicy = SHOW_ALL) -> Attributes:
     """Return a retrieval span's attributes; without content, ids and scores only."""
-    budget = SpanBudget(limits)
-    budget.reserve(_error_bytes(retrieval.error, policy, limits))
-    query = policy.text(retrieval.query)
+    attributes: Attributes = {}
     if policy.shows:
-        budget.add_texts({names.OI_INPUT_VALUE: query})
-    about: Attributes = {
+        query = _text(policy.text(retrieval.query))
+        attributes |= {
+            names.OI_INPUT_VALUE: query,
+            names.OI_INPUT_MIME_TYPE: _TEXT,
+            names.GENAI_RETRIEVAL_QUERY_TEXT: query,
+        }
+    attributes |= {
         names.OI_SPAN_KIND: names.OI_KIND_RETRIEVER,
         names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_RETRIEVAL,
         names.DOCUMENTS_FOUND: len(retrieval.chunks),
     }
     if retrieval.error:
-        about[names.OTEL_ERROR_TYPE] = error_type(retrieval.error) or UNTYPED_ERROR
-    if policy.shows:
-        about[names.OI_INPUT_MIME_TYPE] = _TEXT
-    budget.add_each(about)
-    if policy.shows:
-        budget.add_texts({names.GENAI_RETRIEVAL_QUERY_TEXT: query})
-    if retrieval.chunks:
-        _add_ids_and_scores(budget, retrieval.chunks)
-    else:
-        budget.add({names.GENAI_RETRIEVAL_DOCUMENTS: "[]"})
-    _add_documents(budget, retrieval.chunks, policy)
-    return budget.attributes()
+        attributes[names.OTEL_ERROR_TYPE] = error_type(retrieval.error) or UNTYPED_ERROR
+    attributes[names.GENAI_RETRIEVAL_DOCUMENTS] = _ids_and_scores(retrieval.chunks)
+    attributes |= _documents(retrieval.chunks, policy)
+    return _least_first(attributes)
 
 
 def generation_name(generation: Generation) -> str:
@@ -153,41 +164,37 @@ def generation_name(generation: Generation) -> str:
 
 
 def generation_attributes(
-    generation: Generation, *, policy: ContentPolicy = SHOW_ALL, limits: SpanLimits = DEFAULTS
+    generation: Generation, *, policy: ContentPolicy = SHOW_ALL
 ) -> Attributes:
     """Return a model call's attributes: its output first, then its prompt."""
-    budget = SpanBudget(limits)
-    budget.reserve(_error_bytes(generation.error, policy, limits))
-    output = policy.text(generation.output)
-    if policy.shows:
-        budget.add_texts({names.OI_OUTPUT_VALUE: output})
-    about: Attributes = {
+    attributes: Attributes = {
         names.OI_SPAN_KIND: names.OI_KIND_LLM,
         names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_CHAT,
     }
     if generation.error:
-        about[names.OTEL_ERROR_TYPE] = error_type(generation.error) or UNTYPED_ERROR
+        attributes[names.OTEL_ERROR_TYPE] = error_type(generation.error) or UNTYPED_ERROR
     if generation.model:
-        model = limits.clipped(generation.model)
-        about |= {names.GENAI_REQUEST_MODEL: model, names.OI_LLM_MODEL_NAME: model}
+        model = _text(generation.model)
+        attributes |= {names.GENAI_REQUEST_MODEL: model, names.OI_LLM_MODEL_NAME: model}
     if generation.provider:
-        provider = limits.clipped(generation.provider)
-        about |= {names.GENAI_PROVIDER_NAME: provider, names.OI_LLM_PROVIDER: provider}
+        provider = _text(generation.provider)
+        attributes |= {names.GENAI_PROVIDER_NAME: provider, names.OI_LLM_PROVIDER: provider}
     if generation.finish_reason:
-        about[names.GENAI_FINISH_REASONS] = [limits.clipped(generation.finish_reason)]
-    about |= _tokens(generation.usage)
+        attributes[names.GENAI_FINISH_REASONS] = [_text(generation.finish_reason)]
+    attributes |= _tokens(generation.usage)
     if generation.first_token_s is not None:
-        about[names.GENAI_FIRST_CHUNK] = generation.first_token_s
+        attributes[names.GENAI_FIRST_CHUNK] = generation.first_token_s
     if policy.shows:
-        about[names.OI_OUTPUT_MIME_TYPE] = _TEXT
-    budget.add_each(about)
-    if policy.shows:
-        budget.add_texts(
-            {names.OI_LLM_OUTPUT_ROLE: "assistant", names.OI_LLM_OUTPUT_CONTENT: output}
-        )
-        _add_message(budget, names.GENAI_OUTPUT_MESSAGES, "assistant", output)
-        _add_prompt(budget, generation.input, policy)
-    return budget.attributes()
+        output = _text(policy.text(generation.output))
+        attributes |= {
+            names.OI_OUTPUT_VALUE: output,
+            names.OI_OUTPUT_MIME_TYPE: _TEXT,
+            names.OI_LLM_OUTPUT_ROLE: "assistant",
+            names.OI_LLM_OUTPUT_CONTENT: output,
+            names.GENAI_OUTPUT_MESSAGES: texts_json([_message("assistant", output)]),
+        }
+        attributes |= _prompt(generation.input, policy)
+    return _least_first(attributes)
 
 
 def carrier_name(reports: Sequence[Report]) -> str:
@@ -196,26 +203,21 @@ def carrier_name(reports: Sequence[Report]) -> str:
 
 
 def carrier_attributes(
-    reports: Sequence[Report],
-    *,
-    policy: ContentPolicy = SHOW_ALL,
-    limits: SpanLimits = DEFAULTS,
+    reports: Sequence[Report], *, policy: ContentPolicy = SHOW_ALL
 ) -> Attributes:
     """Return the attributes of such a span (OI spec/annotations.md).
 
     All reports are of one interaction.
     """
-    budget = SpanBudget(limits)
-    budget.reserve(MAX_EXPLANATION_BYTES)  # for the description of its status
-    about: Attributes = {
+    attributes: Attributes = {
         names.OI_SPAN_KIND: names.OI_KIND_EVALUATOR,
         names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_EVALUATION,
-        names.INTERACTION_ID: limits.clipped(reports[0].interaction.id),
+        names.INTERACTION_ID: _text(reports[0].interaction.id),
     }
-    budget.add_each(about | _verdict(reports))
-    _add_unsupported(budget, reports, policy)
-    _add_evaluations(budget, reports, policy)
-    return budget.attributes()
+    attributes |= _verdict(reports)
+    attributes |= _unsupported(reports, policy)
+    attributes |= _evaluations(reports, policy)
+    return _least_first(attributes)
 
 
 _FAILURES: Final = frozenset(
@@ -237,7 +239,6 @@ def event_attributes(
     report: Report,
     *,
     policy: ContentPolicy = SHOW_ALL,
-    limits: SpanLimits = DEFAULTS,
 ) -> Attributes:
     """Return the attributes of one `gen_ai.evaluation.result` event.
 
@@ -249,7 +250,7 @@ def event_attributes(
         names.JUDGE: encodable(str(evaluation.judge)),
         names.JUDGE_KIND: evaluation.judge.kind,
         names.JUDGE_CHANCE: report.decision.inclusion_probability,
-        names.INTERACTION_ID: limits.clipped(report.interaction.id),
+        names.INTERACTION_ID: _text(report.interaction.id),
     }
     if isinstance(evaluation, Scored):
         attributes[names.GENAI_EVALUATION_SCORE_VALUE] = evaluation.score
@@ -260,15 +261,12 @@ def event_attributes(
             attributes[names.OTEL_ERROR_TYPE] = evaluation.cause.value
         explanation = evaluation.detail
     if explanation and policy.shows:
-        attributes[names.GENAI_EVALUATION_EXPLANATION] = limits.clipped(
-            policy.text(explanation), MAX_EXPLANATION_BYTES
-        )
+        shown = clipped(policy.text(explanation), MAX_EXPLANATION_BYTES)
+        attributes[names.GENAI_EVALUATION_EXPLANATION] = shown
     return attributes
 
 
-def alarm_attributes(
-    event: AlarmEvent, *, policy: ContentPolicy = SHOW_ALL, limits: SpanLimits = DEFAULTS
-) -> Attributes:
+def alarm_attributes(event: AlarmEvent, *, policy: ContentPolicy = SHOW_ALL) -> Attributes:
     """Return the attributes of one alarm's log event."""
     attributes: Attributes = {
         names.ALARM_SIGNAL: encodable(event.signal),
@@ -296,10 +294,8 @@ def alarm_attributes(
         if event.span.before is not None:
             attributes[names.ALARM_SPAN_BEFORE] = event.span.before
     if event.examples:
-        budget = SpanBudget(limits)
         examples = [_alarm_example(example, policy) for example in event.examples]
-        budget.add_json(names.ALARM_EXAMPLES, examples, cut)
-        attributes |= budget.attributes()
+        attributes[names.ALARM_EXAMPLES] = encodable_json(_cut(examples, MAX_SENTENCE_BYTES))
     return attributes
 
 
@@ -316,32 +312,58 @@ def _alarm_example(example: Example, policy: ContentPolicy) -> dict[str, Any]:
     return entry
 
 
-def status_description(error: str, policy: ContentPolicy, limits: SpanLimits = DEFAULTS) -> str:
+def status_description(error: str, policy: ContentPolicy) -> str:
     """Return the description of an ERROR status; empty if there is no error."""
-    return limits.clipped(policy.error(error), MAX_EXPLANATION_BYTES)
+    return clipped(policy.error(error), MAX_EXPLANATION_BYTES)
 
 
-def _error_bytes(error: str, policy: ContentPolicy, limits: SpanLimits) -> int:
-    """Return what an error takes: as the status' description, and as an `exception` event."""
-    return 2 * size_bytes(status_description(error, policy, limits))
-
-
-def exception_attributes(error: str, policy: ContentPolicy, limits: SpanLimits) -> Attributes:
+def exception_attributes(error: str, policy: ContentPolicy) -> Attributes:
     """Return the attributes of an `exception` event: the type, and the message if it may leave."""
     kind = error_type(error)
     attributes: Attributes = {names.OTEL_EXCEPTION_TYPE: encodable(kind or UNTYPED_ERROR)}
     message = policy.text((error.partition(":")[2] if kind else error).strip())
     if message:
-        attributes[names.OTEL_EXCEPTION_MESSAGE] = limits.clipped(message, MAX_EXPLANATION_BYTES)
+        attributes[names.OTEL_EXCEPTION_MESSAGE] = clipped(message, MAX_EXPLANATION_BYTES)
     return attributes
 
 
-def failure_description(detail: str, policy: ContentPolicy, limits: SpanLimits = DEFAULTS) -> str:
+def failure_description(detail: str, policy: ContentPolicy) -> str:
     """Return the description of a judge's failure; empty where no text may leave."""
-    return limits.clipped(policy.text(detail), MAX_EXPLANATION_BYTES)
+    return clipped(policy.text(detail), MAX_EXPLANATION_BYTES)
 
 
-def _context(interaction: Interaction, limits: SpanLimits) -> Attributes:
+def _text(text: str) -> str:
+    return clipped(text, MAX_TEXT_BYTES)
+
+
+def _fitting(texts: Iterable[str]) -> Iterator[str]:
+    """Yield texts, cut, for as long as there is room for another."""
+    room = MAX_TEXTS_BYTES
+    for text in texts:
+        if room < MIN_TEXT_BYTES:
+            return
+        fitting = clipped(text, min(MAX_TEXT_BYTES, room))
+        room -= size_bytes(fitting)
+        yield fitting
+
+
+def _cut(value: Any, max_bytes: int) -> Any:
+    """Return a value for JSON with every text in it cut."""
+    return mapped(
+        value,
+        lambda each: (
+            each
+            if each is None or isinstance(each, bool | int | float)
+            else clipped(str(each), max_bytes)
+        ),
+    )
+
+
+def _least_first(attributes: Attributes) -> Attributes:
+    return dict(reversed(attributes.items()))
+
+
+def _context(interaction: Interaction) -> Attributes:
     attributes: Attributes = {}
     if interaction.error:
         attributes[names.OTEL_ERROR_TYPE] = error_type(interaction.error) or UNTYPED_ERROR
@@ -351,65 +373,61 @@ def _context(interaction: Interaction, limits: SpanLimits) -> Attributes:
         attributes[names.REDACTED] = interaction.redacted
     attributes[names.FRAMEWORK] = encodable(interaction.framework)
     if interaction.name:
-        attributes[names.GENAI_WORKFLOW_NAME] = limits.clipped(interaction.name)
+        attributes[names.GENAI_WORKFLOW_NAME] = _text(interaction.name)
     if interaction.session_id:
-        session = limits.clipped(interaction.session_id)
+        session = _text(interaction.session_id)
         attributes |= {names.OI_SESSION_ID: session, names.GENAI_CONVERSATION_ID: session}
     if interaction.user_id:
-        attributes[names.OI_USER_ID] = limits.clipped(interaction.user_id)
+        attributes[names.OI_USER_ID] = _text(interaction.user_id)
     return attributes
 
 
-def _add_labels(budget: SpanBudget, interaction: Interaction) -> None:
+def _labels(interaction: Interaction) -> Attributes:
+    attributes: Attributes = {}
     if interaction.tags:
-        tags = [budget.limits.clipped(t, MAX_TAG_BYTES) for t in interaction.tags[:MAX_TAGS]]
-        budget.add({names.OI_TAGS: tags})
-    own = dict(list(interaction.attributes.items())[:MAX_OWN_ATTRIBUTES])
+        attributes[names.OI_TAGS] = [clipped(t, MAX_TAG_BYTES) for t in interaction.tags[:MAX_TAGS]]
+    own = dict(islice(interaction.attributes.items(), MAX_OWN_ATTRIBUTES))
     for name, value in own.items():
-        key = names.ATTRIBUTE.format(name=encodable(str(name)))
-        budget.add_texts({key: str(value)})
+        attributes[names.ATTRIBUTE.format(name=encodable(str(name)))] = _text(str(value))
     if own:
-        budget.add_json(
-            names.OI_METADATA, list(own.items()), lambda some, size: cut(dict(some), size)
-        )
+        attributes[names.OI_METADATA] = encodable_json(_cut(own, MAX_SENTENCE_BYTES))
+    return attributes
 
 
-def _add_not_shown(budget: SpanBudget, chunks: Sequence[Chunk]) -> None:
+def _not_shown(chunks: Sequence[Chunk]) -> Attributes:
     if not chunks:
-        return
-    budget.add({names.DOCUMENTS_NOT_SHOWN: len(chunks)})
-    ids = [chunk.id for chunk in chunks if chunk.id]
-    budget.add_json(names.DOCUMENTS_NOT_SHOWN_IDS, ids, cut)
+        return {}
+    attributes: Attributes = {names.DOCUMENTS_NOT_SHOWN: len(chunks)}
+    ids = [clipped(chunk.id, MAX_TAG_BYTES) for chunk in chunks if chunk.id][:MAX_IDS]
+    if ids:
+        attributes[names.DOCUMENTS_NOT_SHOWN_IDS] = encodable_json(ids)
+    return attributes
 
 
-def _add_documents(budget: SpanBudget, chunks: Sequence[Chunk], policy: ContentPolicy) -> None:
+def _documents(chunks: Sequence[Chunk], policy: ContentPolicy) -> Attributes:
     if not policy.shows:
-        return
-    # Built again for every length that is tried: what does not depend on it is made once.
-    text_of = cache(lambda n: policy.text(chunks[n].text))
-    metadata_of = cache(lambda n: budget.limits.json_object(policy.metadata(chunks[n].metadata)))
-
-    def build(some: Sequence[Chunk], max_bytes: int) -> Attributes:
-        attributes: Attributes = {}
-        if len(some) < len(chunks):
-            attributes[names.DOCUMENTS_LEFT_OUT] = len(chunks) - len(some)
-        for n, chunk in enumerate(some):
-            content, identity, score, about = _document_names(n)
-            attributes[content] = budget.limits.clipped(text_of(n), max_bytes)
-            if chunk.id:
-                attributes[identity] = budget.limits.clipped(chunk.id)
-            if _is_finite(chunk.score):
-                attributes[score] = float(chunk.score)
-            if chunk.metadata:
-                metadata = metadata_of(n)(max_bytes)
-                if metadata is not None:
-                    attributes[about] = metadata
-        return attributes
-
-    budget.add_fitted(chunks, build)
+        return {}
+    attributes: Attributes = {}
+    texts = list(_fitting(policy.text(chunk.text) for chunk in chunks[:MAX_DOCUMENTS]))
+    if len(texts) < len(chunks):
+        attributes[names.DOCUMENTS_LEFT_OUT] = len(chunks) - len(texts)
+    for n, (chunk, text) in enumerate(zip(chunks, texts, strict=False)):
+        content, identity, score, about = _document_names(n)
+        attributes[content] = text
+        if chunk.id:
+            attributes[identity] = clipped(chunk.id, MAX_TAG_BYTES)
+        if _is_finite(chunk.score):
+            attributes[score] = float(chunk.score)
+        if chunk.metadata:
+            metadata = encodable_json(policy.metadata(chunk.metadata))
+            if size_bytes(metadata) > MAX_METADATA_BYTES:
+                metadata = encodable_json(_cut(policy.metadata(chunk.metadata), MAX_TAG_BYTES))
+            if size_bytes(metadata) <= MAX_METADATA_BYTES:
+                attributes[about] = metadata
+    return attributes
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=MAX_DOCUMENTS)
 def _document_names(n: int) -> Sequence[str]:
     fields = ("content", "id", "score", "metadata")
     return [names.OI_DOCUMENT.format(n=n, field=field) for field in fields]
@@ -419,61 +437,32 @@ def _is_finite(score: float | None) -> TypeGuard[float]:
     return score is not None and math.isfinite(score)
 
 
-def _add_ids_and_scores(budget: SpanBudget, chunks: Sequence[Chunk]) -> None:
-    def build(some: Sequence[Chunk], max_bytes: int) -> list[dict[str, Any]]:
-        entries: list[dict[str, Any]] = []
-        for chunk in some:
-            entry: dict[str, Any] = {"id": cut(chunk.id, max_bytes)}
-            if _is_finite(chunk.score):
-                entry["score"] = float(chunk.score)
-            entries.append(entry)
-        return entries
-
-    budget.add_json(names.GENAI_RETRIEVAL_DOCUMENTS, chunks, build)
+def _ids_and_scores(chunks: Sequence[Chunk]) -> str:
+    entries: list[dict[str, Any]] = []
+    for chunk in chunks[:MAX_IDS]:
+        entry: dict[str, Any] = {"id": clipped(chunk.id, MAX_TAG_BYTES)}
+        if _is_finite(chunk.score):
+            entry["score"] = float(chunk.score)
+        entries.append(entry)
+    return encodable_json(entries)
 
 
-def _add_message(budget: SpanBudget, name: str, role: str, text: str) -> None:
-    budget.add_json(
-        name,
-        (text,),
-        lambda some, size: [_message(role, cut(t, size)) for t in some],
-        encode=texts_json,
-    )
-
-
-def _add_prompt(budget: SpanBudget, messages: Sequence[Message], policy: ContentPolicy) -> None:
-    """Add a model's prompt, in both conventions; of a long conversation its end."""
+def _prompt(messages: Sequence[Message], policy: ContentPolicy) -> Attributes:
+    """Return a model's prompt in both conventions; of a long conversation its end."""
     if not messages:
-        return
-    newest_first = [Message(role=m.role, text=policy.text(m.text)) for m in reversed(messages)]
-
-    def build(some: Sequence[Message], max_bytes: int) -> Attributes:
-        attributes: Attributes = {}
-        if len(some) < len(messages):
-            attributes[names.MESSAGES_LEFT_OUT] = len(messages) - len(some)
-        for n, message in enumerate(reversed(some)):
-            role = budget.limits.clipped(message.role, MAX_TAG_BYTES)
-            text = budget.limits.clipped(message.text, max_bytes)
-            attributes[names.OI_LLM_INPUT_MESSAGE.format(n=n, field="role")] = role
-            attributes[names.OI_LLM_INPUT_MESSAGE.format(n=n, field="content")] = text
-        return attributes
-
-    def build_json(some: Sequence[Message], max_bytes: int) -> list[dict[str, Any]]:
-        return [
-            _message(cut(m.role, MAX_TAG_BYTES), cut(m.text, max_bytes)) for m in reversed(some)
-        ]
-
-    # Three forms of the same texts: none of them may take the room of the others.
-    budget.add({names.OI_INPUT_MIME_TYPE: _TEXT})
-    budget.add_texts({names.OI_INPUT_VALUE: newest_first[0].text}, max_bytes=budget.left_bytes // 3)
-    budget.add_json(
-        names.GENAI_INPUT_MESSAGES,
-        newest_first,
-        build_json,
-        max_bytes=budget.left_bytes // 2,
-        encode=texts_json,
-    )
-    budget.add_fitted(newest_first, build)
+        return {}
+    attributes: Attributes = {}
+    newest_first = messages[: -MAX_MESSAGES - 1 : -1]
+    texts = list(_fitting(policy.text(message.text) for message in newest_first))
+    roles = [clipped(message.role, MAX_TAG_BYTES) for message in newest_first]
+    shown = list(zip(roles, texts, strict=False))[::-1]
+    if len(shown) < len(messages):
+        attributes[names.MESSAGES_LEFT_OUT] = len(messages) - len(shown)
+    attributes[names.GENAI_INPUT_MESSAGES] = texts_json([_message(*each) for each in shown])
+    for n, (role, text) in enumerate(shown):
+        attributes[names.OI_LLM_INPUT_MESSAGE.format(n=n, field="role")] = role
+        attributes[names.OI_LLM_INPUT_MESSAGE.format(n=n, field="content")] = text
+    return attributes
 
 
 def _message(role: str, text: str) -> dict[str, Any]:
@@ -493,31 +482,20 @@ def _tokens(usage: Usage) -> Attributes:
     return attributes
 
 
-def _add_evaluations(budget: SpanBudget, reports: Sequence[Report], policy: ContentPolicy) -> None:
-    """Add the scores under OpenInference's names, which has none for a missing score."""
-    groups: list[tuple[Attributes, Attributes]] = []
-    """Of each score what stands together or not at all, and its explanation."""
-    together: Attributes = {}
+def _evaluations(reports: Sequence[Report], policy: ContentPolicy) -> Attributes:
+    """Return the scores under OpenInference's names, which has none for a missing score."""
+    attributes: Attributes = {}
     for n, scored in enumerate(islice(_scores(reports), MAX_EVALUATIONS)):
         name, score, kind, identifier, why = _evaluation_names(n)
-        fields: Attributes = {
+        attributes |= {
             name: encodable(evaluator_name(scored.evaluator)),
             score: scored.score,
             kind: scored.judge.kind,
             identifier: encodable(f"{scored.evaluator} {scored.judge}"),
         }
-        explanation: Attributes = {}
         if scored.explanation and policy.shows:
-            text = policy.text(scored.explanation)
-            explanation[why] = budget.limits.clipped(text, MAX_EXPLANATION_BYTES)
-        groups.append((fields, explanation))
-        together |= fields | explanation
-    if budget.add(together):  # as nearly always
-        return
-    for fields, explanation in groups:
-        if not budget.add(fields):
-            break
-        budget.add(explanation)
+            attributes[why] = clipped(policy.text(scored.explanation), MAX_EXPLANATION_BYTES)
+    return attributes
 
 
 @lru_cache(maxsize=MAX_EVALUATIONS)
@@ -583,16 +561,15 @@ def _assessed(assessment: Assessment) -> Attributes:
     return attributes
 
 
-def _add_unsupported(budget: SpanBudget, reports: Sequence[Report], policy: ContentPolicy) -> None:
+def _unsupported(reports: Sequence[Report], policy: ContentPolicy) -> Attributes:
     assessment = _last_scored(reports).assessment if reports else None
-    if assessment is None:
-        return
-    unsupported = [s for s in assessment.sentences or () if is_unsupported(s)]
-    entries = [policy.sentence(sentence) for sentence in unsupported[:MAX_SENTENCES]]
-    carried = budget.add_json(
-        names.UNSUPPORTED_SENTENCES,
-        entries,
-        lambda some, size: cut(list(some), min(size, MAX_SENTENCE_BYTES)),
-    )
-    if carried < len(unsupported):
-        budget.add({names.SENTENCES_LEFT_OUT: len(unsupported) - carried})
+    found = [s for s in (assessment and assessment.sentences) or () if is_unsupported(s)]
+    if not found:
+        return {}
+    entries = [policy.sentence(sentence) for sentence in found[:MAX_SENTENCES]]
+    attributes: Attributes = {
+        names.UNSUPPORTED_SENTENCES: encodable_json(_cut(entries, MAX_SENTENCE_BYTES))
+    }
+    if len(entries) < len(found):
+        attributes[names.SENTENCES_LEFT_OUT] = len(found) - len(entries)
+    return attributes

@@ -586,8 +586,6 @@ class Term:
         """Take in what came of a golden question; what the application captured is no traffic."""
         reports = [each for each in answer.reports if each.role == "golden"]
         if not reports:
-            with contained("count"):
-                self.meters.kept_apart()
             return
         with contained("estimate"):
             reference = reports[1] if len(reports) > 1 else None

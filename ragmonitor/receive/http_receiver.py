@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from google.protobuf.message import Message as Protobuf
 from google.rpc.status_pb2 import Status
 
-from ragmonitor.export.server import BoundedServer, Reply
+from ragmonitor.export.server import HttpServer, Reply
 from ragmonitor.receive.otlp_bodies import UnreadableBodyError, reply_body, request_of
 from ragmonitor.receive.span_intake import FullError, SpanIntake
 
@@ -51,7 +51,7 @@ class HttpReceiver:
         """
         self._intake = intake
         self._max_bytes = max_bytes
-        self._server = BoundedServer(
+        self._server = HttpServer(
             host,
             port,
             lambda _target, _headers: _said(404, f"spans are sent by POST to {PATH}"),

@@ -16,7 +16,7 @@ from ragmonitor.capture.recorder import tool_matcher
 from ragmonitor.errors import SettingsError
 from ragmonitor.export.view.access import is_loopback
 from ragmonitor.guard import contained, record_error
-from ragmonitor.metrics import OPEN_TRACES, OPEN_TRACES_BYTES, RECEIVED_TRACES
+from ragmonitor.metrics import RECEIVED_TRACES
 from ragmonitor.protocols import Clock
 from ragmonitor.receive.http_receiver import HttpReceiver
 from ragmonitor.receive.open_traces import OpenTrace, OpenTraces, State
@@ -217,8 +217,6 @@ class Receiver:
         return (
             *self.intake.gauges(),
             *(GaugeValue.of(RECEIVED_TRACES, n, outcome=name) for name, n in outcomes.items()),
-            GaugeValue.of(OPEN_TRACES, len(self.traces)),
-            GaugeValue.of(OPEN_TRACES_BYTES, self.traces.size_bytes),
         )
 
 

@@ -81,6 +81,9 @@ FORMATS = (
         (r"rnd_", r"[A-Za-z0-9]{28,60}"),  # Render
         (r"v1\.0-", r"[0-9a-f]{24}-[0-9a-f]{100,200}"),  # Cloudflare
         (r"hv[sbr]\.", r"[A-Za-z0-9_-]{20,255}"),  # Vault
+        (r"s\.", rf"{_HAS_DIGIT}[A-Za-z0-9]{{24}}{_END}"),  # Vault, old
+        (r"amzn\.mws\.", _UUID),
+        (r"amzn1\.oa2-cs\.v1\.", r"[0-9a-f]{64}"),
         (r"pul-", rf"[0-9a-f]{{40}}{_END}"),  # Pulumi
         (r"dp\.(?:pt|st|ct|sa|scim|audit)\.", r"[A-Za-z0-9_.-]{40,100}"),  # Doppler
         (r"tskey-", r"[a-z]{3,9}-[A-Za-z0-9-]{20,100}"),  # Tailscale
@@ -118,6 +121,7 @@ FORMATS = (
         (r"cmVmd", r"[A-Za-z0-9]{59}"),
         (r"ATATT3|ATCTT3", r"[A-Za-z0-9_=-]{50,255}"),  # Atlassian
         (r"ATBB", rf"[A-Za-z0-9]{{32}}{_END}"),  # Bitbucket
+        (r"BBDC-", r"[A-Za-z0-9+/]{40,50}"),
         (r"ATTA", r"[0-9a-zA-Z]{64,80}"),  # Trello
         (r"CCIP(?:AT|RJ)_", r"[A-Za-z0-9]{22}_[0-9a-f]{40}"),  # CircleCI
         (r"bk(?:ua|aj|ct)_", r"[0-9a-zA-Z]{40}"),  # Buildkite
@@ -130,6 +134,9 @@ FORMATS = (
         (r"snyk_[us]at\.", r"[A-Za-z0-9_-]{8}\.[A-Za-z0-9_-]{30,200}"),
         (r"perm[:-]", r"[A-Za-z0-9_=-]{8,100}\.[A-Za-z0-9_=-]{2,100}\.[A-Za-z0-9_=-]{20,100}"),
         (r"key_", rf"[0-9a-f]{{64}}{_END}"),  # Cursor
+        (r"crsr_", r"[0-9a-f]{64}"),
+        (r"tr_(?:dev|stg|prod)_", r"[A-Za-z0-9]{20,40}"),  # Trigger.dev
+        (r"signkey-", r"[a-z]{4,10}-[0-9a-f]{32,64}"),  # Inngest
         (r"apify_api_", r"[A-Za-z0-9]{36}"),
         (r"pn[ub]_", rf"[A-Za-z0-9]{{36}}{_END}"),  # Prefect
         (r"dbt[uc]_", r"[A-Za-z0-9_=-]{30,80}"),
@@ -142,6 +149,14 @@ FORMATS = (
     ),
     *_api_keys(
         (r"gsk_", r"[A-Za-z0-9]{20,100}"),  # Groq
+        (r"sess-", r"[A-Za-z0-9]{40,60}"),  # OpenAI, of a session
+        (r"flp_", r"[A-Za-z0-9]{40,60}"),  # Friendli
+        (r"nk-", rf"{_HAS_DIGIT}[A-Za-z0-9_-]{{43}}{_END}"),  # Nomic
+        (r"(?:mxb|emb)_", rf"{_HAS_DIGIT}[A-Za-z0-9]{{30,60}}{_END}"),  # Mixedbread
+        (r"BSA", rf"{_HAS_DIGIT}[A-Za-z0-9_-]{{28}}{_END}"),  # Brave
+        (r"ls__", r"[0-9a-f]{32}"),  # LangSmith, old
+        (r"hl_sk_", r"[0-9a-f]{40,60}"),  # Humanloop
+        (r"pl_", rf"[0-9a-f]{{32}}{_END}"),  # PromptLayer
         (r"xai-", r"[A-Za-z0-9]{20,100}"),
         (r"hf_", r"[A-Za-z0-9]{30,60}"),
         (r"api_org_", r"[A-Za-z0-9]{30,60}"),
@@ -181,6 +196,9 @@ FORMATS = (
         (r"access-(?:sandbox|development|production)-", _UUID),  # Plaid
         (r"(?:live|test)_", rf"(?=[A-Za-z0-9]{{0,39}}?[0-9])[A-Za-z0-9]{{30,60}}{_END}"),  # Mollie
         (r"EZ[AT]K", r"[A-Za-z0-9]{54}"),  # EasyPost
+        (r"AQE", rf"{_HAS_DIGIT}[A-Za-z0-9+/=-]{{60,300}}"),  # Adyen
+        (r"A21AA", r"[A-Za-z0-9_-]{80,120}"),  # PayPal
+        (r"secret-(?:test|live)-", r"[A-Za-z0-9_=-]{30,60}"),  # Stytch
         (r"shippo_(?:live|test)_", r"[0-9a-f]{40}"),
         (r"duffel_(?:live|test)_", r"[A-Za-z0-9_-]{40,60}"),
         (r"pdl_(?:live|sdbx)_apikey_", r"[A-Za-z0-9_]{50,60}"),  # Paddle
@@ -192,12 +210,17 @@ FORMATS = (
     Format("slack_token", r"xox[abcdeoprs]-", r"[A-Za-z0-9%-]{20,300}"),
     Format("slack_token", r"xoxe\.xox[bp]-", r"[A-Za-z0-9-]{20,300}"),
     Format("slack_token", r"xapp-", r"[0-9]-[A-Za-z0-9-]{20,300}"),
-    Format("slack_token", r"hooks\.slack\.com/", r"(?:services|workflows)/[A-Za-z0-9/]{20,120}"),
+    Format(
+        "slack_token",
+        r"hooks\.slack\.com/",
+        r"(?:services|workflows|triggers)/[A-Za-z0-9/]{20,120}",
+    ),
     Format(
         "discord_token",
         r"[MN][DTjz]|O[DT]",
         r"[A-Za-z0-9_-]{21,28}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,45}",
     ),
+    Format("discord_token", r"mfa\.", r"[A-Za-z0-9_-]{80,90}"),
     Format(
         "discord_token",
         r"discord(?:app)?\.com/api/",
@@ -205,6 +228,8 @@ FORMATS = (
     ),
     *_api_keys(
         (r"ntn_", r"[A-Za-z0-9]{40,60}"),  # Notion
+        (r"00D", r"[A-Za-z0-9]{12}(?:[A-Za-z0-9]{3})?![A-Za-z0-9_.]{80,120}"),  # Salesforce
+        (r"IG(?:QV|AA)", r"[A-Za-z0-9_-]{100,300}"),  # Instagram
         (r"secret_", rf"(?=[A-Za-z0-9]{{0,42}}?[0-9])[A-Za-z0-9]{{43}}{_END}"),
         (r"fig[dour]h?_", r"[A-Za-z0-9_-]{36,80}"),  # Figma
         (r"lin_(?:api|oauth)_", r"[A-Za-z0-9]{32,80}"),  # Linear
@@ -238,6 +263,7 @@ FORMATS = (
         (r"sbp_", r"(?:oauth_)?[0-9a-f]{40}"),
         (r"pscale_(?:tkn|pw|oauth)_", r"[A-Za-z0-9_.=-]{32,64}"),  # PlanetScale
         (r"napi_", r"[a-z0-9]{40,80}"),  # Neon
+        (r"xau_", r"[A-Za-z0-9]{30,60}"),  # Xata
         (r"mdb_sa_sk_", r"[A-Za-z0-9_-]{40}"),  # MongoDB Atlas
         (r"4b1d", rf"{_HAS_DIGIT}[A-Za-z0-9]{{38}}{_END}"),  # ClickHouse
         (r"CCDB1_", r"[A-Za-z0-9_]{40,100}"),  # CockroachDB
@@ -263,7 +289,7 @@ FORMATS = (
     # --- what a password became, and keys in base64
     Format("password_hash", r"\$2[abxy]\$", r"[0-9]{2}\$[./A-Za-z0-9]{53}"),
     Format("password_hash", r"\$argon2", r"(?:id?|d)\$[A-Za-z0-9$=,+/.-]{30,300}"),
-    Format("password_hash", r"\$[156y]\$", r"[A-Za-z0-9$=./,-]{20,200}"),
+    Format("password_hash", r"\$(?:[1567y]|apr1|scrypt)\$", r"[A-Za-z0-9$=./,-]{20,200}"),
     Format(
         "password_hash", r"pbkdf2_sha", r"[0-9]{3}\$[0-9]{3,8}\$[A-Za-z0-9]{8,40}\$[\w+/=]{40,100}"
     ),

@@ -115,8 +115,6 @@ def traces_of(
         enabled=settings.export.traces,
         content=settings.content.policy,
         hash_key=settings.content.key,
-        max_attribute_bytes=settings.export.max_attribute_bytes,
-        max_span_bytes=settings.export.max_span_bytes,
         lost=lost,
         cost_usd=Prices(settings.estimation.prices).cost_usd,
         is_repeated=is_repeated,
@@ -138,7 +136,7 @@ def redactor_of(settings: Settings) -> Redactor:
 def restrict_logs(settings: Settings) -> None:
     """Keep out of our log what may not leave by any other way."""
     redaction = settings.content.redaction
-    if settings.content.policy != "all" or any(each != "secrets" for each in redaction):
+    if settings.content.shown != "all" or any(each != "secrets" for each in redaction):
         withhold_messages()
     if "secrets" in redaction:
         clean_messages(without_secrets)
@@ -181,7 +179,7 @@ def configure(exporter: Exporter, settings: Settings, lost: Callable[[str, int],
             ExportContext(
                 service=settings.service,
                 service_version=settings.service_version,
-                content=settings.content.policy,
+                content=settings.content.shown,
                 hash_key=settings.content.key,
                 has_traces=settings.export.traces,
                 lost=lost,
@@ -226,7 +224,7 @@ def view_of(
         lower_is_better=[
             entry.name for entry in table.select(settings.evaluators) if entry.lower_is_better
         ],
-        content=settings.content.policy,
+        content=settings.content.shown,
         token=None if token is None else token.get_secret_value(),
         trace_url=settings.server.ui_trace_url or "",
         version=settings.service_version,
@@ -258,10 +256,10 @@ def incidents_of(
             urls,
             lost=lost,
             page_url=settings.server.page_url,
-            texts=settings.alarms.notify_texts and settings.content.policy == "all",
+            texts=settings.alarms.notify_texts and settings.content.shown == "all",
             language=settings.alarms.notify_language,
         )
-    policy = ContentPolicy(content=settings.content.policy, key=settings.content.key or PROCESS_KEY)
+    policy = ContentPolicy(content=settings.content.shown, key=settings.content.key or PROCESS_KEY)
     return IncidentKeeper(
         Journal(file, policy),
         is_judged=judging is not None,

@@ -121,7 +121,7 @@ def _goldens(settings: Settings, judge: str) -> GoldenQuestions:
     return GoldenQuestions(
         judge=judge,
         false_alarm_every_days=settings.alarms.false_alarm_every_days,
-        shows_texts=settings.content.policy == "all",
+        shows_texts=settings.content.shown == "all",
         file=_kept(settings, "goldens", GOLDENS_VERSION),
         alarms_file=_kept(settings, "golden-alarms", ALARMS_VERSION),
     )
@@ -183,7 +183,7 @@ def _slice_limit(text: str) -> tuple[str, float]:
 
 def _content(settings: Settings) -> ContentPolicy:
     """Return what documents may be called."""
-    return ContentPolicy(content=settings.content.policy, key=settings.content.key or PROCESS_KEY)
+    return ContentPolicy(content=settings.content.shown, key=settings.content.key or PROCESS_KEY)
 
 
 def _kept(settings: Settings, name: str, version: int) -> State | None:
@@ -284,7 +284,7 @@ def _slice_slots(settings: Settings, builtin: str, judge: str | None) -> Sequenc
 
 def _keeps_anchors(settings: Settings) -> bool:
     """Return whether texts of reference answers may outlive the process."""
-    return settings.content.policy == "all" and settings.judge.reference_answers_per_day > 0
+    return settings.content.shown == "all" and settings.judge.reference_answers_per_day > 0
 
 
 def _forgotten_texts(settings: Settings) -> Sequence[Part]:

@@ -183,8 +183,6 @@ class AnswerHandler:
     def _probe(self, interaction: Interaction) -> None:
         """Keep the answer to a golden question apart; judge it, if it is the asker's record."""
         if self._goldens is None or interaction.probe is None:
-            with contained("count"):
-                self._exports.meters.kept_apart()
             if self._goldens is not None:
                 self._goldens.note_captured(interaction)
             return

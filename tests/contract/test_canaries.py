@@ -43,6 +43,16 @@ def left(policy: str) -> dict[str, str]:
         }
 
 
+@pytest.mark.parametrize("canary", TABLE["canaries"])
+def test_without_a_word_about_content_no_trace_has_a_text(canary: str) -> None:
+    """A collector that the environment names gets none; what our settings name gets all."""
+    row = TABLE["canaries"][canary]
+    ways = {way for way in left("unsaid") if canary in found("unsaid", way)}
+    traces = {"spans", "events"}
+    assert ways & traces <= set(row["else"])
+    assert set(row["all"]) - traces <= ways
+
+
 def body_of(recorder: Recorder, who: str) -> str:
     """Return all that one of them was sent, paths and headers included."""
     return "\n".join(f"{r.path} {r.headers} {r.body.decode()}" for r in recorder.of(who))

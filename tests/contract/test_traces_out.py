@@ -236,7 +236,7 @@ def differences(found: Any, expected: Any, where: str = "") -> list[str]:
 def test_an_answer_is_a_trace(collector: Collector, file: Path) -> None:
     """Its spans and events speak both conventions, and carry the scores."""
     case = json.loads(file.read_text("utf-8"))
-    options = dict(case.get("options", {}))
+    options = {"content": "all"} | case.get("options", {})
     if "judge" in options:
         options |= {"judge": ScriptedJudge(options["judge"]), "sample": 1.0}
     with Monitor(service_version="7", **WATCHING, **options) as monitor:

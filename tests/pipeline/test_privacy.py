@@ -53,7 +53,7 @@ def test_the_judge_reads_the_full_text_always(spans):
     judge = ScriptedJudge(lambda _: assessment("supported"))
     answer = "The tower is tall. " * 5_000
     for options in (
-        {"export": {"max_attribute_bytes": 256, "max_span_bytes": 4096}},
+        {"content": "all"},
         {"content": "none"},
         {"content": "hashed"},
     ):

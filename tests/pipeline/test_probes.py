@@ -58,7 +58,6 @@ def test_what_golden_questions_cause_is_kept_apart():
         assert monitor.flush(20)
         count = monitor.registry
         assert total(count, "ragmonitor_interactions_total") == 1
-        assert total(count, "ragmonitor_probe_interactions_total") == 1
         assert total(count, "ragmonitor_golden_asks_total", outcome="answered") == 1
         score = "ragmonitor_golden_{}"
         for name in ("answer_correctness", "context_recall", "faithfulness"):

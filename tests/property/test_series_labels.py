@@ -17,7 +17,6 @@ from prometheus_client.parser import text_string_to_metric_families as parse_pla
 from ragmonitor import guard
 from ragmonitor.export import PrometheusExporter
 from ragmonitor.export.instruments import MAX_LABEL_LENGTH
-from ragmonitor.metrics import OPEN_RUNS
 from ragmonitor.records import (
     AlarmEvent,
     AlarmState,
@@ -37,11 +36,6 @@ TEXT = st.text(st.characters(exclude_categories=()), max_size=20) | st.sampled_f
     ["", "\ud800", 'a"b', "a\nb", "a\r\nb", "a\\", "\x00", "\u2028", "} 1", "other", "x" * 5000]
 )
 NASTY = ("\ud800", 'a"b}\n# EOF', "\x00\x01", "中文\\", "\r", "x" * 5000)
-
-
-@pytest.fixture(autouse=True)
-def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PROMETHEUS_MULTIPROC_DIR", raising=False)
 
 
 def filled(text: Any) -> PrometheusExporter:
@@ -153,16 +147,3 @@ def test_one_bad_series_never_takes_the_others_down(bad: dict[str, Any]) -> None
     assert guard.errors["metrics"] == before + 1
     labels = {"service": "shop", "judge": MODEL.name}
     assert built.registry.get_sample_value("ragmonitor_anchors", labels) == 3
-
-
-def test_a_sample_that_cannot_be_written_is_left_out() -> None:
-    """The rest of its family, and all other families, are scraped."""
-    built = PrometheusExporter("shop", summarise=summarise, serve=False)
-    built.export(report())
-    built._instruments._instruments[OPEN_RUNS].labels("\ud800").set(1)  # past all cleaning
-    built._instruments.gauge(OPEN_RUNS).set(2)
-    before = guard.errors["metrics"]
-    text = generate_latest(built.registry).decode()
-    assert 'ragmonitor_open_runs{service="shop"} 2.0' in text
-    assert 'ragmonitor_score_count{evaluator="faithfulness"' in text
-    assert guard.errors["metrics"] == before + 1

@@ -38,7 +38,7 @@ def test_arguments_win_over_variables_over_file_over_defaults(monkeypatch, writt
     monkeypatch.setenv("RAGMONITOR_SERVICE", "variable")
     found = Settings.load(service="argument")
     assert (found.service, found.sample.rate, found.capture.queue_size) == ("argument", 0.4, 7)
-    assert found.server.port == 9464
+    assert found.server.port == 7247
 
 
 def test_a_group_merges_option_by_option(monkeypatch, written):
@@ -95,7 +95,6 @@ def test_the_service_is_opentelemetry_s_by_default(monkeypatch):
         ({"server": {"port": 70_000}}, "server.port"),
         ({"content": "some"}, "content.policy"),
         ({"content": {"hash_key": "short"}}, "content.hash_key"),
-        ({"export": {"max_span_bytes": 100}}, "export.max_span_bytes"),
         ({"capture": 3}, r"capture takes CaptureSettings\(...\)"),
         ({"capture": ServerSettings()}, "capture takes CaptureSettings, not ServerSettings"),
     ],
@@ -231,10 +230,10 @@ def test_a_misspelt_variable_is_an_error(monkeypatch, variable, meant):
     ("variable", "value"),
     [
         ("RAGMONITOR_SERVICE_HOST", "10.0.0.1"),
-        ("RAGMONITOR_SERVICE_PORT", "9464"),
-        ("RAGMONITOR_PORT", "tcp://10.0.0.1:9464"),
-        ("RAGMONITOR_SERVER_PORT", "tcp://10.0.0.1:9464"),
-        ("RAGMONITOR_PORT_9464_TCP_ADDR", "10.0.0.1"),
+        ("RAGMONITOR_SERVICE_PORT", "7247"),
+        ("RAGMONITOR_PORT", "tcp://10.0.0.1:7247"),
+        ("RAGMONITOR_SERVER_PORT", "tcp://10.0.0.1:7247"),
+        ("RAGMONITOR_PORT_7247_TCP_ADDR", "10.0.0.1"),
     ],
 )
 def test_what_kubernetes_injects_is_no_setting(monkeypatch, caplog, variable, value):

@@ -50,6 +50,7 @@ from ragmonitor.judges.sentences import language
 from ragmonitor.monitor import Monitor
 from ragmonitor.settings import (
     Budget,
+    ContentSettings,
     EstimationSettings,
     ServerSettings,
     Settings,
@@ -118,6 +119,7 @@ def run(options: DemoOptions) -> int:
         service=SERVICE,
         exporters=[*settings.exporters, collector],
         server=ServerSettings(enabled=True, port=port, ui=True, ui_url=f"http://127.0.0.1:{port}"),
+        content=ContentSettings(policy=settings.content.policy or "all"),
         stream=StreamSettings(url=None) if scores_by_itself else settings.stream,
         **_judging(options),
     )

@@ -101,7 +101,7 @@ def judged(policy, folder, phoenix, langfuse):
     """Have a few answers judged and sent everywhere, with all that goes wrong."""
     monitor = Monitor(
         "shop",
-        content=policy,
+        **({} if policy == "unsaid" else {"content": policy}),
         judge=FunctionJudge(Replies(folder / "judge"), name="f"),
         sample=1.0,
         budget=Budget(calls_per_day=10**6),
@@ -135,7 +135,7 @@ def alarmed(policy, folder):
     """Give bad answers until there is an incident."""
     monitor = Monitor(
         "desk",
-        content=policy,
+        **({} if policy == "unsaid" else {"content": policy}),
         objectives={"hallucination": 0.05},
         state=folder / "state",
         server=ServerSettings(ui=True, port=0),

@@ -85,6 +85,7 @@ def main() -> None:
     monitor = Monitor(
         "shop",
         service_version="1.2",
+        content="all",
         judge=Judge(),
         sample=1.0,
         budget=Budget(usd_per_day=500),

@@ -12,7 +12,7 @@ import pytest
 
 from ragmonitor.export.endpoint import Endpoint
 from ragmonitor.export.feedback_intake import PATH, FeedbackIntake
-from ragmonitor.export.server import MAX_BODY_BYTES, BoundedServer, Reply
+from ragmonitor.export.server import MAX_BODY_BYTES, HttpServer, Reply
 from ragmonitor.feedback import Feedback
 
 TOKEN = "a token of some length"
@@ -37,7 +37,7 @@ def sent(
     intake: FeedbackIntake, body: Any, method: str = "POST", target: str = PATH, **headers: str
 ) -> Reply:
     message = Message()
-    message["Host"] = "localhost:9464"
+    message["Host"] = "localhost:7247"
     message["Content-Type"] = headers.pop("content_type", "application/json")
     for name, value in headers.items():
         message[name.replace("_", "-")] = value
@@ -89,7 +89,7 @@ def test_what_a_browser_sends_without_asking_first_is_refused(taken: Taken) -> N
 
 @pytest.fixture
 def served(taken: Taken):
-    server = BoundedServer(
+    server = HttpServer(
         "127.0.0.1",
         0,
         lambda *_: Reply(status=200, body=b"page"),
@@ -102,7 +102,7 @@ def served(taken: Taken):
     server.server_close()
 
 
-def exchanged(server: BoundedServer, request: bytes) -> bytes:
+def exchanged(server: HttpServer, request: bytes) -> bytes:
     with socket.create_connection(server.server_address[:2], 10) as client:
         client.sendall(request)
         parts = []
@@ -118,7 +118,7 @@ def post(body: bytes, length: str, path: str = PATH) -> bytes:
     return head.encode() + body
 
 
-def test_over_a_socket(served: BoundedServer, taken: Taken) -> None:
+def test_over_a_socket(served: HttpServer, taken: Taken) -> None:
     body = json.dumps(GOOD).encode()
     reply = exchanged(served, post(body, f"Content-Length: {len(body)}\r\n"))
     assert reply.startswith(b"HTTP/1.0 202 ")
@@ -138,7 +138,7 @@ def test_over_a_socket(served: BoundedServer, taken: Taken) -> None:
     ],
 )
 def test_a_body_of_no_length_or_too_long_is_not_read(
-    served: BoundedServer, taken: Taken, length: str, status: bytes
+    served: HttpServer, taken: Taken, length: str, status: bytes
 ) -> None:
     assert exchanged(served, post(b"{}", length)).startswith(b"HTTP/1.0 " + status)
     assert not taken
@@ -146,7 +146,7 @@ def test_a_body_of_no_length_or_too_long_is_not_read(
 
 def test_where_nothing_is_received_there_is_no_method_but_get() -> None:
     assert Endpoint.__init__.__kwdefaults__["receive"] is None
-    server = BoundedServer("127.0.0.1", 0, lambda *_: Reply(status=200), count=lambda _: None)
+    server = HttpServer("127.0.0.1", 0, lambda *_: Reply(status=200), count=lambda _: None)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     try:
         assert exchanged(server, post(b"{}", "Content-Length: 2\r\n")).startswith(b"HTTP/1.0 501 ")

@@ -23,7 +23,7 @@ from tests.unit.export.examples import (
     report,
 )
 
-QUICK = Limits(linger_s=0.01, first_backoff_s=0.01)
+QUICK = Limits(linger_s=0.01)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import socket
 import urllib.error
@@ -12,16 +11,15 @@ from dataclasses import replace
 from typing import Any, Final
 
 import pytest
-from prometheus_client import CollectorRegistry, make_asgi_app
+from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from ragmonitor import guard, metrics
+from ragmonitor import guard
 from ragmonitor.export import PrometheusExporter
 from ragmonitor.export.instruments import Labels
 from ragmonitor.records import (
     Cause,
-    GaugeValue,
     Moments,
     Snapshot,
     Unscored,
@@ -37,11 +35,6 @@ from tests.unit.export.examples import (
 )
 
 HOUR: Final = "1h"
-
-
-@pytest.fixture(autouse=True)
-def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PROMETHEUS_MULTIPROC_DIR", raising=False)
 
 
 def exporter(**options: Any) -> PrometheusExporter:
@@ -148,13 +141,12 @@ def test_errors_are_counted_from_our_beginning() -> None:
         del guard.errors["test-stage"]
 
 
-def test_coverage_is_shown_where_the_mean_is_not() -> None:
-    """A window that is hardly observed has no mean, and says why."""
+def test_a_window_that_is_hardly_observed_has_no_mean() -> None:
+    """It says nothing rather than something of a few."""
     built = exporter()
     moments = Moments.of(0.5) + Moments(uncovered=3.0)
     refresh(built, snapshot=snapshot(("faithfulness", HOUR, moments)))
     labels = {"evaluator": "faithfulness", "judge": "builtin", "window": HOUR}
-    assert sample(built, "score_coverage_ratio", **labels) == pytest.approx(0.25)
     assert sample(built, "score_mean", **labels) is None
 
 
@@ -202,7 +194,7 @@ def test_a_taken_port_is_told_once_with_its_remedy(caplog: pytest.LogCaptureFixt
         refresh(built)
     messages = [r.message for r in caplog.records if r.levelno == logging.WARNING]
     assert len(messages) == 1
-    assert "PROMETHEUS_MULTIPROC_DIR" in messages[0]
+    assert "monitor.registry" in messages[0]
     assert "server.port" in messages[0]
 
 
@@ -231,62 +223,3 @@ def test_a_forked_child_begins_at_zero() -> None:
     built.dropped("queue_full", 3)
     assert built.registry is registry
     assert sample(built, "dropped_total", reason="queue_full") == 3
-
-
-def test_a_late_variable_is_not_heeded_and_says_so(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Any
-) -> None:
-    """The library reads it at its import only; set later, it would lose every number."""
-    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
-    built = exporter()
-    built.dropped("queue_full")
-    assert sample(built, "dropped_total", reason="queue_full") == 1
-    assert "before the process starts" in caplog.text
-
-
-@pytest.mark.parametrize(
-    "gauge",
-    [
-        *GaugeValue.interval(metrics.CORRECTED_RATE, 0.3, 0.2, 0.4, judge="j"),
-        GaugeValue.of(metrics.ANCHOR_FLIP_RATE, 0.1, judge="j"),
-        *GaugeValue.interval(metrics.FEEDBACK_AGREEMENT, 0.8, 0.7, 0.9, judge="j"),
-        GaugeValue.of(metrics.BUDGET_LEVEL, 4.0, unit="calls", per="day"),
-        GaugeValue.of(metrics.BUDGET_LIMIT, 9.0, unit="calls", per="day"),
-    ],
-    ids=lambda gauge: gauge.name,
-)
-def test_what_is_not_known_any_more_is_gone(gauge: GaugeValue) -> None:
-    """A rate whose answers are gone, or a budget out of reach, has no last value that stays."""
-    built = exporter()
-    built.refresh(snapshot=Snapshot(gauges=(gauge,)), queue_depth=0, open_runs=0, errors={})
-    name = gauge.name.removeprefix("ragmonitor_")
-    assert sample(built, name, **dict(gauge.labels)) == gauge.value
-    built.refresh(snapshot=Snapshot(), queue_depth=0, open_runs=0, errors={})
-    assert sample(built, name, **dict(gauge.labels)) is None
-
-
-async def test_it_can_be_mounted_in_an_asgi_application() -> None:
-    """`make_asgi_app(registry=...)` serves exemplars and derived gauges."""
-    built = exporter()
-    built.export(report(target=TARGET))
-    refresh(
-        built,
-        snapshot=snapshot(("faithfulness", HOUR, sums(1.0))),
-    )
-    sent: list[dict[str, Any]] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request"}
-
-    async def send(message: dict[str, Any]) -> None:
-        sent.append(message)
-
-    scope = {
-        "type": "http",
-        "query_string": b"",
-        "headers": [(b"accept", b"application/openmetrics-text; version=1.0.0")],
-    }
-    await asyncio.wait_for(make_asgi_app(registry=built.registry)(scope, receive, send), 10)
-    text = sent[1]["body"].decode()
-    assert exemplars(text) != []
-    assert "ragmonitor_score_mean{" in text

@@ -293,7 +293,7 @@ def test_an_error_of_ours_is_answered_and_counted():
 def test_a_name_that_is_made_to_point_here_reads_nothing():
     """DNS rebinding: the browser would send its own page's name."""
     with served(view()) as base:
-        status, _, body = get(base, "/ragmonitor/state.json", Host="evil.example:9464")
+        status, _, body = get(base, "/ragmonitor/state.json", Host="evil.example:7247")
         assert status == 403
         assert "shop" not in body
 
@@ -302,9 +302,9 @@ def test_such_a_name_reads_no_numbers_beside_the_series():
     """Neither with the page nor without it, while /metrics.json goes on."""
     for page in (view(), None):
         with served(page) as base:
-            status, _, body = get(base, "/metrics.json", Host="evil.example:9464")
+            status, _, body = get(base, "/metrics.json", Host="evil.example:7247")
             assert (status, "services" in body) == (403, False)
-            assert get(base, "/metrics.json", Host="localhost:9464")[0] == 200
+            assert get(base, "/metrics.json", Host="localhost:7247")[0] == 200
             assert get(base, "/metrics.json")[0] == 200
 
 

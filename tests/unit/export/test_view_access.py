@@ -35,13 +35,13 @@ def test_everything_else_is_not(host):
     assert not is_loopback(host)
 
 
-@pytest.mark.parametrize("host", ["localhost:9464", "127.0.0.1:9464", "[::1]:9464", "localhost"])
+@pytest.mark.parametrize("host", ["localhost:7247", "127.0.0.1:7247", "[::1]:7247", "localhost"])
 def test_without_a_token_names_of_this_machine_are_let_in(host):
     """With and without a port."""
     assert Access().refusal(headers(Host=host)) is None
 
 
-@pytest.mark.parametrize("host", ["evil.example:9464", "127.0.0.1.evil.example", "", "[::2]:80"])
+@pytest.mark.parametrize("host", ["evil.example:7247", "127.0.0.1.evil.example", "", "[::2]:80"])
 def test_without_a_token_other_names_are_refused(host):
     """A website that points its name to 127.0.0.1 reads nothing."""
     assert Access().refusal(headers(Host=host)) == "host"

@@ -1,4 +1,4 @@
-"""Posting behind the caller's back: bounded, in order, retried, and never silently lost."""
+"""Batches behind the caller's back: bounded, in order, retried, and never silently lost."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from dataclasses import replace
 
 import pytest
 
-from ragmonitor.export.posting import Limits, Poster, Recipient, Record
+from ragmonitor.export.batcher import Limits
+from ragmonitor.export.posting import PostingExporter, Recipient, Record
+from ragmonitor.protocols import ExportContext
 from tests.support.prometheus_server import free_port
 from tests.support.scoring_server import Fault, Received, ScoringServer
 from tests.support.waiting import until
 
-QUICK = Limits(linger_s=0.01, first_backoff_s=0.01, connect_timeout_s=1.0, reply_timeout_s=0.3)
+QUICK = Limits(linger_s=0.01)
 PATH = "/records"
 
 
@@ -33,11 +35,11 @@ class Takes(ScoringServer):
 
 
 class Posting:
-    """A poster, and what it counted as lost."""
+    """An exporter of numbers, and what it counted as lost."""
 
     def __init__(self, url: str, limits: Limits = QUICK, authorization: str = "") -> None:
         self.lost: Counter[str] = Counter()
-        self.poster = Poster(
+        self.poster = PostingExporter(
             Recipient(
                 name="Takes",
                 address=url,
@@ -47,9 +49,9 @@ class Posting:
                 envelope=(b'{"records":[', b"]}"),
                 authorization=authorization,
             ),
-            lost=self._count,
             limits=limits,
         )
+        self.poster.configure(ExportContext(lost=self._count))
 
     def _count(self, reason: str, n: int) -> None:
         self.lost[reason] += n
@@ -88,7 +90,7 @@ def test_what_comes_together_leaves_together(server: Takes) -> None:
 
 def test_a_batch_is_bounded_in_records_and_bytes(server: Takes) -> None:
     """Servers refuse bodies that are too long."""
-    posting = Posting(server.url, replace(QUICK, max_batch_records=4, max_batch_bytes=7))
+    posting = Posting(server.url, replace(QUICK, max_batch_items=4, max_batch_bytes=7))
     posting.put(*range(6), *range(100, 103))
     assert posting.poster.flush(10)
     batches = server.numbers()
@@ -127,10 +129,13 @@ def test_a_server_is_asked_again_when_it_says(server: Takes, posting: Posting, h
     assert second.at_s - first.at_s >= 0.95
 
 
-def test_a_server_that_is_not_there_is_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_server_that_is_not_there_is_named(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With the system's reason, and without a password."""
+    monkeypatch.setattr("ragmonitor.export.posting._retries", lambda: 0)
     caplog.set_level("DEBUG", "ragmonitor")
-    posting = Posting(f"http://me:pw@127.0.0.1:{free_port()}", replace(QUICK, max_attempts=1))
+    posting = Posting(f"http://me:pw@127.0.0.1:{free_port()}")
     posting.put(1)
     assert not posting.poster.flush(5)
     assert "/records is not reached: Connection refused" in caplog.text
@@ -138,8 +143,11 @@ def test_a_server_that_is_not_there_is_named(caplog: pytest.LogCaptureFixture) -
     posting.poster.close()
 
 
-def test_a_server_that_hangs_holds_nobody_up(server: Takes, posting: Posting) -> None:
+def test_a_server_that_hangs_holds_nobody_up(
+    server: Takes, posting: Posting, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Records are taken at once, and a flush says in time that it failed."""
+    monkeypatch.setattr("ragmonitor.export.posting.REPLY_S", 0.3)
     server.always(Fault(hangs=True))
     began = time.monotonic()
     posting.put(*range(100))
@@ -175,10 +183,11 @@ def test_a_refusal_is_not_repeated(
     assert told in caplog.text
 
 
-def test_what_finds_no_room_is_counted(server: Takes) -> None:
+@pytest.mark.parametrize("limits", [Limits(max_items=5), Limits(max_bytes=5)])
+def test_what_finds_no_room_is_counted(server: Takes, limits: Limits) -> None:
     """A server that is away for long costs scores and no memory."""
     server.always(Fault(hangs=True))
-    posting = Posting(server.url, replace(QUICK, max_records=5, reply_timeout_s=10))
+    posting = Posting(server.url, replace(limits, linger_s=0.01))
     posting.put(0)
     until("the first is under way", lambda: server.requests)
     posting.put(*range(1, 9))

@@ -1,0 +1,261 @@
+"""Sends items in batches from a thread of its own: scores to Phoenix and Langfuse, spans by OTLP.
+
+What waits is bounded in number and bytes. Nothing is lost silently: each item that does not arrive
+is counted, with its reason.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from opentelemetry import context
+
+from ragmonitor.errors import RagMonitorError
+from ragmonitor.forks import survive_forks
+from ragmonitor.guard import contained, reason, record_error, record_problem, shielded
+
+CLOSE_WAIT_S = 0.1
+"""For the request that is under way; it is left to itself afterwards."""
+
+Item = TypeVar("Item")
+Lost = Callable[[str, int], None]
+"""Takes why items were lost (`phoenix_full`) and how many, from any thread."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits of what may wait, and of what is sent at once."""
+
+    max_items: int = 10_000
+    max_bytes: int = 16 * 2**20
+    max_batch_items: int = 200
+    max_batch_bytes: int = 512 * 1024
+    """Below the 1 MiB of body that usual proxies let through."""
+    linger_s: float = 1.0
+    """The time for which a batch may gather."""
+
+
+class DeliveryError(RagMonitorError):
+    """A server did not take what was sent; the message says why and what to do."""
+
+    quotes_no_text = True
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        why: str = "refused",
+        lost: int | None = None,
+        is_too_large: bool = False,
+    ) -> None:
+        super().__init__(problem)
+        self.why = why
+        """`refused` or `failed`: how the loss is counted."""
+        self.lost = lost
+        """The number of items that were not taken; None: all."""
+        self.is_too_large = is_too_large
+        """A smaller batch may be taken."""
+
+
+class Batcher(Generic[Item]):
+    """Takes items from any thread and sends them from another, in order.
+
+    The thread starts with the first item, and again in a forked child, which does not send what its
+    parent has waiting.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        send: Callable[[Sequence[Item], float], None],
+        *,
+        lost: Lost | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        """Send nothing yet.
+
+        Args:
+            name: Of the server, `Phoenix`; in lower case it begins the reasons that are counted.
+            send: Sends one batch, in so many seconds; raises `DeliveryError`.
+            lost: Counts what does not arrive.
+            limits: Of memory and batches.
+        """
+        self.name = name
+        self.lost = lost
+        self._send = send
+        self._limits = limits or Limits()
+        self._closed = False
+        self._begin()
+        survive_forks(self)
+
+    def _begin(self) -> None:
+        self._changed = threading.Condition()
+        """Guards everything below; notified when there is work, and when some is done."""
+        self._waiting: deque[tuple[Item, int]] = deque()
+        self._waiting_bytes = 0
+        self._taken = self._finished = self._missed = self._told = 0
+        """How many items were taken, done with, and sent in vain; the last as of the last flush."""
+        self._in_hand = 0
+        """Items of the batch that is being sent, and that nobody has counted as lost."""
+        self._max_batch_bytes = self._limits.max_batch_bytes
+        """Less than the limit once a server, or a proxy before it, has found a batch too large."""
+        self._flushes = 0
+        """The number of flushes that wait; batches then go out without lingering."""
+        self._thread: threading.Thread | None = None
+
+    def put(self, item: Item, size: int) -> None:
+        """Take an item of so many bytes, or count it as lost. Never waits for the network."""
+        limits = self._limits
+        with self._changed:
+            why = "closed" if self._closed else ""
+            if not why and (
+                len(self._waiting) >= limits.max_items
+                or self._waiting_bytes + size > limits.max_bytes
+            ):
+                why = "full"
+            if not why:
+                self._waiting.append((item, size))
+                self._waiting_bytes += size
+                self._taken += 1
+                self._start()
+                if len(self._waiting) in (1, limits.max_batch_items):
+                    self._changed.notify_all()
+        if why:
+            self._lose(1, why)
+            problem = f"{self.name}: more comes than is taken, or after the end; the newest is lost"
+            record_problem("export", problem)
+
+    def flush(self, timeout_s: float) -> bool:
+        """Send what waits; return whether all that was sent since the last flush was taken."""
+        deadline = time.monotonic() + timeout_s
+        with self._changed:
+            goal = self._taken
+            started = self._finished >= goal or self._start()
+            self._flushes += 1
+            self._changed.notify_all()
+            if started:
+                self._changed.wait_for(lambda: self._finished >= goal, timeout_s)
+            self._flushes -= 1
+        # The interpreter is going down and starts no thread any more.
+        while not started and (left_s := deadline - time.monotonic()) > 0:
+            batch = self._batch()
+            if not batch:
+                break
+            self._deliver(batch, left_s)
+        with self._changed:
+            missed, self._told = self._missed - self._told, self._missed
+            return self._finished >= goal and not missed
+
+    def close(self) -> None:
+        """Stop. What still waits is counted as lost: flush first."""
+        with self._changed:
+            self._closed = True
+            left = len(self._waiting)
+            self._waiting.clear()
+            self._waiting_bytes = 0
+            self._finished += left
+            thread, self._thread = self._thread, None
+            self._changed.notify_all()
+        if thread is not None:
+            thread.join(CLOSE_WAIT_S)
+        with self._changed:  # the process may end before the server replies
+            left, self._in_hand = left + self._in_hand, 0
+        if left:
+            self._lose(left, "closed")
+
+    def _lose(self, n: int, why: str) -> None:
+        if self.lost is not None:
+            with shielded("export"):
+                self.lost(f"{self.name.lower()}_{why}", n)
+
+    def _start(self) -> bool:
+        """Return whether there is a thread that sends. The caller holds the lock."""
+        if self._thread is None and not self._closed:
+            name = f"ragmonitor-{self.name.lower()}"
+            thread = threading.Thread(target=self._run, name=name, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the interpreter is going down
+                return False
+            self._thread = thread
+        return self._thread is not None
+
+    def _run(self) -> None:
+        # On our own thread only: our posts must not be traced as traffic of the application.
+        context.attach(context.set_value("suppress_instrumentation", True))
+        limits = self._limits
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._closed)
+                self._changed.wait_for(
+                    lambda: (
+                        self._closed
+                        or self._flushes
+                        or len(self._waiting) >= limits.max_batch_items
+                    ),
+                    limits.linger_s,
+                )
+                batch = self._batch()
+            if not batch:
+                return
+            # A BaseException must not end the thread, or nothing that comes later would be sent.
+            with contained("export"):
+                self._deliver(batch, math.inf)
+
+    def _batch(self) -> list[tuple[Item, int]]:
+        batch: list[tuple[Item, int]] = []
+        size = 0
+        with self._changed:
+            while self._waiting and len(batch) < self._limits.max_batch_items:
+                size += self._waiting[0][1]
+                if batch and size > self._max_batch_bytes:
+                    break
+                batch.append(self._waiting.popleft())
+                self._waiting_bytes -= batch[-1][1]
+            self._in_hand += len(batch)  # in one step: who closes looks into both
+        return batch
+
+    def _deliver(self, batch: Sequence[tuple[Item, int]], timeout_s: float) -> None:
+        """Send a batch; one that is too large goes out in halves."""
+        lost, why = len(batch), "failed"
+        try:
+            self._send([item for item, _ in batch], timeout_s)
+            lost = 0
+        except DeliveryError as error:
+            if error.is_too_large and len(batch) > 1:
+                half = sum(size for _, size in batch) // 2
+                self._max_batch_bytes = min(self._max_batch_bytes, half)
+                middle = len(batch) // 2
+                halves = batch[:middle], batch[middle:]
+                batch, lost = (), 0
+                for each in halves:
+                    with contained("export"):
+                        self._deliver(each, timeout_s)
+            else:
+                lost, why = len(batch) if error.lost is None else error.lost, error.why
+                record_problem("export", f"{reason(error)}; {lost} are lost", about=self.name)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next batch is sent
+            record_error("export", error)
+        finally:
+            self._done(len(batch), lost, why)
+
+    def _done(self, n: int, lost: int, why: str) -> None:
+        with self._changed:
+            is_counted = self._in_hand < n  # who closed has counted it
+            self._in_hand = max(0, self._in_hand - n)
+            self._missed += lost
+        if lost and not is_counted:
+            self._lose(lost, why)
+        with self._changed:
+            self._finished += n
+            self._changed.notify_all()
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew: the thread, and what waits, stayed with the parent."""
+        self._begin()
