@@ -37,7 +37,7 @@ class StatusOptions:
     alarm is active or answers are not accounted for; 2 if nobody answers at the address.
     """
 
-    address: Annotated[str | None, typer.Argument(metavar="[ADDRESS]", help=ADDRESS_HELP)] = None
+    address: AddressOption = None
     token: TokenOption = None
     watch: Annotated[
         bool,

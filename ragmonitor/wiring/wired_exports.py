@@ -222,7 +222,6 @@ def view_of(
         summarise=summarise,
         builtin=builtin.identity.name,
         judge=None if judge is None else judge.name,
-        judge_kind="LLM" if judge is None else judge.kind,
         lower_is_better=[
             entry.name for entry in table.select(settings.evaluators) if entry.lower_is_better
         ],
