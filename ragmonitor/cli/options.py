@@ -182,8 +182,8 @@ class DemoOptions:
         float | None,
         typer.Option(
             min=1.0,
-            help="End after so long; a machine that cannot ask at the rate takes up to three times "
-            "as long. By default it runs until Ctrl-C.",
+            help="End after this many seconds. A slow machine takes up to three times as long. "
+            "Default: run until Ctrl-C.",
         ),
     ] = None
     json_output: Annotated[
@@ -192,12 +192,6 @@ class DemoOptions:
             "--json", help="No picture; one JSON object as the last line. Needs --seconds."
         ),
     ] = False
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="A litellm model that answers, instead of the built-in one. Costs money."
-        ),
-    ] = None
     rate: Annotated[
         float, typer.Option(min=0.1, max=1000.0, help="Questions per second, over all frameworks.")
     ] = 8.0
