@@ -102,6 +102,7 @@ class View(Exporter):
         summarise: Summarise,
         builtin: str,
         judge: str | None = None,
+        doubt: str = "",
         lower_is_better: Collection[str] = (),
         content: Content = "all",
         token: str | None = None,
@@ -118,6 +119,7 @@ class View(Exporter):
             summarise: From a window's sums to its mean and interval.
             builtin: Name of the judge that scores every answer.
             judge: Name of the judge that scores a sample; None: there is none.
+            doubt: Why that judge can never read; empty: nothing speaks against it.
             lower_is_better: Evaluators whose 1 is bad.
             content: Questions, answers and chunks are shown under `all` only.
             token: What a browser must show; None: no authentication for local clients.
@@ -129,6 +131,7 @@ class View(Exporter):
         """
         self._summarise = summarise
         self._judge = judge
+        self._doubt = doubt
         self._lower_is_better = tuple(lower_is_better)
         self._content: Content = content
         self._access = Access(token)
@@ -197,6 +200,15 @@ class View(Exporter):
             # A provider's message may quote the prompt.
             "detail": unscored.detail[:300] if self._content == "all" else "",
         }
+
+    def _mute(self) -> dict[str, Any] | None:
+        """Return why the sampled judge gives no verdict, and since when; None: it does."""
+        if self._failed >= MUTE_FROM:
+            return self._failure
+        if self._doubt and not self._judged:
+            cause = Cause.JUDGE_ERROR.value
+            return {"since_s": self._started_s, "cause": cause, "detail": self._doubt}
+        return None
 
     def feedback(self, joined: JoinedFeedback) -> None:
         """Keep what a person said beside the answer, if that is kept."""
@@ -314,7 +326,7 @@ class View(Exporter):
                 "received": self._received,
                 "judged": self._judged,
                 "spent_usd": self._spent_usd,
-                "mute": self._failure if self._failed >= MUTE_FROM else None,
+                "mute": self._mute(),
                 "kept": len(self._answers),
                 "events": list(self._events),
             }

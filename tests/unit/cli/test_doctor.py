@@ -84,7 +84,7 @@ def test_a_name_with_which_no_monitor_starts_is_found(variable, value, monkeypat
 )
 def test_a_judge_or_exporter_with_which_no_monitor_starts_is_found(name, values, monkeypatch):
     """The check says it in the words of the monitor's own refusal, and the others are done."""
-    monkeypatch.setattr(doctor, "ask_judge", lambda judge: Check(str(judge), "ok", "asked"))
+    monkeypatch.setattr(doctor, "ask_judge", lambda judge, **_: Check(str(judge), "ok", "asked"))
     for variable, value in values.items():
         monkeypatch.setenv(f"RAGMONITOR_{variable}", value)
     with pytest.raises(SettingsError) as refusal:
@@ -104,7 +104,7 @@ def test_every_judge_is_asked(monkeypatch):
     monkeypatch.setenv("RAGMONITOR_BUDGET", "calls_per_day=9")
     asked = []
 
-    def ask(judge):
+    def ask(judge, **_):
         asked.append(judge.identity.name)
         return Check(f"judge {judge.identity.name}", "ok", "asked")
 
@@ -350,6 +350,20 @@ def test_a_model_must_tell_the_sentences_apart(verdicts, state):
     assert check.state == state
     assert "0.012300 USD" in check.finding
     assert len(judge.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("judge", "said"), [("nosuchmodel", "has no provider"), ("openai/my-own", "price is not known")]
+)
+def test_a_judge_that_can_never_read_is_said_by_the_monitor_too(judge, said, monkeypatch, caplog):
+    """Where it starts, once; a model with a known price is no news."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    monkeypatch.setenv("RAGMONITOR_BUDGET", "usd_per_day=1")
+    with caplog.at_level("WARNING", "ragmonitor"):
+        Monitor(judge="openai/gpt-4o-mini").close()
+        assert caplog.text == ""
+        Monitor(judge=judge).close()
+    assert said in caplog.text
 
 
 def test_a_model_that_does_not_answer_is_found():
