@@ -276,10 +276,10 @@ def run(options: McpOptions) -> int:
     Raises:
         RagMonitorError: The address is none, or the protocol's library is not installed.
     """
-    import anyio
-
     tools = MonitorTools(options.address, token=options.token)
     server = server_of(tools)
+    import anyio  # comes with the protocol's library
+
     if options.transport == "stdio":
         anyio.run(server.run_stdio_async)
     else:
