@@ -13,7 +13,7 @@ INTEGRATIONS := $(wildcard integrations/*)
 PACKAGES := . $(INTEGRATIONS)
 SOURCES := ragmonitor $(wildcard integrations/*/ragmonitor_*)
 
-.PHONY: help setup phoenix proxy demo demo-stack demo-fleet test test-all nightly check size bench bench-numbers fuzz build docs sbom audit batch-recipes clean
+.PHONY: help setup phoenix proxy demo demo-stack  test test-all nightly check size bench bench-numbers fuzz build docs sbom audit batch-recipes clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
@@ -61,9 +61,6 @@ demo: $(STAMP)  ## Watch a live RAG application being monitored (ARGS="--seconds
 
 demo-stack: $(STAMP)  ## The demo with Prometheus and Alertmanager: see the page fire and resolve (Debian's packages)
 	$(BIN)/python tools/demo_stack.py $(ARGS)
-
-demo-fleet: $(STAMP)  ## Three applications, two workers, an estimator and a standby; kill -9 of two of them (redis-server)
-	$(BIN)/python tools/demo_fleet.py $(ARGS)
 
 # Tests start hundreds of interpreters, which are to find compiled what they import.
 test test-all: export PYTHONDONTWRITEBYTECODE :=

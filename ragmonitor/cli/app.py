@@ -141,7 +141,9 @@ def _command(options: type, place: Place) -> Callable[..., None]:
         module, _, function = (place if isinstance(place, str) else place(record)).partition(":")
         raise typer.Exit(getattr(import_module(f"ragmonitor.cli.{module}"), function)(record))
 
-    command.__doc__ = options.__doc__
+    # Typer keeps the line breaks of a docstring: its paragraphs are to fill the terminal.
+    paragraphs = inspect.cleandoc(options.__doc__ or "").split("\n\n")
+    command.__doc__ = "\n\n".join(" ".join(each.split()) for each in paragraphs)
     vars(command)["__signature__"] = inspect.signature(options)
     return command
 

@@ -21,7 +21,13 @@ from ragmonitor.cli.drivers import FRAMEWORKS, MissingDriverError, load
 from ragmonitor.cli.masking import Masker
 from ragmonitor.cli.monitor_client import address, fetched, why_no_numbers
 from ragmonitor.cli.options import DoctorOptions
-from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, new_console, print_json
+from ragmonitor.cli.terminal import (
+    FINE,
+    SOMETHING_WRONG,
+    figures_table,
+    new_console,
+    print_json,
+)
 from ragmonitor.cli.writable import WriteCheck, checked_file, checked_folder
 from ragmonitor.errors import InputError, RagMonitorError, StreamError
 from ragmonitor.estimation.anchors.anchor_files import read_own
@@ -45,6 +51,7 @@ from ragmonitor.wiring import (
     estimates_of,
     exporters_of,
     incidents_of,
+    judge_doubt,
     judging_of,
     paid_judge,
     redactor_of,
@@ -65,6 +72,7 @@ SHOWN = (
     "prometheus-client",
 )
 
+JUDGE_REMEDY = "check the model's name, its key in the environment, and judge.api_base"
 _CORRECT_TRACES = "correct OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_PROTOCOL"
 
 State = Literal["ok", "note", "failed"]
@@ -163,7 +171,9 @@ def run(options: DoctorOptions) -> int:
             }
         )
     else:
-        _print_all(described(settings, masker), checks)
+        if options.settings:
+            _print_settings(described(settings, masker))
+        _print_checks(checks)
     return SOMETHING_WRONG if failed else FINE
 
 
@@ -511,16 +521,13 @@ def _judges(settings: Settings) -> Iterator[Check]:
             yield Check(f"judge {shown(named)}", "failed", str(error), remedy)
             problem = "" if problem == str(error) else problem
         else:
-            yield ask_judge(asked)
+            doubt = judge_doubt(alone) if named == judge.name else ""
+            yield ask_judge(asked, remedy=doubt or JUDGE_REMEDY)
     if problem:
         yield Check("judges", "failed", problem, remedy)
 
 
-def ask_judge(
-    judge: Judge,
-    *,
-    remedy: str = "check the model's name, its key in the environment, and judge.api_base",
-) -> Check:
+def ask_judge(judge: Judge, *, remedy: str = JUDGE_REMEDY) -> Check:
     """Return whether a judge tells the sentences of one answer apart, in one reading.
 
     Args:
@@ -568,27 +575,32 @@ def _cost(usage: JudgeUsage) -> str:
     )
 
 
-def _print_all(settings: Iterable[dict[str, Any]], checks: list[Check]) -> None:
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
+def _print_settings(settings: Iterable[dict[str, Any]]) -> None:
     console = new_console()
-    table = Table(box=box.SIMPLE, pad_edge=False, title="settings in force", title_justify="left")
-    for title in ("setting", "value", "source"):
-        table.add_column(title, overflow="fold")
+    table = figures_table("setting", "value", "source", texts=("value", "source"))
     for row in settings:
         value = "-" if row["value"] is None else str(row["value"])
         source = FILE if row["source"] == "file" else row["source"]
-        table.add_row(row["name"], escape(value), source)
+        table.add_row(row["name"], value, source)
     console.print(table)
     for name, version in _versions():
         console.print(f"{name:<40}{version or '-'}")
-    console.print()
-    signs = {"ok": "[green]ok    [/]", "note": "[dim]note  [/]", "failed": "[bold red]FAILED[/]"}
-    for check in checks:
+
+
+def _print_checks(checks: list[Check]) -> None:
+    """Print what failed, then all of them as a table, then what failed by its name."""
+    console = new_console()
+    failed = [check for check in checks if check.state == "failed"]
+    console.print(f"ragmonitor {ragmonitor.__version__}, Python {platform.python_version()}")
+    for check in failed:
         console.print(
-            f"{signs[check.state]} {escape(f'{check.name}: {check.finding}')}", soft_wrap=True
+            f"FAILED {check.name}: {check.finding}", style="red", markup=False, soft_wrap=True
         )
         if check.remedy:
-            console.print(f"       {escape(check.remedy)}", soft_wrap=True)
+            console.print(f"       {check.remedy}", markup=False, soft_wrap=True)
+    table = figures_table("probe", "state", "finding", texts=("state", "finding"))
+    for check in checks:
+        table.add_row(check.name, check.state, "" if check in failed else check.finding)
+    console.print(table)
+    names = f": {', '.join(check.name for check in failed)}" if failed else ""
+    console.print(f"{len(failed)} of {len(checks)} probes failed{names}", markup=False)

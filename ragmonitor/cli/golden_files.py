@@ -260,7 +260,7 @@ def _traffic(options: MineOptions) -> Traffic:
             traffic = read_reports(file, redact=redact)
     else:
         page = Page(source or None, options.token)
-        traffic = read_page(page.poll(), redact=redact)
+        traffic = read_page(page.json("state.json") | page.answers(n=100), redact=redact)
     traffic.restrict(since_s=since_s, slices=options.slices or ())
     return traffic
 

@@ -7,7 +7,6 @@ monitor's own `content` lets them onto its page.
 from __future__ import annotations
 
 import hmac
-import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
@@ -190,17 +189,11 @@ class MonitorTools:
 
         Args:
             limit: At most 50.
-            containing: Only answers whose record has this text anywhere: a word of the question or
-                the answer, a document, a slice's value, a trace id.
+            containing: Only answers with this text: a word of the question, answer or a chunk, a
+                document, a slice's value, a trace id.
         """
-        wanted = containing.casefold()
-        kept = [
-            each
-            for each in self._answers()
-            if wanted in json.dumps(each, ensure_ascii=False).casefold()
-        ]
-        kept.sort(key=lambda each: -float(each.get("badness") or 0.0))
-        return {"kept": len(kept), "answers": kept[: max(1, min(limit, MAX_ANSWERS))]}
+        most = max(1, min(limit, MAX_ANSWERS))
+        return self._page.answers(search=containing, n=most)
 
     # --- what the monitor serves ------------------------------------------------------------------
 
@@ -219,11 +212,6 @@ class MonitorTools:
 
     def _services(self) -> list[dict[str, Any]]:
         return numbers(self._state_url)
-
-    def _answers(self) -> list[dict[str, Any]]:
-        state = self._page.poll(anew=True)
-        newest = {each["number"]: each for each in state["answers"]}
-        return [newest[number] for number in state["kept"] if number in newest]
 
 
 _UNKNOWN: Final[Mapping[str, float]] = {"lower": -1.0}
@@ -288,10 +276,10 @@ def run(options: McpOptions) -> int:
     Raises:
         RagMonitorError: The address is none, or the protocol's library is not installed.
     """
-    import anyio
-
     tools = MonitorTools(options.address, token=options.token)
     server = server_of(tools)
+    import anyio  # comes with the protocol's library
+
     if options.transport == "stdio":
         anyio.run(server.run_stdio_async)
     else:

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from http.client import HTTPException
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlencode, urlsplit, urlunsplit
 from urllib.request import (
     HTTPHandler,
     HTTPSHandler,
@@ -28,8 +28,6 @@ from ragmonitor.settings import Settings
 
 HTTP_TIMEOUT_S: Final = 10.0
 MAX_BYTES: Final = 64 * 1024 * 1024
-MAX_REPLIES: Final = 100
-"""The most replies to ask for at once: the page's state comes in several."""
 METRICS: Final = "/metrics"
 STATE: Final = "/metrics.json"
 PAGE: Final = "/ragmonitor/"
@@ -191,7 +189,6 @@ class Page:
             secret = Settings.load().server.ui_token
             token = "" if secret is None else secret.get_secret_value()
         self._token = token
-        self._cursor = ""
 
     def text(self, name: str) -> str:
         """Return one file of the page.
@@ -231,23 +228,10 @@ class Page:
             raise InputError(f"{shown(self.url)} serves no {name.partition('?')[0]}; {_HINT}")
         return state
 
-    def poll(self, *, anew: bool = False) -> dict[str, Any]:
-        """Return the state, whose `answers` are those that came or changed since the last call.
-
-        Args:
-            anew: Whether all that are kept come again.
+    def answers(self, **query: str | int) -> dict[str, Any]:
+        """Return the answers that fit a query, the worst first.
 
         Raises:
             InputError: Nothing answers, or no page is served there.
         """
-        answers: list[dict[str, Any]] = []
-        if anew:
-            self._cursor = ""
-        for _ in range(MAX_REPLIES):
-            name = f"state.json?since={self._cursor}"
-            state = self.json(name, "answers", "cursor", "more", "kept")
-            answers += state["answers"]
-            self._cursor = str(state["cursor"])
-            if not state["more"]:
-                break
-        return state | {"answers": sorted(answers, key=lambda each: each["at_s"])}
+        return self.json(f"answers.json?{urlencode(query)}", "answers", "found")

@@ -11,7 +11,7 @@ from ragmonitor.cli.options import ADDRESS_HELP, JsonOption, ServiceOption
 
 TokenOption = Annotated[
     str | None,
-    typer.Option(help="Of the page; by default server.ui_token as the settings say."),
+    typer.Option(help="Token of the page (default: server.ui_token from settings)."),
 ]
 
 _token = partial(typer.Option, envvar="RAGMONITOR_SERVER__UI_TOKEN", show_envvar=False)
@@ -20,7 +20,7 @@ AddressOption = Annotated[str | None, typer.Option(metavar="ADDRESS", help=ADDRE
 
 StateOption = Annotated[
     str | None,
-    typer.Option(help="The state folder, or redis://...; by default the setting `state`."),
+    typer.Option(help="Where the service keeps its state (default: `state` from settings)."),
 ]
 
 
@@ -31,19 +31,19 @@ LanguageOption = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusOptions:
-    """Say on one screen how a running monitor is: rates, alarms, sampling, money, answers.
+    """Show a running monitor on one screen: rates, alarms, sampling, cost, answers.
 
     Sentences and the incident are shown where the page is served (server.ui). Exit code 1 if an
     alarm is active or answers are not accounted for; 2 if nobody answers at the address.
     """
 
-    address: Annotated[str | None, typer.Argument(metavar="[ADDRESS]", help=ADDRESS_HELP)] = None
+    address: AddressOption = None
     token: TokenOption = None
     watch: Annotated[
         bool,
         typer.Option(
             "--watch",
-            help="Show it again every two seconds, and answers as they come; until Ctrl-C.",
+            help="Refresh every two seconds and print new answers, until Ctrl-C.",
         ),
     ] = False
     json_output: JsonOption = False
@@ -58,7 +58,7 @@ class IncidentSource:
     """The source of incidents: a running monitor, or the state folder."""
 
     address: AddressOption = None
-    token: Annotated[str, _token(help="The page's, for a running monitor.")] = ""
+    token: Annotated[str, _token(help="Token of the page of a running monitor.")] = ""
     state: StateOption = None
     service: ServiceOption = None
 
@@ -74,14 +74,14 @@ class McpOptions:
 
     address: AddressOption = None
     token: Annotated[
-        str, _token(help="The page's; clients of --transport http must show it, too.")
+        str, _token(help="Token of the page. Clients of --transport http must send it, too.")
     ] = ""
     transport: Annotated[
         Literal["stdio", "http"],
         typer.Option(help="stdio: an assistant starts this command; http: it listens on --port."),
     ] = "stdio"
     port: Annotated[
-        int, typer.Option(min=1, max=65_535, help="Of 127.0.0.1, for --transport http.")
+        int, typer.Option(min=1, max=65_535, help="Port on 127.0.0.1 for --transport http.")
     ] = 9466
 
 
@@ -98,12 +98,12 @@ class IncidentOptions(IncidentSource):
     id: Annotated[
         str,
         typer.Argument(
-            metavar="[ID]", help="The incident to print; `latest` is the newest. None: list all."
+            metavar="[ID]", help="Incident to print; `latest` is the newest. Default: list all."
         ),
     ] = ""
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write the incident here, not to standard output."),
+        typer.Option("--output", "-o", help="Write the incident to this file."),
     ] = None
     language: LanguageOption = "en"
     json_output: JsonOption = False

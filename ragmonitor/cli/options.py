@@ -33,12 +33,12 @@ ADDRESS_HELP: Final = (
     "Address of a running monitor; host and port are enough (default: from settings, "
     "127.0.0.1:7247)."
 )
-ServiceOption = Annotated[str | None, typer.Option(help="Whose; by default as the settings say.")]
+ServiceOption = Annotated[str | None, typer.Option(help="Service name (default: from settings).")]
 JudgeOption = Annotated[
     str,
     typer.Option(
-        help="Whose verdicts, as `name` or `name@version`; by default the only judge in the file "
-        "but the built-in one."
+        help="Judge whose verdicts are used, as `name` or `name@version`. Default: the only judge "
+        "in the file besides the built-in one."
     ),
 ]
 
@@ -57,18 +57,18 @@ class ScoringOptions:
     evaluators: Annotated[
         str,
         typer.Option(
-            help="Comma-separated names or patterns ('ragchecker_*', '*'); by default a monitor's, "
-            "and those by a reference answer for the records that have one."
+            help="Comma-separated names or patterns ('ragchecker_*', '*'). Default: those of a "
+            "monitor, and those that need a reference answer where a record has one."
         ),
     ] = ""
     form: FormatOption = "auto"
     budget_usd: Annotated[
         float | None,
-        typer.Option(min=0.0, help="Most that the models may spend in this run, in dollars."),
+        typer.Option(min=0.0, help="Maximum cost of this run in US dollars."),
     ] = None
     budget_tokens: Annotated[
         int | None,
-        typer.Option(min=0, help="Most tokens that the models may use in this run."),
+        typer.Option(min=0, help="Maximum tokens of this run."),
     ] = None
     concurrency: Annotated[
         int | None, typer.Option(min=1, max=256, help="Judge calls in flight.")
@@ -78,16 +78,15 @@ class ScoringOptions:
         typer.Option(
             min=1,
             max=256,
-            help="Processes that read, one answer each at a time: for a judge that computes on "
-            "this machine. Order, budget and --resume are as with one.",
+            help="Number of processes that judge: for a judge that computes on this machine.",
         ),
     ] = 1
     api_base: ApiBaseOption = None
     embedding: Annotated[
         str,
         typer.Option(
-            help="A litellm embedding model for the scores that compare texts by vectors; none: "
-            "pieces of words, without a network. What it costs counts against the budget."
+            help="litellm embedding model for scores that compare texts by vectors. Default: parts "
+            "of words, without a network. Its cost counts against the budget."
         ),
     ] = ""
     plugin: Annotated[
@@ -128,12 +127,12 @@ class ScoreOptions(ScoringOptions):
     resume: Annotated[
         bool,
         typer.Option(
-            "--resume", help="Go on with an output that was interrupted, or is over its budget."
+            "--resume", help="Continue an output that was interrupted or ran out of budget."
         ),
     ] = False
     overwrite: Annotated[
         bool,
-        typer.Option("--overwrite", help="Replace an output that a model was paid for."),
+        typer.Option("--overwrite", help="Replace an output that cost money."),
     ] = False
     json_output: Annotated[
         bool,
@@ -182,8 +181,8 @@ class DemoOptions:
         float | None,
         typer.Option(
             min=1.0,
-            help="End after so long; a machine that cannot ask at the rate takes up to three times "
-            "as long. By default it runs until Ctrl-C.",
+            help="End after this many seconds. A slow machine takes up to three times as long. "
+            "Default: run until Ctrl-C.",
         ),
     ] = None
     json_output: Annotated[
@@ -192,12 +191,6 @@ class DemoOptions:
             "--json", help="No picture; one JSON object as the last line. Needs --seconds."
         ),
     ] = False
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="A litellm model that answers, instead of the built-in one. Costs money."
-        ),
-    ] = None
     rate: Annotated[
         float, typer.Option(min=0.1, max=1000.0, help="Questions per second, over all frameworks.")
     ] = 8.0
@@ -206,33 +199,37 @@ class DemoOptions:
         typer.Option(
             min=0,
             max=65535,
-            help="Port of /metrics; by default 7247, or a free one if it is taken.",
+            help="Port of /metrics (default: 7247, or a free one if that is taken).",
         ),
     ] = None
     cause: Annotated[
         Literal["document", "version", "route", "judge"],
         typer.Option(
-            help="What makes the spike: one document is replaced by a wrong edition, half of the "
-            "questions get version 1.1 of the prompt, the answers of one route are spoiled, or a "
-            "harsher judge answers under the name of the judge."
+            help="Cause of the spike. document: a wrong edition replaces a document. version: half "
+            "of the questions get version 1.1 of the prompt. route: the answers of one route "
+            "are spoiled. judge: the judge becomes stricter."
         ),
     ] = "document"
     spike_share: Annotated[
         float,
         typer.Option(
-            min=0.0, max=1.0, help="Share of the answers concerned that are spoiled in the spike."
+            min=0.0, max=1.0, help="Share of the affected answers that are spoiled in the spike."
         ),
     ] = 0.9
-    seed: Annotated[int, typer.Option(help="Of the questions and of what is spoiled.")] = 1
+    seed: Annotated[int, typer.Option(help="Seed of the questions and of the spoiled answers.")] = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorOptions:
     """Check settings, versions, endpoints, and whether the judges recognise a hallucination.
 
-    One call is made to each judge that the settings name, and its cost is shown.
+    One call is made to each judge that the settings name, and its cost is shown. Exit code 1 if a
+    probe failed.
     """
 
+    settings: Annotated[
+        bool, typer.Option("--settings", help="Show the settings in force and versions, too.")
+    ] = False
     json_output: JsonOption = False
 
 
@@ -249,9 +246,11 @@ class ProbeOptions:
     """
 
     goldens: Annotated[
-        Path, typer.Argument(help="The file of golden questions: docs/goldens.md.", exists=True)
+        Path, typer.Argument(help="File of golden questions (see docs/goldens.md).", exists=True)
     ]
-    url: Annotated[str, typer.Option(help="Where questions are posted to: http://app/ask.")]
+    url: Annotated[
+        str, typer.Option(help="Address to which questions are posted, such as http://app/ask.")
+    ]
     question_field: Annotated[
         str, typer.Option(help="Field of the posted JSON object that holds the question.")
     ] = "question"
@@ -273,36 +272,30 @@ class ProbeOptions:
         list[str] | None,
         typer.Option(
             metavar="NAME: VALUE",
-            help="Sent with each question; may be repeated. $VARIABLE stands for its value.",
+            help="Header sent with each question. $VARIABLE is replaced by its value. Repeatable.",
         ),
     ] = None
-    every: Annotated[str, typer.Option(help="How often each question is asked: 15m, 1h, 1d.")] = (
-        "1h"
-    )
-    per_hour: Annotated[
-        float, typer.Option(min=0.01, help="Questions that are asked in an hour at most.")
-    ] = 60.0
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that one attempt may take.")] = (
-        60.0
-    )
+    every: Annotated[
+        str, typer.Option(help="Interval between two asks of one question: 15m, 1h, 1d.")
+    ] = "1h"
+    per_hour: Annotated[float, typer.Option(min=0.01, help="Maximum questions per hour.")] = 60.0
+    timeout: Annotated[str, typer.Option(help="Time limit of one attempt: 30s, 2m.")] = "60s"
     retries: Annotated[
         int,
-        typer.Option(
-            min=0, max=10, help="Further attempts where it cannot be reached, or is busy."
-        ),
+        typer.Option(min=0, max=10, help="Attempts after a failed connection or a busy reply."),
     ] = 2
-    once: Annotated[bool, typer.Option("--once", help="Ask each once, and end.")] = False
+    once: Annotated[bool, typer.Option("--once", help="Ask each question once, then end.")] = False
     judge: Annotated[
         str | None,
         typer.Option(
-            help="Who judges the answers: a litellm model, or encoder:MODEL. Each question costs "
-            "two readings. By default as the settings say, else the built-in judge."
+            help="Judge: a litellm model, or encoder:MODEL. Each question costs two readings. "
+            "Default: from settings, else the built-in judge."
         ),
     ] = None
     service: ServiceOption = None
     state: Annotated[
         str | None,
-        typer.Option(help="A folder in which each question's history outlives restarts."),
+        typer.Option(help="Where the history of each question is kept (default: from settings)."),
     ] = None
     port: Annotated[
         int | None,
@@ -355,32 +348,32 @@ class GateOptions:
         list[str] | None,
         _of_goldens(
             metavar="NAME: VALUE",
-            help="Sent with each question; may be repeated. $VARIABLE stands for its value.",
+            help="Header sent with each question. $VARIABLE is replaced by its value. Repeatable.",
         ),
     ] = None
     max_drop: Annotated[
-        float, _of_goldens(min=0.0, help="So much lower a mean score is equivalent.")
+        float, _of_goldens(min=0.0, help="Treat a drop of up to this much as equivalent.")
     ] = 0.02
-    save: Annotated[Path | None, _of_goldens(help="Write the scores, as a later baseline.")] = None
+    save: Annotated[
+        Path | None, _of_goldens(help="Write the scores to this file, as a later baseline.")
+    ] = None
     junit: Annotated[Path | None, _of_goldens(help="Write JUnit XML.")] = None
     markdown: Annotated[
         Path | None,
         _of_goldens(help="Append a summary for a pull request: $GITHUB_STEP_SUMMARY will do."),
     ] = None
     repeat: Annotated[
-        int, _of_goldens(min=1, help="Ask each so often, to tell flaky ones apart.")
+        int, _of_goldens(min=1, help="How many times each question is asked, to find flaky ones.")
     ] = 1
     judge: Annotated[
-        str | None, _of_goldens(help="A model; by default the built-in judge, for nothing.")
+        str | None, _of_goldens(help="Judge model (default: the built-in judge, free).")
     ] = None
     budget_usd: Annotated[
-        float | None, _of_goldens(min=0.0, help="The most that a model may cost.")
+        float | None, _of_goldens(min=0.0, help="Maximum cost in US dollars.")
     ] = None
-    budget_tokens: Annotated[int | None, _of_goldens(min=0, help="The most tokens it may use.")] = (
-        None
-    )
+    budget_tokens: Annotated[int | None, _of_goldens(min=0, help="Maximum tokens.")] = None
     answer_timeout: Annotated[float, _of_goldens(min=0.1, help="Seconds for one answer.")] = 60.0
-    concurrency: Annotated[int, _of_goldens(min=1, help="Questions under way at once.")] = 4
+    concurrency: Annotated[int, _of_goldens(min=1, help="Questions asked at the same time.")] = 4
     service: Annotated[str, typer.Option(help="The monitored application.")] = ""
     candidate: Annotated[str, typer.Option(help="The version that may be rolled out.")] = ""
     max_worse: Annotated[
@@ -439,7 +432,7 @@ class RulesOptions:
 
     service: Annotated[
         list[str] | None,
-        typer.Option(help="Only of this service; repeatable. By default of each that is scraped."),
+        typer.Option(help="Service name. Default: every service that is scraped. Repeatable."),
     ] = None
     fleet: Annotated[
         bool, typer.Option("--fleet", help="Add the alert on workers that score from a stream.")
@@ -449,7 +442,7 @@ class RulesOptions:
     ] = False
     without: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Leave this alert out; repeatable."),
+        typer.Option(metavar="NAME", help="Leave this alert out. Repeatable."),
     ] = None
     severity: Annotated[
         list[str] | None,
@@ -460,18 +453,18 @@ class RulesOptions:
     ] = None
     label: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Add a label to every alert; repeatable."),
+        typer.Option(metavar="NAME=VALUE", help="Add a label to every alert. Repeatable."),
     ] = None
     language: Annotated[
         Literal["en", "zh"], typer.Option(help="Language of the alerts' texts.")
     ] = "en"
     runbook_url: Annotated[
         str | None,
-        typer.Option(help="Where docs/runbook.md is published; by default that path itself."),
+        typer.Option(help="Address of the published runbook (default: docs/runbook.md)."),
     ] = None
     dashboard_url: Annotated[
         str | None,
-        typer.Option(help="Grafana's address; by default http://127.0.0.1:3000."),
+        typer.Option(help="Address of Grafana (default: http://127.0.0.1:3000)."),
     ] = None
     form: Annotated[
         Literal["prometheus", "kubernetes"],
@@ -487,8 +480,8 @@ class SampleOptions:
     """Draw judged answers for people to read, and write them as a CSV.
 
     60 % of them are ones that the judge found hallucinated, where there are so many; within each
-    kind every answer is as likely as any other. Write yes (something in the answer is not borne
-    out by the chunks) or no into the column `human`; leave it empty where you cannot tell. The
+    kind every answer is as likely as any other. Write yes (the chunks do not support something in
+    the answer) or no into the column `human`; leave it empty where you cannot tell. The
     judge's verdict is in the column `sealed`, which people cannot read and `labels rate` can.
     """
 
@@ -497,7 +490,7 @@ class SampleOptions:
         typer.Argument(help="JSON lines that a monitor wrote (exporter jsonl:FILE), with texts."),
     ]
     count: Annotated[
-        int, typer.Option("--count", "-n", min=2, max=100_000, help="How many answers.")
+        int, typer.Option("--count", "-n", min=2, max=100_000, help="Number of answers.")
     ] = 100
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The CSV to write; it must not exist yet.")
@@ -505,9 +498,9 @@ class SampleOptions:
     judge: JudgeOption = ""
     skip: Annotated[
         list[Path] | None,
-        typer.Option(help="A CSV of labels: what stands in it is not drawn again. Repeatable."),
+        typer.Option(help="CSV of labels whose answers are not drawn again. Repeatable."),
     ] = None
-    seed: Annotated[int, typer.Option(help="Of the draw; the same seed draws the same.")] = 1
+    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 1
     quiet: QuietOption = False
 
 

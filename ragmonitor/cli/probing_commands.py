@@ -11,6 +11,7 @@ from typing import Any, Final
 from ragmonitor import metrics
 from ragmonitor.cli.options import GateOptions, ProbeOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
+from ragmonitor.durations import duration_s
 from ragmonitor.errors import InputError
 from ragmonitor.goldens import read_goldens
 from ragmonitor.goldens.asking import HttpAsk
@@ -29,7 +30,8 @@ def run(options: ProbeOptions) -> int:
     Raises:
         RagMonitorError: The file, the address, a path or a setting is wrong.
     """
-    ask = http_ask(options, options.url, timeout_s=options.timeout, retries=options.retries)
+    timeout_s = duration_s(options.timeout, "--timeout")
+    ask = http_ask(options, options.url, timeout_s=timeout_s, retries=options.retries)
     goldens = read_goldens(options.goldens)
     with _monitor(options) as monitor:
         say(f"metrics: {monitor.metrics_url or 'not served'}")
@@ -38,7 +40,7 @@ def run(options: ProbeOptions) -> int:
             goldens,
             every=options.every,
             per_hour=options.per_hour,
-            timeout_s=options.timeout * (1 + options.retries),
+            timeout_s=timeout_s * (1 + options.retries),
             once=options.once,
         )
         stopping, said_failures = threading.Event(), set[str]()

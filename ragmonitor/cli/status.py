@@ -30,7 +30,7 @@ SETTLE_S: Final = 20.0
 MAX_WIDTH: Final = 110
 MAX_RATES: Final = 12
 MAX_ALARMS: Final = 4
-MAX_WORST: Final = 3
+MAX_NEWEST: Final = 20
 FIRST: Final = ("hallucination", "faithfulness", "refusal")
 BAD: Final = ("contradicted", "absent")
 
@@ -73,7 +73,7 @@ def _watch(reader: Reader) -> int:
     from rich.text import Text
 
     status = reader.read()
-    seen = deque((each["id"] for each in reader.came), maxlen=10_000)
+    seen = deque((each["id"] for each in reader.newest), maxlen=10_000)
     try:
         with Live(console=new_console(), auto_refresh=False) as live:
             while True:
@@ -84,7 +84,7 @@ def _watch(reader: Reader) -> int:
                 except InputError as error:
                     status = status | {"problem": str(error)}
                     continue
-                for answer in reader.came:
+                for answer in reader.newest:
                     if answer["id"] not in seen:
                         seen.append(answer["id"])
                         live.console.print(Text(_one_line(_answer_line(answer))))
@@ -99,9 +99,8 @@ class Reader:
         """Read nothing yet."""
         self._url = address(options.address)
         self._page = Page(options.address, options.token)
-        self._answers: dict[str, dict[str, Any]] = {}
-        self.came: list[dict[str, Any]] = []
-        """The answers that came or changed between the last two readings, the oldest first."""
+        self.newest: list[dict[str, Any]] = []
+        """The newest answers, the oldest of them first."""
 
     def read(self) -> dict[str, Any]:
         """Return what is shown.
@@ -111,41 +110,27 @@ class Reader:
         """
         records = numbers(self._url)
         page: dict[str, Any] = {}
-        self.came, problem = [], ""
+        self.newest, problem = [], ""
         try:
-            page = self._page.poll()
+            page = self._page.json("state.json", "worst", "incidents", "service")
+            self.newest = self._page.answers(order="newest", n=MAX_NEWEST)["answers"][::-1]
         except InputError as error:
             problem = str(error)
-        else:
-            self.came = page["answers"]
-            kept = set(page["kept"])
-            came = {each["id"]: each for each in self.came}
-            self._answers = {
-                name: each
-                for name, each in (self._answers | came).items()
-                if each["number"] in kept
-            }
         services = [_service(record) for record in records]
         for each in services:
             if each["service"] == page.get("service"):
                 incidents = page.get("incidents") or [{}]
                 newest = incidents[0].get("id")
-                each["worst"] = worst(self._answers.values())
+                each["worst"] = [_brief(answer) for answer in page["worst"]]
+                each["mute"] = page.get("mute")
                 each["incident"] = newest and f"{self._page.url}incidents/{newest}"
         return {"address": shown(self._url), "services": services, "page_problem": problem}
 
 
-def worst(answers: Any) -> list[dict[str, Any]]:
-    """Return the worst of the kept answers, with their worst sentence where texts are served."""
-    bad = sorted(
-        (each for each in answers if each.get("bad")),
-        key=lambda each: (-each["badness"], -each["at_s"]),
-    )
-    return [
-        {key: each.get(key) for key in ("id", "trace_id", "diagnosis", "question")}
-        | {"sentence": marked(each)}
-        for each in bad[:MAX_WORST]
-    ]
+def _brief(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an answer with its worst sentence, where texts are served."""
+    known = {key: answer.get(key) for key in ("id", "trace_id", "diagnosis", "question")}
+    return known | {"sentence": marked(answer)}
 
 
 def marked(answer: Mapping[str, Any]) -> str:
@@ -303,6 +288,9 @@ def _sampling_lines(now: Mapping[str, Any]) -> Iterator[str]:
         else:
             text = f"{rate}, as asked, at {speed}"
         yield f"sampling ({each['judge']}): {text}"
+    if now.get("mute"):
+        cause, detail = now["mute"]["cause"].replace("_", " "), now["mute"]["detail"]
+        yield f"NOT READING: {cause}{f': {detail}' if detail else ''}"
     if now["providers_down"]:
         yield f"NOT READING: the provider of {', '.join(now['providers_down'])} fails"
     limits = [

@@ -28,7 +28,6 @@ from ragmonitor.feedback import Feedback
 from ragmonitor.fleet.anchor_checks import AnchorChecks
 from ragmonitor.fleet.estimator_state import (
     KEPT_ALARMS,
-    KEPT_ANSWERS,
     KEPT_MEANS,
     KEPT_STATE,
     VERSION,
@@ -110,8 +109,6 @@ TICK_S: Final = 1.0
 POLL_S: Final = 0.2
 STAND_BY_S: Final = 1.0
 BATCH: Final = 500
-ANSWERS_EACH_S: Final = 10.0
-"""The page's worst answers are kept this often."""
 ARRIVALS_HALF_LIFE_S: Final = 120.0
 FLUSH_S: Final = 3.0
 """At its end, all exporters together have so long to send what they hold."""
@@ -291,7 +288,6 @@ class Term:
         incidents = incidents_of(settings, self._judging, self._lose)
         view = view_of(settings, reader or builtin, self._judging, incidents)
         self._view = view
-        self._left_s = -math.inf
         """The time when the page's answers were kept last, by the monotonic clock."""
         self._entries = table.select(settings.evaluators)
         self._judges: list[JudgeIdentity] = [(reader or builtin).identity]
@@ -368,9 +364,6 @@ class Term:
             else:
                 self._meet_again(entry, self.state.at_s)
         self.state.version = VERSION
-        if self._view is not None and (left := self._kept.get(KEPT_ANSWERS)):
-            with contained("export"):
-                self._view.restore(left)
         if announced := self._kept.get(KEPT_ALARMS):
             with contained("export"):
                 for event in decode_alarms(announced):
@@ -660,8 +653,7 @@ class Term:
             is_last: A successor goes on: what is kept now and then is kept now.
         """
         if is_last:
-            self._left_s = -math.inf
-        self._ticked_s = time.monotonic()
+            self._ticked_s = time.monotonic()
         if self._stream.lead("", self._lease, LEASE_S) != self._lease:
             raise LeaseLostError("another estimator has taken this service over")
         self._server_s = self._stream.now_s()
@@ -703,11 +695,6 @@ class Term:
         means = msgspec.msgpack.encode(self._statistics.means.dump())
         if self._kept.get(KEPT_MEANS) != means:
             changed[KEPT_MEANS] = means
-        if time.monotonic() - self._left_s >= ANSWERS_EACH_S:
-            self._left_s = time.monotonic()
-            left = b"" if self._view is None else self._view.dump()
-            if self._kept.get(KEPT_ANSWERS, b"") != left:
-                changed[KEPT_ANSWERS] = left
         told = encode_alarms(events) if events else b""
         if self._kept.get(KEPT_ALARMS, b"") != told:
             changed[KEPT_ALARMS] = told

@@ -11,8 +11,6 @@ KEPT_MEANS: Final = "means"
 """That of the windowed means."""
 KEPT_ALARMS: Final = "announce"
 """That of alarms which are kept, and not yet known to be announced."""
-KEPT_ANSWERS: Final = "answers"
-"""That of the page's worst answers."""
 VERSION: Final = 2
 """The one that is written. One of version 1 is read, too: its means have no drawn answer that
 waits."""

@@ -42,7 +42,7 @@ class IncidentPages:
                 "closed_s": each.closed_s,
                 "en": headline(each, "en"),
                 "zh": headline(each, "zh"),
-                "names": [candidate.name for candidate in each.candidates],
+                "cause": {"kind": each.cause.kind, "name": each.cause.name},
             }
             for each in self._journal.recent()[:MAX_LISTED]
         ]

@@ -38,6 +38,7 @@ from ragmonitor.protocols import (
 from ragmonitor.redaction import PersonalData, Redactor, without_secrets
 from ragmonitor.settings import Settings
 from ragmonitor.state import state_of_service
+from ragmonitor.wiring.wired_judges import judge_doubt
 
 
 def meters_of(
@@ -220,7 +221,7 @@ def view_of(
         summarise=summarise,
         builtin=builtin.identity.name,
         judge=None if judge is None else judge.name,
-        judge_kind="LLM" if judge is None else judge.kind,
+        doubt=judge_doubt(settings),
         lower_is_better=[
             entry.name for entry in table.select(settings.evaluators) if entry.lower_is_better
         ],

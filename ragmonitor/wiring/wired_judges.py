@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from functools import partial
+from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -13,9 +14,11 @@ from ragmonitor.capabilities import CapableJudge, as_judge
 from ragmonitor.errors import SettingsError, did_you_mean
 from ragmonitor.evaluators import table
 from ragmonitor.golden_reading import BUDGET_SHARE, GoldenBudget, GoldenReader
+from ragmonitor.guard import logger
 from ragmonitor.judges import JUDGES, AssessmentCache, BuiltinJudge, EncoderJudge, LlmJudge
 from ragmonitor.judges.every_answer import EveryAnswerReader
 from ragmonitor.judging import JUDGE_GRACE_S, JudgeConfig
+from ragmonitor.prices import litellm_price
 from ragmonitor.protocols import (
     Judge,
 )
@@ -68,6 +71,7 @@ def judging_of(settings: Settings, *, budget: Budget | None = None) -> JudgeConf
             "answer already; their scores would be one series; give the judge's identity another "
             "name"
         )
+    _warn_once(judge_doubt(settings))
     asking = table.select(settings.evaluators).asking
     return JudgeConfig(
         judge=judge,
@@ -90,6 +94,39 @@ def judging_of(settings: Settings, *, budget: Budget | None = None) -> JudgeConf
         wait_s=settings.export.judge_wait_s,
         min_severity=Severity(settings.estimation.min_severity),
         spent=partial(spent_in, settings.budget.unit),
+    )
+
+
+@cache
+def _warn_once(doubt: str) -> None:
+    if doubt:
+        logger.warning("ragmonitor: %s", doubt)
+
+
+def judge_doubt(settings: Settings) -> str:
+    """Return why the judge that the settings name can never read; empty: nothing speaks against it.
+
+    Nobody is asked, and litellm is not imported: its table of prices is looked at.
+    """
+    named = settings.judge.name
+    if named is None or named.partition(":")[0] in JUDGES or find_spec("litellm") is None:
+        return ""
+    model = named.partition("@")[0]
+    provider, _, bare = model.partition("/")
+    is_priced = litellm_price(model) is not None or litellm_price(bare) is not None
+    if not bare and not is_priced:
+        return (
+            f"judge {shown(named)}: the name has no provider, and litellm does not know it; write "
+            f"for example openai/{provider}"
+        )
+    if settings.budget.usd_per_day is None and settings.budget.usd_per_hour is None:
+        return ""
+    if is_priced or settings.judge.input_usd_per_million_tokens is not None:
+        return ""
+    return (
+        f"judge {shown(named)}: its price is not known, so a budget in dollars lets it read "
+        "nothing; set judge.input_usd_per_million_tokens and judge.output_usd_per_million_tokens, "
+        "or budget.tokens_per_day"
     )
 
 

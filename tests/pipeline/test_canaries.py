@@ -86,7 +86,8 @@ class Everything:
         for accept in accepts:
             self._served["metrics"] += _got(monitor.metrics_url, accept)
         self._served["metrics"] += _got(f"{monitor.metrics_url}.json")
-        self._served["page"] += _got(f"{monitor.ui_url}state.json?since=")
+        for name in ("state.json", "answers.json?n=100"):
+            self._served["page"] += _got(f"{monitor.ui_url}{name}")
 
     def ways(self) -> dict[str, str]:
         """Return the texts."""

@@ -27,7 +27,7 @@ def _no_settings_from_outside(monkeypatch, tmp_path):
 
 
 def test_a_short_demo_shows_the_spike_and_accounts_for_all(capsys):
-    """Both frameworks are seen, and faithfulness falls during the spike and comes back."""
+    """Both frameworks are seen, and the hallucination rate rises during the spike."""
     for framework in FRAMEWORKS:
         if not metadata.entry_points(group=GROUP, name=framework):
             pytest.skip(f"the integration of {framework} is not installed; see `make setup`")
@@ -38,9 +38,7 @@ def test_a_short_demo_shows_the_spike_and_accounts_for_all(capsys):
     assert told["failed"] == 0
     assert set(told["by_framework"]) == set(FRAMEWORKS)
     assert sum(told["by_framework"].values()) == told["interactions"] == told["asked"] > 20
-    faithfulness, rate = told["faithfulness"], told["hallucination_rate"]
-    assert faithfulness["before"] > faithfulness["during"] + 0.2
-    assert faithfulness["after"] > faithfulness["during"] + 0.2
+    rate = told["hallucination_rate"]
     assert rate["before"] < 0.1
     assert rate["during"] > rate["before"] + 0.15
     assert told["refusals"] > 0
@@ -49,15 +47,10 @@ def test_a_short_demo_shows_the_spike_and_accounts_for_all(capsys):
     assert told["metrics_url"].startswith("http://127.0.0.1:")
 
 
-def test_the_gate_decides_the_two_versions_of_the_prompt(capsys):
-    """The new one is worse by the whole interval; with another cause there is one version only."""
-    run(DemoOptions(seconds=30, json_output=True, port=0, cause="version"))
+def test_the_shortest_demo_shows_bad_answers_and_no_failures_of_the_judge(capsys):
+    """Three seconds suffice for a marked sentence; nothing is missing but scores of refusals."""
+    assert run(DemoOptions(seconds=3, json_output=True, port=0)) == 0
     told = json.loads(capsys.readouterr().out.splitlines()[-1])
-    gate = told["gate"]
-    assert (gate["decision"], gate["exit_code"]) == ("worse", 4)
-    assert (gate["candidate"], gate["baseline"], gate["by"]) == ("1.1", "1.0", "prompt_version")
-    found = gate["comparison"]
-    assert gate["max_worse"] < found["lower"] < found["difference"] <= found["upper"]
-    assert 0 < gate["waited_s"] < told["seconds"]
-    run(DemoOptions(seconds=4, json_output=True, port=0, cause="document"))
-    assert json.loads(capsys.readouterr().out.splitlines()[-1])["gate"] is None
+    assert told["hallucination_rate"]["during"] > 0.5
+    assert told["worst"][0]["phase"] == "during"
+    assert set(told["unscored"]) <= {"refusal", "no_claims"}

@@ -41,8 +41,8 @@ def answer(monitor: Monitor, text: str = WRONG) -> None:
         i.answered(text)
 
 
-def state(url: str | None, since: str = "") -> dict[str, Any]:
-    with urllib.request.urlopen(f"{url}state.json?since={since}", timeout=10) as reply:
+def got(url: str | None, name: str) -> dict[str, Any]:
+    with urllib.request.urlopen(f"{url}{name}", timeout=10) as reply:
         told: dict[str, Any] = json.load(reply)
     return told
 
@@ -53,9 +53,9 @@ def test_the_page_shows_no_text_that_may_not_be_shown(content):
     with watched(content=content) as monitor:
         answer(monitor)
         assert monitor.flush(60)
-        told = state(monitor.ui_url)
-    assert told["content"] == content
-    data = json.dumps(told)
+        state, told = got(monitor.ui_url, "state.json"), got(monitor.ui_url, "answers.json")
+    assert state["content"] == content
+    data = json.dumps([state, told])
     for word in ("returned", "Helsinki", "90 days", "delivery"):
         assert word not in data
     assert told["answers"][0]["verdicts"]

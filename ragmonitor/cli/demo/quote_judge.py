@@ -9,12 +9,10 @@ from dataclasses import replace
 from typing import Final
 
 from ragmonitor.cli.demo.answerer import readable_sentences
-from ragmonitor.errors import JudgeError
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.protocols import BudgetUnit
 from ragmonitor.records import (
     Assessment,
-    Cause,
     Interaction,
     JudgeIdentity,
     JudgeUsage,
@@ -29,23 +27,21 @@ USD_PER_MILLION_TOKENS: Final = 0.01
 """Charged by nobody: so that there is something to see of money."""
 SECONDS: Final = (0.05, 0.35)
 HARSH: Final = 0.6
-"""Share of its readings in which the other judge bears nothing out."""
-FAILS: Final = 0.02
-"""Share of its readings, as with any provider."""
+"""Share of its readings in which the other judge finds nothing supported."""
 
 
 class QuoteJudge:
     """Finds unsupported what stands in no chunk word for word.
 
     The demo's model quotes its context, unless its answers are spoiled, so that these verdicts are
-    right where the built-in judge has to guess. It takes its time, costs and fails as a model does.
+    right where the built-in judge has to guess. It takes its time and costs as a model does.
     """
 
     def __init__(self) -> None:
         self.identity = JudgeIdentity(name="demo/stand-in", version="1", kind="LLM")
         self._builtin = BuiltinJudge()
         self.is_swapped: Callable[[], bool] = lambda: False
-        """Whether another judge answers under its name, one that bears out too little."""
+        """Whether another, stricter judge answers under its name."""
 
     budget_unit: BudgetUnit = "usd"
 
@@ -54,7 +50,7 @@ class QuoteJudge:
         return _cost_usd(_input_tokens(interaction) + OUTPUT_TOKENS)
 
     async def assess(self, interaction: Interaction) -> Assessment:
-        """Return what was found. Raises `JudgeError`, now and then."""
+        """Return what was found."""
         chance = random.Random(f"demo judge {interaction.id}")
         seconds = chance.uniform(*SECONDS)
         await asyncio.sleep(seconds)
@@ -66,14 +62,6 @@ class QuoteJudge:
             cost_usd=_cost_usd(tokens + OUTPUT_TOKENS),
             seconds=seconds,
         )
-        if chance.random() < FAILS:
-            raise JudgeError(
-                self.identity.name,
-                "no reply within the time for one reading",
-                cause=Cause.JUDGE_TIMEOUT,
-                retryable=True,
-                usage=usage,
-            )
         read = self._builtin.read(interaction)
         chunks = [_plain(" ".join(readable_sentences(c.text))) for c in interaction.chunks]
         if self.is_swapped() and chance.random() < HARSH:

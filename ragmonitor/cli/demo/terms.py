@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -76,3 +77,30 @@ class Weights:
     def __getitem__(self, term: str) -> float:
         """Return the term's inverse document frequency, above 0."""
         return math.log(1 + (self._texts + 1) / (1 + self._holding[term]))
+
+
+DIMENSIONS = 512
+
+
+class TermVectors:
+    """Maps a text to a unit vector of `DIMENSIONS` numbers; the same in every process.
+
+    Source:
+        Weinberger et al., "Feature Hashing for Large Scale Multitask Learning" (2009),
+        arXiv:0902.2206: signed, so that collisions cancel out on average.
+    """
+
+    def __init__(self, weights: Weights) -> None:
+        self._weights = weights
+
+    def __call__(self, text: str) -> list[float]:
+        """Return the vector of a text."""
+        vector = [0.0] * DIMENSIONS
+        for term, n in Counter(terms(text)).items():
+            code = zlib.crc32(term.encode())
+            sign = 1.0 if code & 0x80000000 else -1.0
+            vector[code % DIMENSIONS] += sign * (1 + math.log(n)) * self._weights[term]
+        length = math.sqrt(sum(value * value for value in vector))
+        if length == 0:
+            vector[0] = length = 1.0  # a text without terms still needs a direction
+        return [value / length for value in vector]

@@ -6,21 +6,20 @@ import asyncio
 import itertools
 import random
 import threading
-from collections.abc import Callable, Iterator
-from typing import Literal, Protocol
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
 
-from ragmonitor.cli.demo.causes_of_spikes import (
-    SpikeCause,
-    attributes_of,
-    spoiled_share,
-)
-from ragmonitor.cli.demo.demo_goldens import GoldenDesk
-from ragmonitor.cli.demo.phases import DemoClock, Phase
-from ragmonitor.cli.demo.spoiler import spoil
+from ragmonitor.cli.demo.demo_questions import about_settings, questions
+from ragmonitor.cli.demo.spikes import Phase, Schedule, SpikeCause, attributes_of, is_hit, spoil
+from ragmonitor.cli.demo.watching import Watching
 from ragmonitor.cli.drivers import Application
 
-Way = Literal["ask", "stream", "aask"]
-_WAYS: tuple[Way, ...] = ("ask", "stream", "aask")
+SLOWEST: Final = 3.0
+"""A demo takes up to so many times as long as it was told, where it cannot ask at the rate."""
+SHORT_S: Final = 15.0
+"""In the spike of a shorter demo every question is one that the replaced document answers."""
 
 
 class SpoilableModel:
@@ -39,104 +38,90 @@ class SpoilableModel:
         return spoil(reply, random.Random(self.spoiled_with))
 
 
-class Notes(Protocol):
-    """The place in which an asker says what it does."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What all askers do."""
 
-    def asking(self, framework: str, phase: Phase) -> None:
-        """Note that a question is about to be asked."""
-        ...
-
-    def failed(self, framework: str, error: Exception) -> None:
-        """Note that the application raised."""
-        ...
+    cause: SpikeCause
+    """What makes the spike."""
+    schedule: Schedule
+    seconds: float | None
+    """How long they ask; None: until they are stopped."""
+    rate: float
+    """Questions per second of each."""
+    spike_share: float
+    """Share of the answers concerned that are spoiled in the spike."""
+    seed: int
+    chinese: bool
+    """Whether some questions are Chinese."""
 
 
 class Asker(threading.Thread):
-    """Asks one application, at a steady rate, until it is stopped."""
+    """Asks one application at a steady rate; its time is counted in questions.
+
+    So a machine that cannot ask at the rate takes longer, and shows no less.
+    """
 
     def __init__(
         self,
         framework: str,
-        application: Application,
+        applications: tuple[Application, Application],
         model: SpoilableModel,
-        asked: Iterator[str],
         *,
-        cause: SpikeCause,
-        in_spike: Application,
-        clock: DemoClock,
-        seconds: float | None,
-        rate: float,
-        spike_share: float,
-        seed: int,
-        notes: Notes,
+        plan: Plan,
+        watching: Watching,
         stop: threading.Event,
-        goldens: GoldenDesk | None = None,
     ) -> None:
         """Prepare; `start` begins.
 
         Args:
             framework: The application's.
-            application: Is asked.
+            applications: The one that is asked, and the one that is asked during the spike.
             model: Answers for it.
-            asked: The questions.
-            cause: What makes the spike.
-            in_spike: Is asked during the spike.
-            clock: Says when questions are due, and when answers are spoiled.
-            seconds: How long to ask, by the clock; None: until `stop`.
-            rate: Questions per second.
-            spike_share: Share of the answers concerned that are spoiled during the spike.
-            seed: Of everything that is drawn.
-            notes: Hears of every question.
+            plan: Says what is asked when.
+            watching: Hears of every question.
             stop: Ends it.
-            goldens: Has questions that are asked between two of its own; None: there are none.
         """
         super().__init__(name=f"demo-{framework}", daemon=True)
-        self.framework = framework
-        self._application = application
-        self._in_spike = in_spike
-        self._cause: SpikeCause = cause
-        self._model = model
-        self._asked = asked
-        self._clock = clock
-        self._seconds = seconds
-        self._rate = rate
-        self._spike_share = spike_share
+        self._framework, self._model, self._plan = framework, model, plan
+        self._application, self._in_spike = applications
+        self._watching, self._stopping = watching, stop
+        seed = f"{plan.seed}:{framework}"
         self._seed = seed
-        self._notes = notes
-        self._stop_asking = stop
-        self._goldens = goldens
+        self._asked = questions(seed, chinese=plan.chinese)
+        is_short = plan.seconds is not None and plan.seconds < SHORT_S
+        self._in_spike_asked = about_settings(seed) if is_short else self._asked
+        self.elapsed_s = 0.0
+        """By its own time."""
+
+    @property
+    def phase(self) -> Phase:
+        """The phase that it is in."""
+        return self._plan.schedule.phase(self.elapsed_s)
 
     def run(self) -> None:
         """Ask until the time is over."""
-        try:
-            with asyncio.Runner() as runner:
-                for turn in itertools.count():
-                    if not self._is_due(turn / self._rate):
-                        return
-                    self._clock.asking(self.framework, (turn + 1) / self._rate)
-                    self._turn(turn, self._clock.phase, runner)
-        finally:
-            self._clock.stopped(self.framework)
+        began_s, seconds = time.monotonic(), self._plan.seconds
+        with asyncio.Runner() as runner:
+            for turn in itertools.count():
+                self.elapsed_s = turn / self._plan.rate
+                passed_s = time.monotonic() - began_s
+                if self._stopping.wait(max(0.0, self.elapsed_s - passed_s)):
+                    return
+                if seconds and (self.elapsed_s >= seconds or passed_s > SLOWEST * seconds):
+                    return
+                self._ask(turn, runner)
 
-    def _is_due(self, due_s: float) -> bool:
-        """Wait for a question's time; return whether it comes."""
-        while (wait_s := due_s - self._clock.elapsed_s) > 0:
-            if self._stop_asking.wait(wait_s):
-                return False
-        return not self._stop_asking.is_set() and (
-            self._seconds is None or self._clock.elapsed_s < self._seconds
-        )
-
-    def _turn(self, turn: int, phase: Phase, runner: asyncio.Runner) -> None:
-        if self._goldens is not None:
-            chance = random.Random(f"{self._seed}:{self.framework}:{turn}:golden")
-            application = self._prepared(turn, phase, chance)
-            self._goldens.serve(application.ask)
-        chance = random.Random(f"{self._seed}:{self.framework}:{turn}")
-        application = self._prepared(turn, phase, chance)
-        way = chance.choice(_WAYS)
-        question = next(self._asked)
-        self._notes.asking(self.framework, phase)
+    def _ask(self, turn: int, runner: asyncio.Runner) -> None:
+        phase, plan = self.phase, self._plan
+        chance = random.Random(f"{self._seed}:{turn}")
+        application = self._in_spike if phase == "during" else self._application
+        application.attributes = attributes = attributes_of(plan.cause, phase, chance)
+        is_spoiled = is_hit(plan.cause, phase, attributes) and chance.random() < plan.spike_share
+        self._model.spoiled_with = f"{plan.seed}:{turn}" if is_spoiled else None
+        question = next(self._in_spike_asked if phase == "during" else self._asked)
+        self._watching.asking(self._framework, phase)
+        way = chance.choice(("ask", "stream", "aask"))
         try:
             if way == "ask":
                 application.ask(question)
@@ -146,14 +131,4 @@ class Asker(threading.Thread):
             else:
                 runner.run(application.aask(question))
         except Exception as error:  # noqa: BLE001 - an application's failure is what is monitored
-            self._notes.failed(self.framework, error)
-
-    def _prepared(self, turn: int, phase: Phase, chance: random.Random) -> Application:
-        """Return the application as it is in this phase, for one question."""
-        attributes = attributes_of(self._cause, phase, chance)
-        share = spoiled_share(self._cause, phase, attributes, self._spike_share)
-        spoiled = share > 0 and chance.random() < share
-        self._model.spoiled_with = f"{self._seed}:{turn}" if spoiled else None
-        application = self._in_spike if phase == "during" else self._application
-        application.attributes = attributes
-        return application
+            self._watching.failed(self._framework, error)

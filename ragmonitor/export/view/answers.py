@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-from collections import OrderedDict
+import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
-from heapq import heapify, heappop, heapreplace
-from operator import attrgetter
-from typing import Any, Final, Literal, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
 
-from ragmonitor.export.content import Content, ContentPolicy, compact_json, is_unsupported
+from ragmonitor.export.content import Content, ContentPolicy, is_unsupported
 from ragmonitor.feedback import Feedback, joining_id
 from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import (
@@ -28,22 +24,15 @@ from ragmonitor.records import (
 )
 
 Basis = Literal["judged", "builtin", "unscored"]
-"""`judged`: the sampling judge scored it; `builtin`: the built-in judge alone; `unscored`: none."""
+"""`judged`: the sampled judge scored it; `builtin`: the built-in judge alone; `unscored`: none."""
 
-Shelf = Literal["judged", "builtin", "unscored", "recent"]
-"""The first three hold the worst answers of that basis; `recent`: the newest of all others."""
-
-CAPACITY: Final[dict[Shelf, int]] = {"judged": 120, "builtin": 60, "unscored": 20, "recent": 100}
-MAX_BYTES: Final = 4_000_000
-"""The bytes of all that are kept together, as JSON."""
-CAPACITY_LEFT: Final = 100
-"""The number of the worst that are left to a successor."""
-MAX_BYTES_LEFT: Final = 1_000_000
+MAX_WORST: Final = 200
+MAX_NEWEST: Final = 100
+MAX_CHARACTERS: Final = 2_000_000
+"""The characters of all texts that are kept together."""
 BAD_FROM: Final = 0.15
 HALF_LIFE_S: Final = 3_600.0
 """An answer that is twice as bad is kept as long as one that came this much later."""
-MAX_RECENT: Final = 500
-"""Answers whose built-in scores are kept for the sampling judge's report, which comes later."""
 
 MAX_QUESTION: Final = 1_000
 MAX_ANSWER: Final = 6_000
@@ -75,7 +64,7 @@ _MIN_SHARED: Final = 3
 _SHARED_SHARE: Final = 0.3
 """The share of a passage's words. Below these two, what words have in common is chance."""
 _SCORES_COUNT: Final = 0.4
-"""A low score alone is less than a claim that nothing bears out."""
+"""A low score alone is less than a claim that nothing supports."""
 _OF_RETRIEVAL: Final = ("context_", "document_")
 """Begin evaluators that score the chunks: an answer that uses one chunk of four is not bad."""
 _FAILURES: Final = frozenset(
@@ -95,42 +84,37 @@ _FAILURES: Final = frozenset(
 
 
 @dataclass(slots=True, kw_only=True)
-class KeptAnswer:
-    """One answer, ready to be sent."""
-
-    number: int
-    interaction: str
-    basis: Basis
-    shelf: Shelf
-    ended_ns: int
-    rank: float
-    revision: int
-    same: bytes
-    """Equal for equal questions and answers."""
-    times: int
-    """The number of times that it was given since it is kept."""
-    data: bytes = b""
-    """A JSON object; empty: it is not written yet."""
-
-
-@dataclass(slots=True, kw_only=True)
-class _Unwritten:
-    """The reports from which the JSON of a kept answer is written, once somebody asks for it."""
+class Kept:
+    """One answer with its reports."""
 
     report: Report
+    """The sampled judge's, where there is one; without the prompts."""
+    basis: Basis
     badness: float
-    cause: Cause | None
-    builtin: _BuiltinScores | None
-    """The report of the built-in judge, where the other report is another's."""
+    """0 to 1."""
+    same: tuple[str, str]
+    """Equal for equal questions and answers of one basis."""
     characters: int
-    """The characters of its texts."""
+    model: str
+    builtin: Sequence[Evaluation] = ()
+    """The built-in judge's scores, beside another judge's report."""
     judge_cause: str = ""
-    """Why the sampling judge gave no score, where the report is the built-in judge's."""
+    """Why the sampled judge gave no score."""
+    times: int = 1
+    """How often the same answer was given to the same question."""
+    feedback: dict[str, dict[str, Any]] = field(default_factory=dict)
+    rank: tuple[bool, float] = (False, 0.0)
+    """Whether it is bad; and what sorts it, the highest first."""
 
-
-class _BuiltinScores(NamedTuple):
-    evaluations: Sequence[Evaluation]
-    predicted: float | None
+    def __post_init__(self) -> None:
+        """Rank it: of two equally bad answers the newer comes first, of others the newest."""
+        ended_s = self.report.interaction.ended_ns / 1e9
+        if self.badness < BAD_FROM:
+            self.rank = False, ended_s
+            return
+        # What the sampled judge found is kept before what the built-in judge found.
+        hours = ended_s / HALF_LIFE_S + 2.0 * (self.basis == "judged")
+        self.rank = True, math.log2(self.badness) + hours
 
 
 class Answers:
@@ -141,164 +125,118 @@ class Answers:
         *,
         content: Content,
         lower_is_better: Collection[str] = (),
-        max_bytes: int = MAX_BYTES,
+        max_characters: int = MAX_CHARACTERS,
     ) -> None:
         """Keep nothing yet.
 
         Args:
-            content: Whether texts may be kept at all.
+            content: Whether texts may be shown at all.
             lower_is_better: Evaluators whose 1 is bad.
-            max_bytes: Of all that are kept together.
+            max_characters: Of all that are kept together.
         """
-        self._content: Content = content
+        self._shows = content == "all"
         self._lower_is_better = frozenset(lower_is_better)
-        self._max_bytes = max_bytes
-        self._kept: dict[int, KeptAnswer] = {}
-        self._by_interaction: dict[str, KeptAnswer] = {}
-        self._by_text: dict[tuple[Basis, bytes], KeptAnswer] = {}
-        self._shelves: dict[Shelf, dict[int, KeptAnswer]] = {name: {} for name in CAPACITY}
-        self._recent: OrderedDict[str, _BuiltinScores] = OrderedDict()
-        """The additions of the built-in judge's report to another judge's, of newer answers."""
-        self._unwritten: dict[int, _Unwritten] = {}
-        """The answers by number. Most answers make way for others before anybody asks for them."""
-        self._unwritten_characters = 0
-        self._size_bytes = 0
-        self._last = 0
+        self._max_characters = max_characters
+        self._kept: dict[str, Kept] = {}
+        """By the interaction's id."""
+        self._same: dict[tuple[str, str], str] = {}
+        """The id of the answer that stands for all equal ones, by question and answer."""
+        self._characters = 0
 
     def __len__(self) -> int:
         """Return how many are kept."""
-        self._write_all()
         return len(self._kept)
 
     @property
-    def size_bytes(self) -> int:
-        """The bytes that they take as JSON."""
-        self._write_all()
-        return self._size_bytes
+    def characters(self) -> int:
+        """The characters of all texts that are kept."""
+        return self._characters
 
-    def add(self, report: Report, *, revision: int) -> bool:
-        """Take in a report; return whether anything that is kept has changed."""
-        if report.role == "builtin":
-            return self._add_builtin(report, revision)
+    def add(self, report: Report) -> None:
+        """Take in a report."""
+        known = self._kept.get(report.interaction.id)
         if report.assessment is None:
-            return self._add_unscored(report, revision)
-        return self._add_judged(report, revision)
+            self._add_unscored(report, known)
+            return
+        if report.role == "builtin":
+            badness = self._badness(report)
+            if report.assessment.risk is not None:
+                badness *= (1 + report.assessment.risk) / 2
+            self._keep(report, "builtin", badness)
+        elif known is None or known.basis != "judged":
+            self._keep(report, "judged", self._badness(report))
 
-    def add_feedback(self, told: Feedback, *, revision: int) -> bool:
-        """Keep what a person said beside its answer; return whether that is kept."""
+    def _add_unscored(self, report: Report, known: Kept | None) -> None:
+        cause = _cause(report)
+        failed = cause in _FAILURES
+        if report.role == "builtin":
+            self._keep(report, "unscored", float(failed))
+        elif known is not None and known.basis == "builtin" and cause is not None:
+            known.judge_cause = known.judge_cause or cause.value
+        elif known is None and failed:
+            self._keep(report, "unscored", 1.0)
+
+    def add_feedback(self, told: Feedback) -> None:
+        """Keep what a person said beside its answer, if that is kept."""
         kept = next(
-            (k for k in self._kept.values() if joining_id(k.interaction) == told.interaction_id),
-            None,
+            (k for id_, k in self._kept.items() if joining_id(id_) == told.interaction_id), None
         )
         if kept is None:
-            return False
-        label = told.shown_label(lambda text: text if self._content == "all" else "")
+            return
+        label = told.shown_label(lambda text: text if self._shows else "")
         shown: dict[str, Any] = {"score": told.score, "label": label}
-        if self._content == "all" and told.comment:
+        if self._shows and told.comment:
             shown["comment"] = _cut(told.comment, MAX_COMMENT)
-        known = json.loads(self._data_of(kept)).get("feedback", {})
-        known.pop(told.kind, None)
-        latest = dict([*known.items(), (told.kind, shown)][-MAX_KINDS:])
-        self._note(kept, "feedback", latest, revision)
-        return True
+        kept.feedback.pop(told.kind, None)
+        kept.feedback = dict([*kept.feedback.items(), (told.kind, shown)][-MAX_KINDS:])
 
-    def _note(self, kept: KeptAnswer, name: str, value: object, revision: int) -> None:
-        """Say something more of an answer that is kept."""
-        self._set_data(kept, json.loads(self._data_of(kept)) | {name: value})
-        kept.revision = revision
+    def bad(self, max_answers: int) -> list[Kept]:
+        """Return the worst bad answers, the worst first."""
+        found = [kept for kept in self._kept.values() if kept.rank[0]]
+        return sorted(found, key=lambda kept: kept.rank, reverse=True)[:max_answers]
 
-    def worst(self, since_s: float) -> list[KeptAnswer]:
-        """Return the worst answers since then for a successor, the worst first.
+    def found(
+        self, *, search: str = "", basis: str = "", diagnosis: str = "", newest: bool = False
+    ) -> list[Kept]:
+        """Return the answers that fit, the worst first, or the newest first.
 
-        At most `CAPACITY_LEFT` of them, which take `MAX_BYTES_LEFT` at most.
+        Args:
+            search: A text that the answer's record holds, in any case; empty: any.
+            basis: A `Basis`; empty: any.
+            diagnosis: The value of a `Diagnosis`; empty: any.
+            newest: Whether the newest come first.
         """
-        self._write_all()
-        found: list[KeptAnswer] = []
-        room = MAX_BYTES_LEFT
-        for kept in sorted(self._kept.values(), key=_worth, reverse=True):
-            if kept.shelf != "recent" and kept.ended_ns >= since_s * 1e9:
-                room -= len(kept.data)
-                if room < 0 or len(found) == CAPACITY_LEFT:
-                    break
-                found.append(kept)
-        return found
+        wanted = search.strip().casefold()
+        found = [
+            kept
+            for kept in self._kept.values()
+            if basis in ("", kept.basis)
+            and diagnosis in ("", kept.report.diagnosis)
+            and (not wanted or wanted in self._searched(kept))
+        ]
+        if newest:
+            return sorted(found, key=lambda kept: -kept.report.interaction.ended_ns)
+        return sorted(found, key=lambda kept: kept.rank, reverse=True)
 
-    def restore(self, kept: Sequence[KeptAnswer], *, revision: int) -> None:
-        """Keep what `worst` returned in another process."""
-        for each in reversed(kept):
-            self._last += 1
-            restored = replace(each, number=self._last, revision=revision, data=b"")
-            self._put(restored)
-            self._set_data(restored, json.loads(each.data) | {"number": self._last})
-
-    def numbers(self) -> list[int]:
-        """Return the numbers of all kept answers: the worst of each basis, then the newest."""
-        self._write_all()
-        order = {"judged": 0, "builtin": 1, "unscored": 2, "recent": 3}
-
-        def place(kept: KeptAnswer) -> tuple[int, float]:
-            return order[kept.shelf], -(kept.ended_ns if kept.shelf == "recent" else kept.rank)
-
-        return [kept.number for kept in sorted(self._kept.values(), key=place)]
-
-    def since(self, revision: int, max_answers: int) -> tuple[list[bytes], int | None]:
-        """Return the answers after a revision as JSON.
-
-        The number is the last one's revision if there are more; None: these are all.
-        """
-        self._write_all()
-        newer = sorted(
-            (kept for kept in self._kept.values() if kept.revision > revision),
-            key=lambda kept: kept.revision,
-        )
-        upto = newer[max_answers - 1].revision if len(newer) > max_answers else None
-        return [kept.data for kept in newer[:max_answers]], upto
-
-    # --- by basis -----------------------------------------------------------------
-
-    def _add_builtin(self, report: Report, revision: int) -> bool:
-        interaction = report.interaction
-        self._recent[interaction.id] = _BuiltinScores(report.evaluations, report.predicted)
-        while len(self._recent) > MAX_RECENT:
-            self._recent.popitem(last=False)
-        if report.assessment is None:
-            cause = _cause(report)
-            return self._keep(report, "unscored", float(cause in _FAILURES), revision, cause=cause)
-        badness = self._badness(report)
-        risk = report.assessment.risk
-        if risk is not None:
-            badness *= (1 + risk) / 2
-        return self._keep(report, "builtin", badness, revision)
-
-    def _add_unscored(self, report: Report, revision: int) -> bool:
-        cause = _cause(report)
-        known = self._by_interaction.get(report.interaction.id)
-        failed = cause in _FAILURES
-        if known is not None and not (
-            failed and (known.basis, known.shelf) == ("builtin", "recent")
-        ):
-            if known.basis != "builtin" or cause is None:
-                return False
-            unwritten = self._unwritten.get(known.number)
-            if unwritten is not None:
-                if unwritten.judge_cause:
-                    return False
-                unwritten.judge_cause = cause.value
-            elif b'"judge_cause"' in known.data:  # the name stands in it nowhere else
-                return False
-            else:
-                self._set_data(known, json.loads(known.data) | {"judge_cause": cause.value})
-            known.revision = revision
-            return True
-        if not failed:
-            return False
-        return self._keep(report, "unscored", 1.0, revision, cause=cause)
-
-    def _add_judged(self, report: Report, revision: int) -> bool:
-        known = self._by_interaction.get(report.interaction.id)
-        if known is not None and known.basis == "judged":
-            return False
-        return self._keep(report, "judged", self._badness(report), revision)
+    def _searched(self, kept: Kept) -> str:
+        """Return what a search looks through: ids, names and labels, and texts that are shown."""
+        report, interaction = kept.report, kept.report.interaction
+        target = report.target
+        words = [
+            *(interaction.id, interaction.name, interaction.framework, interaction.status),
+            *(interaction.session_id, "" if target is None else target.trace_id),
+            kept.model,
+            *(f"{name}: {value}" for name, value in interaction.attributes.items()),
+            *(chunk.id for chunk in interaction.chunks),
+            *(sentence.verdict for sentence in _sentences(report)),
+            *(str(each.cause) for each in report.evaluations if isinstance(each, Unscored)),
+            kept.judge_cause,
+            report.diagnosis or "",
+        ]
+        if self._shows:
+            words += [interaction.query, interaction.answer, interaction.error]
+            words += [text for chunk in interaction.chunks for text in (chunk.source, chunk.text)]
+        return "\n".join(words).casefold()
 
     def _badness(self, report: Report) -> float:
         """Return how bad an answer is, 0 to 1."""
@@ -315,115 +253,58 @@ class Answers:
 
     # --- keeping --------------------------------------------------------------------------------
 
-    def _keep(
-        self,
-        report: Report,
-        basis: Basis,
-        badness: float,
-        revision: int,
-        *,
-        cause: Cause | None = None,
-    ) -> bool:
+    def _keep(self, report: Report, basis: Basis, badness: float) -> None:
         interaction = report.interaction
-        known = self._by_interaction.get(interaction.id)
-        if known is not None:
-            self._drop(known)
-        same = _digest(interaction)
-        equal = self._by_text.get((basis, same))
-        if equal is not None:  # the list is of different answers: the newest stands for all
-            self._drop(equal)
-        self._last += 1
-        kept = KeptAnswer(
-            number=self._last,
-            interaction=interaction.id,
+        known = self._drop(interaction.id)
+        same = interaction.query, f"{interaction.status} {basis} {interaction.answer}"
+        equal = self._drop(self._same.get(same, ""))  # the newest stands for all equal ones
+        kept = Kept(
+            # The prompts hold the chunks again, and nobody sees them here.
+            report=replace(report, interaction=replace(interaction, generations=())),
             basis=basis,
-            shelf=basis if badness >= BAD_FROM else "recent",
-            ended_ns=interaction.ended_ns,
-            rank=math.log2(max(badness, 1e-3)) + interaction.ended_ns / 1e9 / HALF_LIFE_S,
-            revision=revision,
+            badness=badness,
             same=same,
+            characters=len(interaction.query)
+            + len(interaction.answer)
+            + sum([len(chunk.text) for chunk in interaction.chunks]),
+            model=interaction.generations[-1].model if interaction.generations else "",
             times=1 + (0 if equal is None else equal.times),
         )
-        self._put(kept)
-        self._write_later(kept, report, badness, cause)
-        self._make_room(kept.shelf)
-        return known is not None or equal is not None or kept.number in self._kept
+        if known is not None and known.basis == "builtin":
+            kept.builtin, kept.feedback = known.report.evaluations, known.feedback
+        self._kept[interaction.id] = kept
+        self._same[same] = interaction.id
+        self._characters += kept.characters
+        self._make_room()
 
-    def _put(self, kept: KeptAnswer) -> None:
-        self._kept[kept.number] = self._shelves[kept.shelf][kept.number] = kept
-        self._by_interaction[kept.interaction] = self._by_text[kept.basis, kept.same] = kept
+    def _make_room(self) -> None:
+        """Keep within the capacities: the least bad of the bad, and the oldest of the others."""
+        while self._kept:
+            bad = [each for each in self._kept.values() if each.rank[0]]
+            if len(bad) > MAX_WORST:
+                victims = bad
+            elif len(self._kept) - len(bad) > MAX_NEWEST or self._characters > self._max_characters:
+                victims = list(self._kept.values())
+            else:
+                return
+            self._drop(min(victims, key=lambda kept: kept.rank).report.interaction.id)
 
-    def _make_room(self, shelf: Shelf) -> None:
-        """Keep within the capacities."""
-        recent, rivals = self._shelves["recent"], self._shelves[shelf]
-        if shelf != "recent" and len(rivals) > CAPACITY[shelf]:
-            least = min(rivals.values(), key=attrgetter("rank", "number"))
-            least.shelf = "recent"
-            recent[least.number] = rivals.pop(least.number)
-        if len(recent) > CAPACITY["recent"]:
-            self._drop(min(recent.values(), key=attrgetter("ended_ns", "number")))
+    def _drop(self, id_: str) -> Kept | None:
+        kept = self._kept.pop(id_, None)
+        if kept is not None:
+            self._characters -= kept.characters
+            self._same.pop(kept.same, None)
+        return kept
 
-    def _drop(self, kept: KeptAnswer) -> None:
-        del self._kept[kept.number], self._shelves[kept.shelf][kept.number]
-        self._by_interaction.pop(kept.interaction, None)
-        if self._by_text.get((kept.basis, kept.same)) is kept:
-            del self._by_text[kept.basis, kept.same]
-        self._size_bytes -= len(kept.data)
-        self._forget_unwritten(kept.number)
+    # --- showing --------------------------------------------------------------------------------
 
-    # --- writing --------------------------------------------------------------------------------
-
-    def _write_later(
-        self, kept: KeptAnswer, report: Report, badness: float, cause: Cause | None
-    ) -> None:
-        """Have an answer written when somebody asks, or before the texts that wait are too many."""
-        interaction = report.interaction
-        unwritten = self._unwritten[kept.number] = _Unwritten(
-            report=report,
-            badness=badness,
-            cause=cause,
-            builtin=None if report.role == "builtin" else self._recent.get(interaction.id),
-            characters=len(interaction.answer)
-            + sum([len(chunk.text) for chunk in interaction.chunks]),
-        )
-        self._unwritten_characters += unwritten.characters
-        if self._unwritten_characters > self._max_bytes:
-            self._write_all()
-
-    def _forget_unwritten(self, number: int) -> _Unwritten | None:
-        unwritten = self._unwritten.pop(number, None)
-        if unwritten is not None:
-            self._unwritten_characters -= unwritten.characters
-        return unwritten
-
-    def _data_of(self, kept: KeptAnswer) -> bytes:
-        """Return an answer's JSON, and write it if it is not written yet."""
-        unwritten = self._forget_unwritten(kept.number)
-        if unwritten is not None:
-            self._set_data(kept, self._entry(kept, unwritten))
-        return kept.data
-
-    def _set_data(self, kept: KeptAnswer, entry: dict[str, Any]) -> None:
-        self._size_bytes -= len(kept.data)
-        # What UTF-8 cannot hold, a lone surrogate, is written as JSON's own escape for it.
-        kept.data = compact_json(entry).encode("utf-8", "backslashreplace")
-        self._size_bytes += len(kept.data)
-
-    def _write_all(self) -> None:
-        """Write what is not written yet, and keep within the bytes: at least what is judged bad."""
-        for number in list(self._unwritten):
-            self._data_of(self._kept[number])
-        while self._size_bytes > self._max_bytes and self._kept:
-            self._drop(min(self._kept.values(), key=_worth))
-
-    def _entry(self, kept: KeptAnswer, unwritten: _Unwritten) -> dict[str, Any]:
-        report, badness, cause = unwritten.report, unwritten.badness, unwritten.cause
-        interaction, assessment = report.interaction, report.assessment
-        shows = self._content == "all"
-        policy = ContentPolicy(content="all" if shows else "none")
-        sentences = (assessment.sentences if assessment is not None else None) or ()
+    def entry(self, kept: Kept) -> dict[str, Any]:
+        """Return an answer for JSON, without what may not be shown."""
+        report = kept.report
+        interaction, sentences = report.interaction, _sentences(report)
+        policy = ContentPolicy(content="all" if self._shows else "none")
+        cause = _cause(report) if report.assessment is None else None
         entry: dict[str, Any] = {
-            "number": kept.number,
             "id": interaction.id[:MAX_ID],
             "at_s": round(interaction.ended_ns / 1e9, 3),
             "framework": interaction.framework[:MAX_LABEL],
@@ -436,32 +317,25 @@ class Answers:
             },
             "latency_s": round(interaction.latency_s, 3),
             "session": interaction.session_id[:MAX_LABEL],
-            "model": interaction.generations[-1].model[:MAX_LABEL]
-            if interaction.generations
-            else "",
+            "model": kept.model[:MAX_LABEL],
             "tokens": [interaction.usage.input_tokens, interaction.usage.output_tokens],
             "basis": kept.basis,
             "judge": report.judge.name[:MAX_LABEL],
             "cause": None if cause is None else cause.value,
+            "judge_cause": kept.judge_cause,
             "diagnosis": None if report.diagnosis is None else report.diagnosis.value,
-            "badness": round(badness, 3),
-            "bad": badness >= BAD_FROM,
+            "badness": round(kept.badness, 3),
+            "bad": kept.rank[0],
             "answered_without_chunks": answered_without_chunks(report),
-            "evaluations": list(map(self._evaluation, report.evaluations)),
+            "evaluations": list(map(_evaluation, report.evaluations)),
+            "builtin": list(map(_evaluation, kept.builtin)),
             "trace_id": "" if report.target is None else report.target.trace_id,
-            "span_id": "" if report.target is None else report.target.span_id,
             "chunks_found": len(interaction.chunks),
-            "chunks": _chunks(interaction, sentences, report, shows=shows),
-            "predicted": report.predicted,
+            "chunks": _chunks(interaction, sentences, report, shows=self._shows),
+            "times": kept.times,
+            "feedback": kept.feedback,
         }
-        if report.role != "builtin":
-            found = unwritten.builtin
-            entry["builtin"] = [] if found is None else list(map(self._evaluation, found[0]))
-            if found is not None:
-                entry["predicted"] = found.predicted
-        if entry["predicted"] is not None:
-            entry["predicted"] = round(entry["predicted"], 4)
-        if shows:
+        if self._shows:
             entry["question"] = _cut(interaction.query, MAX_QUESTION)
             entry["answer"] = marked(interaction.answer, sentences)
         else:
@@ -473,16 +347,18 @@ class Answers:
                 }
                 for each in sentences[:100]
             ]
-        entry["times"] = kept.times
-        if unwritten.judge_cause:
-            entry["judge_cause"] = unwritten.judge_cause
         return entry
 
-    def _evaluation(self, evaluation: Evaluation) -> dict[str, Any]:
-        entry: dict[str, Any] = {"evaluator": evaluator_name(evaluation.evaluator)[:MAX_LABEL]}
-        if isinstance(evaluation, Scored):
-            return entry | {"score": round(evaluation.score, 4)}
-        return entry | {"cause": evaluation.cause.value}
+
+def _sentences(report: Report) -> Sequence[SentenceVerdict]:
+    return (report.assessment.sentences if report.assessment is not None else None) or ()
+
+
+def _evaluation(evaluation: Evaluation) -> dict[str, Any]:
+    entry: dict[str, Any] = {"evaluator": evaluator_name(evaluation.evaluator)[:MAX_LABEL]}
+    if isinstance(evaluation, Scored):
+        return entry | {"score": round(evaluation.score, 4)}
+    return entry | {"cause": evaluation.cause.value}
 
 
 def answered_without_chunks(report: Report) -> bool:
@@ -497,20 +373,8 @@ def answered_without_chunks(report: Report) -> bool:
     )
 
 
-def _worth(kept: KeptAnswer) -> tuple[int, float]:
-    """Return what is given up first, the lowest: the oldest, then the least bad."""
-    if kept.shelf == "recent":
-        return 0, kept.ended_ns
-    return 1 + (kept.shelf == "judged"), kept.rank
-
-
 def _cause(report: Report) -> Cause | None:
     return next((e.cause for e in report.evaluations if isinstance(e, Unscored)), None)
-
-
-def _digest(interaction: Interaction) -> bytes:
-    text = f"{interaction.status} {len(interaction.query)} {interaction.query}{interaction.answer}"
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
 
 
 def _cut(text: str, length: int) -> str:
@@ -651,49 +515,25 @@ def _piece(text: str, sentence: SentenceVerdict | None) -> dict[str, Any]:
 
 def parts(text: str, words: Iterable[str]) -> list[tuple[str, bool]]:
     """Return the text in parts, each with whether it is one of the words."""
-    # Each word's next place, as (place, -length, word): the first one counts, of several the
-    # longest. A pattern of all words would be another one for every sentence, and take ten times
-    # as long to make as to use.
-    places = [
-        (place, -len(word), word)
-        for word in {word for word in words if word.strip()}
-        if (place := _place_of(word, text, 0)) >= 0
-    ]
-    heapify(places)
+    # Of two words that begin at one place the longest counts. "3" does not stand within "30";
+    # Chinese has no spaces to go by.
+    longest = sorted({word for word in words if word.strip()}, key=len, reverse=True)
+    if not longest:
+        return [(text, False)] if text else []
+    choices = "|".join(
+        (r"(?<![A-Za-z0-9_])" if _is_ascii_word(word[0]) else "")
+        + re.escape(word)
+        + (r"(?![A-Za-z0-9_])" if _is_ascii_word(word[-1]) else "")
+        for word in longest
+    )
     split: list[tuple[str, bool]] = []
     reached = 0
-    while places:
-        start, _, word = places[0]
-        if start >= reached:
-            if start > reached:
-                split.append((text[reached:start], False))
-            split.append((word, True))
-            reached = start + len(word)
-        following = _place_of(word, text, reached)
-        if following < 0:
-            heappop(places)
-        else:
-            heapreplace(places, (following, -len(word), word))
-    if reached < len(text):
-        split.append((text[reached:], False))
-    return split
-
-
-def _place_of(word: str, text: str, start: int) -> int:
-    """Return where a word stands in a text from a place on; -1: nowhere.
-
-    "3" does not stand within "30"; Chinese has no spaces to go by.
-    """
-    at = text.find(word, start)
-    while at >= 0:
-        end = at + len(word)
-        is_joined = (at > 0 and _is_ascii_word(text[at - 1]) and _is_ascii_word(word[0])) or (
-            end < len(text) and _is_ascii_word(text[end]) and _is_ascii_word(word[-1])
-        )
-        if not is_joined:
-            return at
-        at = text.find(word, at + 1)
-    return -1
+    for match in re.finditer(choices, text):
+        if match.start() > reached:
+            split.append((text[reached : match.start()], False))
+        split.append((match.group(), True))
+        reached = match.end()
+    return [*split, (text[reached:], False)] if reached < len(text) else split
 
 
 def _is_ascii_word(character: str) -> bool:

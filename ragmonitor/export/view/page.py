@@ -1,75 +1,44 @@
-"""The page: it keeps the numbers, the history and recent answers, and serves them."""
+"""The page: it keeps the numbers, the last day and recent answers, and serves them."""
 
 from __future__ import annotations
 
-import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict
 from email.message import Message
 from functools import cache
 from importlib import resources
-from itertools import islice
 from typing import Any, Final, Protocol
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
-import msgspec
-
-from ragmonitor import metrics
 from ragmonitor.export.content import Content, compact_json, package_version
 from ragmonitor.export.server import Reply
-from ragmonitor.export.service_state import DAY_S, alarm_record, estimate_record, threshold_days
+from ragmonitor.export.view import numbers
 from ragmonitor.export.view.access import Access, Refusal
-from ragmonitor.export.view.answers import Answers, KeptAnswer, answered_without_chunks
-from ragmonitor.export.view.history import Column, History, SlotSums, spending
+from ragmonitor.export.view.answers import Answers
+from ragmonitor.export.view.history import SPANS, History
 from ragmonitor.feedback import JoinedFeedback
 from ragmonitor.protocols import Clock, Exporter, Summarise
-from ragmonitor.records import (
-    AlarmEvent,
-    GaugeValue,
-    Moments,
-    Report,
-    SeriesKey,
-    Snapshot,
-    Window,
-)
+from ragmonitor.records import AlarmEvent, Cause, Report, Snapshot, Unscored
 
 PATH: Final = "/ragmonitor/"
-ANSWERS_PER_REPLY: Final = 20
-POINTS_PER_REPLY: Final = 120
-"""The points of each resolution in one reply. A new browser asks again until it has all of them."""
+INCIDENTS: Final = "incidents/"
+WORST: Final = 3
+"""The answers that are shown beside an alarm."""
+MAX_ANSWERS: Final = 100
+"""The answers of one reply."""
 MAX_EVENTS: Final = 50
-MAX_SERIES: Final = 200
-MAX_GAUGES: Final = 200
-"""Of those that the page shows; a service has hundreds of others, of versions above all."""
-SHOWN_GAUGES: Final = frozenset(
-    f"{name}{end}"
-    for name in (
-        *(metrics.ARRIVALS, metrics.SAMPLING_RATE, metrics.MISSING_RATIO),
-        *(metrics.BUDGET_LIMIT, metrics.BUDGET_LEVEL, metrics.COST_PER_GOOD_ANSWER),
-        *(metrics.FEEDBACK_AGREEMENT, metrics.FEEDBACK_ANSWERS),
-    )
-    for end in ("", "_lower", "_upper")
-)
-BUILTIN_HISTORY: Final = ("hallucination",)
-"""The built-in judge's signals that have a history where another judge scores too."""
-HOUR: Final[Window] = "1h"
+MUTE_FROM: Final = 3
+"""After so many failed readings in a row, and none that succeeded, the page says why."""
+_JUDGE_FAILS: Final = frozenset((Cause.JUDGE_DOWN, Cause.JUDGE_ERROR, Cause.UNREADABLE))
 
 _TYPES: Final = {
-    "index.html": "text/html; charset=utf-8",
-    "view.css": "text/css; charset=utf-8",
-    "view.js": "text/javascript; charset=utf-8",
-    "answers.js": "text/javascript; charset=utf-8",
-    "asking.js": "text/javascript; charset=utf-8",
-    "documents.js": "text/javascript; charset=utf-8",
-    "focus.js": "text/javascript; charset=utf-8",
-    "goldens.js": "text/javascript; charset=utf-8",
-    "charts.js": "text/javascript; charset=utf-8",
-    "words.js": "text/javascript; charset=utf-8",
-    "writing.js": "text/javascript; charset=utf-8",
-    "icon.svg": "image/svg+xml",
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
 }
 SAFE_HEADERS: Final = (
     (
@@ -100,20 +69,12 @@ _REFUSALS: Final[Mapping[Refusal, tuple[int, str]]] = {
         ),
     ),
 }
-# A page that goes on by itself, and no redirect: after a link in a chat, a cookie that is for the
-# same site only would not be sent along.
+# A page that goes on by itself, and no redirect: after a link in a chat, the browser would not send
+# a cookie that is for the same site only.
 _LET_IN: Final = (
     '<!doctype html><meta charset="utf-8"><title>ragmonitor</title>'
     '<meta http-equiv="refresh" content="0; url={path}"><a href="{path}">ragmonitor</a>'
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Left:
-    """The state that a page leaves to its successor in another process."""
-
-    content: Content
-    worst: list[KeptAnswer]
 
 
 class OtherPages(Protocol):
@@ -129,7 +90,7 @@ class OtherPages(Protocol):
 
 
 class View(Exporter):
-    """An exporter that keeps the current numbers, the last hours, and recent answers.
+    """An exporter that keeps the current numbers, the last day, and recent answers.
 
     The worker's thread fills it; threads of the HTTP server read it.
     """
@@ -141,7 +102,7 @@ class View(Exporter):
         summarise: Summarise,
         builtin: str,
         judge: str | None = None,
-        judge_kind: str = "LLM",
+        doubt: str = "",
         lower_is_better: Collection[str] = (),
         content: Content = "all",
         token: str | None = None,
@@ -158,10 +119,10 @@ class View(Exporter):
             summarise: From a window's sums to its mean and interval.
             builtin: Name of the judge that scores every answer.
             judge: Name of the judge that scores a sample; None: there is none.
-            judge_kind: Its kind, as in `JudgeIdentity`.
+            doubt: Why that judge can never read; empty: nothing speaks against it.
             lower_is_better: Evaluators whose 1 is bad.
-            content: Questions, answers and chunks are kept under `all` only.
-            token: What a browser must show; None: whoever is on this machine may see.
+            content: Questions, answers and chunks are shown under `all` only.
+            token: What a browser must show; None: no authentication for local clients.
             trace_url: Where traces are to be seen, with `{trace_id}` in it; empty: nowhere.
             version: The service's own version.
             incidents: The incidents' pages; None: there are none.
@@ -169,41 +130,38 @@ class View(Exporter):
             now: Seconds since the epoch.
         """
         self._summarise = summarise
-        self._builtin = builtin
         self._judge = judge
+        self._doubt = doubt
         self._lower_is_better = tuple(lower_is_better)
         self._content: Content = content
         self._access = Access(token)
         self._incidents = incidents
         self._clock = clock
         self._now = now
-        self._processes: Callable[[], int] = _one
+        self._processes: Callable[[], int] = lambda: 1
         self._constant = {
             "service": service,
             "service_version": version,
             "version": package_version(),
             "content": content,
             "judge": judge,
-            "judge_kind": judge_kind if judge is not None else None,
             "builtin": builtin,
-            "lower_is_better": list(self._lower_is_better),
             "trace_url": trace_url or None,
         }
         self._begin()
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
-        self._instance = secrets.token_hex(4)
         self._started_s = self._now()
-        self._revision = 0
         self._received = self._judged = 0
+        self._spent_usd = 0.0
+        self._failed = 0
+        self._failure: dict[str, Any] = {}
         self._answers = Answers(content=self._content, lower_is_better=self._lower_is_better)
         self._history = History()
-        self._spent = SlotSums(self._now)
-        self._unfounded = SlotSums(self._now)
         self._events: deque[dict[str, Any]] = deque(maxlen=MAX_EVENTS)
         self._snapshot = Snapshot()
-        self._summed: tuple[Snapshot, list[dict[str, Any]], list[dict[str, Any]]] | None = None
+        self._shown: tuple[Snapshot, dict[str, Any]] | None = None
 
     def shared_by(self, processes: Callable[[], int]) -> None:
         """Take the function that counts the processes of this application."""
@@ -216,18 +174,42 @@ class View(Exporter):
         with self._lock:
             if report.role == "builtin":
                 self._received += 1
-                self._unfounded.add(answers=float(answered_without_chunks(report)))
-            elif report.assessment is not None and report.judge.name == self._judge:
-                self._judged += 1
-            self._spent.add(**spending(report))
-            if self._answers.add(report, revision=self._revision + 1):
-                self._revision += 1
+            elif report.judge.name == self._judge:
+                self._judged += report.assessment is not None
+                self._note_failure(report)
+            usage = report.usage or (report.assessment.usage if report.assessment else None)
+            self._spent_usd += 0.0 if usage is None else usage.cost_usd
+            self._answers.add(report)
+
+    def _note_failure(self, report: Report) -> None:
+        """Remember why the sampled judge reads nothing; any verdict ends that."""
+        if report.assessment is not None:
+            self._failed, self._failure = 0, {}
+            return
+        unscored = next((e for e in report.evaluations if isinstance(e, Unscored)), None)
+        if unscored is None or unscored.cause not in _JUDGE_FAILS:
+            return
+        self._failed += 1
+        self._failure = {
+            "since_s": self._failure.get("since_s", self._now()),
+            "cause": unscored.cause.value,
+            # A provider's message may quote the prompt.
+            "detail": unscored.detail[:300] if self._content == "all" else "",
+        }
+
+    def _mute(self) -> dict[str, Any] | None:
+        """Return why the sampled judge gives no verdict, and since when; None: it does."""
+        if self._failed >= MUTE_FROM:
+            return self._failure
+        if self._doubt and not self._judged:
+            cause = Cause.JUDGE_ERROR.value
+            return {"since_s": self._started_s, "cause": cause, "detail": self._doubt}
+        return None
 
     def feedback(self, joined: JoinedFeedback) -> None:
         """Keep what a person said beside the answer, if that is kept."""
         with self._lock:
-            if self._answers.add_feedback(joined.feedback, revision=self._revision + 1):
-                self._revision += 1
+            self._answers.add_feedback(joined.feedback)
 
     def alarm(self, event: AlarmEvent) -> None:
         """Keep an alarm, without its examples: they are among the answers."""
@@ -236,67 +218,23 @@ class View(Exporter):
                 {
                     "signal": event.signal,
                     "judge": event.judge,
-                    "kind": event.kind,
                     "raised": event.raised,
                     "at_s": event.at_s,
                     "since_s": event.since_s,
-                    "evidence_days": event.evidence_s / DAY_S,
                     "objective": event.objective,
                     "higher_is_better": event.higher_is_better,
                     "detail": event.detail[:300],
-                    "estimate": None if event.telling is None else estimate_record(event.telling),
                     "span": None if event.span is None else asdict(event.span),
                 }
             )
 
     def snapshot(self, snapshot: Snapshot) -> None:
         """Take the current numbers, and a point of the history where one is due."""
-        self._snapshot = snapshot
-        clock_s = self._clock()
-        if not self._history.due(clock_s):
-            return
         # Outside of the lock: a browser must not wait for it, nor it for a browser.
-        values = dict(self._points(snapshot))
+        values = numbers.intervals(snapshot, self._summarise)
         with self._lock:
-            self._revision += 1
-            self._history.add(values, clock_s=clock_s, at_s=self._now(), revision=self._revision)
-
-    def dump(self) -> bytes:
-        """Return the worst answers of the last day, as `restore` takes them."""
-        with self._lock:
-            worst = self._answers.worst(self._now() - DAY_S)
-            return msgspec.msgpack.encode(_Left(content=self._content, worst=worst))
-
-    def restore(self, data: bytes) -> None:
-        """Keep what the page of another process has left, under the same setting of texts alone.
-
-        Raises:
-            msgspec.MsgspecError: It cannot be read.
-        """
-        left = msgspec.msgpack.decode(data, type=_Left)
-        if left.content == self._content:
-            with self._lock:
-                self._revision += 1
-                self._answers.restore(left.worst, revision=self._revision)
-
-    def _points(self, snapshot: Snapshot) -> Iterable[tuple[Column, float]]:
-        for key, window, moments in snapshot.moments:
-            if window != HOUR or key.dimension or not self._is_drawn(key):
-                continue
-            estimate = self._summarise(moments)
-            if estimate is not None:
-                yield (key.signal, key.judge, "mean"), estimate.mean
-                yield (key.signal, key.judge, "lower"), estimate.lower
-                yield (key.signal, key.judge, "upper"), estimate.upper
-        for state in snapshot.alarms:
-            if state.kind == "slice":  # they come and go
-                continue
-            yield (state.signal, state.judge, "evidence"), state.evidence_s / DAY_S
-
-    def _is_drawn(self, key: SeriesKey) -> bool:
-        if key.judge != self._builtin or self._judge is None:
-            return True
-        return key.signal in BUILTIN_HISTORY
+            self._snapshot = snapshot
+            self._history.add(values, clock_s=self._clock(), at_s=self._now())
 
     # --- to the browser -------------------------------------------------------------------------
 
@@ -320,16 +258,31 @@ class View(Exporter):
         if refusal is not None:
             return _refused(refusal)
         name = parsed.path.removeprefix(PATH) or "index.html"
+        return self._named(name, {key: values[0] for key, values in query.items()}, query)
+
+    def _named(
+        self, name: str, first: Mapping[str, str], query: Mapping[str, Sequence[str]]
+    ) -> Reply | None:
+        stem, _, kind = name.rpartition(".")
         if name == "state.json":
-            state = self.state(query.get("since", [""])[0])
-            return _ok("application/json", state)
-        view = self._snapshot.views.get(name.removesuffix(".json"))
-        if view is not None and name.endswith(".json"):
-            return _ok("application/json", compact_json(view).encode("utf-8", "backslashreplace"))
-        kind = _TYPES.get(name)
-        if kind is not None:
-            return _ok(kind, _file(name))
-        return None if self._incidents is None else self._incidents.reply(name, query)
+            return _json(self.state(signal=first.get("signal", ""), span=first.get("span", "")))
+        if name == "answers.json":
+            return _json(self.answers(first))
+        view = self._snapshot.views.get(stem) if kind == "json" else None
+        if view is not None:
+            return _json(view)
+        if kind in _TYPES and "/" not in name and _files().joinpath(name).is_file():
+            return _ok(_TYPES[kind], _file(name))
+        if self._incidents is None:
+            return None
+        id_ = name.removeprefix(INCIDENTS)
+        if id_ != name and id_ and "." not in id_:  # an incident is shown within this page
+            if self._incidents.reply(f"{name}.json", query) is None:
+                return None
+            words = f"&lang={first['lang']}" if first.get("lang") in ("en", "zh") else ""
+            into = f"../#incident={quote(id_)}{words}"
+            return Reply(status=302, headers=(("Location", into), *SAFE_HEADERS))
+        return self._incidents.reply(name, query)
 
     def _enter(self, path: str, token: str) -> Reply:
         into = PATH if path == PATH else PATH[1:]  # relative: a proxy may serve us under a prefix
@@ -345,103 +298,67 @@ class View(Exporter):
             headers=(("Set-Cookie", self._access.cookie), *SAFE_HEADERS),
         )
 
-    def state(self, since: str = "") -> bytes:
-        """Return the current state as JSON, with what is new of history and answers.
+    def state(self, *, signal: str = "", span: str = "") -> dict[str, Any]:
+        """Return the current state, for JSON.
 
         Args:
-            since: `cursor` of an earlier state; empty, or of an earlier life: everything, in
-                several replies. `more` says that there is more to be had at once.
+            signal: The signal whose chart is wanted; empty: the hallucination rate.
+            span: A name of `SPANS`; empty: the longest one that is not mostly empty.
         """
+        signal, age_s = signal or "hallucination", self._now() - self._started_s
+        if span not in SPANS:
+            span = "20m" if age_s < 1_200 else "2h" if age_s < 7_200 else "24h"
+        snapshot, known = self._snapshot, self._shown
+        if known is None or known[0] is not snapshot:
+            known = snapshot, numbers.shown(snapshot, self._summarise, judge=self._judge)
+            self._shown = known
+        judges = {each["judge"] for each in known[1]["numbers"] if each["signal"] == signal}
+        preferred = (self._judge, self._constant["builtin"], *judges)
+        judge = next((each for each in preferred if each in judges), "")
         with self._lock:
-            instance, _, number = since.partition("-")
-            is_known = instance == self._instance and number.isdecimal() and len(number) < 20
-            after = int(number) if is_known else 0
-            history, history_upto = self._history.since(after, POINTS_PER_REPLY)
-            answers, answers_upto = self._answers.since(after, ANSWERS_PER_REPLY)
-            upto = min(
-                (n for n in (history_upto, answers_upto) if n is not None), default=self._revision
-            )
+            chart = self._history.chart(signal, judge, span)
             state: dict[str, Any] = {
-                "instance": self._instance,
-                "cursor": f"{self._instance}-{upto}",
-                "more": upto < self._revision,
-                "anew": not is_known,
                 "started_s": self._started_s,
                 "received": self._received,
                 "judged": self._judged,
-                "kept": self._answers.numbers(),
-                "history": history,
+                "spent_usd": self._spent_usd,
+                "mute": self._mute(),
+                "kept": len(self._answers),
                 "events": list(self._events),
-                "marks": self._snapshot.records.get("events", ()),
-                "spent": self._spent.sums(),
-                "answered_without_chunks": self._unfounded.sums()["hour"].get("answers", 0.0),
             }
-        snapshot = self._snapshot
-        numbers, groups = self._sum_up(snapshot)
-        state |= self._constant | {
-            "now_s": self._now(),
-            "processes": self._processes(),
-            "views": list(snapshot.views),
-            "numbers": numbers,
-            "groups": groups,
-            "alarms": [alarm_record(each) for each in snapshot.alarms],
-            "cause": None if snapshot.cause is None else asdict(snapshot.cause),
-            "gauges": [
-                {"name": each.name, "value": each.value, "labels": dict(each.labels)}
-                for each in islice(filter(_is_shown, snapshot.gauges), MAX_GAUGES)
-            ],
-            "threshold_days": threshold_days(snapshot),
-            "incidents": [] if self._incidents is None else self._incidents.brief(),
-        }
-        head = compact_json(state).encode("utf-8", "backslashreplace")
-        return head[:-1] + b',"answers":[' + b",".join(answers) + b"]}"
+            worst = self._answers.bad(WORST)
+        state["worst"] = [self._answers.entry(each) for each in worst]
+        state["chart"] = {"signal": signal, "judge": judge, "span": span, **chart}
+        state["incidents"] = [] if self._incidents is None else self._incidents.brief()
+        now = {"now_s": self._now(), "processes": self._processes()}
+        return self._constant | known[1] | now | state
 
-    def _sum_up(self, snapshot: Snapshot) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Return the numbers of a snapshot and of its groups, computed once and only on demand."""
-        known = self._summed
-        if known is not None and known[0] is snapshot:
-            return known[1], known[2]
-        whole: list[dict[str, Any]] = []
-        parts: list[dict[str, Any]] = []
-        for key, window, moments in sorted(snapshot.moments, key=_place)[:MAX_SERIES]:
-            number = self._number(key, window, moments)
-            if number is not None:
-                (parts if key.dimension else whole).append(number)
-        self._summed = (snapshot, whole, parts)
-        return whole, parts
+    def answers(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Return the answers that fit, for JSON.
 
-    def _number(self, key: SeriesKey, window: Window, moments: Moments) -> dict[str, Any] | None:
-        estimate = self._summarise(moments)
-        if estimate is None:
-            return None
-        number: dict[str, Any] = {"signal": key.signal, "judge": key.judge, "window": window}
-        if key.dimension:
-            number |= {"dimension": key.dimension, "group": key.group[:200]}
-        number |= {
-            "basis": self._basis(key.judge),
-            "judged": round(moments.judged, 1),
-            **estimate_record(estimate),
-        }
-        return number
-
-    def _basis(self, judge: str) -> str:
-        if judge == "none":
-            return "none"
-        return "builtin" if judge == self._builtin else "judged"
+        Args:
+            query: `search`, `basis` and `diagnosis` as `Answers.found` has them, `id` of one
+                answer, `order` (`newest` or `worst`) and `n`, the most that are wanted.
+        """
+        wanted = query.get("n", "10")
+        most = min(MAX_ANSWERS, int(wanted)) if wanted.isdecimal() and len(wanted) < 9 else 10
+        with self._lock:
+            found = self._answers.found(
+                search=query.get("search", ""),
+                basis=query.get("basis", ""),
+                diagnosis=query.get("diagnosis", ""),
+                newest=query.get("order") == "newest",
+            )
+            if "id" in query:
+                found = [each for each in found if each.report.interaction.id == query["id"]]
+            kept = len(self._answers)
+        shown = [self._answers.entry(each) for each in found[:most]]
+        return {"kept": kept, "found": len(found), "answers": shown}
 
 
-def _place(series: tuple[SeriesKey, Window, Moments]) -> int:
-    """Return 0 for all answers, and for parts of them what the page shows first."""
-    key, window, _ = series
-    return 0 if not key.dimension else 1 if window == HOUR else 2
-
-
-def _is_shown(gauge: GaugeValue) -> bool:
-    return gauge.name in SHOWN_GAUGES
-
-
-def _one() -> int:
-    return 1
+def _json(value: Any) -> Reply:
+    # What UTF-8 cannot hold, a lone surrogate, is written as JSON's own escape for it.
+    return _ok("application/json", compact_json(value).encode("utf-8", "backslashreplace"))
 
 
 def _ok(content_type: str, body: bytes) -> Reply:
@@ -454,6 +371,10 @@ def _refused(refusal: Refusal) -> Reply:
     return Reply(status=status, body=text.encode(), headers=headers)
 
 
+def _files() -> resources.abc.Traversable:
+    return resources.files("ragmonitor.export.view").joinpath("files")
+
+
 @cache
 def _file(name: str) -> bytes:
-    return resources.files("ragmonitor.export.view").joinpath("files", name).read_bytes()
+    return _files().joinpath(name).read_bytes()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -147,16 +145,3 @@ def test_numbers_for_ids_do_not_pair_different_questions():
     found = pair(answers(("1", "a"), ("2", "b")), answers(("1", "b"), ("2", "a")))
     assert found.by == "question"
     assert [(x.question, y.question) for x, y in found.pairs] == [("a", "a"), ("b", "b")]
-
-
-@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="this system names no pipe")
-def test_a_pipe_is_read_from_its_beginning(tmp_path):
-    """`compare <(...) file`: all pairs are compared, those of the first lines too."""
-    lines = records([RIGHT] * 80)
-    reading, writing = os.pipe()
-    os.write(writing, "\n".join(map(json.dumps, lines)).encode())
-    os.close(writing)
-    files = f"/dev/fd/{reading}", write(tmp_path / "b.jsonl", lines)
-    told = json.loads(run("compare", *files, "--json").stdout)
-    os.close(reading)
-    assert (told["pairs"], told["bad_lines"]) == (80, 0)

@@ -13,7 +13,7 @@ from ragmonitor.cli.demo.answerer import (
     ExtractiveAnswerer,
 )
 from ragmonitor.cli.demo.documents import load_documents
-from ragmonitor.cli.demo.spoiler import spoil
+from ragmonitor.cli.demo.spikes import Schedule, spoil
 from ragmonitor.cli.demo.terms import Weights
 from ragmonitor.judges import BuiltinJudge
 from tests.support import stories
@@ -45,7 +45,7 @@ def test_the_builtin_judge_takes_a_refusal_for_one(refusal):
     assert BuiltinJudge().read(told).evasive is True
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("text", [TEXTS[0], TEXTS[2]])
 def test_the_builtin_judge_sees_that_an_answer_is_spoiled(text, seed):
     """Else there would be no spike to see."""
@@ -74,3 +74,15 @@ def test_an_installed_package_brings_its_documents(monkeypatch, tmp_path):
     documents = load_documents()
     assert documents["README.md"] == "Read me."
     assert documents["docs/zh/overview.md"] == "简介"
+
+
+def test_a_demo_that_ends_has_one_spike_and_recovers():
+    """40 % before, 30 % in it, 30 % after; one without an end has it again and again."""
+    schedule = Schedule.within(10)
+    assert [schedule.phase(at_s) for at_s in (3.9, 4.1, 6.9, 7.1)] == [
+        "before",
+        "during",
+        "during",
+        "after",
+    ]
+    assert [Schedule().phase(at_s) for at_s in (61, 106, 286)] == ["during", "after", "during"]

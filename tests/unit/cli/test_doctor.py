@@ -18,8 +18,10 @@ from ragmonitor.addresses import shown
 from ragmonitor.cli import doctor
 from ragmonitor.cli.app import app
 from ragmonitor.cli.doctor import Check
+from ragmonitor.cli.masking import Masker
 from ragmonitor.errors import JudgeError, SettingsError
 from ragmonitor.records import Cause, JudgeUsage
+from ragmonitor.settings import Settings
 from ragmonitor.testing import ScriptedJudge
 from tests.support import stories
 from tests.support.scoring_server import FakePhoenix
@@ -84,7 +86,7 @@ def test_a_name_with_which_no_monitor_starts_is_found(variable, value, monkeypat
 )
 def test_a_judge_or_exporter_with_which_no_monitor_starts_is_found(name, values, monkeypatch):
     """The check says it in the words of the monitor's own refusal, and the others are done."""
-    monkeypatch.setattr(doctor, "ask_judge", lambda judge: Check(str(judge), "ok", "asked"))
+    monkeypatch.setattr(doctor, "ask_judge", lambda judge, **_: Check(str(judge), "ok", "asked"))
     for variable, value in values.items():
         monkeypatch.setenv(f"RAGMONITOR_{variable}", value)
     with pytest.raises(SettingsError) as refusal:
@@ -104,7 +106,7 @@ def test_every_judge_is_asked(monkeypatch):
     monkeypatch.setenv("RAGMONITOR_BUDGET", "calls_per_day=9")
     asked = []
 
-    def ask(judge):
+    def ask(judge, **_):
         asked.append(judge.identity.name)
         return Check(f"judge {judge.identity.name}", "ok", "asked")
 
@@ -121,6 +123,16 @@ def test_addresses_of_notices_are_no_text_in_json(monkeypatch):
     values = {each["name"]: each["value"] for each in json.loads(result.stdout)["settings"]}
     assert len(values["alarms.notify"]) == 2
     assert "Token" not in result.stdout
+
+
+def test_what_failed_stands_first_and_last_and_settings_only_where_asked(monkeypatch):
+    """Between them a table of all probes."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+    lines = run().stdout.strip().splitlines()
+    assert lines[1].startswith("FAILED traces: http://127.0.0.1:1")
+    assert lines[-1].endswith("probes failed: traces")
+    assert "sample.rate" not in "".join(lines)
+    assert "sample.rate" in run("--settings").stdout
 
 
 def test_each_setting_has_its_source(tmp_path):
@@ -165,19 +177,23 @@ HUSH = "h4sh-" + "xyzzy" * 3
         ("OPENAI_API_KEY", HUSH),
     ],
 )
-@pytest.mark.parametrize("arguments", [(), ("--json",)])
-def test_no_key_is_shown(monkeypatch, name, value, arguments):
-    """Wherever it stands in a setting or a variable, and whoever is asked with it."""
+def test_no_key_is_shown(monkeypatch, name, value):
+    """Wherever it stands in a setting or a variable: a server may quote the one that it refuses."""
     monkeypatch.setenv("RAGMONITOR_JUDGE", "openai/m")
-    monkeypatch.setenv("RAGMONITOR_JUDGE__API_BASE", "http://127.0.0.1:1/v1")
     monkeypatch.setenv("RAGMONITOR_BUDGET__CALLS_PER_DAY", "1")
-    monkeypatch.setenv(
-        "RAGMONITOR_EXPORTERS", "phoenix:http://127.0.0.1:1,langfuse:http://127.0.0.1:1"
-    )
-    monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", "pk-lf-1")
-    monkeypatch.setenv("LANGFUSE_SECRET_KEY", "sk-lf-other")
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
     monkeypatch.setenv(name, value)
+    masker = Masker(Settings.load())
+    assert HUSH not in masker.text(f"key {HUSH} at {value}: 401")
+    assert HUSH not in repr(list(doctor.described(Settings.load(), masker)))
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",), ("--settings",)])
+def test_no_key_of_a_judge_is_printed(monkeypatch, arguments):
+    """Whoever is asked with it."""
+    monkeypatch.setenv("RAGMONITOR_JUDGE", "openai/m")
+    monkeypatch.setenv("RAGMONITOR_JUDGE__API_BASE", f"http://me:{HUSH}@127.0.0.1:1/v1")
+    monkeypatch.setenv("RAGMONITOR_BUDGET__CALLS_PER_DAY", "1")
+    monkeypatch.setenv("OPENAI_API_KEY", HUSH)
     monkeypatch.setattr(
         doctor, "paid_judge", lambda settings, model, **_: Quoting(settings.judge.api_base)
     )
@@ -280,14 +296,6 @@ def test_files_that_others_may_read_are_noted(monkeypatch, tmp_path):
     assert "chmod 600" in check["finding"]
 
 
-def test_bad_settings_are_exit_code_2(monkeypatch):
-    """In one line: there is nothing to check."""
-    monkeypatch.setenv("RAGMONITOR_SAMPLE__RATE", "2")
-    result = run()
-    assert result.exit_code == 2
-    assert "sample.rate" in result.stderr
-
-
 @contextmanager
 def answering(text):
     class Handler(BaseHTTPRequestHandler):
@@ -350,6 +358,20 @@ def test_a_model_must_tell_the_sentences_apart(verdicts, state):
     assert check.state == state
     assert "0.012300 USD" in check.finding
     assert len(judge.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("judge", "said"), [("nosuchmodel", "has no provider"), ("openai/my-own", "price is not known")]
+)
+def test_a_judge_that_can_never_read_is_said_by_the_monitor_too(judge, said, monkeypatch, caplog):
+    """Where it starts, once; a model with a known price is no news."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    monkeypatch.setenv("RAGMONITOR_BUDGET", "usd_per_day=1")
+    with caplog.at_level("WARNING", "ragmonitor"):
+        Monitor(judge="openai/gpt-4o-mini").close()
+        assert caplog.text == ""
+        Monitor(judge=judge).close()
+    assert said in caplog.text
 
 
 def test_a_model_that_does_not_answer_is_found():

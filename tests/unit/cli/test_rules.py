@@ -37,16 +37,6 @@ def test_the_command_stands_on_top():
     )
 
 
-def test_alerts_are_left_out_renamed_and_labelled():
-    """As a team's own Alertmanager needs them."""
-    found = alerts(
-        printed("--without", "RagMonitorNotArmed", "--severity", "critical=page", "--label", "t=a")
-    )
-    assert "RagMonitorNotArmed" not in {rule["alert"] for rule in found}
-    assert {rule["labels"]["severity"] for rule in found} == {"page", "warning"}
-    assert {rule["labels"]["t"] for rule in found} == {"a"}
-
-
 def test_alerts_of_fleets_and_receivers_are_asked_for():
     """Nobody without a fleet reads of one."""
     names = {rule["alert"] for rule in alerts(printed())}
@@ -62,13 +52,6 @@ def test_links_lead_where_they_are_told_to():
     links = found[0]["annotations"]
     assert links["runbook_url"] == "https://docs.example/r#hallucination-spike"
     assert str(links["dashboard_url"]).startswith("https://g.example/d/ragmonitor-overview?")
-
-
-def test_a_manifest_for_the_operator():
-    """The same rules, in a PrometheusRule."""
-    content = yaml.safe_load(printed("--format", "kubernetes", "--service", "bot"))
-    assert (content["kind"], content["metadata"]["name"]) == ("PrometheusRule", "ragmonitor-bot")
-    assert content["spec"] == yaml.safe_load(printed("--service", "bot"))
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def monitored():
 
 def test_a_fine_monitor_is_exit_code_0(monitored):
     """All that was captured has an outcome, and nothing alarms."""
-    result = runner.invoke(app, ["status", monitored(40).metrics_url])
+    result = runner.invoke(app, ["status", "--address", monitored(40).metrics_url])
     assert result.exit_code == 0, result.output
     assert "0 of 9 alarms active" in result.stdout
     assert "all accounted for: 40 captured = 40 scored + 0 not scored" in result.stdout
@@ -81,7 +81,9 @@ def test_an_alarm_is_exit_code_1_with_what_it_rests_on(monitored):
     ):
         assert words in result.stdout
     assert result.stdout.replace("\n", "").isprintable()
-    found = json.loads(runner.invoke(app, ["status", monitor.metrics_url, "--json"]).stdout)
+    found = json.loads(
+        runner.invoke(app, ["status", "--address", monitor.metrics_url, "--json"]).stdout
+    )
     (service,) = found["services"]
     assert service["rates"][0]["mean"] == pytest.approx(0.5, abs=0.01)
     assert service["alarms"][0]["active"]
@@ -89,7 +91,7 @@ def test_an_alarm_is_exit_code_1_with_what_it_rests_on(monitored):
 
 
 def shown(monitor):
-    return runner.invoke(app, ["status", monitor.metrics_url])
+    return runner.invoke(app, ["status", "--address", monitor.metrics_url])
 
 
 def test_nobody_at_the_address_of_the_settings_is_exit_code_2(monkeypatch):
@@ -104,7 +106,15 @@ def test_nobody_at_the_address_of_the_settings_is_exit_code_2(monkeypatch):
 def test_watching_ends_with_ctrl_c_and_shows_answers_that_come(monitored):
     """Those that were there before are not shown as new."""
     monitor = monitored(5)
-    words = [sys.executable, "-m", "ragmonitor.cli.app", "status", monitor.metrics_url, "--watch"]
+    words = [
+        sys.executable,
+        "-m",
+        "ragmonitor.cli.app",
+        "status",
+        "--address",
+        monitor.metrics_url,
+        "--watch",
+    ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(words, stdout=subprocess.PIPE, env=environment, text=True) as watching:
         os.set_blocking(watching.stdout.fileno(), False)

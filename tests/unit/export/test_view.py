@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
-import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import resources
@@ -17,13 +16,17 @@ import pytest
 
 from ragmonitor import guard
 from ragmonitor.export import PrometheusExporter, View
-from ragmonitor.export.view.page import ANSWERS_PER_REPLY, POINTS_PER_REPLY, SHOWN_GAUGES
+from ragmonitor.export.content import compact_json
+from ragmonitor.export.server import Reply
+from ragmonitor.export.view.page import MAX_ANSWERS
 from ragmonitor.records import (
     AlarmState,
+    Cause,
     Diagnosis,
     GaugeValue,
     SeriesKey,
     Snapshot,
+    Unscored,
 )
 from ragmonitor.testing import ManualClock
 from tests.unit.export.examples import LEXICAL, MODEL, interaction, report, summarise, sums
@@ -41,8 +44,13 @@ def view(**options: Any) -> View:
     return View(given.pop("service", "shop"), **given)
 
 
-def state(shown: View, since: str = "") -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(shown.state(since))
+def state(shown: View, **query: str) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(compact_json(shown.state(**query)))
+    return told
+
+
+def answers(shown: View, **query: str) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(compact_json(shown.answers(query)))
     return told
 
 
@@ -109,33 +117,19 @@ def get(
 # --- numbers -------------------------------------------------------------------------------------
 
 
-def test_every_number_says_which_judge_it_rests_on():
-    """The sampling judge, the built-in judge only, or none."""
+def test_every_number_has_its_judge_and_its_interval():
+    """The sampled judge, the built-in judge, or none."""
     shown = view()
     shown.snapshot(snapshot())
     numbers = {(n["signal"], n["judge"], n["window"]): n for n in state(shown)["numbers"]}
     judged = numbers["hallucination", MODEL.name, "1h"]
-    assert (
-        judged.items()
-        >= {
-            "signal": "hallucination",
-            "judge": MODEL.name,
-            "window": "1h",
-            "basis": "judged",
-            "judged": 4.0,
-            "mean": 0.25,
-            "lower": 0.15,
-            "upper": 0.35,
-            "effective_n": 4.0,
-            "coverage": 1.0,
-        }.items()
-    )
-    assert numbers["hallucination", "builtin", "1h"]["basis"] == "builtin"
-    assert numbers["empty_retrieval", "none", "1h"]["basis"] == "none"
+    wanted = {"scored": 4, "mean": 0.25, "lower": 0.15, "upper": 0.35, "coverage": 1.0}
+    assert judged.items() >= wanted.items()
+    assert {("hallucination", "builtin", "1h"), ("empty_retrieval", "none", "1h")} <= set(numbers)
 
 
 def test_however_many_parts_there_are_the_whole_is_told():
-    """And of the parts their last hour, which the page shows, before their last day."""
+    """Parts of the answers come after all answers, and are bounded."""
     groups = tuple(
         (
             SeriesKey(signal="hallucination", judge=MODEL.name, dimension=name, group=f"/{n}"),
@@ -150,53 +144,72 @@ def test_however_many_parts_there_are_the_whole_is_told():
     shown.snapshot(snapshot(moments=(*groups, *snapshot().moments)))
     told = state(shown)
     assert len(told["numbers"]) == 4
-    assert sum(each["window"] == "1h" for each in told["groups"]) == 3 * 40 + 1
+    assert len(told["groups"]) < len(groups)
 
 
-# --- what is new ---------------------------------------------------------------------------------
+def test_evidence_is_told_as_a_share_of_the_threshold():
+    """Where 1 raises the alarm."""
+    shown = view()
+    shown.snapshot(snapshot())
+    assert state(shown)["alarms"][0]["evidence"] == pytest.approx(3.5 / 30)
 
 
-def test_the_second_time_only_news_are_told():
-    """Of answers and of history."""
+def test_the_chart_is_of_one_signal_and_one_span_of_time():
+    """A point every four seconds for twenty minutes; what was missing is a gap."""
     clock = ManualClock()
     shown = view(clock=clock)
-    shown.snapshot(snapshot())
-    shown.export(bad(1))
-    first = state(shown)
-    clock.advance(60.0)
-    shown.snapshot(snapshot())
-    shown.export(bad(2))
-    second = state(shown, first["cursor"])
-    assert first["anew"] is True
-    assert second["anew"] is False
-    assert [answer["id"] for answer in second["answers"]] == ["i-2"]
-    assert len(second["kept"]) == 2
-    assert len(second["history"]["20m"]["times"]) == 1
-
-
-def test_a_reply_is_bounded_and_all_of_them_are_everything():
-    """A browser that comes for the first time asks again until there is no more."""
-    clock = ManualClock()
-    shown = view(clock=clock)
-    for n in range(300):
+    shown.snapshot(Snapshot())
+    for _ in range(400):
         clock.advance(4.0)
         shown.snapshot(snapshot())
+    chart = state(shown, signal="hallucination", span="20m")["chart"]
+    assert (chart["judge"], len(chart["times"]), chart["mean"][-1]) == (MODEL.name, 300, 0.25)
+    longest = state(shown, signal="hallucination", span="24h")["chart"]
+    assert (longest["mean"][0], longest["upper"][-1]) == (None, 0.35)
+
+
+def test_a_judge_that_never_reads_is_told_with_its_reason():
+    """After three failures in a row; a verdict ends it."""
+    shown = view()
+    failure = (
+        Unscored(
+            evaluator="faithfulness@1",
+            judge=MODEL,
+            cause=Cause.JUDGE_ERROR,
+            detail="litellm knows no price of this model",
+        ),
+    )
+    for n in range(3):
+        assert state(shown)["mute"] is None
+        shown.export(bad(n, assessment=None, diagnosis=None, evaluations=failure))
+    mute = state(shown)["mute"]
+    assert (mute["cause"], "no price" in mute["detail"]) == ("judge_error", True)
+    shown.export(bad(4))
+    assert state(shown)["mute"] is None
+
+
+# --- answers -------------------------------------------------------------------------------------
+
+
+def test_the_worst_answers_stand_beside_the_verdict_and_the_list_is_searched():
+    """By a word of a text, by diagnosis, by id; a reply is bounded."""
+    shown = view()
+    for n in range(150):
         shown.export(bad(n))
-    cursor, answers, revisions, replies = "", {}, set(), 0
-    while True:
-        raw = shown.state(cursor)
-        assert len(raw) < 300_000
-        told = json.loads(raw)
-        assert len(told["answers"]) <= ANSWERS_PER_REPLY
-        assert len(told["history"]["20m"]["times"]) <= POINTS_PER_REPLY
-        answers |= {answer["number"]: answer for answer in told["answers"]}
-        revisions |= set(told["history"]["20m"]["revisions"])
-        cursor, replies = told["cursor"], replies + 1
-        if not told["more"]:
-            break
-    assert set(answers) == set(told["kept"])
-    assert len(revisions) == 300
-    assert replies > 5
+    assert [each["bad"] for each in state(shown)["worst"]] == [True] * 3
+    assert len(answers(shown, n="500")["answers"]) == MAX_ANSWERS
+    assert answers(shown, search="Question 7", n="1")["found"] == 11
+    assert answers(shown, id="i-7")["answers"][0]["question"] == "question 7"
+    assert answers(shown, diagnosis="off_topic")["found"] == 0
+    assert answers(shown, order="newest", basis="judged")["found"] == 150
+
+
+def test_texts_that_are_not_shown_are_not_found():
+    """A search must not tell what the page withholds."""
+    shown = view(content="none")
+    shown.export(bad(7))
+    assert answers(shown, search="question 7")["found"] == 0
+    assert answers(shown, search="i-7")["found"] == 1
 
 
 def test_it_may_be_read_while_it_is_filled():
@@ -207,10 +220,9 @@ def test_it_may_be_read_while_it_is_filled():
     stop = threading.Event()
 
     def read() -> None:
-        cursor = ""
         while not stop.is_set():
             try:
-                cursor = state(shown, cursor)["cursor"]
+                state(shown), answers(shown, search="question")
             except Exception as error:  # noqa: BLE001 - any is a failure
                 failures.append(error)
 
@@ -338,14 +350,20 @@ def test_a_wrong_token_gets_no_cookie():
         assert "/?token=" in body
 
 
-def test_the_gauges_that_the_page_shows_are_there_among_hundreds_of_others():
-    """Sums of versions come first; each name that the page's scripts ask for is sent."""
-    files = resources.files("ragmonitor.export.view").joinpath("files")
-    scripts = [each.read_text("utf-8") for each in files.iterdir() if each.name.endswith(".js")]
-    asked = set(re.findall(r"\bragmonitor_[a-z_]+", "".join(scripts)))
-    assert asked <= SHOWN_GAUGES
-    others = [GaugeValue(name="ragmonitor_version_sums", value=float(n)) for n in range(500)]
-    wanted = [GaugeValue(name=name, value=1.0) for name in sorted(asked)]
-    shown = view()
-    shown.snapshot(Snapshot(gauges=(*others, *wanted)))
-    assert {each["name"] for each in state(shown)["gauges"]} == asked
+class _Incidents:
+    """Pages of one incident."""
+
+    def brief(self) -> list[dict[str, Any]]:
+        return []
+
+    def reply(self, name: str, query: Mapping[str, Sequence[str]]) -> Reply | None:
+        return Reply(status=200, body=b"{}") if name == "incidents/i-1.json" else None
+
+
+def test_the_address_of_an_incident_leads_into_the_page():
+    """So that it has the page's frame and language; one that is not kept is not found."""
+    with served(view(incidents=_Incidents())) as base:
+        status, headers, _ = get(base, "/ragmonitor/incidents/i-1?lang=zh")
+        assert (status, headers["Location"]) == (302, "../#incident=i-1&lang=zh")
+        assert get(base, "/ragmonitor/incidents/i-1.json")[0] == 200
+        assert get(base, "/ragmonitor/incidents/i-2")[0] == 404

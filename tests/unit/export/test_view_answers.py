@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from ragmonitor.export.content import compact_json
 from ragmonitor.export.view.answers import (
-    CAPACITY,
+    MAX_NEWEST,
     Answers,
     answered_without_chunks,
     marked,
@@ -47,8 +48,7 @@ def answers(**options: Any) -> Answers:
 
 
 def told(kept: Answers) -> list[dict[str, Any]]:
-    by_number = {each["number"]: each for each in map(json.loads, kept.since(0, 1000)[0])}
-    return [by_number[number] for number in kept.numbers()]
+    return [json.loads(compact_json(kept.entry(each))) for each in kept.found()]
 
 
 def bad(n: int, *, judge=LEXICAL, at_s: float = 0.0, **changes: Any) -> Report:
@@ -79,8 +79,8 @@ def failed(n: int, cause: Cause, judge=MODEL) -> Report:
 
 
 def fill(kept: Answers, reports: list[Report]) -> None:
-    for revision, each in enumerate(reports, 1):
-        kept.add(each, revision=revision)
+    for each in reports:
+        kept.add(each)
 
 
 def test_a_bad_answer_is_kept_with_what_is_needed_to_see_why():
@@ -108,7 +108,7 @@ def test_the_newest_answers_are_kept_whatever_they_are():
     )
     found = told(kept)
     assert [each["id"] for each in found][:3] == ["i-0", "i-149", "i-148"]
-    assert [each["bad"] for each in found] == [True] + [False] * CAPACITY["recent"]
+    assert [each["bad"] for each in found] == [True] + [False] * MAX_NEWEST
 
 
 def test_an_answer_to_an_empty_retrieval_says_whether_it_declines():
@@ -140,18 +140,17 @@ def test_an_answer_that_was_not_drawn_is_no_failure():
     assert (found["basis"], found["bad"], found["judge_cause"]) == ("builtin", False, "not_sampled")
 
 
-def test_bytes_are_bounded_and_judged_ones_stay_longest():
-    """Long texts are cut, and too many of them leave."""
-    kept = answers(max_bytes=50_000)
+def test_characters_are_bounded_and_judged_ones_stay_longest():
+    """Long texts are cut where they are shown, and too many of them leave."""
+    kept = answers(max_characters=3_000_000)
     long = (Chunk(text="x" * 100_000),) * 20
     fill(kept, [bad(0, judge=MODEL)])
     for n in range(1, 50):
         each = bad(n)
-        each = replace(each, interaction=replace(each.interaction, chunks=long))
-        kept.add(each, revision=n + 1)
-    assert kept.size_bytes <= 50_000
-    assert kept.size_bytes == sum(map(len, kept.since(0, 1000)[0]))
-    assert told(kept)[0]["basis"] == "judged"
+        kept.add(replace(each, interaction=replace(each.interaction, chunks=long)))
+    assert kept.characters <= 3_000_000
+    assert {each["basis"] for each in told(kept)} == {"judged", "builtin"}
+    assert len(json.dumps(told(kept))) < 100_000
 
 
 @pytest.mark.parametrize("content", ["none", "hashed"])
@@ -159,7 +158,7 @@ def test_without_content_there_are_no_texts(content):
     """Neither question, answer, chunk, nor words of them; verdicts and scores stay."""
     kept = answers(content=content)
     fill(kept, [bad(1)])
-    data = kept.since(0, 10)[0][0].decode()
+    data = compact_json(kept.entry(kept.found()[0]))
     for text in ("question 1", "运费", "99元", SECRET, "Shipping", "无依据"):
         assert text not in data
     (found,) = told(kept)
@@ -255,21 +254,20 @@ def test_what_people_said_stands_beside_the_answer():
     fill(kept, [bad(1, judge=MODEL)])
     [before] = told(kept)
     for each in (said(before["id"], True), said(before["id"], "down", comment="no")):
-        assert kept.add_feedback(each, revision=9)
-    assert kept.add_feedback(said(before["id"], 0.75, kind="stars"), revision=9)
-    assert not kept.add_feedback(said("other", True), revision=9)
+        kept.add_feedback(each)
+    kept.add_feedback(said(before["id"], 0.75, kind="stars"))
+    kept.add_feedback(said("other", True))
     [found] = told(kept)
     assert found["feedback"] == {
         "thumbs": {"score": 0.0, "label": "down", "comment": "no"},
         "stars": {"score": 0.75, "label": ""},
     }
     assert found | {"feedback": 0} == before | {"feedback": 0}
-    assert kept.size_bytes == sum(len(data) for data in kept.since(0, 99)[0])
 
 
 @pytest.mark.parametrize("content", ["none", "hashed"])
 def test_without_content_there_is_no_comment(content):
     kept = answers(content=content)
     fill(kept, [bad(1, judge=MODEL)])
-    assert kept.add_feedback(said(told(kept)[0]["id"], False, comment="secret"), revision=9)
+    kept.add_feedback(said(told(kept)[0]["id"], False, comment="secret"))
     assert "secret" not in repr(told(kept))

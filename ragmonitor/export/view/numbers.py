@@ -1,0 +1,112 @@
+"""What the page shows of a snapshot of the statistics. Nothing else of the page reads one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any, Final
+
+from ragmonitor import metrics as names
+from ragmonitor.export.service_state import alarm_record, estimate_record, threshold_days
+from ragmonitor.export.view.history import Column, Interval
+from ragmonitor.protocols import Summarise
+from ragmonitor.records import Estimate, GaugeValue, SeriesKey, Snapshot, Window
+
+MAX_SERIES: Final = 200
+HOUR: Final[Window] = "1h"
+
+
+def _means(
+    snapshot: Snapshot, summarise: Summarise
+) -> Iterator[tuple[SeriesKey, Window, Estimate, float]]:
+    """Yield each known mean: whose, of which window, with its interval, of how many answers."""
+    for key, window, moments in snapshot.moments:
+        estimate = summarise(moments)
+        if estimate is not None:
+            yield key, window, estimate, moments.judged
+
+
+def intervals(snapshot: Snapshot, summarise: Summarise) -> dict[Column, Interval]:
+    """Return the means of the last hour over all answers, with their intervals."""
+    return {
+        (key.signal, key.judge): (estimate.mean, estimate.lower, estimate.upper)
+        for key, window, estimate, _ in _means(snapshot, summarise)
+        if window == HOUR and not key.dimension
+    }
+
+
+def shown(snapshot: Snapshot, summarise: Summarise, *, judge: str | None) -> dict[str, Any]:
+    """Return numbers, alarms, cause and spending, ready for JSON.
+
+    Args:
+        snapshot: The statistics of now.
+        summarise: From a window's sums to its mean and interval.
+        judge: The judge of a sample; None: there is none.
+    """
+    threshold = threshold_days(snapshot)
+    numbers = _numbers(snapshot, summarise)
+    gauges = _Gauges(snapshot.gauges)
+    return {
+        "numbers": [each for each in numbers if "dimension" not in each],
+        "groups": [each for each in numbers if "dimension" in each],
+        "alarms": [
+            alarm_record(each)
+            # Evidence in shares of the threshold: 1 raises the alarm.
+            | {"evidence": each.evidence_s / 86_400 / threshold if threshold else 0.0}
+            for each in snapshot.alarms
+        ],
+        "threshold_days": threshold,
+        "cause": None if snapshot.cause is None else asdict(snapshot.cause),
+        "marks": snapshot.records.get("events", ()),
+        "views": list(snapshot.views),
+        "sampling": {
+            "per_second": gauges.value(names.ARRIVALS),
+            "rate": gauges.value(names.SAMPLING_RATE, judge=judge),
+            "asked": gauges.value(names.MAX_SAMPLING_RATE, judge=judge),
+            "missing": gauges.value(names.MISSING_RATIO, judge=judge),
+        },
+        "budget": [
+            labels | {"limit": limit, "left": gauges.value(names.BUDGET_LEVEL, **labels)}
+            for labels, limit in gauges.all(names.BUDGET_LIMIT)
+        ],
+        "cost_per_good_answer": gauges.interval(names.COST_PER_GOOD_ANSWER, window="24h", model=""),
+        "people_agree": gauges.interval(names.FEEDBACK_AGREEMENT, judge=judge),
+    }
+
+
+def _numbers(snapshot: Snapshot, summarise: Summarise) -> list[dict[str, Any]]:
+    numbers: list[dict[str, Any]] = []
+    # All answers come before parts of them: of these there may be too many.
+    means = sorted(_means(snapshot, summarise), key=lambda each: bool(each[0].dimension))
+    for key, window, estimate, scored in means[:MAX_SERIES]:
+        number: dict[str, Any] = {"signal": key.signal, "judge": key.judge, "window": window}
+        if key.dimension:
+            number |= {"dimension": key.dimension, "group": key.group[:200]}
+        numbers.append(number | {"scored": round(scored), **estimate_record(estimate)})
+    return numbers
+
+
+class _Gauges:
+    """Finds gauges by name and labels."""
+
+    def __init__(self, gauges: tuple[GaugeValue, ...]) -> None:
+        self._by_name: dict[str, list[tuple[dict[str, str], float]]] = {}
+        for each in gauges:
+            self._by_name.setdefault(each.name, []).append((dict(each.labels), each.value))
+
+    def all(self, name: str) -> list[tuple[dict[str, str], float]]:
+        """Return labels and values of every gauge of a name."""
+        return self._by_name.get(name, [])
+
+    def value(self, name: str, **labels: str | None) -> float | None:
+        """Return the value of the gauge with these labels; None: there is none."""
+        wanted = labels.items()
+        return next((value for has, value in self.all(name) if has.items() >= wanted), None)
+
+    def interval(self, name: str, **labels: str | None) -> dict[str, float | None] | None:
+        """Return a mean and the ends of its interval; None: it is not known."""
+        ends = {
+            end: self.value(f"{name}{suffix}", **labels)
+            for end, suffix in (("mean", ""), ("lower", "_lower"), ("upper", "_upper"))
+        }
+        return None if ends["upper"] is None else ends
