@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
 
 from ragmonitor.cli.golden_options import GenerateOptions, MineOptions
 from ragmonitor.cli.interruption import INTERRUPTED, interruptible
-from ragmonitor.cli.monitor_client import Page
 from ragmonitor.cli.terminal import (
     FINE,
     SOMETHING_WRONG,
@@ -20,16 +17,14 @@ from ragmonitor.cli.terminal import (
     progress,
     say,
 )
-from ragmonitor.durations import duration_s
 from ragmonitor.errors import InputError, SettingsError, file_errors
 from ragmonitor.goldens import read_goldens
-from ragmonitor.goldens.generating import Generation, generate
+from ragmonitor.goldens.generating import Generation, PaidModel, generate
 from ragmonitor.goldens.golden import add_goldens
-from ragmonitor.goldens.mining import MineReason, Traffic, mine, read_page, read_reports
-from ragmonitor.goldens.paid_replies import SUFFIX, PaidModel, alone
+from ragmonitor.goldens.mining import mine, read_reports
 from ragmonitor.goldens.source_documents import SourceChunks, read_documents
 from ragmonitor.offline.evaluating import scorer_of
-from ragmonitor.offline.reply_file import ReplyFile
+from ragmonitor.offline.kept_replies import KeepingJudge, replies_of
 from ragmonitor.records import Language
 from ragmonitor.settings import Settings
 from ragmonitor.wiring import redactor_of
@@ -51,13 +46,7 @@ def generate_from_documents(options: GenerateOptions) -> int:
     if not options.output.parent.is_dir():
         raise InputError(f"{options.output.parent}: no such folder")
     source = read_documents(options.documents)
-    replies = options.output.with_name(options.output.name + SUFFIX)
-    with alone(replies):
-        return _generated(options, _Generating(options, source, ReplyFile(replies)))
-
-
-def _generated(options: GenerateOptions, run: _Generating) -> int:
-    is_interrupted = False
+    run, is_interrupted = _Generating(options, source), False
     title = "making questions"
     with progress(title, options.count, quiet=options.quiet, text=run.progress_text) as advance:
         run.advance = advance
@@ -77,12 +66,7 @@ def _generated(options: GenerateOptions, run: _Generating) -> int:
 class _Generating:
     """One run of `goldens generate`."""
 
-    def __init__(
-        self,
-        options: GenerateOptions,
-        source: SourceChunks,
-        replies: ReplyFile,
-    ) -> None:
+    def __init__(self, options: GenerateOptions, source: SourceChunks) -> None:
         self._options = options
         self._source = source
         self._known = read_goldens(options.output) if options.output.exists() else []
@@ -93,9 +77,8 @@ class _Generating:
             budget_tokens=options.budget_tokens,
             api_base=options.api_base,
         )
-        self._model = PaidModel(
-            self._scorer.judge, self._scorer.budget, replies, concurrency=options.concurrency
-        )
+        judge = KeepingJudge(self._scorer.judge, replies_of(options.output))
+        self._model = PaidModel(judge, self._scorer.budget)
         self.result = Generation()
         self.advance: Any = lambda _done: None
 
@@ -209,85 +192,48 @@ def mine_traffic(options: MineOptions) -> int:
     Raises:
         RagMonitorError: The traffic cannot be read, or the file cannot be written.
     """
-    reasons = [MineReason(name) for name in _names(options.reasons) if name in list(MineReason)]
-    if len(reasons) < len(_names(options.reasons)):
-        raise SettingsError(f"--reasons {options.reasons!r}: expected of {', '.join(MineReason)}")
     known = read_goldens(options.output) if options.output.exists() else []
-    traffic = _traffic(options)
-    mined = mine(
-        traffic,
-        options.count,
-        known=known,
-        reasons=reasons or MineReason,
-        slice_by=_names(options.slice_by),
-    )
-    ids = {golden.id for golden in known}
-    new = [golden for golden in mined.goldens if golden.id not in ids]
+    settings = Settings.load()
+    source = Path(options.source or _reports_of(settings))
+    with file_errors(source), source.open("rb") as file:
+        traffic = read_reports(file, redact=redactor_of(settings).text)
+    mined = mine(traffic, options.count, known=known)
     with file_errors(options.output):
-        add_goldens(options.output, new)
-    result = {
-        "output": str(options.output),
-        "answers": len(traffic.answers),
-        "without_text": traffic.without_text,
-        "bad_lines": traffic.bad_lines,
-        "has_feedback": traffic.has_feedback,
-        "found": dict(mined.found),
-        "chosen": dict(mined.chosen),
-        "written": len(new),
-    }
-    _tell_mined(result, as_json=options.json_output)
-    return FINE if new else SOMETHING_WRONG
+        add_goldens(options.output, mined.goldens)
+    written = len(mined.goldens)
+    if options.json_output:
+        result = {
+            "output": str(options.output),
+            "answers": len(traffic.answers),
+            "without_text": traffic.without_text,
+            "bad_lines": traffic.bad_lines,
+            "found": dict(mined.found),
+            "chosen": dict(mined.chosen),
+            "written": written,
+        }
+        print_json(result)
+    else:
+        found = ", ".join(f"{name} {count}" for name, count in mined.found.items() if count)
+        say(f"{len(traffic.answers)} answers; reasons: {found or 'none'}")
+        if traffic.without_text:
+            say(f"{traffic.without_text} without text: the monitor's setting content keeps it back")
+        if traffic.bad_lines:
+            say(f"{traffic.bad_lines} lines are no reports")
+        say(f"{written} candidates added to {options.output}")
+        if written:
+            say("put their answers right, and set `status` to `accepted`: until then none is asked")
+    return FINE if written else SOMETHING_WRONG
 
 
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _traffic(options: MineOptions) -> Traffic:
-    """Return the answers of the source that are of the time and the slices wanted.
-
-    Raises:
-        InputError: It cannot be read.
-        SettingsError: The time or a slice is none.
-    """
-    settings = Settings.load()
-    redact = redactor_of(settings).text
-    since_s = time.time() - duration_s(options.since, "--since") if options.since else 0.0
-    source = options.source or _reports_of(settings)
-    path = Path(source)
-    if source and (path.exists() or path.suffix in (".jsonl", ".json")):
-        with file_errors(path), path.open("rb") as file:
-            traffic = read_reports(file, redact=redact)
-    else:
-        page = Page(source or None, options.token)
-        traffic = read_page(page.json("state.json") | page.answers(n=100), redact=redact)
-    traffic.restrict(since_s=since_s, slices=options.slices or ())
-    return traffic
-
-
 def _reports_of(settings: Settings) -> str:
-    """Return the file of reports that the settings name; empty: they name none."""
+    """Return the file of reports that the settings name. Raises `SettingsError`: they name none."""
     named = (str(each) for each in settings.exporters or () if isinstance(each, str))
     files = (each.removeprefix("jsonl:") for each in named if each.startswith("jsonl:"))
-    return next((file for file in files if Path(file).exists()), "")
-
-
-def _tell_mined(mined: Mapping[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        print_json(mined)
-        return
-    found = ", ".join(f"{name} {count}" for name, count in mined["found"].items()) or "none"
-    say(f"{mined['answers']} answers; reasons: {found}")
-    _tell_left_out(mined["without_text"], mined["bad_lines"])
-    if not mined["has_feedback"]:
-        say("no answer carries people's feedback here, so none was chosen for thumbs_down")
-    say(f"{mined['written']} candidates added to {mined['output']}")
-    if mined["written"]:
-        say("put their answers right, and set `status` to `accepted`: until then none is asked")
-
-
-def _tell_left_out(without_text: int, bad_lines: int) -> None:
-    if without_text:
-        say(f"{without_text} without text: the monitor's setting content keeps it back")
-    if bad_lines:
-        say(f"{bad_lines} lines are no reports")
+    file = next((file for file in files if Path(file).exists()), "")
+    if not file:
+        raise SettingsError("name the file of reports that the exporter jsonl:FILE writes")
+    return file

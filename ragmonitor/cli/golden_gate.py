@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,9 @@ from ragmonitor.cli.options import GateOptions
 from ragmonitor.cli.probing_commands import http_ask
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
 from ragmonitor.errors import InputError, file_errors
-from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.goldens.asking import Ask
 from ragmonitor.goldens.gate_reports import as_json, headline, junit, markdown, not_counted
 from ragmonitor.goldens.golden import Golden, askable, read_goldens
-from ragmonitor.goldens.golden_scores import ask_and_score
 from ragmonitor.goldens.release_comparison import (
     CORRECTNESS,
     ReleaseComparison,
@@ -25,8 +22,8 @@ from ragmonitor.goldens.release_comparison import (
 )
 from ragmonitor.goldens.scored_runs import (
     ScoredRun,
+    ask_and_score,
     read_scored_run,
-    scored_run,
     write_scored_run,
 )
 from ragmonitor.imports import imported
@@ -53,14 +50,13 @@ def run(options: GateOptions) -> int:
                 f"{options.baseline} has no score named {signal!r}, but {', '.join(known)}"
             )
     ask = _ask(options)
-    with _made_writable(options):
-        return _asked_and_compared(options, goldens, ask, baseline)
+    return _asked_and_compared(options, goldens, ask, baseline)
 
 
 def _asked_and_compared(
     options: GateOptions, goldens: list[Golden], ask: Ask, baseline: ScoredRun | None
 ) -> int:
-    asked = ask_and_score(
+    scored = ask_and_score(
         goldens,
         ask,
         judge=options.judge,
@@ -70,9 +66,9 @@ def _asked_and_compared(
         timeout_s=options.answer_timeout,
         concurrency=options.concurrency,
     )
-    scored = scored_run(asked)
-    unread = asked.unread()
-    is_unscored = bool(unread) and not any(each.scores for each in asked.outcomes)
+    answers = [answer for golden in scored.goldens for answer in golden.answers]
+    unread = [answer.unread for answer in answers if answer.unread]
+    is_unscored = bool(unread) and not any(answer.scores for answer in answers)
     if options.save is not None and not is_unscored:
         # First: a comparison that is refused loses no answer.
         with file_errors(options.save):
@@ -108,37 +104,15 @@ def _check_files(options: GateOptions) -> None:
         if path is None or (Path(path).exists() and not Path(path).is_file()):
             continue
         other = named.setdefault(Path(path).resolve(), option)
+        if option not in ("goldens", "baseline"):  # before anybody is asked and paid
+            place = Path(path) if Path(path).exists() else Path(path).parent
+            if not os.access(place, os.W_OK):
+                raise InputError(f"--{option} {path} cannot be written")
         if other != option:
             named_there = "GOLDENS" if other == "goldens" else f"--{other}"
             raise InputError(
                 f"--{option} {path}: {named_there} is that file, too; name another one"
             )
-
-
-@contextmanager
-def _made_writable(options: GateOptions) -> Iterator[None]:
-    """See that the outputs can be written, before anybody is asked and paid.
-
-    A file that is there stays as it is meanwhile. One that is still empty at the end is removed.
-
-    Raises:
-        InputError: One cannot be written.
-    """
-    paths = [each for each in (options.save, options.junit, options.markdown) if each is not None]
-    made: list[Path] = []
-    try:
-        for path in paths:
-            is_new = not path.exists()
-            # Reports are for other tools to read; a run that is kept is not.
-            opener = owners_alone if path == options.save else None
-            with file_errors(path), open(path, "ab", opener=opener):
-                made += [path] * is_new
-        yield
-    finally:
-        for path in made:
-            with file_errors(path):
-                if path.is_file() and not path.stat().st_size:
-                    path.unlink()
 
 
 def chosen(goldens: list[Golden], name: str) -> list[Golden]:

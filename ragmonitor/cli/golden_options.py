@@ -9,24 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ragmonitor.cli.monitor_options import TokenOption
 from ragmonitor.cli.options import ApiBaseOption, JsonOption, QuietOption
-
-SourceArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="[FILE|URL]",
-        help="Reports that a monitor wrote (exporter jsonl:FILE), or the address of a running "
-        "monitor with its page; by default as the settings say: the file if they name one.",
-    ),
-]
-SinceOption = Annotated[
-    str, typer.Option(help="Only answers of the last 90s, 15m, 12h or 2d; by default all.")
-]
-SliceOption = Annotated[
-    list[str] | None,
-    typer.Option("--slice", help="Only answers with this attribute: route=billing. Repeatable."),
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,13 +67,20 @@ class GenerateOptions:
 class MineOptions:
     """Take candidates for golden questions out of live traffic, for a person to review.
 
-    The worst answers of each slice, those of which two judges say opposite things, novel questions,
+    The worst answers, those of which two judges say opposite things, novel questions,
     unanswered ones, and those that people found bad; diverse, and none that is known already. The
     reference answer is the application's own until somebody puts it right: before it is accepted
     no candidate is asked. Exit code 1 if there is none.
     """
 
-    source: SourceArgument = ""
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="[FILE]",
+            help="Reports that a monitor wrote (exporter jsonl:FILE); by default the file that the "
+            "settings name.",
+        ),
+    ] = ""
     output: Annotated[
         Path,
         typer.Option(
@@ -102,18 +92,4 @@ class MineOptions:
     count: Annotated[
         int, typer.Option("--count", "-n", min=1, max=10_000, help="How many candidates at most.")
     ] = 50
-    since: SinceOption = ""
-    slices: SliceOption = None
-    reasons: Annotated[
-        str,
-        typer.Option(help="Only these: worst,disagreement,novel,unanswered,thumbs_down."),
-    ] = ""
-    slice_by: Annotated[
-        str,
-        typer.Option(
-            help="Attributes whose values have their own worst answers: route,tenant. By default "
-            "all that answers carry."
-        ),
-    ] = ""
-    token: TokenOption = None
     json_output: JsonOption = False

@@ -8,24 +8,19 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any, Final
 
-import msgspec
-
-from ragmonitor.capabilities import CapableJudge, as_judge
-from ragmonitor.errors import JudgeError, RagMonitorError, SettingsError
-from ragmonitor.evaluators import table
+from ragmonitor.capabilities import as_judge
+from ragmonitor.errors import RagMonitorError, SettingsError
 from ragmonitor.evaluators.retrieval import reference_matches
 from ragmonitor.goldens.asking import Reply, chunks_of, interaction_of
 from ragmonitor.goldens.golden import Golden, ReferenceChunk
 from ragmonitor.goldens.scored_runs import shortcomings
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.judges.cache import key_of
-from ragmonitor.judging import ReadingEngine
 from ragmonitor.offline import evaluate
-from ragmonitor.offline.reply_file import ReplyFile
+from ragmonitor.offline.kept_replies import KeepingJudge, ReplyFile
 from ragmonitor.protocols import Judge
 from ragmonitor.records import (
     BUILTIN,
-    Assessment,
     Cause,
     Chunk,
     Interaction,
@@ -38,6 +33,10 @@ from ragmonitor.settings import Settings
 from ragmonitor.wiring import judge_named
 
 EVALUATORS: Final = ("faithfulness", "answer_correctness", "refusal_correctness")
+_RECORD: Final = (
+    "it, the chunks or the judge's prompts changed. Run the tests once with --ragmonitor-record "
+    "and a key, and look at what the judge says now"
+)
 _NOTHING_CLAIMED: Final = (Cause.REFUSAL, Cause.NO_CLAIMS)
 
 Expected = Golden | str
@@ -72,22 +71,16 @@ class AnswerAssertions:
             InputError: The file cannot be read.
             SettingsError: The verdicts of the built-in judge are to be recorded.
         """
-        self._judge: CapableJudge | None = None
-        self._named: Judge | str | None = None
-        if judge not in (None, BUILTIN):
-            self._named = judge
-            self._judge = as_judge(
-                judge_named(Settings.load(judge=""), judge, with_cache=False)
-                if isinstance(judge, str)
-                else judge
-            )
-        if replies is not None and self._judge is None:
-            raise SettingsError("the built-in judge needs no recorded replies; name a judge")
+        if isinstance(judge, str) and judge != BUILTIN:
+            judge = judge_named(Settings.load(judge=""), judge, with_cache=False)
+        self._judge = BuiltinJudge() if judge is None or isinstance(judge, str) else judge
+        if replies is not None:
+            if isinstance(self._judge, BuiltinJudge):
+                raise SettingsError("the built-in judge needs no recorded replies; name a judge")
+            advice = "" if records else _RECORD
+            self._judge = KeepingJudge(as_judge(self._judge), ReplyFile(replies), advice=advice)
         self._left_usd = budget_usd
-        self._replies = None if replies is None else ReplyFile(replies)
-        self._records = records
-        self._engine = ReadingEngine(table.select(EVALUATORS, with_reference=True))
-        self._reports: dict[str, Report] = {}
+        self._reports: dict[tuple[bytes, bool], Report] = {}
 
     # --- what tests call ------------------------------------------------------------------------
 
@@ -206,47 +199,17 @@ class AnswerAssertions:
             NotJudgedError: It gave nothing, or there is no recorded reply.
         """
         interaction = interaction_of(golden, Reply(answer=answer, chunks=tuple(chunks)))
-        judge = BuiltinJudge() if self._judge is None else self._judge
-        versions = {} if self._judge is None else self._judge.prompt_versions
-        key = key_of(interaction, judge.identity, *map(str, versions.values())).hex()
-        known = self._reports.get(key)
-        if known is None:
-            assessment = self._assessed(interaction, key)
-            known = self._reports[key] = self._engine.found(interaction, assessment)
-        # Whether a refusal is right stands in no prompt, and so in no key.
-        if known.assessment is not None and known.interaction.probe != interaction.probe:
-            return self._engine.found(interaction, known.assessment)
-        return known
+        # Whether a refusal is right stands in no prompt.
+        key = key_of(interaction, self._judge.identity), golden.expects_refusal
+        if key not in self._reports:
+            self._reports[key] = self._read(interaction)
+        return self._reports[key]
 
-    def _assessed(self, interaction: Interaction, key: str) -> Assessment:
-        if self._judge is None:
-            try:
-                return BuiltinJudge().read(interaction)
-            except JudgeError as error:
-                raise NotJudgedError(str(error)) from error
-        kept = None if self._replies is None else self._replies.get(key)
-        if kept is not None:
-            return msgspec.convert(kept, Assessment)
-        if self._replies is not None and not self._records:
-            raise NotJudgedError(
-                f"{self._replies.path} has no reply of {self._judge.identity} to this answer: it, "
-                "the chunks or the judge's prompts changed. Run the tests once with "
-                "--ragmonitor-record and a key, and look at what the judge says now"
-            )
-        assessment = self._asked(interaction)
-        if self._replies is not None:
-            self._replies.add(key, msgspec.to_builtins(assessment), question=interaction.query)
-        return assessment
-
-    def _asked(self, interaction: Interaction) -> Assessment:
+    def _read(self, interaction: Interaction) -> Report:
         """Have the judge read. Raises `NotJudgedError`."""
-        result = evaluate(
-            [interaction],
-            judge=self._named,
-            evaluators=EVALUATORS,
-            budget_usd=self._left_usd,
-        )
-        (report,) = result.reports
+        (report,) = evaluate(
+            [interaction], judge=self._judge, evaluators=EVALUATORS, budget_usd=self._left_usd
+        ).reports
         if self._left_usd is not None and report.usage is not None:
             self._left_usd = max(0.0, self._left_usd - report.usage.cost_usd)
         if report.assessment is None:
@@ -254,7 +217,7 @@ class AnswerAssertions:
                 f"{e.cause}: {e.detail}" for e in report.evaluations if isinstance(e, Unscored)
             }
             raise NotJudgedError(f"the judge gave nothing ({'; '.join(sorted(causes))})")
-        return report.assessment
+        return report
 
     @staticmethod
     def _score(report: Report, name: str, passed: Sequence[Cause] = ()) -> float | None:

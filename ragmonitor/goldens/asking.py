@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import math
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
@@ -16,7 +15,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from ragmonitor.addresses import shown
 from ragmonitor.apart import apart
-from ragmonitor.capture.coercion import member_of
+from ragmonitor.capture.coercion import chunk_in, finite, member_of, text_in
 from ragmonitor.capture.probe_mark import current_mark, marked
 from ragmonitor.conventions import PROBE_BAGGAGE, PROBE_HEADER
 from ragmonitor.errors import InputError, MissingExtraError, RagMonitorError
@@ -26,19 +25,16 @@ from ragmonitor.guard import ends_the_task
 from ragmonitor.records import Chunk, Interaction, Probe
 
 if TYPE_CHECKING:
-    from requests import PreparedRequest, Response
+    from requests import Response
 
 MAX_REPLY_BYTES: Final = 4 * 2**20
 """A longer reply of a service is not read to its end."""
 MAX_HUNG_CALLS: Final = 8
 """Calls that did not return in time and go on; while there are so many, none more is begun."""
-TRIED_AGAIN: Final = frozenset({429, 502, 503, 504})
+TRIED_AGAIN: Final = (429, 502, 503, 504)
 """HTTP statuses after which a service is asked again."""
-MAX_PAUSE_S: Final = 30.0
 _ANSWERS: Final = ("answer", "response", "result", "output")
 _CHUNKS: Final = ("chunks", "contexts", "context", "source_documents", "source_nodes")
-_TEXTS: Final = ("text", "page_content", "content")
-_IDS: Final = ("id", "id_", "chunk_id", "doc_id")
 
 
 class AskError(StrEnum):
@@ -239,8 +235,7 @@ class HttpAsk:
     body: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of each request."""
     timeout_s: float = 60.0
-    """For one attempt to connect, and between two pieces of the reply. No attempt begins later than
-    this after the first, so that a question that took too long is not put again."""
+    """For one attempt to connect, and between two pieces of the reply."""
     retries: int = 2
 
     def __post_init__(self) -> None:
@@ -285,19 +280,11 @@ class HttpAsk:
         from requests.adapters import HTTPAdapter
         from urllib3.util import Retry
 
-        until = time.monotonic() + self.timeout_s
-
-        class Within(Retry):
-            """Ends with the time for an answer: by then whoever asked may have given it up."""
-
-            def is_exhausted(self) -> bool:
-                return super().is_exhausted() or time.monotonic() >= until
-
-        retry = Within(
+        retry = Retry(
             total=self.retries,
+            read=0,  # a question that took too long may still be at work
             backoff_factor=0.5,
             backoff_jitter=0.5,
-            backoff_max=MAX_PAUSE_S,
             status_forcelist=TRIED_AGAIN,
             allowed_methods=None,
             raise_on_status=False,
@@ -305,36 +292,22 @@ class HttpAsk:
         )
         try:
             with requests.Session() as session:
-                session.mount("http://", HTTPAdapter(max_retries=retry))
-                session.mount("https://", HTTPAdapter(max_retries=retry))
+                for scheme in ("http://", "https://"):
+                    session.mount(scheme, HTTPAdapter(max_retries=retry))
                 with session.post(
                     self.url,
                     json=body,
                     headers={**_mark_headers(), **self.headers},
-                    auth=_authorization(self.headers),
+                    auth=lambda request: request,  # a `.netrc` would replace the header
                     timeout=self.timeout_s,
                     stream=True,
                     allow_redirects=False,
                 ) as response:
                     return _json_of(response)
-        except requests.Timeout as error:
-            raise AskFailedError(AskError.TIMEOUT, _reason(error)) from error
         except requests.RequestException as error:
-            kind = AskError.TIMEOUT if "timed out" in str(error) else AskError.REFUSED
-            raise AskFailedError(kind, _reason(error)) from error
-
-
-def _authorization(
-    headers: Mapping[str, str],
-) -> Callable[[PreparedRequest], PreparedRequest] | None:
-    """Return what sets a given `Authorization` once more: a `.netrc` goes before the header."""
-    given = {name: value for name, value in headers.items() if name.lower() == "authorization"}
-
-    def authorise(request: PreparedRequest) -> PreparedRequest:
-        request.headers.update(given)
-        return request
-
-    return authorise if given else None
+            is_timeout = isinstance(error, requests.Timeout) or "timed out" in str(error)
+            kind = AskError.TIMEOUT if is_timeout else AskError.REFUSED
+            raise AskFailedError(kind, f"{type(error).__name__}: {error}") from error
 
 
 def reply_of(value: Any) -> Reply:
@@ -378,28 +351,20 @@ def chunks_of(values: Iterable[Any]) -> tuple[Chunk, ...]:
 
 
 def _chunk(value: Any) -> Chunk | None:
-    if isinstance(value, Chunk):
-        return value
-    if isinstance(value, str):
-        return Chunk(text=value)
-    inner = member_of(value, "node")  # LlamaIndex: a node with its score
-    holder = value if inner is None else inner
-    text = _first(holder, _TEXTS, str)
-    if text is None:
+    chunk = chunk_in(value)
+    if chunk is not None:
+        return chunk
+    node = member_of(value, "node")  # LlamaIndex: a node with its score
+    holder = value if node is None else node
+    text, metadata = member_of(holder, "text"), member_of(holder, "metadata")
+    if not isinstance(text, str):
         return None
-    score = member_of(value, "score")
-    metadata = member_of(holder, "metadata")
     return Chunk(
         text=text,
-        id=_id_of(holder),
-        score=float(score) if isinstance(score, int | float) and math.isfinite(score) else None,
+        id=text_in(member_of(holder, "id_")) or "",
+        score=finite(member_of(value, "score")),
         metadata=metadata if isinstance(metadata, Mapping) else {},
     )
-
-
-def _id_of(holder: Any) -> str:
-    found = _first(holder, _IDS, str | int | uuid.UUID)
-    return "" if found is None or isinstance(found, bool) else str(found)
 
 
 def _encodable(chunk: Chunk) -> Chunk:
@@ -497,22 +462,13 @@ def _json_of(response: Response) -> Any:
         )
     if response.status_code >= 400:
         raise AskFailedError(AskError.HTTP_STATUS, f"{response.status_code} {response.reason}")
-    data = bytearray()
-    for piece in response.iter_content(2**16):
-        data += piece
-        if len(data) > MAX_REPLY_BYTES:
-            raise AskFailedError(AskError.NO_ANSWER, f"longer than {MAX_REPLY_BYTES} bytes")
+    data = response.raw.read(MAX_REPLY_BYTES + 1, decode_content=True)
+    if len(data) > MAX_REPLY_BYTES:
+        raise AskFailedError(AskError.NO_ANSWER, f"longer than {MAX_REPLY_BYTES} bytes")
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
         raise AskFailedError(AskError.NO_ANSWER, f"the reply is no JSON: {error}") from error
-
-
-def _reason(error: Exception) -> str:
-    inner: BaseException = error
-    while inner.__cause__ or inner.__context__:
-        inner = inner.__cause__ or inner.__context__ or inner
-    return f"{type(inner).__name__}: {inner}"
 
 
 def _first(value: Any, names: Sequence[str], kind: Any) -> Any:

@@ -66,7 +66,7 @@ def markdown(comparison: ReleaseComparison) -> str:
     )
     for name, difference in (*rows, *comparison.others.items()):
         lines.append(f"| {name} | {said(difference)} | {difference.pairs} |")
-    lines += ["", *_slice_lines(comparison)]
+    lines.append("")
     for title, changes in (
         ("Broken", comparison.of("broken")),
         ("Lower", comparison.of("lower")),
@@ -76,20 +76,6 @@ def markdown(comparison: ReleaseComparison) -> str:
         lines += _question_lines(title, changes)
     lines += [f"{line}." for line in not_counted(comparison)]
     return "\n".join(lines).rstrip() + "\n"
-
-
-def _slice_lines(comparison: ReleaseComparison) -> Iterator[str]:
-    if not comparison.slices:
-        return
-    yield "| slice | baseline → now (difference, interval) | questions |"
-    yield "|---|---|---|"
-    for each in comparison.slices[:MAX_LISTED]:
-        mark = "❌ " if each.difference.upper < 0 else ""
-        pairs = each.difference.pairs
-        yield f"| {mark}{_plain(each.name)} | {said(each.difference)} | {pairs} |"
-    yield ""
-    yield "Of many slices some differ by chance; they do not decide."
-    yield ""
 
 
 def _question_lines(title: str, changes: Sequence[QuestionChange]) -> Iterator[str]:
@@ -134,7 +120,7 @@ def junit(run: ScoredRun, comparison: ReleaseComparison | None) -> bytes:
         case = ET.SubElement(
             suite,
             "testcase",
-            classname=_xml(f"goldens.{golden.slices.get('kind', 'question')}"),
+            classname="goldens",
             name=_xml(f"{golden.question[:200]} [{golden.id}]"),
         )
         _judge_case(case, golden, changes.get(golden.id), is_compared=comparison is not None)
@@ -189,7 +175,6 @@ def as_json(run: ScoredRun, comparison: ReleaseComparison | None) -> dict[str, A
         "max_drop": comparison.max_drop,
         "difference": None if comparison.difference is None else asdict(comparison.difference),
         "others": {name: asdict(each) for name, each in comparison.others.items()},
-        "slices": {each.name: asdict(each.difference) for each in comparison.slices},
         "only_baseline": comparison.only_baseline,
         "only_candidate": comparison.only_candidate,
         "edited": comparison.edited,

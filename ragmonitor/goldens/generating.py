@@ -14,16 +14,23 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import count, zip_longest
+from itertools import cycle, zip_longest
 from typing import Any, Final
 
-from ragmonitor.errors import JudgeError
+from ragmonitor.errors import JudgeError, RagMonitorError, SettingsError
 from ragmonitor.goldens.golden import Golden, GoldenKind, ReferenceChunk
-from ragmonitor.goldens.golden_prompts import compare_task, read_task, write_task
+from ragmonitor.goldens.golden_prompts import (
+    Task,
+    compare_task,
+    prompts_version,
+    read_task,
+    write_task,
+)
 from ragmonitor.goldens.gram_index import GramIndex
-from ragmonitor.goldens.paid_replies import BudgetSpentError, PaidModel, StoppedError
 from ragmonitor.judges import sentences as splitter
-from ragmonitor.records import Chunk, Interaction, Language
+from ragmonitor.offline.kept_replies import KeepingJudge
+from ragmonitor.records import Assessment, Cause, Chunk, Interaction, JudgeUsage, Language
+from ragmonitor.sampling import Budget, RunBudget, spent_in
 
 UNANSWERED_EVERY: Final = 5
 DUPLICATE_FROM: Final = 0.9
@@ -80,6 +87,82 @@ class _DroppedError(Exception):
         self.reason = reason
 
 
+class BudgetSpentError(RagMonitorError):
+    """The next call might cost more than is left."""
+
+
+class StoppedError(RagMonitorError):
+    """No further call is made: the run is to end."""
+
+
+class PaidModel:
+    """The judge's model, asked about chunks and questions within the budget of all runs."""
+
+    def __init__(self, judge: KeepingJudge, budget: Budget | None) -> None:
+        """Take what earlier runs have spent out of the budget.
+
+        Args:
+            judge: Its `asker` is asked; it counts in the budget's unit.
+            budget: For all runs together that share the file of replies; None: the judge is free.
+        """
+        self._judge = judge
+        self._run_budget = RunBudget(budget)
+        self.paid_calls = 0
+        """The number of calls of this run."""
+        self.stopping = asyncio.Event()
+        """Once it is set nothing further is asked; what is under way is waited for."""
+        if budget is not None and not budget.reserve(spent_in(budget.unit, self.usage)):
+            self._run_budget.is_spent = True
+
+    @property
+    def name(self) -> str:
+        """The judge's name, and the version of what it is asked."""
+        return f"{self._judge.identity.name}@{prompts_version()}"
+
+    @property
+    def usage(self) -> JudgeUsage:
+        """The cost of all runs together."""
+        return self._judge.replies.usage
+
+    async def ask(self, task: Task, shown: Interaction) -> Mapping[str, Any]:
+        """Return the fields of the reply, from the file or from the model.
+
+        Raises:
+            BudgetSpentError: It might cost more than is left; nothing was asked.
+            InputError: The file of replies cannot be written.
+            JudgeError: There is no usable reply.
+            SettingsError: The judge cannot be asked.
+            StoppedError: The run is to end; nothing was asked.
+        """
+        nothing_read = Assessment(
+            judge=self._judge.identity,
+            language="zh" if shown.name == "zh" else "en",
+            sentences=(),
+            answer_relevancy=None,
+            evasive=None,
+            chunk_relevance=None,
+        )
+        asker = self._judge.asker(shown, nothing_read)
+        if asker is None:
+            raise SettingsError(
+                f"judge {self._judge.identity.name} cannot be asked; questions are made by a "
+                "language model, such as --judge openai/gpt-4o-mini"
+            )
+        kept = asker.kept(task.instructions, task.fields, task.shown)
+        if kept is not None:
+            return kept
+        if self.stopping.is_set():
+            raise StoppedError("interrupted")
+        cost = self._judge.expected_cost(shown)
+        if not await self._run_budget.reserve(cost):
+            raise BudgetSpentError("the budget is spent")
+        self.paid_calls += 1
+        try:
+            return await asker.ask(task.instructions, fields=task.fields, shown=task.shown)
+        finally:
+            self._run_budget.refund(cost, asker.usage)
+
+
 async def generate(
     chunks: Sequence[ReferenceChunk],
     n: int,
@@ -104,54 +187,46 @@ async def generate(
         languages: In turn; empty: each question is in its chunk's language.
         seed: Fixes the order of the chunks.
         known: Questions that are there already. One that is made again, by an earlier run's
-            replies, counts as made and is not checked again; others that say the same are dropped.
+            replies, counts as made; others that say the same are dropped.
         concurrency: Questions under way at once.
         progressed: Called after each few questions.
     """
     result = Generation()
     maker = _Maker(chunks, model, known)
-    order = _in_turn(chunks, seed)
-    numbers = iter(range(MAX_TRIES * n))
+    planned = _planned(chunks, MAX_TRIES * n, languages, seed)
     while len(result.goldens) < n and not (
         result.is_budget_spent or result.failure or model.stopping.is_set()
     ):
         width = min(concurrency, n - len(result.goldens))
-        planned: list[tuple[ReferenceChunk, Language, GoldenKind]] = []
-        for number, chunk in zip(numbers, order, strict=False):
-            is_answered = (number + 1) % UNANSWERED_EVERY > 0
-            language = languages[number % len(languages)] if languages else None
-            kind = GoldenKind.SINGLE_FACT if is_answered else GoldenKind.UNANSWERABLE
-            planned.append((chunk, language or splitter.language(chunk.text), kind))
-            if len(planned) == width:
-                break
-        if not planned:
+        plans = [plan for _, plan in zip(range(width), planned, strict=False)]
+        if not plans:
             break
-        written = await _gathered(maker.written(*each) for each in planned)
-        new = [maker.new(each) for each in written]  # in order: a run that goes on decides the same
-        checked = await _gathered(
-            maker.checked(golden, chunk) for golden, (chunk, _, _) in zip(new, planned, strict=True)
-        )
-        failures = []
-        for (_, _, kind), outcome in zip(planned, checked, strict=True):
+        made = await asyncio.gather(*(maker.made(*plan) for plan in plans), return_exceptions=True)
+        for (_, _, kind), outcome in zip(plans, made, strict=True):
             if isinstance(outcome, Golden):
                 result.goldens.append(outcome)
             elif isinstance(outcome, _DroppedError):
                 result.dropped.append((kind, outcome.reason))
             elif isinstance(outcome, BudgetSpentError):
                 result.is_budget_spent = True
+            elif isinstance(outcome, JudgeError) and outcome.cause is Cause.UNREADABLE:
+                result.dropped.append((kind, DropReason.UNREADABLE))
             elif isinstance(outcome, JudgeError):
-                is_unreadable = outcome.cause.value == "unreadable"
-                reason = DropReason.UNREADABLE if is_unreadable else DropReason.JUDGE_FAILED
-                result.dropped.append((kind, reason))
-                failures += [] if is_unreadable else [outcome.problem]
-        if len(failures) == len(planned):
-            result.failure = failures[-1]
+                result.dropped.append((kind, DropReason.JUDGE_FAILED))
+            elif not isinstance(outcome, StoppedError):
+                raise outcome
+        if all(
+            isinstance(each, JudgeError) and each.cause is not Cause.UNREADABLE for each in made
+        ):
+            result.failure = str(made[-1])
         progressed(result)
     return result
 
 
-def _in_turn(chunks: Sequence[ReferenceChunk], seed: int) -> Iterator[ReferenceChunk]:
-    """Yield chunks without end: the first of each document before the second of any."""
+def _planned(
+    chunks: Sequence[ReferenceChunk], tries: int, languages: Sequence[Language], seed: int
+) -> Iterator[tuple[ReferenceChunk, Language, GoldenKind]]:
+    """Yield what to ask about: the first chunk of each document before the second of any."""
     draw = random.Random(seed)
     by_document: dict[str, list[ReferenceChunk]] = {}
     for position, chunk in enumerate(chunks):
@@ -161,22 +236,11 @@ def _in_turn(chunks: Sequence[ReferenceChunk], seed: int) -> Iterator[ReferenceC
     for document in documents:
         draw.shuffle(document)
     order = [each for turn in zip_longest(*documents) for each in turn if each is not None]
-    return (order[at % len(order)] for at in count())
-
-
-Outcome = Golden | BudgetSpentError | StoppedError | JudgeError | _DroppedError
-"""A question as far as it came, or why it is none."""
-
-
-async def _gathered(steps: Iterable[Any]) -> list[Outcome]:
-    async def outcome(step: Any) -> Outcome:
-        try:
-            made: Golden = await step
-        except (BudgetSpentError, StoppedError, JudgeError, _DroppedError) as error:
-            return error
-        return made
-
-    return await asyncio.gather(*map(outcome, steps))
+    for number, chunk in zip(range(tries), cycle(order), strict=False):
+        is_answered = (number + 1) % UNANSWERED_EVERY > 0
+        language = languages[number % len(languages)] if languages else None
+        kind = GoldenKind.SINGLE_FACT if is_answered else GoldenKind.UNANSWERABLE
+        yield chunk, language or splitter.language(chunk.text), kind
 
 
 class _Maker:
@@ -191,9 +255,20 @@ class _Maker:
         known = [*known]
         self._known = {golden.id for golden in known}
         self._made = GramIndex(map(_text_of, known))
-        self._remade: set[str] = set()
 
-    async def written(self, chunk: ReferenceChunk, language: Language, kind: GoldenKind) -> Golden:
+    async def made(self, chunk: ReferenceChunk, language: Language, kind: GoldenKind) -> Golden:
+        """Return a question that passed its checks. Raises why there is none."""
+        golden = await self._written(chunk, language, kind)
+        if golden.id in self._known:
+            self._known.remove(golden.id)  # a second time it is a duplicate
+            return golden
+        if self._made.similarity(_text_of(golden)) >= DUPLICATE_FROM:
+            raise _DroppedError(DropReason.DUPLICATE)
+        self._made.add(_text_of(golden))
+        await self._check(golden, chunk)
+        return golden
+
+    async def _written(self, chunk: ReferenceChunk, language: Language, kind: GoldenKind) -> Golden:
         is_answered = kind is GoldenKind.SINGLE_FACT
         task = write_task(language, is_answered=is_answered)
         reply = await self._model.ask(task, _shown(language, chunks=[chunk]))
@@ -215,25 +290,8 @@ class _Maker:
             source=f"generated:{self._model.name}",
         )
 
-    def new(self, outcome: Outcome) -> Outcome:
-        """Drop a question that was asked before; one that is new counts as asked."""
-        if not isinstance(outcome, Golden):
-            return outcome
-        if outcome.id in self._known and outcome.id not in self._remade:
-            self._remade.add(outcome.id)  # a second time it is a duplicate
-            return outcome
-        if self._made.similarity(_text_of(outcome)) >= DUPLICATE_FROM:
-            return _DroppedError(DropReason.DUPLICATE)
-        self._made.add(_text_of(outcome))
-        return outcome
-
-    async def checked(self, outcome: Outcome, chunk: ReferenceChunk) -> Golden:
-        if not isinstance(outcome, Golden):
-            raise outcome
-        golden, language = outcome, outcome.language
-        if golden.id in self._known:
-            return golden
-        chunks = [chunk]
+    async def _check(self, golden: Golden, chunk: ReferenceChunk) -> None:
+        language, chunks = golden.language, [chunk]
         if golden.expects_refusal:
             near = self._near.nearest(golden.question, SEARCHED)
             chunks += [c for each in near if (c := self._chunks[each.position]) != chunk]
@@ -245,16 +303,15 @@ class _Maker:
         if golden.expects_refusal:
             if says == "answered":
                 raise _DroppedError(DropReason.ANSWERABLE)
-            return golden
+            return
         if says == "absent":
             raise _DroppedError(DropReason.NOT_ANSWERABLE)
         shown = _shown(language, query=golden.question, answer=text, reference=golden.answer)
-        reply = await self._model.ask(compare_task(language), shown)
-        if not isinstance(reply.get("same"), bool):
+        same = (await self._model.ask(compare_task(language), shown)).get("same")
+        if not isinstance(same, bool):
             raise _DroppedError(DropReason.UNREADABLE)
-        if not reply["same"]:
+        if not same:
             raise _DroppedError(DropReason.DIFFERENT_ANSWER)
-        return golden
 
 
 def _text_of(golden: Golden) -> str:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -15,15 +12,11 @@ from typing import Any, Final, Literal
 import msgspec
 
 from ragmonitor.errors import InputError
+from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.offline.shapes import read_chunks
 from ragmonitor.offline.tables import NO_UTF_8, Table, write_csv
 from ragmonitor.records import Chunk, Language
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 MINED: Final = "mined"
 """The beginning of `source` where a question was taken from live traffic."""
@@ -174,19 +167,16 @@ def read_goldens(path: str | os.PathLike[str]) -> list[Golden]:
     try:
         for row in Table(path):
             where = f"{name}, {unit} {row.number}"
-            if "no UTF-8" in row.error:
-                raise GoldensError(f"{name}: {NO_UTF_8}")
             if row.error:
-                raise GoldensError(f"{where}: {row.error}")
+                advice = f"; {NO_UTF_8}" if "no UTF-8" in row.error else ""
+                raise InputError(f"{where}: {row.error}{advice}")
             try:
                 golden = _golden(row.value)
             except (InputError, ValueError) as error:
-                raise GoldensError(f"{where}: {error}; docs/goldens.md lists the fields") from error
+                raise InputError(f"{where}: {error}; docs/goldens.md lists the fields") from error
             if golden.id in by_id:
-                raise GoldensError(f"{where}: the id {golden.id!r} is there already")
+                raise InputError(f"{where}: the id {golden.id!r} is there already")
             by_id[golden.id] = golden
-    except GoldensError:
-        raise
     except InputError as error:
         raise GoldensError(str(error)) from error
     return list(by_id.values())
@@ -251,19 +241,18 @@ def write_goldens(path: str | os.PathLike[str], goldens: Iterable[Golden]) -> No
         OSError: The folder cannot be written.
     """
     target = Path(path).resolve()  # a link stays a link
-    handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        os.close(handle)
         if target.suffix.lower() == ".csv":
-            write_csv(Path(draft), Golden.__struct_fields__, map(_cells, goldens))
+            write_csv(draft, Golden.__struct_fields__, map(_cells, goldens))
         else:
-            Path(draft).write_bytes(b"".join(msgspec.json.encode(g) + b"\n" for g in goldens))
+            with open(draft, "wb", opener=owners_alone) as file:
+                file.writelines(msgspec.json.encode(golden) + b"\n" for golden in goldens)
         if target.exists():
-            shutil.copymode(target, draft)
-        Path(draft).replace(target)
-    except BaseException:  # whatever it was, the draft goes
-        Path(draft).unlink(missing_ok=True)
-        raise
+            draft.chmod(target.stat().st_mode)
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _cells(golden: Golden) -> dict[str, str]:
@@ -281,26 +270,6 @@ def add_goldens(path: str | os.PathLike[str], new: Iterable[Golden]) -> None:
         GoldensError: The file cannot be read.
         OSError: The folder cannot be written.
     """
-    with changing(path):
-        known = read_goldens(path) if Path(path).exists() else []
-        ids = {golden.id for golden in known}
-        write_goldens(path, [*known, *(golden for golden in new if golden.id not in ids)])
-
-
-@contextmanager
-def changing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Have a file read, changed and written without another process doing so in between.
-
-    Its folder is locked, since the file itself is replaced; not on Windows, and not where the file
-    system has no locks.
-    """
-    if fcntl is None:
-        yield
-        return
-    folder = os.open(Path(path).resolve().parent, os.O_RDONLY)
-    try:
-        with suppress(OSError):
-            fcntl.flock(folder, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(folder)
+    known = read_goldens(path) if Path(path).exists() else []
+    ids = {golden.id for golden in known}
+    write_goldens(path, [*known, *(golden for golden in new if golden.id not in ids)])

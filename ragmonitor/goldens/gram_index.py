@@ -45,10 +45,6 @@ class GramIndex:
         for text in texts:
             self.add(text)
 
-    def __len__(self) -> int:
-        """Return how many texts it holds."""
-        return self._size
-
     def add(self, text: str) -> None:
         """Add a text; it is the last."""
         for at, weight in _sparse(text):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -23,8 +23,6 @@ CHANGED_BY: Final = 0.1
 """The difference from which a question's score counts as changed."""
 MIN_COVERAGE: Final = 0.9
 """Share of the questions that must be scored on both sides."""
-MIN_SLICE: Final = 5
-"""Questions below which a slice is not compared."""
 MAX_QUESTIONS: Final = 100_000
 
 Change = Literal["broken", "fixed", "flaky", "lower", "higher", "same"]
@@ -52,15 +50,6 @@ class QuestionChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SliceDifference:
-    """The difference of one part of the questions."""
-
-    name: str
-    """`kind=comparison`, `route=billing`."""
-    difference: Difference
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseComparison:
     """A candidate beside its baseline, on one signal turned so that higher is better."""
 
@@ -71,8 +60,6 @@ class ReleaseComparison:
     """The reason why there is no decision; empty: there is one."""
     difference: Difference | None
     """None: no question was scored on both sides."""
-    slices: Sequence[SliceDifference]
-    """The largest drop first."""
     questions: Sequence[QuestionChange]
     only_baseline: int
     """Questions that only the baseline has answers to."""
@@ -139,7 +126,6 @@ def compare_releases(
         decision=decision,
         why=why,
         difference=difference,
-        slices=_slices(questions),
         questions=questions,
         only_baseline=len(before) - len(both),
         only_candidate=len(candidate.goldens) - len(both),
@@ -233,22 +219,6 @@ def _needed(difference: Difference, max_drop: float) -> str:
     needed = max(n + 1, math.ceil(n * (half / distance) ** 2))
     many = f"about {needed:,}" if needed < MAX_QUESTIONS else f"more than {MAX_QUESTIONS:,}"
     return f"{n} questions leave the interval too wide; {many} would do"
-
-
-def _slices(questions: Iterable[QuestionChange]) -> list[SliceDifference]:
-    """Return the differences of the slices that do not hold every question."""
-    parts: dict[str, list[tuple[float, float]]] = {}
-    total = 0
-    for each in questions:
-        total += 1
-        for name, value in each.golden.slices.items():
-            parts.setdefault(f"{name}={value}", []).append((each.before, each.now))
-    worse = [
-        SliceDifference(name=name, difference=difference)
-        for name, pairs in parts.items()
-        if MIN_SLICE <= len(pairs) < total and (difference := paired_difference(pairs)) is not None
-    ]
-    return sorted(worse, key=lambda each: each.difference.difference)
 
 
 def _others(

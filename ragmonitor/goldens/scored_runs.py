@@ -1,20 +1,32 @@
-"""The answers of one release to golden questions, scored, and the file that keeps them."""
+"""One release's answers to golden questions, asked and scored, and the file that keeps them."""
 
 from __future__ import annotations
 
 import codecs
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import aclosing
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
+from ragmonitor.apart import call_apart, is_on_a_loop, run
 from ragmonitor.export.content import encodable
 from ragmonitor.export.jsonl import owners_alone
+from ragmonitor.golden_reading import GOLDEN_EVALUATORS
+from ragmonitor.goldens.asking import Ask, Asked, ask_all
 from ragmonitor.goldens.golden import Golden, GoldensError, golden_id
-from ragmonitor.goldens.golden_scores import GoldenOutcome, GoldenRun
-from ragmonitor.records import Report
+from ragmonitor.offline.evaluating import scorer_of
+from ragmonitor.offline.scoring import Scorer, unread_because
+from ragmonitor.offline.shapes import Line
+from ragmonitor.protocols import Judge
+from ragmonitor.records import Report, Scored, evaluator_name
+
+DOCUMENT_EVALUATORS: Final = ("document_recall", "document_precision")
+"""Retrieved chunks beside the golden's own, by ids or texts; texts need rapidfuzz."""
 
 
 class ScoredAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -23,6 +35,8 @@ class ScoredAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     answer: str = ""
     scores: dict[str, float] = {}
     """The score of each evaluator, 0 to 1."""
+    unread: str = ""
+    """Why the judge gave nothing: `cause: detail`."""
     error: str = ""
     """Why there is no answer; empty: there is one."""
     shortcomings: tuple[str, ...] = ()
@@ -35,8 +49,6 @@ class ScoredGolden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     id: str
     question: str
     answers: tuple[ScoredAnswer, ...]
-    slices: dict[str, str] = {}
-    """Its kind, difficulty, language and attributes."""
     asked: str = ""
     """The hash of what was asked and of what is right, which a review may change; empty: an older
     file does not say."""
@@ -53,38 +65,81 @@ class ScoredRun(msgspec.Struct, frozen=True, kw_only=True):
     goldens: tuple[ScoredGolden, ...]
 
 
-def scored_run(run: GoldenRun) -> ScoredRun:
-    """Return what is kept of a run."""
-    by_golden: dict[str, list[GoldenOutcome]] = {}
+def golden_evaluators(goldens: Iterable[Golden]) -> tuple[str, ...]:
+    """Return the evaluators that these questions can be scored by, in the order of files."""
+    chunks = [chunk for golden in goldens for chunk in golden.chunks]
+    by_ids = all(chunk.id for chunk in chunks)
+    if chunks and (by_ids or find_spec("rapidfuzz") is not None):
+        return (*GOLDEN_EVALUATORS, *DOCUMENT_EVALUATORS)
+    return GOLDEN_EVALUATORS
+
+
+def ask_and_score(
+    goldens: Iterable[Golden],
+    ask: Ask,
+    *,
+    judge: Judge | str | None = None,
+    repeats: int = 1,
+    timeout_s: float = 60.0,
+    concurrency: int = 4,
+    **scoring: Any,
+) -> ScoredRun:
+    """Return what an application answers to golden questions, scored.
+
+    Blocks; on a running event loop it works on a thread of its own meanwhile.
+
+    Args:
+        goldens: The questions.
+        ask: The application: a callable, or `HttpAsk`.
+        judge: As of `ragmonitor.evaluate`; None: the built-in one.
+        repeats: How often each is asked.
+        timeout_s: For one question.
+        concurrency: Questions under way at once.
+        scoring: Further options of `ragmonitor.evaluate`: `budget_usd`, `evaluators`, ...
+
+    Raises:
+        SettingsError: The judge is unknown, or needs a budget.
+    """
+    questions = list(goldens)
+    scoring.setdefault("evaluators", golden_evaluators(questions))
+    scorer = scorer_of(judge=judge, **scoring)
+
+    async def work() -> ScoredRun:
+        repeated = [golden for golden in questions for _ in range(repeats)]
+        try:
+            await scorer.prepare()
+            coming = ask_all(ask, repeated, timeout_s=timeout_s, concurrency=concurrency)
+            return await _scored([each async for each in coming], scorer)
+        finally:
+            await scorer.close()
+
+    return call_apart(run, work()) if is_on_a_loop() else run(work())
+
+
+async def _scored(asked: Sequence[Asked], scorer: Scorer) -> ScoredRun:
+    answered = [each.interaction for each in asked if each.interaction is not None]
+    lines = (Line(number=n, interaction=each) for n, each in enumerate(answered, 1))
+    answers: dict[str, list[ScoredAnswer]] = {}
     evaluators: dict[str, None] = {}
-    for outcome in run.outcomes:
-        by_golden.setdefault(outcome.golden.id, []).append(outcome)
-        if outcome.report is not None:
-            evaluators.update(dict.fromkeys(e.evaluator for e in outcome.report.evaluations))
+    async with aclosing(scorer.outcomes(lines)) as coming:
+        for each in asked:
+            outcome = None if each.interaction is None else await anext(coming, None)
+            report = None if outcome is None else outcome.report
+            if report is not None:
+                evaluators.update(dict.fromkeys(e.evaluator for e in report.evaluations))
+            answers.setdefault(each.golden.id, []).append(_scored_answer(each, report))
+    questions = {each.golden.id: each.golden for each in asked}
     return ScoredRun(
-        scored_by=(run.judge, *run.rules, *evaluators),
-        goldens=tuple(map(_scored_golden, by_golden.values())),
-    )
-
-
-def _scored_golden(outcomes: Sequence[GoldenOutcome]) -> ScoredGolden:
-    golden = outcomes[0].golden
-    own = {
-        "kind": golden.kind.value,
-        "difficulty": golden.difficulty,
-        "language": golden.language,
-    }
-    # One that is called as a field of ours is a slice beside it.
-    attributes = {
-        f"attribute {name}" if name in own else name: value
-        for name, value in golden.attributes.items()
-    }
-    return ScoredGolden(
-        id=golden.id,
-        question=golden.question,
-        answers=tuple(map(_scored_answer, outcomes)),
-        slices=own | attributes,
-        asked=_asked(golden),
+        scored_by=(str(scorer.judge.identity), *scorer.rules, *evaluators),
+        goldens=tuple(
+            ScoredGolden(
+                id=id_,
+                question=golden.question,
+                answers=tuple(answers[id_]),
+                asked=_asked(golden),
+            )
+            for id_, golden in questions.items()
+        ),
     )
 
 
@@ -95,11 +150,12 @@ def _asked(golden: Golden) -> str:
     return hashlib.sha256(msgspec.json.encode(texts)).hexdigest()[:16]
 
 
-def _scored_answer(outcome: GoldenOutcome) -> ScoredAnswer:
-    asked, report = outcome.asked, outcome.report
+def _scored_answer(asked: Asked, report: Report | None) -> ScoredAnswer:
+    evaluations = () if report is None else report.evaluations
     return ScoredAnswer(
         answer="" if asked.interaction is None else asked.interaction.answer,
-        scores=dict(outcome.scores),
+        scores={evaluator_name(e.evaluator): e.score for e in evaluations if isinstance(e, Scored)},
+        unread="" if report is None else encodable(unread_because(report)),
         error="" if asked.error is None else f"{asked.error}: {asked.detail}",
         # Names of chunks stand in them, and no file holds half of a character.
         shortcomings=() if report is None else tuple(map(encodable, shortcomings(report))),

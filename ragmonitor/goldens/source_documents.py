@@ -1,21 +1,20 @@
-"""Reads the documents that questions are made of.
+"""Reads the documents that questions are made of, and cuts them into chunks.
 
-Markdown and text are read as they are. HTML becomes Markdown by markdownify, docx by mammoth and
-markdownify, PDF text by pypdf: the extra `documents`.
+Markdown and text are read as they are; HTML, docx and PDF by `document_formats` (the extra
+`documents`).
 """
 
 from __future__ import annotations
 
 import codecs
-import importlib
 import os
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from ragmonitor.errors import InputError, MissingExtraError
+from ragmonitor.errors import InputError
+from ragmonitor.goldens.document_formats import FORMATS, read_apart
 from ragmonitor.goldens.golden import ReferenceChunk
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.patterns import lazy_pattern
@@ -25,11 +24,8 @@ CHUNK_CHARACTERS: Final = 1_200
 """A chunk has at most so many, unless one sentence, table or block of code alone is longer."""
 MIN_CHUNK_CHARACTERS: Final[Mapping[Language, int]] = {"en": 80, "zh": 30}
 """Shorter chunks hold nothing to ask about; a Chinese character says as much as three letters."""
-MAX_FILE_BYTES: Final = 50_000_000
-MAX_DOCX_BYTES: Final = 20_000_000
-"""The size of a docx's XML once it is unpacked; some thousand pages."""
+MAX_FILE_BYTES: Final = 20_000_000
 MAX_CHUNKS: Final = 20_000
-_OUTSIDE_THE_TEXT: Final = ("script", "style", "noscript", "template", "nav", "footer", "form")
 _HEADING: Final = lazy_pattern(r"^#{1,6}[ \t]")
 _FENCE: Final = lazy_pattern(r"^[ \t]{0,3}(?:```|~~~)")
 
@@ -88,14 +84,11 @@ def _of_folder(path: Path) -> SourceChunks:
                 raise InputError(f"{file}: expected one of {', '.join(sorted(READERS))}")
             continue
         try:
+            if not file.resolve().is_relative_to(path.resolve()):
+                raise InputError("a link to a place outside of this folder")
             text = _text_of(file, read)
-        except MissingExtraError:
-            raise
-        except InputError as error:
+        except (InputError, OSError) as error:
             collected.problems.append(f"{name}: {error}")
-            continue
-        except Exception as error:  # noqa: BLE001 - whatever a library raises of a broken file
-            collected.problems.append(f"{name}: {type(error).__name__}: {error}")
             continue
         collected.chunks += [ReferenceChunk(text=part, source=name) for part in cut(text)]
         if len(collected.chunks) > MAX_CHUNKS:
@@ -141,49 +134,12 @@ def _read_text(file: Path) -> str:
         ) from error
 
 
-def _read_html(file: Path) -> str:
-    return _markdown(file.read_bytes())
-
-
-def _read_docx(file: Path) -> str:
-    mammoth = _library("mammoth")
-    with zipfile.ZipFile(file) as parts:
-        unpacked = sum(each.file_size for each in parts.infolist() if each.filename.endswith("xml"))
-    if unpacked > MAX_DOCX_BYTES:
-        raise InputError(f"its text unpacks to more than {MAX_DOCX_BYTES // 1_000_000} MB")
-    with file.open("rb") as opened:
-        return _markdown(mammoth.convert_to_html(opened).value)
-
-
-def _read_pdf(file: Path) -> str:
-    pages = _library("pypdf").PdfReader(file).pages
-    return "\n\n".join(page.extract_text() for page in pages)
-
-
-def _markdown(html: str | bytes) -> str:
-    soup = _library("bs4").BeautifulSoup(html, "html.parser")
-    for element in soup.find_all(_OUTSIDE_THE_TEXT):
-        element.decompose()
-    converter = _library("markdownify").MarkdownConverter(heading_style="ATX", strip=["img"])
-    return str(converter.convert_soup(soup.body or soup))
-
-
-def _library(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise MissingExtraError(f"{name}, which reads HTML, PDF and docx,", "documents") from error
-
-
 READERS: Final[Mapping[str, Callable[[Path], str]]] = {
     ".md": _read_text,
     ".markdown": _read_text,
     ".rst": _read_text,
     ".txt": _read_text,
-    ".htm": _read_html,
-    ".html": _read_html,
-    ".docx": _read_docx,
-    ".pdf": _read_pdf,
+    **dict.fromkeys(FORMATS, read_apart),
 }
 """The readers by suffix; other files of a folder are passed over."""
 

@@ -10,13 +10,8 @@ import pytest
 from ragmonitor.capabilities import as_judge
 from ragmonitor.errors import InputError
 from ragmonitor.goldens import Golden, ReferenceChunk
-from ragmonitor.goldens.generating import DropReason, Generation, generate
-from ragmonitor.goldens.golden_prompts import compare_task, read_task, write_task
-from ragmonitor.goldens.paid_replies import PaidModel
-from ragmonitor.judges.llm import _FRAME_TOKENS
-from ragmonitor.judges.tokens import estimate_tokens
-from ragmonitor.offline.reply_file import ReplyFile
-from ragmonitor.records import Chunk, Interaction
+from ragmonitor.goldens.generating import DropReason, Generation, PaidModel, generate
+from ragmonitor.offline.kept_replies import KeepingJudge, ReplyFile
 from ragmonitor.sampling import Budget
 from tests.support.golden_model import GoldenModel, scripted_judge
 
@@ -48,9 +43,8 @@ class Workshop:
 
     def paid(self, budget: float = 1.0) -> PaidModel:
         return PaidModel(
-            as_judge(self.judge).within_budget("usd"),
+            KeepingJudge(as_judge(self.judge).within_budget("usd"), ReplyFile(self.path)),
             Budget(total=budget, unit="usd"),
-            ReplyFile(self.path),
         )
 
     async def run(self, n=6, *, budget=1.0, languages=("en",), paid=None, source=None, **options):
@@ -203,30 +197,3 @@ async def test_a_line_that_was_cut_short_is_written_anew(workshop):
     workshop.path.write_bytes(b"{}\n")
     with pytest.raises(InputError, match="line 1"):
         ReplyFile(workshop.path)
-
-
-def test_what_is_asked_fits_the_reservation():
-    """The judge reserves for a prompt's frame; no request of ours has a longer one."""
-    judge, _ = scripted_judge(GoldenModel())
-    shown = Interaction(
-        id="", query="", chunks=(Chunk(text=""),), answer="", framework="", started_ns=0, ended_ns=0
-    )
-    tasks = [write_task(to, is_answered=each) for each in (True, False) for to in ("en", "zh")]
-    tasks += [task(to) for task in (read_task, compare_task) for to in ("en", "zh")]
-    asker = judge.asker(shown, _read_nothing(judge))
-    for task in tasks:
-        prompt = asker.prompt(task.instructions, task.fields, task.shown)
-        tokens = sum(estimate_tokens(each["content"]) for each in prompt.messages)
-        assert tokens <= _FRAME_TOKENS
-
-
-def _read_nothing(judge):
-    from ragmonitor.goldens.paid_replies import _nothing_read
-
-    return _nothing_read(
-        as_judge(judge),
-        Interaction(id="", query="", chunks=(), answer="", framework="", started_ns=0, ended_ns=0),
-    )
-
-
-# --- the order ------------------------------------------------------------------------------------

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from typing import get_args
 
 import msgspec
@@ -135,17 +133,3 @@ def test_a_file_keeps_its_mode_and_its_place(tmp_path):
     assert link.is_symlink()
     assert file.stat().st_mode & 0o777 == 0o664
     assert len(read_goldens(file)) == 1
-
-
-@pytest.mark.skipif(os.name != "posix", reason="Windows has no such lock")
-def test_processes_that_add_at_once_lose_nothing(tmp_path):
-    """Each reads what the others wrote."""
-    path = tmp_path / "g.jsonl"
-    program = (
-        "import sys\nfrom ragmonitor.goldens.golden import Golden, add_goldens\n"
-        "for n in range(20):\n"
-        "    add_goldens(sys.argv[1], [Golden(question=f'{sys.argv[2]} {n}?', answer='x')])\n"
-    )
-    adding = [subprocess.Popen([sys.executable, "-c", program, str(path), name]) for name in "abc"]
-    assert [each.wait(60) for each in adding] == [0, 0, 0]
-    assert len(read_goldens(path)) == 60

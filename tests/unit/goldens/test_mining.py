@@ -6,17 +6,12 @@ import json
 
 import pytest
 
-from ragmonitor.estimation import summarise
-from ragmonitor.export import View
 from ragmonitor.goldens import Golden, ReviewStatus
 from ragmonitor.goldens.mining import (
-    MineReason,
     Traffic,
     mine,
-    read_page,
     read_reports,
 )
-from tests.unit.export.examples import MODEL, interaction, report
 
 
 def line(id_, question="", *, judge="model@1", bad=0.0, **more):
@@ -58,7 +53,7 @@ def test_reports_of_several_judges_and_feedback_are_one_answer():
     assert reasons_of(traffic, "b") == reasons_of(traffic, "c") == {"unanswered"}
     assert reasons_of(traffic, "d") == {"thumbs_down"}
     assert reasons_of(traffic, "e") == set()
-    assert (traffic.bad_lines, traffic.has_feedback) == (2, True)
+    assert traffic.bad_lines == 2
     assert traffic.answers["a"].attributes == {"route": "shop"}
 
 
@@ -85,21 +80,6 @@ def test_a_candidate_says_why_and_is_not_asked():
     assert (golden.answer, golden.chunks[0].text) == ("So.", "A chunk.")
 
 
-def test_each_slice_has_its_worst():
-    """A slice with few bad answers is not hidden by one with many."""
-    shop = [
-        line(f"s{n}", f"What about {word} in the shop?", bad=1.0, attributes={"route": "shop"})
-        for n, word in enumerate(("bicycles", "kettles", "violins", "lanterns", "umbrellas"))
-    ]
-    bank = line("b", "How do I close an account?", bad=0.6, attributes={"route": "bank"})
-    traffic = read(*shop, bank)
-    chosen = mine(traffic, 3, reasons=[MineReason.WORST])
-    assert "b" in {golden.interaction_id for golden in chosen.goldens}
-    without = mine(traffic, 3, reasons=[MineReason.WORST], slice_by=["tenant"])
-    assert "b" not in {golden.interaction_id for golden in without.goldens}
-    assert chosen.found == {"worst": 6}
-
-
 def test_the_chosen_are_unlike_each_other_and_what_is_known():
     """Of ten that say the same one is taken, and of what is known none."""
     same = [line(f"s{n}", "How do I renew my library card?", bad=1.0) for n in range(10)]
@@ -109,19 +89,6 @@ def test_the_chosen_are_unlike_each_other_and_what_is_known():
     assert chosen == {"s0", "o"}
     known = [Golden(question="How do I renew my library card?", answer="Online.")]
     assert {g.interaction_id for g in mine(traffic, 5, known=known).goldens} == {"o"}
-
-
-def test_what_a_real_page_serves_is_read():
-    """The state of a `View`, as a browser gets it."""
-    shown = View("shop", summarise=summarise, builtin="builtin", judge=MODEL.name)
-    asked = interaction(id="i-1", query="When is it open?")
-    shown.export(report(MODEL, interaction=asked, role="sampled"))
-    state = json.loads(shown.state(""))
-    assert len(state["answers"]) == 1
-    (answer,) = read_page(state, redact=lambda text: text).candidates()
-    assert (answer.id, answer.question) == ("i-1", "When is it open?")
-    assert answer.chunks
-    assert answer.answer
 
 
 def test_every_text_is_redacted():

@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 
 from ragmonitor.goldens.gate_reports import as_json, junit, markdown
 from ragmonitor.goldens.golden import Golden, GoldensError
-from ragmonitor.goldens.golden_scores import ask_and_score
 from ragmonitor.goldens.release_comparison import compare_releases
 from ragmonitor.goldens.scored_runs import (
     ScoredAnswer,
     ScoredGolden,
     ScoredRun,
+    ask_and_score,
     read_scored_run,
-    scored_run,
     write_scored_run,
 )
 from ragmonitor.testing import ScriptedJudge
@@ -113,7 +112,7 @@ class Prompted(ScriptedJudge):
 def scored_by(judge):
     golden = Golden(id="g", question="How heavy?", answer="40 kg.")
     said = {"answer": "40 kg.", "chunks": ["A parcel may weigh 40 kg."]}
-    return scored_run(ask_and_score([golden], lambda _: said, judge=judge))
+    return ask_and_score([golden], lambda _: said, judge=judge)
 
 
 def test_a_baseline_of_another_reference_prompt_is_refused():
@@ -128,26 +127,6 @@ def test_a_baseline_of_another_least_severity_is_refused(monkeypatch):
     monkeypatch.setenv("RAGMONITOR_ESTIMATION__MIN_SEVERITY", "minor")
     with pytest.raises(GoldensError, match=r"min_severity@major, min_severity@minor"):
         compared(scored_by(Prompted("v1")), baseline)
-
-
-def test_slices_are_compared_where_there_are_enough():
-    bad = run(*[(0.0,)] * 8, slices={"kind": "comparison"}).goldens
-    fine = run(*[(1.0,)] * 8, slices={"kind": "single_fact"}).goldens
-    few = run((0.0,), slices={"kind": "follow_up"}).goldens
-    renamed = [
-        ScoredGolden(id=f"{n}", question="q", answers=each.answers, slices=each.slices)
-        for n, each in enumerate((*bad, *fine, *few))
-    ]
-    before = [
-        ScoredGolden(id=each.id, question="q", answers=answered(1.0), slices=each.slices)
-        for each in renamed
-    ]
-    found = compared(
-        ScoredRun(scored_by=SCORED_BY, goldens=tuple(renamed)),
-        ScoredRun(scored_by=SCORED_BY, goldens=tuple(before)),
-    )
-    assert [each.name for each in found.slices] == ["kind=comparison", "kind=single_fact"]
-    assert found.slices[0].difference.upper < 0 <= found.slices[1].difference.upper
 
 
 @settings(max_examples=40)
@@ -194,5 +173,5 @@ def test_an_answer_of_a_framework_s_own_text_class_can_be_kept(tmp_path):
     golden = Golden(id="g", question="How heavy?", answer="40 kg.")
     asked = ask_and_score([golden], lambda _: Text("A parcel may weigh 40 kg."))
     path = tmp_path / "scored.jsonl"
-    write_scored_run(path, scored_run(asked))
+    write_scored_run(path, asked)
     assert read_scored_run(path).goldens[0].answers[0].answer == "A parcel may weigh 40 kg."

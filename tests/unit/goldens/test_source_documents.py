@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmonitor.errors import InputError
+from ragmonitor.goldens.document_formats import MAX_UNPACKED_BYTES
 from ragmonitor.goldens.source_documents import (
     CHUNK_CHARACTERS,
-    MAX_DOCX_BYTES,
     cut,
     read_documents,
 )
@@ -161,11 +161,27 @@ def test_a_pdf_without_text_is_left_out_and_said(tmp_path):
     assert "OCR" in left_out(tmp_path, "scan.pdf")
 
 
-def test_a_docx_that_unpacks_to_too_much_is_not_read(tmp_path):
+@pytest.mark.parametrize("name", ["word/document.xml", "_rels/.rels"])
+def test_a_docx_that_unpacks_to_too_much_is_not_read(tmp_path, name):
     """Its size on disk says nothing."""
     with zipfile.ZipFile(tmp_path / "bomb.docx", "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr("word/document.xml", b" " * (MAX_DOCX_BYTES + 1))
-    assert "20 MB" in left_out(tmp_path, "bomb.docx")
+        file.writestr(name, b" " * (MAX_UNPACKED_BYTES + 1))
+    assert "50 MB" in left_out(tmp_path, "bomb.docx")
+
+
+def test_a_page_that_takes_too_much_memory_ends_only_its_reader(tmp_path, monkeypatch):
+    """A page of attributes takes gigabytes."""
+    attributes = " ".join(f"a{n}=b" for n in range(1_500_000))
+    (tmp_path / "page.html").write_text(f"<p {attributes}>{LONG}</p>", "utf-8")
+    assert "memory" in left_out(tmp_path, "page.html")
+
+
+def test_a_link_out_of_the_folder_is_not_read(tmp_path):
+    """What it leads to was not named."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "secret.md").write_text(f"The password. {LONG}", "utf-8")
+    (tmp_path / "docs" / "link.md").symlink_to(tmp_path / "secret.md")
+    assert "outside" in left_out(tmp_path / "docs", "link.md")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")

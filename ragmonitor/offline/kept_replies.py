@@ -1,0 +1,207 @@
+"""Keeps what a judge replied in a file, so that nothing is paid twice and a run can go on.
+
+It is what `ragmonitor score --resume`, `ragmonitor goldens generate` and pytest's recorded verdicts
+have in common: a judge in front of its own file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ragmonitor.capabilities import CapableJudge
+from ragmonitor.errors import InputError, JudgeError, file_errors
+from ragmonitor.export.content import encodable
+from ragmonitor.export.jsonl import owners_alone
+from ragmonitor.judges.cache import key_of
+from ragmonitor.protocols import Asker, Section
+from ragmonitor.records import Assessment, Cause, Interaction, JudgeIdentity, JudgeUsage
+
+
+class _Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    key: str
+    question: str = ""
+    """For people who read a change of the file."""
+    reply: Any = None
+    """None: paid, and not readable."""
+    usage: JudgeUsage = msgspec.field(default_factory=JudgeUsage)
+
+
+class ReplyFile:
+    """Replies by a key of what was asked, one JSON object a line; appended to as they come.
+
+    A line is appended with one write, so that parallel processes may share the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read what earlier runs kept. A last line that was cut short is passed over.
+
+        Raises:
+            InputError: The file cannot be read, or is no such file.
+        """
+        self.path = path
+        self.usage = JudgeUsage()
+        """The usage of all runs together."""
+        self._replies: dict[str, Any] = {}
+        with file_errors(path):
+            *whole, last = path.read_bytes().split(b"\n") if path.exists() else [b""]
+        for number, line in enumerate(whole, 1):
+            if line.strip():
+                try:
+                    self._take(msgspec.json.decode(line, type=_Line))
+                except msgspec.MsgspecError as error:
+                    raise InputError(
+                        f"{path}, line {number}: {error}; it keeps replies of earlier runs: move "
+                        "it away to begin anew"
+                    ) from error
+        self._torn_bytes = len(last)
+
+    def _take(self, line: _Line) -> None:
+        self.usage += line.usage
+        if line.reply is not None:
+            self._replies[line.key] = line.reply
+
+    def get(self, key: str) -> Any:
+        """Return the reply; None: it was not asked, or gave nothing."""
+        return self._replies.get(key)
+
+    def add(
+        self, key: str, reply: Any, usage: JudgeUsage | None = None, *, question: str = ""
+    ) -> None:
+        """Keep what a call gave and cost. Raises `InputError`: the file cannot be written."""
+        line = _Line(
+            key=key, question=encodable(question), reply=reply, usage=usage or JudgeUsage()
+        )
+        with (
+            file_errors(self.path),
+            open(self.path, "ab", buffering=0, opener=owners_alone) as file,
+        ):
+            if self._torn_bytes:
+                file.truncate(file.tell() - self._torn_bytes)
+            file.write(msgspec.json.encode(line) + b"\n")
+        self._torn_bytes = 0
+        self._take(line)
+
+
+def replies_of(output: Path) -> ReplyFile:
+    """Return the replies that were paid for an output: `FILE.replies` beside it."""
+    return ReplyFile(output.with_name(f"{output.name}.replies"))
+
+
+class KeepingJudge(CapableJudge):
+    """A judge that is asked only for what its file does not hold; kept replies cost nothing."""
+
+    def __init__(self, judge: CapableJudge, replies: ReplyFile, *, advice: str = "") -> None:
+        """Put the file before the judge.
+
+        Args:
+            judge: Asked for the rest.
+            replies: Its file; nobody else's replies are in it, or they have other keys.
+            advice: The judge is never asked: what is not in the file raises `JudgeError`, with
+                this advice. Empty: it is asked.
+        """
+        vars(self).update(vars(judge))  # the same judge, with every capability
+        self.replies = replies
+        self._advice = advice
+
+    def within_budget(self, unit: Any) -> CapableJudge:
+        """Return this judge with `expected_cost` in the unit of a budget."""
+        return KeepingJudge(super().within_budget(unit), self.replies, advice=self._advice)
+
+    async def assess(self, interaction: Interaction) -> Assessment:
+        """Return what the judge found, now or before. Raises what the judge raises."""
+        versions = self.prompt_versions.values()
+        key = key_of(interaction, self.identity, *map(str, versions)).hex()
+        kept = self.replies.get(key)
+        if kept is not None:
+            free = JudgeUsage(cache_hits=1)
+            return replace(msgspec.convert(kept, Assessment), usage=free)
+        if self._advice:
+            problem = f"{self.replies.path} has no reply to this answer: {self._advice}"
+            raise JudgeError(str(self.identity), problem, cause=Cause.JUDGE_ERROR, retryable=False)
+        question = interaction.query
+        try:
+            assessment = await super().assess(interaction)
+        except JudgeError as error:
+            if error.usage.calls:
+                self.replies.add(key, None, error.usage, question=question)
+            raise
+        reply = _encodable(msgspec.to_builtins(assessment))
+        self.replies.add(key, reply, assessment.usage, question=question)
+        return assessment
+
+    def asker(self, interaction: Interaction, assessment: Assessment) -> KeepingAsker | None:
+        """Return whom evaluators ask about one answer; None: the judge cannot be asked."""
+        asker = super().asker(interaction, assessment)
+        return None if asker is None else KeepingAsker(asker, interaction, self.replies)
+
+
+class KeepingAsker:
+    """An asker in front of the file."""
+
+    def __init__(self, asker: Asker, interaction: Interaction, replies: ReplyFile) -> None:
+        self._asker = asker
+        self._interaction = interaction
+        self._replies = replies
+        self.identity: JudgeIdentity = asker.identity
+        self.sentence_counts = asker.sentence_counts
+
+    @property
+    def usage(self) -> JudgeUsage:
+        """The cost of asking so far."""
+        return self._asker.usage
+
+    def kept(
+        self, instructions: str, fields: Mapping[str, str], shown: Sequence[Section]
+    ) -> Mapping[str, object] | None:
+        """Return the kept reply to a question; None: there is none."""
+        reply: Mapping[str, object] | None = self._replies.get(
+            self._key(instructions, fields, shown)
+        )
+        return reply
+
+    async def ask(
+        self,
+        instructions: str,
+        *,
+        fields: Mapping[str, str],
+        shown: Sequence[Section] = ("chunks", "question", "answer"),
+    ) -> Mapping[str, object]:
+        """Return the fields of the judge's reply, from the file or from the judge."""
+        kept = self.kept(instructions, fields, shown)
+        if kept is not None:
+            return kept
+        before, reply = self._asker.usage, None
+        try:
+            said = await self._asker.ask(instructions, fields=fields, shown=shown)
+            reply = _encodable(dict(said))
+            return said
+        finally:
+            usage = _less(self._asker.usage, before)
+            if usage.calls:
+                self._replies.add(self._key(instructions, fields, shown), reply, usage)
+
+    def _key(self, instructions: str, fields: Mapping[str, str], shown: Sequence[Section]) -> str:
+        about = key_of(self._interaction, self.identity).hex()
+        asked = json.dumps([about, instructions, dict(fields), [*shown]])
+        return hashlib.blake2b(asked.encode(), digest_size=16).hexdigest()
+
+
+def _encodable(reply: Any) -> Any:
+    """Return a reply as a file can hold it: no half of a character."""
+    return json.loads(encodable(json.dumps(reply, ensure_ascii=False)))
+
+
+def _less(now: JudgeUsage, before: JudgeUsage) -> JudgeUsage:
+    return JudgeUsage(
+        calls=now.calls - before.calls,
+        input_tokens=now.input_tokens - before.input_tokens,
+        output_tokens=now.output_tokens - before.output_tokens,
+        cost_usd=now.cost_usd - before.cost_usd,
+    )
