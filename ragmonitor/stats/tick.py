@@ -10,12 +10,19 @@ from __future__ import annotations
 import json
 import math
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from ragmonitor.stats.alarm import Alarm, Event
-from ragmonitor.stats.comparison import Difference, compare_block, difference, e_bh, e_value
+from ragmonitor.stats.comparison import (
+    ALPHA,
+    Difference,
+    compare_block,
+    difference,
+    e_bh,
+    e_value,
+)
 from ragmonitor.stats.interval import Estimate, estimate
 from ragmonitor.stats.judge_change import Cause, Rereads, judge_or_application
 from ragmonitor.stats.sums import ALL, OPEN
@@ -307,11 +314,11 @@ class Tick:
 
     def since(self, since_s: float) -> dict[str, Estimate]:
         """Return the means of all answers since a moment, to the bucket: what an alarm says."""
-        return self._means(lambda _, ends_s: ends_s > since_s)
+        return _means(self.sums(since_s))
 
     def between(self, since_s: float, until_s: float) -> dict[str, Estimate]:
         """Return the means of the buckets that lie within a time."""
-        return self._means(lambda begins_s, ends_s: since_s <= begins_s and ends_s <= until_s)
+        return _means(self.sums(since_s, until_s))
 
     def cause(self, signal: str, began_s: float, since: Rereads, usual: Rereads) -> Cause:
         """Return whether the judge or the application is the cause of an active alarm.
@@ -331,13 +338,22 @@ class Tick:
         after = self.between(alarm.raised_at_s, math.inf).get(signal)
         return judge_or_application(since, usual, before, after)
 
-    def _means(self, is_within: Callable[[float, float], bool]) -> dict[str, Estimate]:
+    def sums(self, since_s: float, until_s: float | None = None) -> Rows:
+        """Return the sums of all answers since a moment, to the bucket.
+
+        With an end they are those of the buckets that lie within the time.
+        """
         total: Rows = {}
         for kind, width_s in (("r", MEAN_S), ("h", HOUR_S)):
             for t in self._store.names(kind):
-                if is_within(t, t + width_s):
+                ends_s = t + width_s
+                if until_s is not None:
+                    is_within = since_s <= t and ends_s <= until_s
+                else:
+                    is_within = ends_s > since_s
+                if is_within:
                     merge(total, self._store.read(f"{kind}{t}"))
-        return {series: each for series, row in total.items() if (each := estimate(row))}
+        return total
 
     # --- comparisons ----------------------------------------------------------------------------
 
@@ -347,40 +363,81 @@ class Tick:
         blocks = sorted({t // MEAN_S * MEAN_S for t in names if done < t // MEAN_S * MEAN_S < end})
         gains: Increments = {}
         for block in blocks:
-            cells: dict[str, Rows] = {}
-            for t in names:
-                if t // MEAN_S * MEAN_S == block:
-                    for series, found in _by_series(self._store.read(f"b{t}")).items():
-                        merge(cells.setdefault(series, {}), found)
-            past: Rows = {}
-            for t in self._store.names("c"):
-                if block - HOUR_S <= t < block:
-                    merge(past, self._store.read(f"c{t}"))
-            for rows in gains.values():
-                merge(past, rows)
-            usual = {s: row[1] / row[0] for s, row in past.items() if "|" not in s and row[0] > 0}
-            gains[f"c{block}"] = compare_block(cells, usual)
+            times = [t for t in names if t // MEAN_S * MEAN_S == block]
+            usual = self._usual(block, gains.values())
+            gains[f"c{block}"] = compare_block(self._bets(times), usual)
         return gains, blocks[-1] if blocks else done
 
-    def named(self, signal: str, since_s: float) -> list[str]:
-        """Return the slices that were worse than the others since then; empty: it is everywhere."""
-        total: Rows = {}
+    def _bets(self, times: Iterable[int]) -> dict[str, Rows]:
+        """Return the bets of some buckets, by series and group."""
+        cells: dict[str, Rows] = {}
+        for t in times:
+            for series, found in _by_series(self._store.read(f"b{t}")).items():
+                merge(cells.setdefault(series, {}), found)
+        return cells
+
+    def _usual(self, block: float, more: Iterable[Rows] = ()) -> dict[str, float]:
+        """Return the mean badness of the hour before a block, by signal."""
+        past: Rows = {}
         for t in self._store.names("c"):
+            if block - HOUR_S <= t < block:
+                merge(past, self._store.read(f"c{t}"))
+        for rows in more:
+            merge(past, rows)
+        return {s: row[1] / row[0] for s, row in past.items() if "|" not in s and row[0] > 0}
+
+    def named(self, signal: str, since_s: float) -> list[str]:
+        """Return the slices that were worse than the others since then; empty: it is everywhere.
+
+        Answers of blocks that are not closed are compared as they are now, so that nobody waits
+        for the block to end. That is an e-value at each look, and no process over the looks within
+        one block.
+        """
+        total: Rows = {}
+        compared = -MEAN_S
+        for t in self._store.names("c"):
+            compared = max(compared, t)
             if t + MEAN_S > since_s:
                 merge(total, self._store.read(f"c{t}"))
+        usual = self._usual(compared + MEAN_S)
+        ahead: dict[int, list[int]] = {}
+        for t in self._store.names("b"):
+            if t >= compared + MEAN_S and t + BET_S > since_s:
+                ahead.setdefault(t // MEAN_S, []).append(t)
+        for times in ahead.values():
+            merge(total, compare_block(self._bets(times), usual))
         values = {s: e_value(logs) for s, logs in total.items() if s.startswith(f"{signal}|")}
         return [series.partition("|")[2] for series in e_bh(values)]
 
-    def difference(self, signal: str, slice_: str, baseline: str) -> Difference | None:
-        """Return the difference of two versions over the last day; None: it is not known yet."""
-        pairs = []
+    def differences(
+        self, pairs: Collection[tuple[str, str]], alpha: float = ALPHA
+    ) -> dict[tuple[str, str, str], Difference]:
+        """Return the differences of pairs of slices over the last day, as far as they are known.
+
+        Args:
+            pairs: A version and its baseline.
+            alpha: Of all signals of a pair together.
+
+        Returns:
+            By signal, version and baseline.
+        """
+        found: dict[tuple[str, str, str], list[tuple[list[float], list[float]]]] = {}
         for kind in "rh":
             for t in self._store.names(kind):
                 rows = self._store.read(f"{kind}{t}")
-                pair = rows.get(f"{signal}|{slice_}"), rows.get(f"{signal}|{baseline}")
-                if pair[0] is not None and pair[1] is not None:
-                    pairs.append((pair[0], pair[1]))
-        return difference(pairs)
+                for series, row in rows.items():
+                    signal, _, slice_ = series.partition("|")
+                    for version, baseline in pairs:
+                        other = rows.get(f"{signal}|{baseline}")
+                        if slice_ == version and other is not None:
+                            key = signal, version, baseline
+                            found.setdefault(key, []).append((row, other))
+        signals = len({signal for signal, _, _ in found})
+        return {
+            key: each
+            for key, rows in found.items()
+            if (each := difference(rows, alpha / signals)) is not None
+        }
 
     # --- folding --------------------------------------------------------------------------------
 
@@ -408,6 +465,10 @@ class Tick:
                 ended = [t for t in self._store.names(kind) if t + width < now_s - after]
                 drops += [f"{kind}{t}" for t in ended]
         return moves, drops
+
+
+def _means(sums: Rows) -> dict[str, Estimate]:
+    return {series: each for series, row in sums.items() if (each := estimate(row))}
 
 
 def _advance(
