@@ -12,6 +12,7 @@ import math
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from ragmonitor.stats.alarm import Alarm, Event
@@ -386,25 +387,31 @@ class Tick:
             merge(past, rows)
         return {s: row[1] / row[0] for s, row in past.items() if "|" not in s and row[0] > 0}
 
-    def named(self, signal: str, since_s: float) -> list[str]:
+    def named(
+        self, signal: str, since_s: float, ahead: Mapping[str, list[float]] = MappingProxyType({})
+    ) -> list[str]:
         """Return the slices that were worse than the others since then; empty: it is everywhere.
 
         Answers of blocks that are not closed are compared as they are now, so that nobody waits
         for the block to end. That is an e-value at each look, and no process over the looks within
         one block.
+
+        Args:
+            signal: Which got worse.
+            since_s: When its rise began.
+            ahead: Log gains of slices whose bets are elsewhere, from blocks that are not closed.
         """
-        total: Rows = {}
-        compared = -MEAN_S
+        compared = self._store.state()[1].get("compared", -MEAN_S)
+        total = dict(ahead)
         for t in self._store.names("c"):
-            compared = max(compared, t)
             if t + MEAN_S > since_s:
                 merge(total, self._store.read(f"c{t}"))
         usual = self._usual(compared + MEAN_S)
-        ahead: dict[int, list[int]] = {}
+        is_open: dict[int, list[int]] = {}
         for t in self._store.names("b"):
             if t >= compared + MEAN_S and t + BET_S > since_s:
-                ahead.setdefault(t // MEAN_S, []).append(t)
-        for times in ahead.values():
+                is_open.setdefault(t // MEAN_S, []).append(t)
+        for times in is_open.values():
             merge(total, compare_block(self._bets(times), usual))
         values = {s: e_value(logs) for s, logs in total.items() if s.startswith(f"{signal}|")}
         return [series.partition("|")[2] for series in e_bh(values)]

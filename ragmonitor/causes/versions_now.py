@@ -1,0 +1,255 @@
+"""Compares versions of the application live, and finds the one that got worse."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from ragmonitor import metrics
+from ragmonitor.causes.answer_slices import SERVICE_VERSION
+from ragmonitor.causes.history import History
+from ragmonitor.causes.signal_names import difference, is_share, signal_name
+from ragmonitor.records import AlarmEvent, AlarmState, GaugeValue
+from ragmonitor.stats.comparison import Decision, Difference
+from ragmonitor.stats.signals import MINOR_HALLUCINATION
+from ragmonitor.stats.tick import Tick
+from ragmonitor.store import DAY_S, Store
+
+VERSION_WORSE: Final = "version_worse"
+"""The alarm."""
+MIN_JUDGED: Final = 20
+"""Verdicts on a version below which nothing is decided."""
+MAX_PAIRS: Final = 8
+"""Of versions that are compared: the newest."""
+OVER_S: Final = 1_800.0
+"""A version that was found worse and has been silent for so long is an alarm no more."""
+TIME_SHARE: Final = 0.02
+"""The share of the time that comparisons may take."""
+MIN_PAUSE_S: Final = 2.0
+MAX_PAUSE_S: Final = 60.0
+_ALL: Final = ("versions", "all")
+"""Kind and key of the row that says what was found."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionDifference:
+    """A signal's mean of a version less that of the version before it."""
+
+    by: str
+    """The attribute whose values are versions."""
+    candidate: str
+    baseline: str
+    signal: str
+    difference: float
+    lower: float
+    """The interval holds at all times at once, with 95 % for all signals of the pair together."""
+    upper: float
+    judged: float
+    """Verdicts on the candidate."""
+    higher_is_better: bool
+
+    def decision(self, max_worse: float) -> Decision:
+        """Return what may be said for certain, but for 1 candidate in 20, whenever one looks.
+
+        Args:
+            max_worse: So much worse is still equivalent, on the signal's own scale; 0 or more.
+        """
+        if self.judged < MIN_JUDGED:
+            return "undecided"
+        found = Difference(self.difference, self.lower, self.upper, self.judged)
+        return found.decision(max_worse, higher_is_better=self.higher_is_better)
+
+    def __str__(self) -> str:
+        """Say it for people, shares in percentage points."""
+        gap, *ends = (
+            difference(each, self.signal) for each in (self.difference, self.lower, self.upper)
+        )
+        points = " points" if is_share(self.signal) else ""
+        return (
+            f"{signal_name(self.signal, 'en')} differs by {gap} [{ends[0]}, {ends[1]}]{points}, "
+            f"by {self.judged:.0f} verdicts on {self.candidate}"
+        )
+
+
+class Versions:
+    """Compares each version with the one before it, in every signal, over the last day.
+
+    Blocks in which both answered count, so that neither the hour nor a canary's growing share is
+    found worse. Processes that share a store see each other's answers; a canary is another process.
+
+    The alarm `version_worse` is raised at most once for each version. Its error stands beside the
+    false alarms of `alarms.false_alarm_every_days`: a version that is no worse than its baseline,
+    in any signal, is found worse with a chance of 5 % at most.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        tick: Tick,
+        history: History,
+        *,
+        compare_by: Collection[str],
+        judge: str,
+        higher_is_better: Callable[[str], bool],
+        threshold_s: float,
+    ) -> None:
+        """Touch nothing yet.
+
+        Args:
+            store: Where what was found is kept, for all processes.
+            tick: Compares.
+            history: Knows when each version answered.
+            compare_by: What is compared by: `service_version`, or attributes of interactions.
+            judge: The judge that quality is measured by.
+            higher_is_better: Whether a signal is the better the higher it is.
+            threshold_s: Of all alarms, on whose scale the alarm's evidence is shown.
+        """
+        self._store = store
+        self._tick = tick
+        self._history = history
+        self._compare_by = tuple(compare_by)
+        self._judge = judge
+        self._higher_is_better = higher_is_better
+        self._threshold_s = threshold_s
+        self.clear()
+
+    def clear(self) -> None:
+        """Read everything anew."""
+        self._due_s = -math.inf
+        self.differences: Sequence[VersionDifference] = ()
+        """As of the last `read`."""
+        self._worse: dict[str, float] = {}
+        """When a version was found worse, by its slice."""
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the newest versions, each with the one before it, as slices."""
+        now_s = self._store.now()
+        found = []
+        for by in self._compare_by:
+            order = [
+                version
+                for version, seen in self._history.versions.items()
+                if version.startswith(f"{by}=") and seen.last_s > now_s - DAY_S
+            ]
+            found += list(zip(order[1:], order, strict=False))
+        return found[-MAX_PAIRS:]
+
+    def evaluate(self) -> Sequence[AlarmEvent]:
+        """Compare where that is due, and return the alarms; for whoever has the lease.
+
+        Raises:
+            StoreUnavailableError: Nothing has changed.
+        """
+        pairs, now_s = self.pairs(), self._store.now()
+        if not pairs or now_s < self._due_s:
+            return ()
+        self.read()
+        began = time.monotonic()
+        found = self._tick.differences(pairs)
+        pause_s = (time.monotonic() - began) / TIME_SHARE
+        self._due_s = now_s + min(MAX_PAUSE_S, max(MIN_PAUSE_S, pause_s))
+        self.differences = [
+            self._difference(*key, each) for key, each in found.items() if _counts(key[0])
+        ]
+        events = [self._event(each) for each in self._newly_worse()]
+        row = {"differences": [asdict(each) for each in self.differences], "worse": self._worse}
+        self._store.keep(*_ALL, json.dumps(row).encode())
+        return events
+
+    def _difference(
+        self, signal: str, version: str, baseline: str, found: Difference
+    ) -> VersionDifference:
+        by, _, candidate = version.partition("=")
+        return VersionDifference(
+            by=by,
+            candidate=candidate,
+            baseline=baseline.partition("=")[2],
+            signal=signal,
+            difference=found.difference,
+            lower=found.lower,
+            upper=found.upper,
+            judged=found.judged,
+            higher_is_better=self._higher_is_better(signal),
+        )
+
+    def _newly_worse(self) -> Iterator[VersionDifference]:
+        for each in self.differences:
+            version = f"{each.by}={each.candidate}"
+            if version not in self._worse and each.decision(0.0) == "worse":
+                self._worse[version] = self._store.now()
+                yield each
+
+    def _event(self, found: VersionDifference) -> AlarmEvent:
+        version = f"{found.by}={found.candidate}"
+        return AlarmEvent(
+            signal=VERSION_WORSE,
+            judge=self._judge,
+            kind="quality",
+            raised=True,
+            at_s=self._worse[version],
+            since_s=self._history.versions[version].first_s,
+            evidence_s=self._threshold_s,
+            threshold_s=self._threshold_s,
+            objective=0.0,
+            detail=f"{found.by} {found.candidate} is worse than {found.baseline}: {found}",
+        )
+
+    def read(self) -> None:
+        """Read what was found, by whichever process. Raises `StoreUnavailableError`."""
+        row = self._store.row(*_ALL)
+        if row is not None:
+            known = json.loads(row)
+            self.differences = [VersionDifference(**each) for each in known["differences"]]
+            self._worse = known["worse"]
+
+    def alarm_states(self) -> Iterator[AlarmState]:
+        """Return the alarm, where versions are compared."""
+        if not self.differences:
+            return
+        now_s, seen = self._store.now(), self._history.versions
+        since_s = max(
+            (
+                at_s
+                for version, at_s in self._worse.items()
+                if version in seen and now_s - seen[version].last_s < OVER_S
+            ),
+            default=None,
+        )
+        yield AlarmState(
+            signal=VERSION_WORSE,
+            judge=self._judge,
+            kind="quality",
+            evidence_s=0.0 if since_s is None else self._threshold_s,
+            active=since_s is not None,
+            since_s=since_s,
+            objective=0.0,
+            raised=len(self._worse),
+        )
+
+    def gauges(self) -> Iterator[GaugeValue]:
+        """Return the differences."""
+        for each in self.differences:
+            labels = {"by": each.by, "candidate": each.candidate, "baseline": each.baseline}
+            labels |= {"signal": each.signal, "judge": self._judge}
+            yield GaugeValue.of(metrics.VERSION_DIFFERENCE, each.difference, **labels)
+            yield GaugeValue.of(metrics.VERSION_DIFFERENCE_LOWER, each.lower, **labels)
+            yield GaugeValue.of(metrics.VERSION_DIFFERENCE_UPPER, each.upper, **labels)
+
+    def records(self) -> Mapping[str, Any]:
+        """Return the versions as `ragmonitor rollout` reads them."""
+        if not self.differences:
+            return {}
+        return {"versions": [asdict(each) for each in self.differences]}
+
+    def is_version(self, slice_: str) -> bool:
+        """Return whether a slice is a version of the application."""
+        return slice_.partition("=")[0] in (SERVICE_VERSION, *self._compare_by)
+
+
+def _counts(signal: str) -> bool:
+    """Return whether a signal may find a version worse: minor findings by themselves may not."""
+    return signal != MINOR_HALLUCINATION
