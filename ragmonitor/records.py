@@ -996,7 +996,11 @@ class AlarmSpan:
             sentence += f"a mean of {said(self.mean)} over {self.scored} scored answers"
             return sentence if self.before is None else f"{sentence}; {said(self.before)} before"
         sentence += f"{self.bad} of {self.scored} scored answers"
-        return sentence if self.before is None else f"{sentence}; {100 * self.before:.2g} % before"
+        if self.before is None:
+            return sentence
+        # Rounded to two digits below 10 %, and never as `1e+02`.
+        digits = 1 if self.before < 0.0995 else 0
+        return f"{sentence}; {100 * self.before:.{digits}f} % before"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

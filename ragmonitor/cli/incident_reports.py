@@ -15,7 +15,7 @@ from ragmonitor.cli.monitor_options import (
     IncidentOptions,
     IncidentSource,
 )
-from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, printable, say
+from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
 from ragmonitor.errors import InputError, file_errors
 from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.incidents import Incident, as_markdown

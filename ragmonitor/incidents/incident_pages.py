@@ -42,7 +42,7 @@ class IncidentPages:
                 "closed_s": each.closed_s,
                 "en": headline(each, "en"),
                 "zh": headline(each, "zh"),
-                "names": [candidate.name for candidate in each.candidates],
+                "names": [part.name for part in each.parts],
             }
             for each in self._journal.recent()[:MAX_LISTED]
         ]
