@@ -24,6 +24,7 @@ from ragmonitor.cli.golden_options import (
 from ragmonitor.cli.monitor_options import (
     IncidentOptions,
     McpOptions,
+    RolloutOptions,
     StatusOptions,
 )
 from ragmonitor.cli.options import (
@@ -115,10 +116,8 @@ COMMANDS: Final[dict[str, tuple[type, Place]]] = {
     "status": (StatusOptions, "status:run"),
     "demo": (DemoOptions, "demo.run:run"),
     "doctor": (DoctorOptions, "doctor:run"),
-    "gate": (
-        GateOptions,
-        lambda options: "gate:run" if options.goldens is None else "golden_gate:run",
-    ),
+    "gate": (GateOptions, "golden_gate:run"),
+    "rollout": (RolloutOptions, "rollout:run"),
     "probe": (ProbeOptions, "probing_commands:run"),
     "rules": (RulesOptions, "rules:run"),
     "worker": (WorkerOptions, "services:work"),

@@ -21,6 +21,7 @@ from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.incidents import Incident, as_markdown
 from ragmonitor.incidents.journal import STATE_VERSION, read_file
 from ragmonitor.incidents.rendering import Links, headline
+from ragmonitor.printable import printable
 from ragmonitor.settings import Settings
 from ragmonitor.state import state_of_service
 

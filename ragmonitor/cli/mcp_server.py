@@ -19,6 +19,7 @@ from ragmonitor.cli.monitor_client import STATE, Page, address, numbers
 from ragmonitor.cli.monitor_options import McpOptions
 from ragmonitor.cli.terminal import FINE, say
 from ragmonitor.errors import InputError, MissingExtraError, RagMonitorError
+from ragmonitor.printable import printable_json
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -139,10 +140,11 @@ class MonitorTools:
     def slices(self, dimension: str = "") -> dict[str, Any]:
         """Return where answers are bad: slices that an incident found, and rates of the largest.
 
-        `found`: the slices that the open incident names, else the newest one: rate before and now,
-        and what of the rise goes with its rate and with its share of the traffic. Read these first. `largest`: the slices with the most answers of the last day,
-        worst first, each with its hallucination rate. `by_setting`: those that
-        `estimation.group_by` names, of the last hour and day. All with 95 % intervals.
+        `found`: the slices that the open incident names, or else the newest one: rate before and
+        now, and what of the rise goes with its rate and with its share of the traffic. Read these
+        first. `largest`: the slices of the last day, worst first, each with its hallucination rate.
+        `by_setting`: those that `estimation.group_by` names, of the last hour and day. All with
+        95 % intervals.
 
         Args:
             dimension: Only slices by it: route, language, model, source, ...; empty: all.
@@ -210,6 +212,9 @@ class MonitorTools:
             for each in incident["parts"]:
                 if each["kind"] == "slice":
                     yield {"incident": incident["id"], **each}
+
+    def _services(self) -> list[dict[str, Any]]:
+        return numbers(self._state_url)
 
     def _answers(self) -> list[dict[str, Any]]:
         state = self._page.poll(anew=True)

@@ -218,10 +218,8 @@ def _is_higher_better(signal: str) -> bool:
 
 
 def _matcher(name: str, options: RolloutOptions) -> str:
-    labels = {
-        name: getattr(options, name)
-        for name in ("service", "by", "candidate", "baseline", "signal")
-    }
+    wanted = ("service", "by", "candidate", "baseline", "signal")
+    labels = {label: getattr(options, label) for label in wanted}
     # What JSON quotes is a string of PromQL as well.
     return f"{name}{{{','.join(f'{label}={json.dumps(each)}' for label, each in labels.items())}}}"
 
@@ -232,9 +230,8 @@ def _query(base: str, expression: str) -> list[Mapping[str, Any]]:
     Raises:
         InputError: Nothing answers, or not as Prometheus does.
     """
-    url = f"{base}/api/v1/query?{urlencode({'query': expression})}"
-    reply = json.loads(served(url))
-    if not isinstance(reply, dict) or reply.get("status") != "success":
-        raise InputError(f"{shown(base)} does not answer as Prometheus does")
-    result: list[Mapping[str, Any]] = reply["data"]["result"]
-    return result
+    body = served(f"{base}/api/v1/query?{urlencode({'query': expression})}")
+    try:
+        return list(json.loads(body)["data"]["result"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{shown(base)} does not answer as Prometheus does") from error

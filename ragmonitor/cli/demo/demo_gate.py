@@ -1,4 +1,4 @@
-"""The gate on the demo's two versions: the one of `ragmonitor gate`, beside the traffic."""
+"""The gate on the demo's two versions: the one of `ragmonitor rollout`, beside the traffic."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Final
 
 from ragmonitor.cli.demo.causes_of_spikes import VERSIONS
 from ragmonitor.cli.demo.phases import DemoClock
-from ragmonitor.cli.gate import GateDecision, decide
-from ragmonitor.cli.options import GateOptions
+from ragmonitor.cli.monitor_options import RolloutOptions
+from ragmonitor.cli.rollout import RolloutDecision, decide
 
 EVERY: Final = "1s"
 AT_MOST: Final = "1h"
@@ -30,17 +30,17 @@ class VersionGate(threading.Thread):
         """
         super().__init__(name="demo-gate", daemon=True)
         self._clock = clock
-        self._options = GateOptions(
+        self._options = RolloutOptions(
             service=service,
             by="prompt_version",
             candidate=VERSIONS[1],
             baseline=VERSIONS[0],
-            address=[address],
+            address=address,
             every=EVERY,
             timeout=AT_MOST,
         )
         self._end = threading.Event()
-        self.latest: GateDecision | None = None
+        self.latest: RolloutDecision | None = None
         """Of the last look; None: there was none yet."""
 
     def run(self) -> None:
@@ -50,7 +50,7 @@ class VersionGate(threading.Thread):
                 return
         self.latest = decide(self._options, undecided=self._look, wait=self._end.wait)
 
-    def _look(self, now: GateDecision) -> None:
+    def _look(self, now: RolloutDecision) -> None:
         self.latest = now
 
     def finish(self) -> None:

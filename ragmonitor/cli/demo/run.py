@@ -29,10 +29,10 @@ from ragmonitor.cli.demo.terms import Weights
 from ragmonitor.cli.demo.traffic import Asker, SpoilableModel
 from ragmonitor.cli.destinations import destination, is_free
 from ragmonitor.cli.drivers import FRAMEWORKS, Application, Driver, installed
-from ragmonitor.cli.gate import GateDecision
 from ragmonitor.cli.incident_reports import incidents_of
 from ragmonitor.cli.monitor_options import IncidentSource
 from ragmonitor.cli.options import DemoOptions
+from ragmonitor.cli.rollout import RolloutDecision
 from ragmonitor.cli.terminal import (
     FINE,
     SOMETHING_WRONG,
@@ -400,11 +400,7 @@ def _spike_alarm(demo: Demo) -> tuple[ReceivedAlarm | None, float]:
 def _incident(demo: Demo) -> dict[str, Any] | None:
     """Return the incident of the spike: what it names as the cause, and how soon; None: none."""
     began_s = _spike(demo)["began_s"]
-    spikes = [
-        each
-        for each in served_incidents(demo.monitor)
-        if each.scope == "answers" and each.opened_s >= began_s
-    ]
+    spikes = [each for each in served_incidents(demo.monitor) if each.opened_s >= began_s]
     if not spikes:
         return None
     incident = spikes[-1]
@@ -418,10 +414,7 @@ def _incident(demo: Demo) -> dict[str, Any] | None:
             "after_alarm_s": round(cause.named_s - incident.opened_s, 2),
             "after_spike_s": round(cause.named_s - began_s, 2),
         },
-        "candidates": [
-            {"kind": each.kind, "name": each.name, "is_shown": each.is_discovery}
-            for each in incident.candidates
-        ],
+        "parts": [{"kind": each.kind, "name": each.name} for each in incident.parts],
         "closed": not incident.is_open,
     }
 
@@ -548,8 +541,8 @@ def _print_incident(console: Console, incident: dict[str, Any] | None) -> None:
     if incident is None:
         return
     cause = incident["cause"]
-    if cause["kind"] == "unknown":
-        console.print(f"Incident {incident['id']}: no cause is shown.")
+    if cause["kind"] in ("unknown", "everywhere"):
+        console.print(f"Incident {incident['id']}: no part of the answers is named.")
     else:
         console.print(
             f"Incident {incident['id']} names the {cause['kind']} [bold]{escape(cause['name'])}[/],"
@@ -557,7 +550,7 @@ def _print_incident(console: Console, incident: dict[str, Any] | None) -> None:
         )
 
 
-def _gate_line(now: GateDecision | None) -> str:
+def _gate_line(now: RolloutDecision | None) -> str:
     """Return what the gate says of the new version; empty: it has not looked yet."""
     if now is None:
         return ""
