@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from ragmonitor.causes.slice_names import Slice, SliceNames
-from ragmonitor.estimation.parts import Answer
-from ragmonitor.estimation.signals import HALLUCINATION, Outcomes
 from ragmonitor.sampling.arrivals import Arrivals
+from ragmonitor.stats.parts import Answer
+from ragmonitor.stats.signals import HALLUCINATION, Outcomes
 
 MAX_JUDGED: Final = 24_000
 """Answers with a verdict that are kept: twelve hours of 2,000 an hour, five days of 180."""
@@ -118,7 +118,7 @@ class AnswerLog:
         return Row(
             answer.at_s,
             cluster,
-            bool(session) and answer.group >= 0,
+            bool(session),
             self._names.of(answer, turn),
             interaction.latency_s,
             math.nan if score is None else score,

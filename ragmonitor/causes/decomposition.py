@@ -20,8 +20,9 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from ragmonitor.causes.answer_log import Row
-from ragmonitor.estimation.interval import MODEL_TRUST, TAIL, clopper_pearson, t_quantile
 from ragmonitor.records import Estimate
+from ragmonitor.stats.beta import TAIL, clopper_pearson, t_quantile
+from ragmonitor.stats.interval import TRUST
 
 MIN_BEFORE: Final = 20
 """Judged answers before the rise below which a part of the traffic counts as new."""
@@ -149,7 +150,7 @@ class PartSums:
         seen = variance * n / (near * (1 - near))
         kish = self.weight_squared[since] * n / self.weight[since] ** 2
         rarer = max(0.0, min(self.hits[since], n - self.hits[since]))
-        size = n / ((rarer * seen + MODEL_TRUST * kish) / (rarer + MODEL_TRUST))
+        size = n / ((rarer * seen + TRUST * kish) / (rarer + TRUST))
         lower, upper = clopper_pearson(mean * size, size)
         return Estimate(mean=mean, lower=min(mean, lower), upper=max(mean, upper), effective_n=size)
 

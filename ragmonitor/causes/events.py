@@ -14,13 +14,12 @@ from ragmonitor import metrics
 from ragmonitor.causes.candidates import CandidateCause, ChangePoint
 from ragmonitor.causes.signal_names import signal_name
 from ragmonitor.causes.versions import SERVICE_VERSION
-from ragmonitor.estimation import Part
-from ragmonitor.estimation.labels.correction import wilson
-from ragmonitor.estimation.parts import Answer, Means, Observation
-from ragmonitor.estimation.signals import Outcomes
 from ragmonitor.guard import record_problem
 from ragmonitor.records import Estimate, GaugeValue
-from ragmonitor.state import State
+from ragmonitor.stats.labels.correction import wilson
+from ragmonitor.stats.parts import Answer, Means, Observation, Part
+from ragmonitor.stats.signals import Outcomes
+from ragmonitor.store import Kept
 
 STATE_VERSION: Final = 1
 EventKind = Literal["deployment", "judge_change", "event"]
@@ -184,7 +183,7 @@ class Events(Part):
         version: str,
         is_judged: bool,
         higher_is_better: Callable[[str], bool],
-        file: State | None = None,
+        file: Kept | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         """Begin with nothing.

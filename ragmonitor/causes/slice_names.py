@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Final
 
-from ragmonitor.estimation.parts import Answer
-from ragmonitor.estimation.signals import language_of
 from ragmonitor.records import Chunk
+from ragmonitor.stats.parts import Answer
+from ragmonitor.stats.signals import language_of
 
 Slice = tuple[str, str]
 """A dimension and its value: `("route", "billing")`."""

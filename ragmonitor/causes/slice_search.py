@@ -25,8 +25,8 @@ from ragmonitor.causes.decomposition import (
 )
 from ragmonitor.causes.discoveries import discovered
 from ragmonitor.causes.slice_names import RECORDED, Slice
-from ragmonitor.estimation.signals import HALLUCINATION
 from ragmonitor.records import Estimate, Example
+from ragmonitor.stats.signals import HALLUCINATION
 
 MIN_ANSWERS: Final = 10
 """Answers below which a slice is not looked at."""

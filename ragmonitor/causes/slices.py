@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from operator import attrgetter
 from typing import Any, Final
 
@@ -14,12 +13,11 @@ from ragmonitor.causes.candidates import CandidateCause
 from ragmonitor.causes.decomposition import PartSums, contribution
 from ragmonitor.causes.slice_names import Slice, SliceNames
 from ragmonitor.causes.slice_search import SliceSearch
-from ragmonitor.causes.slice_watch import SliceWatch
-from ragmonitor.estimation.parts import Answer, Observation, Part
-from ragmonitor.estimation.signals import HALLUCINATION
 from ragmonitor.export.service_state import estimate_record
 from ragmonitor.protocols import Clock
 from ragmonitor.records import Chunk, Example
+from ragmonitor.stats.parts import Answer, Observation, Part
+from ragmonitor.stats.signals import HALLUCINATION
 
 MAX_TIME_SHARE: Final = 0.05
 """The share of the time that looks take: one that took a second is the answer for twenty."""
@@ -49,7 +47,6 @@ class Slices(Part):
         higher_is_better: Callable[[str], bool],
         leave_out: Sequence[str] = (),
         source: Callable[[Chunk], str] = attrgetter("source"),
-        watch: SliceWatch | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
         """Begin without an answer.
@@ -59,17 +56,13 @@ class Slices(Part):
             higher_is_better: Whether a signal is the better the higher it is.
             leave_out: Patterns of dimensions that are not looked at.
             source: Returns what a chunk's document is called.
-            watch: Knows which slices have an alarm of their own; None: none has.
             clock: Of how long looks take.
         """
         self._log = AnswerLog(SliceNames(leave_out=leave_out, source=source))
         self._max_weight = max_importance_weight
         self._higher_is_better = higher_is_better
-        self._watch = watch
         self._clock = clock
-        self._looked: (
-            tuple[str, float, frozenset[Slice], float, Sequence[CandidateCause]] | None
-        ) = None
+        self._looked: tuple[str, float, float, Sequence[CandidateCause]] | None = None
         """At what, until when that holds, and what was found."""
         self._examples: deque[tuple[tuple[Slice, ...], Example]] = deque(maxlen=MAX_EXAMPLES)
         self._rates: Mapping[str, Any] = {}
@@ -82,18 +75,11 @@ class Slices(Part):
             return ()
         if row.value(HALLUCINATION):
             self._examples.append((row.slices, _example(answer)))
-        if self._watch is None:
-            return ()
-        return self._watch.observe(row, answer, partial(_example, answer))
-
-    observe_again = add
-    """What it holds ends with the process."""
+        return ()
 
     def tick(self) -> Sequence[Observation]:
         """Let the share of the answers that is kept follow the traffic."""
         self._log.refresh()
-        if self._watch is not None:
-            self._watch.tick(self._log)
         return ()
 
     def clear(self) -> None:
@@ -102,8 +88,6 @@ class Slices(Part):
         self._looked = None
         self._rates, self._rates_due_s = {}, 0.0
         self._examples.clear()
-        if self._watch is not None:
-            self._watch.clear()
 
     def views(self) -> Mapping[str, Any]:
         """Return the rates of the largest slices, ready for JSON; worked out now and then."""
@@ -122,27 +106,24 @@ class Slices(Part):
         """
         began = self._clock()
         last = self._looked
-        alarmed = frozenset(() if self._watch is None else self._watch.proven())
-        if last is not None and last[:3] == (signal, since_s, alarmed) and began < last[3]:
-            return last[4]
+        if last is not None and last[:2] == (signal, since_s) and began < last[2]:
+            return last[3]
         found = self._look(signal, since_s)
         ended = self._clock()
         until = ended + (ended - began) / MAX_TIME_SHARE
-        self._looked = signal, since_s, alarmed, until, found
+        self._looked = signal, since_s, until, found
         return found
 
     def _look(self, signal: str, since_s: float) -> Sequence[CandidateCause]:
-        proven = {} if self._watch is None or signal != HALLUCINATION else self._watch.proven()
         search = SliceSearch(
             self._log.rows(),
             signal,
             since_s,
             is_flipped=self._higher_is_better(signal),
             max_weight=self._max_weight,
-            proven=proven,
         )
         if not search.is_possible:
-            return tuple(search.alarmed(self._examples))
+            return ()
         return tuple(search.slices(self._examples))
 
 

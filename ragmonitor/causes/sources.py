@@ -11,10 +11,10 @@ from heapq import nlargest
 from operator import attrgetter
 from typing import Any, Final
 
-from ragmonitor.estimation.parts import Answer, Observation, Part
 from ragmonitor.export.content import ContentPolicy
 from ragmonitor.protocols import Clock
 from ragmonitor.records import Chunk, Verdict
+from ragmonitor.stats.parts import Answer, Observation, Part
 
 CAPACITY: Final = 400
 """Documents that are kept: half of them the newest, half the most often contradicted. Up to twice

@@ -14,14 +14,6 @@ from ragmonitor.causes.arms import SLOT_S, Arms
 from ragmonitor.causes.candidates import CandidateCause
 from ragmonitor.causes.comparison import ALPHA, FIELDS, Comparison, Mean, compare
 from ragmonitor.causes.version_sums import AMOUNTS, Row, VersionSums
-from ragmonitor.estimation import Part
-from ragmonitor.estimation.parts import Answer, Means, Observation
-from ragmonitor.estimation.signals import (
-    HALLUCINATION,
-    MINOR_HALLUCINATION,
-    NOT_APPLICABLE,
-    Outcomes,
-)
 from ragmonitor.guard import record_problem
 from ragmonitor.protocols import Cost, unknown_cost
 from ragmonitor.records import (
@@ -33,7 +25,14 @@ from ragmonitor.records import (
     Interaction,
     Report,
 )
-from ragmonitor.state import State
+from ragmonitor.stats.parts import Answer, Means, Observation, Part
+from ragmonitor.stats.signals import (
+    HALLUCINATION,
+    MINOR_HALLUCINATION,
+    Outcomes,
+)
+from ragmonitor.stats.sums import NOTHING
+from ragmonitor.store import Kept
 
 STATE_VERSION: Final = 1
 VERSION_WORSE: Final = "version_worse"
@@ -84,7 +83,7 @@ class Versions(Part):
         higher_is_better: Callable[[str], bool],
         threshold_s: float,
         cost_usd: Cost = unknown_cost,
-        file: State | None = None,
+        file: Kept | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         """Begin with nothing; the file is not touched yet.
@@ -521,7 +520,7 @@ def _read(found: Outcomes) -> _Values:
     missing = _NONE
     if not all(outcomes):
         missing = tuple([signal for signal, outcome in found if outcome is None])
-        outcomes = tuple([outcome or NOT_APPLICABLE for outcome in outcomes])
+        outcomes = tuple([outcome or NOTHING for outcome in outcomes])
     applies, values = zip(*outcomes)  # noqa: B905 - pairs
     return signals, values, applies, missing
 
@@ -536,7 +535,7 @@ def _sampled(
         if verdict is None:
             # Of the answers whose verdict comes: a missing one says 0 of both.
             missing.append(signal)
-        outcome = verdict or NOT_APPLICABLE
+        outcome = verdict or NOTHING
         applies = 1.0 if outcome.scored else 0.0
         values.append(share * mean + weight * (outcome.value - share * mean))
         scored.append(share + weight * (applies - share))

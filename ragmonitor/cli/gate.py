@@ -27,8 +27,8 @@ from ragmonitor.cli.options import GateOptions
 from ragmonitor.cli.terminal import FINE, print_json, say
 from ragmonitor.durations import duration_s
 from ragmonitor.errors import InputError
-from ragmonitor.estimation.signals import FROM_ASSESSMENT
 from ragmonitor.evaluators import table
+from ragmonitor.stats.signals import FROM_ASSESSMENT
 
 EXIT: Final[dict[Decision, int]] = {"better": 0, "equivalent": 3, "worse": 4, "undecided": 5}
 OF_LIVE: Final = (
@@ -329,7 +329,7 @@ def _compare(reading: Reading, arms: Arms, options: GateOptions) -> None:
 
 def _has_times(record: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
     """Return whether one endpoint says when each version answered."""
-    return bool(state["is_shared"]) or record["processes"] <= 1
+    return bool(state["is_shared"]) or not record["is_shared"]
 
 
 def _arms(record: Mapping[str, Any], state: Mapping[str, Any], options: GateOptions) -> Arms:

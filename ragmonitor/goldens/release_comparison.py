@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ragmonitor.causes.comparison import Decision
-from ragmonitor.estimation.paired import Difference, paired_difference
 from ragmonitor.evaluators import table
 from ragmonitor.goldens.golden import GoldensError
 from ragmonitor.goldens.scored_runs import ScoredAnswer, ScoredGolden, ScoredRun
+from ragmonitor.stats.paired import Difference, paired_difference
 
 CORRECTNESS: Final = "correctness"
 """The answer correctness of a question with a reference answer, and of an unanswerable one whether

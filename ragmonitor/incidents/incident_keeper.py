@@ -14,7 +14,6 @@ from typing import Final, Literal, Protocol
 
 from ragmonitor import metrics
 from ragmonitor.causes import CandidateCause, CauseFinder, ChangeFinder
-from ragmonitor.estimation.signals import whole_of
 from ragmonitor.export.content import ContentPolicy
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import contained
@@ -32,8 +31,9 @@ from ragmonitor.incidents.incident import (
     scope_of,
 )
 from ragmonitor.incidents.journal import Journal
-from ragmonitor.protocols import Clock, Exporter, Summarise
+from ragmonitor.protocols import Clock, Exporter
 from ragmonitor.records import AlarmEvent, Estimate, Example, Report, Snapshot
+from ragmonitor.stats.signals import whole_of
 
 UPDATE_SHARE: Final = 0.1
 """An open incident is updated after this share of its age, within these bounds."""
@@ -91,7 +91,6 @@ class IncidentKeeper(Exporter):
         service: str,
         service_version: str = "",
         finders: Sequence[CauseFinder] = (),
-        summarise: Summarise,
         policy: ContentPolicy,
         leave_out: Sequence[str] = (),
         is_judged: bool = True,
@@ -106,7 +105,6 @@ class IncidentKeeper(Exporter):
             service: Whose they are.
             service_version: Its version.
             finders: Look for causes while an incident is open.
-            summarise: From a window's sums to its mean and interval.
             policy: How texts of answers are kept.
             leave_out: Patterns of names of attributes that no incident holds.
             is_judged: A judge scores a sample; else the built-in judge's verdicts count.
@@ -119,7 +117,6 @@ class IncidentKeeper(Exporter):
         self._service_version = service_version
         self.finders = finders
         """May be set before the first alarm."""
-        self._summarise = summarise
         self._policy = policy
         self._leave_out = tuple(leave_out)
         self._role = "sampled" if is_judged else "builtin"
@@ -193,7 +190,12 @@ class IncidentKeeper(Exporter):
     def _settle(self, news: _News) -> None:
         """Bring the journal up to date, and tell people what has changed."""
         due: list[tuple[Occasion, Incident]] = []
-        self.journal.update(lambda before: self._changed(before, news, due), news.now_s)
+
+        def change(before: Sequence[Incident]) -> Sequence[Incident]:
+            due.clear()
+            return self._changed(before, news, due)
+
+        self.journal.update(change, news.now_s)
         if self._notices is not None:
             for occasion, incident in due:
                 with contained("notify"):
@@ -334,9 +336,10 @@ class IncidentKeeper(Exporter):
         return alarm.model_copy(update={"estimate": Rate.kept(estimate) or alarm.estimate})
 
     def _estimate(self, signal: str, judge: str) -> Estimate | None:
-        for key, window, moments in self._snapshot.moments:
-            if (key.signal, key.judge, window, key.dimension) == (signal, judge, "1h", ""):
-                return self._summarise(moments)
+        for each in self._snapshot.means:
+            key = each.key
+            if (key.signal, key.judge, each.window, key.dimension) == (signal, judge, "1h", ""):
+                return each.estimate
         return None
 
     def _noted(

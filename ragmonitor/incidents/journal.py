@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -14,11 +14,11 @@ from ragmonitor.forks import survive_forks
 from ragmonitor.guard import record_problem
 from ragmonitor.incidents.incident import Incident
 from ragmonitor.incidents.withheld_texts import withheld
-from ragmonitor.state import State
+from ragmonitor.store import Kept, Memory, StoreUnavailableError
 
 STATE_VERSION: Final = 1
 MAX_INCIDENTS: Final = 100
-MAX_BYTES: Final = 2_000_000
+MAX_BYTES: Final = 200_000
 MAX_AGE_S: Final = 90 * 86_400.0
 _STAGE: Final = "incident"
 _WHAT: Final = "incidents"
@@ -35,14 +35,14 @@ class Journal:
     what this one allows is returned; the first update takes the rest out of the file.
     """
 
-    def __init__(self, file: State | None = None, policy: ContentPolicy = _SHOWS_ALL) -> None:
+    def __init__(self, file: Kept | None = None, policy: ContentPolicy = _SHOWS_ALL) -> None:
         """Begin with what the file holds.
 
         Args:
             file: Where they outlive the process; None: in memory only.
             policy: How texts may be kept.
         """
-        self._file = file
+        self._file = Kept(Memory(), "incidents", version=STATE_VERSION) if file is None else file
         self._policy = policy
         self._prepare()
         survive_forks(self)
@@ -50,8 +50,6 @@ class Journal:
     def _prepare(self) -> None:
         self._lock = threading.Lock()
         self._memory: tuple[Incident, ...] = ()
-        self._seen: Hashable = None
-        self._read: tuple[Incident, ...] = ()
 
     def after_fork_in_child(self) -> None:
         """Forget what is in memory: those incidents are the parent's."""
@@ -63,19 +61,20 @@ class Journal:
         What cannot be written is kept in memory, and reported once.
 
         Args:
-            change: May be called again by nobody, and is called exactly once.
+            change: Called again where another process was faster.
             now_s: Seconds since the epoch; what is too old by then is dropped.
         """
         kept: list[tuple[Incident, ...]] = []
 
         def changed(state: Mapping[str, Any]) -> Mapping[str, Any] | None:
+            kept.clear()
             before = _read(state) if state else self.recent()
             kept.append(_bounded(change(self._allowed(before)), now_s))
             if kept[0] == before:
                 return None
             return {"incidents": [each.model_dump(mode="json") for each in kept[0]]}
 
-        written = self._file is not None and self._file.update(changed, stage=_STAGE, what=_WHAT)
+        written = self._file.update(changed, stage=_STAGE, what=_WHAT)
         if not kept:
             changed({})
         with self._lock:
@@ -85,18 +84,11 @@ class Journal:
         """Return the incidents, the newest first."""
         with self._lock:
             memory = self._memory
-        if memory or self._file is None:
+        if memory:
             return memory
         try:
-            seen = self._file.mark()
-            with self._lock:
-                if self._seen == seen:  # a browser asks every few seconds
-                    return self._read
-            found = self._allowed(_read(self._file.read() or {}))
-            with self._lock:
-                self._seen, self._read = seen, found
-            return found
-        except (OSError, ValueError) as error:
+            return self._allowed(_read(self._file.read()))
+        except (StoreUnavailableError, ValueError) as error:
             record_problem(_STAGE, f"incidents cannot be read: {error}")
             return ()
 
@@ -111,14 +103,14 @@ class Journal:
         return next((each for each in incidents if each.id == id), None)
 
 
-def read_file(file: State) -> tuple[Incident, ...]:
+def read_file(file: Kept) -> tuple[Incident, ...]:
     """Return the incidents of a file, the newest first; for another process than the monitor's.
 
     Raises:
         ValueError: It cannot be understood.
-        OSError: It cannot be opened.
+        StoreUnavailableError: It cannot be opened.
     """
-    return _read(file.read() or {})
+    return _read(file.read())
 
 
 def _read(state: Mapping[str, Any]) -> tuple[Incident, ...]:
