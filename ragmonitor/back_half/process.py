@@ -38,7 +38,6 @@ from ragmonitor.back_half.setup import (
 )
 from ragmonitor.back_half.summed_series import with_counters
 from ragmonitor.capture import is_sound, sound
-from ragmonitor.export.processes import VARIABLE as SHARED_FOLDER
 from ragmonitor.export.prometheus import Scrape
 from ragmonitor.feedback import Feedback
 from ragmonitor.forks import survive_forks
@@ -49,7 +48,6 @@ from ragmonitor.queues import MemoryQueue
 from ragmonitor.records import AlarmState, Cause, Report
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import ServerSettings, Settings
-from ragmonitor.state import state_of_service
 from ragmonitor.supervised import SupervisedThread
 from ragmonitor.wiring import (
     builtin_judge,
@@ -59,6 +57,7 @@ from ragmonitor.wiring import (
     incidents_of,
     judging_of,
     reader_of,
+    store_of,
     traces_of,
 )
 
@@ -322,10 +321,6 @@ class ProcessBackHalf:
             stopping_s = STOPPING_S if self._is_up.is_set() else 0.0
             with shielded("close"):
                 helper.end(min(stopping_s, max(0.0, deadline - time.monotonic())))
-        if os.environ.get(SHARED_FOLDER):
-            # The processes that share it read files: nobody will ask this one after its end.
-            with contained("count"):
-                self._families()
         for each in (*self._exporters, self._traces):
             with contained("export"):
                 each.close()
@@ -435,9 +430,7 @@ class ProcessBackHalf:
             return families
         if any(noted):
             late.worker.ledger.take_over(*noted)
-        counted = list(late.registry.collect())
-        # Processes that share a folder count in files, and whoever looks sees all of them.
-        return counted if late.meters.is_shared else with_counters(families, counted)
+        return with_counters(families, list(late.registry.collect()))
 
     # --- the thread -----------------------------------------------------------------------------
 
@@ -752,7 +745,7 @@ def _check(settings: Settings) -> None:
     Raises:
         SettingsError: The settings cannot be carried out.
     """
-    state_of_service(settings.state, "any", settings.service, version=0)
+    store_of(settings)
     plain = settings.model_copy(update={"state": None})
     judging = judging_of(plain)
     estimates_of(plain, reader_of(plain) or builtin_judge(), judging)

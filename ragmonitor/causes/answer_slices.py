@@ -1,14 +1,16 @@
-"""Names the slices of an answer: the values that come up again of what is known of it."""
+"""Names what slices of answers are made of: values that come up again of what is known of them."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from typing import Final
 
-from ragmonitor.records import Interaction, Report
-from ragmonitor.store import Admission, Store
+from ragmonitor.records import Report
+from ragmonitor.stats.signals import language_of
 
 SERVICE_VERSION: Final = "service_version"
 MAX_ATTRIBUTES: Final = 8
@@ -18,66 +20,77 @@ MAX_CHARACTERS: Final = 80
 RECURRING: Final = 3
 """A value names a slice from so many answers on: ids and texts of answers never do."""
 MAX_COUNTED: Final = 2_000
-"""Values that are counted until they recur."""
+"""Values that are counted until they recur, and that recur."""
+LATENCY: Final = "latency_s"
+LATENCY_CUTS_S: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
+_BANDS: Final = (
+    "below 1",
+    *(f"{low:g} to {high:g}" for low, high in pairwise(LATENCY_CUTS_S)),
+    "16 or more",
+)
 
 
 class AnswerSlices:
-    """Returns the slices of an answer, such as `route=billing`.
+    """Returns the values by which the slices of an answer are told apart, by attribute.
 
-    Attributes need not be named beforehand. Numbers (latencies, scores, counts of chunks) make no
-    slices. The store admits at most 20 values of a dimension and 100 in all; the rest is `other`.
+    Attributes need not be named beforehand. Of numbers only latency makes slices, where the rates
+    of its bands are shown. The store admits at most 20 values of a dimension and 100 in all.
     """
 
-    def __init__(self, store: Store, *, version: str = "", leave_out: Sequence[str] = ()) -> None:
-        """Touch nothing yet.
+    def __init__(
+        self,
+        *,
+        version: str = "",
+        leave_out: Sequence[str] = (),
+        shown: Collection[str] = (),
+    ) -> None:
+        """Begin without an answer.
 
         Args:
-            store: Where values are admitted.
             version: The setting `service_version`, where an interaction names no other.
             leave_out: Patterns of attributes that are not looked at: `user*`.
+            shown: Dimensions whose rates are shown; they are looked at in any case.
         """
-        self._store = store
         self._version = version
         self._leave_out = tuple(leave_out)
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget what was counted."""
-        self._admissions: dict[str, Admission] = {}
+        self._shown = frozenset(shown)
         self._counts: Counter[tuple[str, str]] = Counter()
         self._recurring: set[tuple[str, str]] = set()
+        self._wanted: dict[str, bool] = {}
 
-    def of(self, interaction: Interaction, builtin: Report) -> tuple[str, ...]:
-        """Return the slices of an answer. Raises `StoreUnavailableError`.
+    def __call__(self, builtin: Report) -> Mapping[str, str]:
+        """Return the values of an answer, by the report of the judge of every answer."""
+        return {
+            dimension: value
+            for dimension, value in self._known(builtin)
+            if 0 < len(value) <= MAX_CHARACTERS and self._recurs(dimension, value)
+        }
 
-        Args:
-            interaction: The answer.
-            builtin: The report of the judge of every answer, which knows its language.
-        """
-        found: list[str] = []
-        for dimension, value in self._known(interaction, builtin):
-            if 0 < len(value) <= MAX_CHARACTERS and self._recurs(dimension, value):
-                admission = self._admissions.get(dimension)
-                if admission is None:
-                    admission = self._admissions[dimension] = Admission(self._store, (dimension,))
-                found += admission.slices({dimension: value})
-        return tuple(found)
-
-    def _known(self, interaction: Interaction, builtin: Report) -> Iterator[tuple[str, str]]:
+    def _known(self, builtin: Report) -> Iterator[tuple[str, str]]:
+        interaction = builtin.interaction
         attributes = interaction.attributes
-        yield SERVICE_VERSION, attributes.get(SERVICE_VERSION) or self._version
-        yield "name", interaction.name
-        yield "language", builtin.assessment.language if builtin.assessment else ""
-        if interaction.generations:
-            yield "model", interaction.generations[-1].model
         for name in sorted(attributes)[:MAX_ATTRIBUTES]:
-            is_wanted = not any(fnmatchcase(name, each) for each in self._leave_out)
-            if is_wanted and name not in (SERVICE_VERSION, "name", "language", "model"):
+            if self._wants(name):
                 yield name, attributes[name]
+        if SERVICE_VERSION not in attributes:
+            yield SERVICE_VERSION, self._version
+        yield "name", interaction.name
+        yield "language", language_of(builtin)
+        yield "model", interaction.model
+        if LATENCY in self._shown:
+            yield LATENCY, _BANDS[bisect_right(LATENCY_CUTS_S, interaction.latency_s)]
+
+    def _wants(self, name: str) -> bool:
+        known = self._wanted.get(name)
+        if known is None:
+            known = name in self._shown or not any(fnmatchcase(name, p) for p in self._leave_out)
+            if len(self._wanted) < MAX_COUNTED:
+                self._wanted[name] = known
+        return known
 
     def _recurs(self, dimension: str, value: str) -> bool:
         key = dimension, value
-        if dimension == SERVICE_VERSION or key in self._recurring:
+        if dimension == SERVICE_VERSION or dimension in self._shown or key in self._recurring:
             return True
         self._counts[key] += 1
         if self._counts[key] >= RECURRING and len(self._recurring) < MAX_COUNTED:

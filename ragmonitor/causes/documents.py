@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from heapq import nlargest
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ragmonitor.export.content import ContentPolicy
-from ragmonitor.records import Chunk, Interaction, Report, Verdict
+from ragmonitor.records import CERTAIN, Chunk, Interaction, Report, Verdict
 from ragmonitor.stats.comparison import compare_block
+from ragmonitor.stats.parts import Answer
 from ragmonitor.stats.signals import HALLUCINATION
-from ragmonitor.stats.sums import ALL, NOTHING, Answer, Outcome
+from ragmonitor.stats.sums import ALL, BET_GROUPS, MAX_WEIGHT
 from ragmonitor.stats.tick import WATERMARK_S
 from ragmonitor.store import BET_S, HOUR_S, MEAN_S, Increments, Rows, merge
 
@@ -24,8 +26,8 @@ MAX_LISTED: Final = 40
 MAX_NAME: Final = 200
 MAX_OF_ANSWER: Final = 8
 """Documents of one answer, as the model saw them."""
-MAX_DRAWN: Final = 1_000
-"""Verdicts of one block; what is drawn later in it is not compared."""
+MAX_VERDICTS: Final = 1_000
+"""Verdicts of one block; answers that come later in it are not compared."""
 MAX_COMPARED: Final = 100
 """Documents of one block that are compared: those with the most answers."""
 SOURCE: Final = "source"
@@ -64,15 +66,14 @@ class Source:
     """When it was retrieved last, in seconds since the epoch."""
 
 
-@dataclass(slots=True)
-class _Drawn:
-    """An answer whose verdict counts, with the weight of the verdict once it is there."""
+class _Verdict(NamedTuple):
+    """A verdict that counts."""
 
     bucket: int
     documents: frozenset[str]
     group: str
-    weight: float = 0.0
-    bad: float = 0.0
+    weight: float
+    bad: float
 
 
 @dataclass(slots=True)
@@ -81,11 +82,10 @@ class _Block:
 
     rates: dict[int, dict[str, float]] = field(default_factory=dict)
     """Common rates summed over the answers of each document, by bucket; `""`: over all."""
-    drawn: dict[str, _Drawn] = field(default_factory=dict)
-    """By id of the answer."""
+    verdicts: list[_Verdict] = field(default_factory=list)
 
-    def cells(self, since_s: float) -> dict[str, Rows]:
-        """Return the bets on hallucination from the bucket of a moment on, by series and group."""
+    def gains(self, since_s: float, usual: Mapping[str, float]) -> Rows:
+        """Return the log gains of documents from the bucket of a moment on."""
         rates: dict[str, float] = {}
         for bucket, known in self.rates.items():
             if bucket + BET_S > since_s:
@@ -93,13 +93,13 @@ class _Block:
                     rates[name] = rates.get(name, 0.0) + rate
         wanted = nlargest(MAX_COMPARED + 1, rates, key=rates.__getitem__)
         cells = {_series(name): {ALL: [rates[name], 0.0, 0.0, 0.0]} for name in wanted}
-        for each in self.drawn.values():
-            if each.weight and each.bucket + BET_S > since_s:
+        for each in self.verdicts:
+            if each.bucket + BET_S > since_s:
                 bet = {each.group: [each.weight, each.bad, 0.0, 0.0]}
-                for series in ("", *each.documents):
-                    if _series(series) in cells:
-                        merge(cells[_series(series)], bet)
-        return cells
+                for name in ("", *each.documents):
+                    if _series(name) in cells:
+                        merge(cells[_series(name)], bet)
+        return compare_block(cells, usual)
 
 
 def _series(document: str) -> str:
@@ -114,14 +114,18 @@ class Documents:
     Counts are of this process, and forgotten with it. Used from one thread.
     """
 
-    def __init__(self, policy: ContentPolicy, *, now: Callable[[], float]) -> None:
+    def __init__(
+        self, policy: ContentPolicy, *, series: str = HALLUCINATION, now: Callable[[], float]
+    ) -> None:
         """Begin without a document.
 
         Args:
             policy: Says what a document may be called.
-            now: Seconds since the epoch, by the store's clock.
+            series: What hallucination is called in the sums.
+            now: Seconds since the epoch.
         """
         self._policy = policy
+        self._root = series
         self._now = now
         self.clear()
 
@@ -133,46 +137,41 @@ class Documents:
         self._past: dict[int, list[float]] = {}
         """Weight and bad weight of the blocks of the last hour."""
 
+    def add(self, answer: Answer) -> None:
+        """Take in one completed answer."""
+        shown = [name_of(each, self._policy) for each in answer.interaction.chunks]
+        self._count(answer, shown)
+        decision = answer.completed.decision or CERTAIN
+        bucket = int(answer.at_s // BET_S) * BET_S
+        t = bucket // MEAN_S * MEAN_S
+        is_closed = self._now() >= t + MEAN_S + WATERMARK_S
+        if decision.inclusion_probability <= 0 or is_closed:
+            return
+        block = self._blocks.setdefault(t, _Block())
+        if len(block.verdicts) >= MAX_VERDICTS:
+            return
+        documents = frozenset(shown[:MAX_OF_ANSWER])
+        rates = block.rates.setdefault(bucket, {})
+        for name in ("", *documents):
+            rates[name] = rates.get(name, 0.0) + decision.rate
+        verdict = dict(answer.verdicts or ()).get(HALLUCINATION)
+        if verdict is not None and verdict.scored:
+            weight = min(MAX_WEIGHT, decision.importance_weight) * verdict.scored
+            group = zlib.crc32(_whose(answer.interaction)) % BET_GROUPS
+            block.verdicts.append(
+                _Verdict(bucket, documents, str(group), weight, weight * verdict.value)
+            )
+
     # --- evidence -------------------------------------------------------------------------------
 
-    def note(self, answer: Answer, interaction: Interaction) -> None:
-        """Take in an answer before its verdict."""
-        expected = answer.expected.get(HALLUCINATION)
-        bucket = int(answer.at_s // BET_S) * BET_S
-        block = bucket // MEAN_S * MEAN_S
-        is_closed = self._now() >= block + MEAN_S + WATERMARK_S
-        if expected is None or answer.chance <= 0 or is_closed:
-            return
-        known = self._blocks.setdefault(block, _Block())
-        if len(known.drawn) >= MAX_DRAWN:
-            return
-        documents = frozenset(
-            name_of(each, self._policy) for each in interaction.chunks[:MAX_OF_ANSWER]
-        )
-        rates = known.rates.setdefault(bucket, {})
-        for name in ("", *documents):
-            rates[name] = rates.get(name, 0.0) + answer.rate * (expected.scored or 1.0)
-        if answer.is_drawn:
-            known.drawn[answer.id] = _Drawn(bucket, documents, str(answer.group))
-
-    def settle(self, answer: Answer, verdict: Outcome | None) -> None:
-        """Take in the verdict on hallucination; None: it failed."""
-        block = self._blocks.get(int(answer.at_s // MEAN_S) * MEAN_S)
-        drawn = None if block is None else block.drawn.get(answer.id)
-        if drawn is not None:
-            applies, value = verdict or NOTHING
-            drawn.weight = answer.importance_weight * applies
-            drawn.bad = drawn.weight * value
-
     def take(self) -> Increments:
-        """Return the log gains of the blocks whose verdicts are all in."""
+        """Return the log gains of the blocks whose verdicts are all in, for the store."""
         gains: Increments = {}
-        closed = [t for t in self._blocks if t + MEAN_S + WATERMARK_S <= self._now()]
-        for t in sorted(closed):
-            found = compare_block(self._blocks.pop(t).cells(t), self._usual(t))
+        for t in sorted(t for t in self._blocks if t + MEAN_S + WATERMARK_S <= self._now()):
+            found = self._blocks.pop(t).gains(t, self._usual(t))
             if HALLUCINATION in found:
-                self._past[t] = found.pop(HALLUCINATION)
-                gains[f"c{t}"] = found
+                self._past[t] = found[HALLUCINATION]
+                gains[f"c{t}"] = self._named(found)
         return gains
 
     def ahead(self, since_s: float) -> Rows:
@@ -180,10 +179,13 @@ class Documents:
         gains: Rows = {}
         for t, block in self._blocks.items():
             if t + MEAN_S > since_s:
-                found = compare_block(block.cells(since_s), self._usual(t))
-                found.pop(HALLUCINATION, None)
-                merge(gains, found)
+                merge(gains, self._named(block.gains(since_s, self._usual(t))))
         return gains
+
+    def _named(self, found: Rows) -> Rows:
+        """Return the gains of documents as they are called in the store."""
+        own = {name.partition("|")[2]: row for name, row in found.items() if name != HALLUCINATION}
+        return {f"{self._root}|{name}": row for name, row in own.items()}
 
     def _usual(self, block: int) -> dict[str, float]:
         self._past = {t: row for t, row in self._past.items() if t >= block - HOUR_S}
@@ -193,15 +195,14 @@ class Documents:
 
     # --- the table ------------------------------------------------------------------------------
 
-    def count(self, interaction: Interaction, report: Report) -> None:
-        """Count an answer, by the report of the judge that quality is measured by."""
-        shown = [name_of(each, self._policy) for each in interaction.chunks]
+    def _count(self, answer: Answer, shown: Sequence[str]) -> None:
+        interaction = answer.interaction
         retrieved = {
             name_of(chunk, self._policy)
             for retrieval in interaction.retrievals
             for chunk in retrieval.chunks
         }
-        supporting, contradicting = _verdicts(report, shown)
+        supporting, contradicting = _verdicts(answer.report, shown)
         for name in retrieved.union(shown):
             source = self._sources.get(name)
             if source is None:
@@ -210,7 +211,7 @@ class Documents:
             source.shown += name in shown
             source.rests_on += name in supporting
             source.contradicted += name in contradicting
-            source.last_s = max(source.last_s, interaction.ended_ns / 1e9)
+            source.last_s = max(source.last_s, answer.at_s)
         self._answers += 1
         if len(self._sources) > 2 * CAPACITY:
             known = self._sources.values()
@@ -244,3 +245,8 @@ def _verdicts(report: Report, shown: Sequence[str]) -> tuple[set[str], set[str]]
         elif sentence.verdict is Verdict.CONTRADICTED:
             contradicting.update(shown[at] for at in sentence.chunks[:1] if at < len(shown))
     return supporting, contradicting
+
+
+def _whose(interaction: Interaction) -> bytes:
+    """Return what tells independent answers apart, as `stats.sums` does."""
+    return (interaction.session_id or interaction.id).encode("utf-8", "replace")

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from typing import Final, Literal, NamedTuple
 
 from ragmonitor import metrics
-from ragmonitor.causes.answer_slices import SERVICE_VERSION
+from ragmonitor.causes.answer_slices import MAX_CHARACTERS, SERVICE_VERSION
 from ragmonitor.guard import record_problem
-from ragmonitor.records import GaugeValue
+from ragmonitor.records import GaugeValue, Interaction
 from ragmonitor.store import Store
 
 EventKind = Literal["deployment", "judge_change", "event"]
@@ -77,16 +77,23 @@ class History:
     """
 
     def __init__(
-        self, store: Store, *, compare_by: Collection[str], now: Callable[[], float] = time.time
+        self,
+        store: Store,
+        *,
+        version: str = "",
+        compare_by: Collection[str],
+        now: Callable[[], float] = time.time,
     ) -> None:
         """Touch nothing yet.
 
         Args:
             store: Where they are kept.
+            version: The setting `service_version`, where an interaction names no other.
             compare_by: The attributes whose values are versions of the application.
             now: Seconds since the epoch.
         """
         self._store = store
+        self._version = version
         self._compare_by = frozenset((SERVICE_VERSION, *compare_by))
         self._now = now
         self.clear()
@@ -122,12 +129,14 @@ class History:
         texts = {str(key)[:MAX_TOLD]: str(value)[:MAX_TOLD] for key, value in kept}
         self._told.append(_Told(str(name)[:MAX_TOLD], texts, at_s, clean))
 
-    def answered(self, slices: Sequence[str], at_s: float) -> None:
+    def answered(self, interaction: Interaction, at_s: float) -> None:
         """Notice the versions of an answer."""
-        for each in slices:
-            dimension, _, value = each.partition("=")
-            if dimension in self._compare_by and value != "other":
-                self._seen[each] = max(at_s, self._seen.get(each, 0.0))
+        own = {"model": interaction.model, SERVICE_VERSION: self._version}
+        for by in self._compare_by:
+            value = interaction.attributes.get(by) or own.get(by)
+            if value and len(value) <= MAX_CHARACTERS:
+                version = f"{by}={value}"
+                self._seen[version] = max(at_s, self._seen.get(version, 0.0))
 
     def judged(self, judge: str) -> None:
         """Notice the identity of the judge that gave a verdict."""

@@ -39,7 +39,6 @@ from ragmonitor.cli.options import (
     ScoreOptions,
 )
 from ragmonitor.cli.service_options import (
-    EstimatorOptions,
     ReceiveOptions,
     WorkerOptions,
 )
@@ -121,7 +120,6 @@ COMMANDS: Final[dict[str, tuple[type, Place]]] = {
     "probe": (ProbeOptions, "probing_commands:run"),
     "rules": (RulesOptions, "rules:run"),
     "worker": (WorkerOptions, "services:work"),
-    "estimator": (EstimatorOptions, "services:estimate"),
     "receive": (ReceiveOptions, "services:receive"),
     "labels sample": (SampleOptions, "human_labels:sample"),
     "labels rate": (RateOptions, "human_labels:rate"),

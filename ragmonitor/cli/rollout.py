@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from ragmonitor import metrics
 from ragmonitor.addresses import shown
-from ragmonitor.causes.versions_now import VersionDifference
+from ragmonitor.causes.versions import VersionDifference
 from ragmonitor.cli.monitor_client import address, numbers, served
 from ragmonitor.cli.monitor_options import RolloutOptions
 from ragmonitor.cli.terminal import FINE, print_json, say

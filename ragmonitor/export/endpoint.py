@@ -44,10 +44,6 @@ class Pages(Protocol):
         """Return what to answer to a path with its query; None: there is no such page."""
         ...
 
-    def shared_by(self, processes: Callable[[], int]) -> None:
-        """Take the function that counts the processes of this application."""
-        ...
-
     def after_fork_in_child(self) -> None:
         """Drop the parent process's state."""
         ...
@@ -170,7 +166,7 @@ class Endpoint:
         if self.at is not None and self.at.url is not None:
             return True
         self.at = None
-        if not self._shared and self._share():
+        if self._share():
             return True
         if self._is_replaced:
             return False
@@ -330,9 +326,8 @@ class Endpoint:
         else:
             logger.warning(
                 "ragmonitor: %s is taken, so /metrics of process %d is not served and its numbers "
-                "are missing; if several processes run this application, set "
-                "PROMETHEUS_MULTIPROC_DIR to an empty folder that they share, else set "
-                "server.port to another port, or to 0 for any free one",
+                "are missing; if several processes run this application, name a file that they "
+                "share (state), else set server.port to another port, or to 0 for any free one",
                 place,
                 os.getpid(),
             )

@@ -1,44 +1,19 @@
-"""From what was counted, in one process or several, to what is scraped. Pure functions."""
+"""From what was counted to what is scraped. Pure functions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
-from prometheus_client.samples import Exemplar, Sample
+from prometheus_client.samples import Sample
 
 from ragmonitor import metrics
 from ragmonitor.guard import shielded
-from ragmonitor.protocols import Summarise
-from ragmonitor.records import Estimate, Moments
+from ragmonitor.records import Estimate, WindowedMean
 
-LabelPairs = frozenset[tuple[str, str]]
-"""The labels of one series."""
-
-Key = tuple[str, ...]
-
-
-@dataclass(slots=True)
-class ScrapeSums:
-    """The sums beside a process's counters, from which a scrape derives means."""
-
-    means: dict[Key, Moments] = field(default_factory=dict)
-    """The sums by service, signal, judge, window, dimension and group."""
-    exemplars: dict[tuple[LabelPairs, float], Exemplar] = field(default_factory=dict)
-    """The newest of each bucket of the score histogram, by labels and upper bound."""
-
-    def add(self, other: ScrapeSums) -> None:
-        """Add those of another process."""
-        for key, moments in other.means.items():
-            self.means[key] = self.means.get(key, Moments()) + moments
-        for bucket, exemplar in other.exemplars.items():
-            older = self.exemplars.get(bucket, exemplar)
-            self.exemplars[bucket] = max(older, exemplar, key=lambda each: each.timestamp or 0.0)
-
-
-NO_PAIRS = (0.0, 0.0, 0.0)
+Means = Mapping[tuple[str, ...], WindowedMean]
+"""Means by service, signal, judge, window, dimension and group, as labels have them."""
 
 HALLUCINATION = "hallucination"
 REFUSAL = "refusal"
@@ -56,9 +31,8 @@ _INPUTS = {
 
 def final_families(
     counted: Iterable[Metric],
-    sums: ScrapeSums,
+    means: Means,
     *,
-    summarise: Summarise,
     service: str,
     version: str,
 ) -> list[Metric]:
@@ -66,17 +40,16 @@ def final_families(
 
     Args:
         counted: Summed over the processes.
-        sums: Likewise; exemplars are put on the score histogram where it has none.
-        summarise: From a window's sums to its mean and interval.
+        means: Of the windows.
         service: Of this process.
         version: Of this package.
     """
     families: list[Metric] = []
     for family in counted:
         with shielded("metrics"):
-            families.append(_final(family, sums))
+            families.append(_final(family))
     with shielded("metrics"):
-        families += _means(sums, summarise)
+        families += _means(means)
     families.append(_build(service, version))
     for family in families:
         with shielded("metrics"):
@@ -89,12 +62,9 @@ def described() -> list[Metric]:
     return [Metric(each.name, each.help, each.kind) for each in metrics.TABLE.values()]
 
 
-def _final(family: Metric, sums: ScrapeSums) -> Metric:
-    """Return what is scraped of a counted family."""
-    # Creation times would be a second series for each, and are missing with several processes.
+def _final(family: Metric) -> Metric:
+    """Return what is scraped of a counted family: without creation times, a second series each."""
     family.samples = [s for s in family.samples if s.name != f"{family.name}_created"]
-    if family.name == metrics.SCORE_HISTOGRAM:
-        family.samples = [_with_exemplar(sample, sums) for sample in family.samples]
     return family
 
 
@@ -157,36 +127,33 @@ class _Windowed:
                 family.add_metric(labels, getattr(estimate, name))
 
 
-def _means(sums: ScrapeSums, summarise: Summarise) -> list[Metric]:
-    """Return every gauge that follows from a window's sums."""
+def _means(means: Means) -> list[Metric]:
+    """Return the gauges of means."""
     score = _Windowed(metrics.SCORE_MEAN, root=metrics.SCORE_HISTOGRAM)
     group = _Windowed(metrics.GROUP_HALLUCINATION_RATE)
     rates = {signal: _Windowed(name) for signal, name in _RATES.items()}
     inputs = {signal: _Windowed(name) for signal, name in _INPUTS.items()}
     efficiency = _gauge(metrics.SAMPLING_EFFICIENCY)
     missing, uncovered = _gauge(metrics.MISSING_RATIO), _gauge(metrics.UNCOVERED_RATIO)
-    for (service, signal, judge, window, dimension, part), moments in sums.means.items():
-        estimate: Estimate | None = None
-        with shielded("estimate"):
-            estimate = summarise(moments)
+    for (service, signal, judge, window, dimension, part), mean in means.items():
+        estimate = mean.estimate
         by_judge = (service, judge, window)
         if dimension:
-            group.add((*by_judge, dimension, part), moments.coverage, estimate)
+            group.add((*by_judge, dimension, part), mean.coverage, estimate)
             continue
         if signal in inputs:
-            inputs[signal].add((service, window), moments.coverage, estimate)
+            inputs[signal].add((service, window), mean.coverage, estimate)
             continue
         if signal in rates:
-            rates[signal].add(by_judge, moments.coverage, estimate)
+            rates[signal].add(by_judge, mean.coverage, estimate)
         else:
-            score.add((service, signal, judge, window), moments.coverage, estimate)
+            score.add((service, signal, judge, window), mean.coverage, estimate)
         if estimate is not None:
             efficiency.add_metric((service, signal, judge, window), estimate.efficiency)
-        answers = moments.answers + moments.uncovered
-        if signal == HALLUCINATION and answers > 0:
-            uncovered.add_metric(by_judge, moments.uncovered / answers)
-        if signal == REFUSAL and window == "24h" and moments.drawn > 0:
-            missing.add_metric((service, judge), moments.missing / moments.drawn)
+        if signal == HALLUCINATION:
+            uncovered.add_metric(by_judge, mean.uncovered)
+        if signal == REFUSAL and window == "24h":
+            missing.add_metric((service, judge), mean.missing)
     windowed = (score, *rates.values(), group, *inputs.values())
     return [
         *(gauge for each in windowed for gauge in each.families.values()),
@@ -194,13 +161,6 @@ def _means(sums: ScrapeSums, summarise: Summarise) -> list[Metric]:
         missing,
         uncovered,
     ]
-
-
-def _with_exemplar(sample: Sample, sums: ScrapeSums) -> Sample:
-    if sample.exemplar is not None or "le" not in sample.labels:
-        return sample
-    series = frozenset(pair for pair in sample.labels.items() if pair[0] != "le")
-    return sample._replace(exemplar=sums.exemplars.get((series, float(sample.labels["le"]))))
 
 
 def _build(service: str, version: str) -> Metric:

@@ -95,16 +95,14 @@ def _in_memory() -> Any:
 class Instruments:
     """Every instrument of the table, on a registry of its own that nobody scrapes."""
 
-    def __init__(self, service: str, labels: Labels, *, shared: bool = False) -> None:
+    def __init__(self, service: str, labels: Labels) -> None:
         """Begin at zero.
 
         Args:
             service: The first label's value in every series.
             labels: What every value of a label passes through.
-            shared: Whether to count in files that other processes read too, where the library has
-                been told to. Else histograms are observed by one thread only.
         """
-        kinds: Any = metrics if shared else _in_memory()
+        kinds = _in_memory()
         self.registry = CollectorRegistry()
         self._service = service
         self._labels = labels
@@ -113,7 +111,7 @@ class Instruments:
         self._absent: set[tuple[str, tuple[object, ...]]] = set()
         """Series that are not there: most of those that are removed were removed before."""
         self._instruments = {
-            metric.name: _instrument(kinds, metric, self.registry, shared=shared)
+            metric.name: _instrument(kinds, metric, self.registry)
             for metric in TABLE.values()
             if not metric.derived
         }
@@ -157,17 +155,11 @@ class Instruments:
         return [self._labels.value(*each) for each in zip(names, values, strict=True)]
 
 
-def _instrument(kinds: Any, metric: Metric, registry: CollectorRegistry, *, shared: bool) -> Any:
+def _instrument(kinds: Any, metric: Metric, registry: CollectorRegistry) -> Any:
     labels = ("service", *metric.labels)
-    if metric.kind == "histogram" and not shared:
+    if metric.kind == "histogram":
         histogram = Histogram(metric.name, metric.help, labels, metric.buckets)
         registry.register(histogram)
         return histogram
-    options: dict[str, Any] = {}
-    if metric.kind == "gauge":
-        options["multiprocess_mode"] = metric.merge
-    elif metric.kind == "histogram":
-        options["buckets"] = metric.buckets
-    return getattr(kinds, metric.kind.capitalize())(
-        metric.name, metric.help, labels, registry=registry, **options
-    )
+    make = getattr(kinds, metric.kind.capitalize())
+    return make(metric.name, metric.help, labels, registry=registry)

@@ -1,14 +1,12 @@
 """Counters, the score histogram, and windowed means with intervals, for Prometheus to scrape.
 
-The windowed gauges are derived at each scrape, from sums that add up over processes: a mean of
-means would be wrong, and so would an interval. So `registry` and the endpoint serve what
-`final_families` makes of the instruments, and never the instruments themselves.
+`registry` and the endpoint serve what `final_families` makes of the instruments, and never the
+instruments themselves: counters are those of all processes that share a store.
 """
 
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,20 +16,19 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
-from prometheus_client.samples import Exemplar
 
 from ragmonitor import guard, metrics
 from ragmonitor.export.amounts import amounts
 from ragmonitor.export.content import package_version
 from ragmonitor.export.endpoint import Endpoint, Pages
-from ragmonitor.export.families import ScrapeSums, described, final_families
+from ragmonitor.export.families import described, final_families
 from ragmonitor.export.instruments import MAX_LABEL_LENGTH, Instruments, Labels, cleaned
-from ragmonitor.export.processes import shared_folder
 from ragmonitor.export.server import Receive, Rejection
 from ragmonitor.export.service_state import service_state
+from ragmonitor.export.shared_counters import SharedCounters
 from ragmonitor.forks import survive_forks
 from ragmonitor.patterns import lazy_pattern
-from ragmonitor.protocols import BreakerState, Clock, Cost, Exporter, Summarise, unknown_cost
+from ragmonitor.protocols import BreakerState, Cost, Exporter, unknown_cost
 from ragmonitor.records import (
     AlarmEvent,
     AlarmState,
@@ -40,7 +37,6 @@ from ragmonitor.records import (
     GaugeValue,
     Interaction,
     JudgeUsage,
-    Moments,
     Report,
     Scored,
     SeriesKey,
@@ -49,12 +45,11 @@ from ragmonitor.records import (
     Status,
     Totals,
     Unscored,
-    Window,
+    WindowedMean,
     evaluator_name,
 )
+from ragmonitor.store import Store
 
-PAIRS_DECAY_S = 86_400.0
-"""The time constant of the agreement of two judges: few answers are scored twice."""
 _HEXADECIMAL = lazy_pattern("[0-9a-fA-F]{1,32}")
 _EQUAL_WITHIN = 1e-9
 _SERIES = guard.shielded("metrics")
@@ -82,7 +77,6 @@ class PrometheusExporter(Exporter):
         self,
         service: str,
         *,
-        summarise: Summarise,
         version: str = "",
         serve: bool = True,
         host: str = "127.0.0.1",
@@ -92,14 +86,13 @@ class PrometheusExporter(Exporter):
         receive: Receive | None = None,
         cost_usd: Cost = unknown_cost,
         page_url: str = "",
-        clock: Clock = time.monotonic,
+        shared: Store | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         """Count from now on; the endpoint opens with the first `refresh`.
 
         Args:
             service: The `service` label of every series.
-            summarise: From a window's sums to its mean and interval.
             version: The service's own version.
             serve: Whether to serve /metrics.
             host: Address to listen on.
@@ -110,18 +103,16 @@ class PrometheusExporter(Exporter):
             cost_usd: What an answer cost.
             page_url: The folder of the page for people, with a slash at its end; empty: there is
                 no page, or its address is not known.
-            clock: For decay.
+            shared: Where the processes of a machine add up their counters; None: each has its own.
             now: Seconds since the epoch.
         """
         self._service = cleaned(service)
-        self._summarise = summarise
         self._cost_usd = cost_usd
         # An address that is cut is a dead link.
         self._page_url = page_url if len(page_url) <= MAX_LABEL_LENGTH else ""
         self._version = version
-        self._clock = clock
         self._now = now
-        self._folder = shared_folder(os.environ)
+        self._shared = None if shared is None else SharedCounters(shared)
         self._count_notes: Callable[[], None] = _count_nothing
         self.registry = CollectorRegistry()
         """Every series, ready to be mounted in an application's own endpoint."""
@@ -135,15 +126,13 @@ class PrometheusExporter(Exporter):
             service=service,
             host=host,
             port=port,
-            shared=self._folder is not None,
+            shared=shared is not None,
             rejected=self._count_rejected,
             state=self.state,
             pages=pages,
             receive=receive,
         )
         self._pages = pages
-        if pages is not None and self._folder is not None:
-            pages.shared_by(self._folder.living)
         self._serve = serve
         self.elsewhere: Elsewhere | None = None
         """Where the service's numbers are; None: here."""
@@ -158,11 +147,8 @@ class PrometheusExporter(Exporter):
         """Gauges that are removed once they are not shown anew."""
         self._identities: dict[str, tuple[str, str]] = {}
         self._labels = Labels()
-        self._instruments = Instruments(
-            self._service, self._labels, shared=self._folder is not None
-        )
-        self._sums = ScrapeSums()
-        self._paired_s = self._clock()
+        self._instruments = Instruments(self._service, self._labels)
+        self._means: dict[tuple[str, ...], WindowedMean] = {}
         # Errors before us, or of the process that forked us, are not ours to count.
         self._errors_seen = Counter(guard.errors)
 
@@ -173,8 +159,8 @@ class PrometheusExporter(Exporter):
 
     @property
     def is_shared(self) -> bool:
-        """Whether the series are those of all processes that share a folder."""
-        return self._folder is not None
+        """Whether the series are those of all processes that share a store."""
+        return self._shared is not None
 
     @property
     def has_pages(self) -> bool:
@@ -241,9 +227,6 @@ class PrometheusExporter(Exporter):
         for each in scored:
             name = evaluator_name(each.evaluator)
             histogram(metrics.SCORE_HISTOGRAM, name, each.judge.name).observe(each.score, exemplar)
-        if exemplar is not None and self._folder is not None:
-            for each in scored:
-                self._keep_exemplar(each, exemplar)
         for name in {each.judge.name for each in scored}:
             self._instruments.gauge(metrics.LAST_SCORE_TIMESTAMP, name).set(self._now())
         if report.diagnosis is not None:
@@ -296,10 +279,7 @@ class PrometheusExporter(Exporter):
                     shown.add(key)
         for name, labels in self._transient - shown:
             # What is not compared or asked any more has no number.
-            if self._folder is None:
-                self._instruments.remove(name, *labels)
-            else:
-                self._instruments.gauge(name, *labels).set(math.nan)
+            self._instruments.remove(name, *labels)
         self._transient = shown
 
     def alarm(self, event: AlarmEvent) -> None:
@@ -312,7 +292,7 @@ class PrometheusExporter(Exporter):
         known = self._identities.get(judge)
         if known == identity:
             return
-        if known is not None and self._folder is None:
+        if known is not None:
             self._instruments.remove(metrics.JUDGE_INFO, judge, *known)
         self._identities[judge] = identity
         self._instruments.gauge(metrics.JUDGE_INFO, judge, *identity).set(1)
@@ -326,17 +306,6 @@ class PrometheusExporter(Exporter):
         self._instruments.counter(
             metrics.EVALUATIONS, evaluator, evaluation.judge.name, outcome
         ).inc(n)
-
-    def _keep_exemplar(self, scored: Scored, exemplar: dict[str, str]) -> None:
-        """Keep an exemplar for the scrapes of other processes, whose files hold none."""
-        labels = {
-            "service": self._service,
-            "evaluator": self._evaluator(scored.evaluator),
-            "judge": self._judge(scored.judge.name),
-        }
-        bound = next((b for b in metrics.SCORE_BUCKETS if scored.score <= b), math.inf)
-        key = (frozenset(labels.items()), bound)
-        self._sums.exemplars[key] = Exemplar(exemplar, scored.score, self._now())
 
     def _charge(self, judge: str, usage: JudgeUsage, outcome: str) -> None:
         instruments = self._instruments
@@ -356,7 +325,7 @@ class PrometheusExporter(Exporter):
         open_runs: int,
         errors: Mapping[str, int],
     ) -> None:
-        """Show the current state, open the endpoint, and remove the files of ended processes."""
+        """Show the current state, add what was counted to the store, and open the endpoint."""
         self._snapshot = snapshot
         self._show_state(snapshot, queue_depth=queue_depth, open_runs=open_runs)
         for stage, count in dict(errors).items():
@@ -364,12 +333,14 @@ class PrometheusExporter(Exporter):
             if new > 0:
                 self._errors_seen[stage] = count
                 self._instruments.counter(metrics.INTERNAL_ERRORS, stage).inc(new)
-        if self._folder is not None:
-            with _SERIES:
-                self._folder.write(self._sums)
-                self._folder.remove_dead()
+        self._share()
         if self._serve:
             self._endpoint.open()
+
+    def _share(self) -> None:
+        if self._shared is not None:
+            with _SERIES:
+                self._shared.add([*self._instruments.registry.collect()])
 
     def _show_state(self, snapshot: Snapshot, *, queue_depth: int, open_runs: int) -> None:
         instruments = self._instruments
@@ -379,19 +350,18 @@ class PrometheusExporter(Exporter):
         instruments.gauge(metrics.SERVICE_INFO, self._version).set(1)
         if self._page_url:
             instruments.gauge(metrics.PAGE_INFO, self._page_url).set(1)
-        self._show_moments(snapshot.moments)
+        self._show_means(snapshot.means)
         self._show_totals(snapshot.totals)
         self._show_alarms(snapshot.alarms)
         self._show_gauges(snapshot.gauges)
 
-    def _show_moments(self, moments: Iterable[tuple[SeriesKey, Window, Moments]]) -> None:
-        means: dict[tuple[str, ...], Moments] = {}
-        for key, window, moment in moments:
+    def _show_means(self, windowed: Iterable[WindowedMean]) -> None:
+        means: dict[tuple[str, ...], WindowedMean] = {}
+        for mean in windowed:
             with _SERIES:
-                part = self._labels.part(key.dimension, key.group)
-                labels = (self._service, *self._series(key), window, *part)
-                means[labels] = means.get(labels, Moments()) + moment
-        self._sums.means = means
+                part = self._labels.part(mean.key.dimension, mean.key.group)
+                means[self._service, *self._series(mean.key), mean.window, *part] = mean
+        self._means = means
 
     def _show_totals(self, totals: Iterable[tuple[SeriesKey, Totals]]) -> None:
         for key, total in totals:
@@ -419,47 +389,41 @@ class PrometheusExporter(Exporter):
         instruments.gauge(metrics.ALARM_EVIDENCE_SECONDS, *labels).set(state.evidence_s)
         instruments.gauge(metrics.ALARM_ACTIVE, *labels).set(state.active)
         instruments.gauge(metrics.ALARM_LEARNED_RATIO, *labels).set(state.learned)
-        instruments.gauge(metrics.ALARM_OBJECTIVES, *labels).set(state.objectives)
         instruments.counter(metrics.ALARMS_RAISED, *labels)  # 0 is a number too
         if state.objective is not None:
             instruments.gauge(metrics.ALARM_OBJECTIVE, *labels).set(state.objective)
         span = state.span
-        # A mean of 0 is one that was measured.
         shown = (
-            (metrics.ALARM_SINCE, state.since_s, 0.0),
-            (metrics.ALARM_RISE_START, None if span is None else span.since_s, 0.0),
-            (metrics.ALARM_RISE_ANSWERS, None if span is None else span.scored, 0.0),
-            (metrics.ALARM_RISE_MEAN, None if span is None else span.mean, math.nan),
-            (metrics.ALARM_RISE_MEAN_BEFORE, None if span is None else span.before, math.nan),
+            (metrics.ALARM_SINCE, state.since_s),
+            (metrics.ALARM_RISE_START, None if span is None else span.since_s),
+            (metrics.ALARM_RISE_ANSWERS, None if span is None else span.scored),
+            (metrics.ALARM_RISE_MEAN, None if span is None else span.mean),
+            (metrics.ALARM_RISE_MEAN_BEFORE, None if span is None else span.before),
         )
-        for name, value, unknown in shown:
-            if value is None and self._folder is None:
+        for name, value in shown:
+            if value is None:
                 instruments.remove(name, *labels)
             else:
-                instruments.gauge(name, *labels).set(unknown if value is None else value)
+                instruments.gauge(name, *labels).set(value)
 
     def _series(self, key: SeriesKey) -> tuple[str, str]:
         return self._labels.value("signal", key.signal), self._judge(key.judge)
 
     def close(self) -> None:
-        """Stop serving; a process that lives on no longer adds to its peers' gauges."""
+        """Stop serving, once the last counts are in the store."""
+        with guard.shielded("count"):
+            self._count_notes()
+        self._share()
         self._endpoint.close()
-        if self._folder is not None:
-            self._show_state(Snapshot(), queue_depth=0, open_runs=0)
-            with _SERIES:
-                self._folder.write(ScrapeSums())
-            # A worker that has ended is not one that hangs, and a file forgets no series.
-            self._instruments.gauge(metrics.WORKER_SEEN).set(math.inf)
-        else:
-            self._instruments.remove(metrics.WORKER_SEEN)
+        self._instruments.remove(metrics.WORKER_SEEN)
 
     def after_fork_in_child(self) -> None:
         """Close the parent's socket, and begin to count from zero."""
         self._endpoint.after_fork_in_child()
         if self._pages is not None:
             self._pages.after_fork_in_child()
-        if self._folder is not None:
-            self._folder.after_fork_in_child()
+        if self._shared is not None:
+            self._shared.clear()
         self._begin()
 
     # --- being scraped --------------------------------------------------------------------------
@@ -467,47 +431,29 @@ class PrometheusExporter(Exporter):
     def _families(self) -> list[Metric]:
         with guard.shielded("count"):
             self._count_notes()
-        return self._scraped(self._sums_of_all())
+        return self._scraped()
 
     def _counted(self) -> list[Metric]:
         counted = list(self._instruments.registry.collect())
-        if self._folder is None:
-            return counted
-        # The folder holds the application's own families too; those are its to serve.
-        shared = {family.name: family for family in self._folder.counted()}
-        return [shared[own.name] for own in counted if own.name in shared]
+        return counted if self._shared is None else self._shared.totals(counted)
 
-    def _scraped(self, sums: ScrapeSums) -> list[Metric]:
+    def _scraped(self) -> list[Metric]:
         return final_families(
             self._counted(),
-            sums,
-            summarise=self._summarise,
+            self._means,
             service=self._service,
             version=package_version(),
         )
-
-    def _sums_of_all(self) -> ScrapeSums:
-        return self._sums if self._folder is None else self._folder.read()
 
     def state(self) -> dict[str, Any]:
         """Return the numbers of now for JSON: those of /metrics, and no texts."""
         with guard.shielded("count"):
             self._count_notes()
-        sums = self._sums_of_all()
         return {
             "version": package_version(),
-            "processes": 1 if self._folder is None else self._folder.living(),
+            "is_shared": self.is_shared,
             "elsewhere": None if self.elsewhere is None else asdict(self.elsewhere),
-        } | service_state(
-            sums,
-            self._scraped(sums),
-            self._snapshot,
-            service=self._service,
-            summarise=self._summarise,
-        )
-
-    def _evaluator(self, identity: str) -> str:
-        return self._labels.value("evaluator", evaluator_name(identity))
+        } | service_state(self._means, self._scraped(), self._snapshot, service=self._service)
 
     def _judge(self, name: str) -> str:
         return self._labels.value("judge", name)

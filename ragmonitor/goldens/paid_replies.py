@@ -23,7 +23,7 @@ from ragmonitor.goldens.golden_prompts import Task, prompts_version
 from ragmonitor.offline.reply_file import ReplyFile
 from ragmonitor.protocols import Asker
 from ragmonitor.records import Assessment, Interaction, JudgeUsage
-from ragmonitor.sampling import Budget, RunBudget, spent_in
+from ragmonitor.sampling import RunBudget, TotalBudget, spent_in
 
 try:
     import fcntl
@@ -74,7 +74,7 @@ class PaidModel:
     def __init__(
         self,
         judge: CapableJudge,
-        budget: Budget | None,
+        budget: TotalBudget | None,
         replies: ReplyFile,
         *,
         concurrency: int = 4,

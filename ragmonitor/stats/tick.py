@@ -11,7 +11,7 @@ import json
 import math
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -24,7 +24,7 @@ from ragmonitor.stats.comparison import (
     e_bh,
     e_value,
 )
-from ragmonitor.stats.interval import Estimate, estimate
+from ragmonitor.stats.interval import Coverage, Estimate, Span, coverage, estimate, span
 from ragmonitor.stats.judge_change import Cause, Rereads, judge_or_application
 from ragmonitor.stats.sums import ALL, OPEN
 from ragmonitor.stats.suspicion import Suspicion
@@ -85,6 +85,31 @@ class Shown(NamedTuple):
     objective: float | None
     has_room: bool
     """False: what is usual is nearly the worst, so that there is no alarm."""
+    raised_at_s: float = -1.0
+    began_s: float = -1.0
+    """When the rise began; -1: there is none."""
+    learned: float = 1.0
+    """The share of what it takes to learn the objective; 1: it is known."""
+
+    @classmethod
+    def of(cls, alarm: Alarm, ahead: Alarm, now_s: float) -> Shown:
+        """Return where an alarm stands.
+
+        Args:
+            alarm: As of its last closed bucket.
+            ahead: With what came since, as if open draws were fine.
+            now_s: By the store's clock.
+        """
+        return cls(
+            ahead.evidence,
+            alarm.threshold_days,
+            ahead.is_active,
+            alarm.objective,
+            alarm.has_room,
+            ahead.raised_at_s,
+            ahead.began_s,
+            1.0 if alarm.learning is None else alarm.learning.share(now_s),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +121,11 @@ class Evaluation:
     """Those of this tick."""
     alarms: Mapping[str, Shown]
     means: Mapping[str, Mapping[str, Estimate]]
-    """By window (`1h`, `1d`) and series."""
+    """By window (`1h`, `24h`) and series."""
+    coverages: Mapping[str, Mapping[str, Coverage]]
+    """Likewise; of more series than have a mean."""
+    late: int = 0
+    """Bets that came after their bucket was closed."""
 
 
 @dataclass(slots=True)
@@ -108,6 +137,7 @@ class _Known:
     alarms: dict[str, Alarm] = field(default_factory=dict)
     suspicions: dict[str, Suspicion] = field(default_factory=dict)
     means: dict[str, dict[str, Estimate]] = field(default_factory=dict)
+    coverages: dict[str, dict[str, Coverage]] = field(default_factory=dict)
     shown: bytes = b""
 
 
@@ -134,8 +164,27 @@ class Tick:
         self._objectives: dict[str, float | None] = {}
         self._hours: dict[str, Rows] = {}
 
-    def run(self) -> Evaluation | None:
+    def watch(self, watched: Sequence[Watched]) -> None:
+        """Watch other series from the next evaluation on: slices come as they are admitted."""
+        if watched != self._plan.watched:
+            self._plan = replace(self._plan, watched=watched)
+            self._is_announced = False
+
+    def look(self) -> Evaluation:
+        """Return what another process found last. Raises `StoreUnavailableError`."""
+        version, state = self._store.state()
+        if version != self._known.version:
+            self._load(version, state)
+        known = self._known
+        shown = {s: Shown(*each) for s, each in json.loads(known.shown or b"{}").items()}
+        late = self._store.late()
+        return Evaluation(self._store.now(), (), shown, known.means, known.coverages, late)
+
+    def run(self, *, is_due: bool = False) -> Evaluation | None:
         """Evaluate; None: another process has the lease, or was faster.
+
+        Args:
+            is_due: Means are formed anew in any case, and not each ten seconds.
 
         Raises:
             StoreUnavailableError: Nothing has changed, or all of it.
@@ -148,7 +197,7 @@ class Tick:
         if version != self._known.version:
             self._load(version, state)
         known, self._known = self._known, _Known()  # until it is committed nothing is known
-        return self._evaluate(known, now_s)
+        return self._evaluate(known, now_s, is_due=is_due)
 
     def _announce(self) -> None:
         """Write the objectives of the plan once: the service has one for each series."""
@@ -173,12 +222,14 @@ class Tick:
                 known.suspicions[key] = Suspicion.load(row)
             elif kind == "means":
                 known.means[key] = {s: Estimate(*each) for s, each in json.loads(row).items()}
+            elif kind == "coverage":
+                known.coverages[key] = {s: Coverage(*each) for s, each in json.loads(row).items()}
         self._objectives = {}
 
-    def _evaluate(self, known: _Known, now_s: float) -> Evaluation | None:
+    def _evaluate(self, known: _Known, now_s: float, *, is_due: bool) -> Evaluation | None:
         store, state = self._store, known.state
         closed = state.get("closed", -1)
-        is_minute = now_s // 60 != state.get("minute")
+        is_minute = is_due or now_s // 60 != state.get("minute")
         names = store.names("b")
         fresh = [t for t in names if t > closed and t + BET_S <= now_s]
         bets = {t: _by_series(store.read(f"b{t}")) for t in fresh}
@@ -200,13 +251,7 @@ class Tick:
                 rows[f"alarm:{each.series}"] = alarm.numbers()
             if alarm.is_touched:
                 rows[f"groups:{each.series}"], alarm.is_touched = alarm.groups(), False
-            alarms[each.series] = Shown(
-                ahead.evidence,
-                alarm.threshold_days,
-                ahead.is_active,
-                alarm.objective,
-                alarm.has_room,
-            )
+            alarms[each.series] = Shown.of(alarm, ahead, now_s)
             for what, at_s, began_s in happened:
                 since_s = began_s if what == "raised" else before_s
                 before_s = at_s
@@ -214,7 +259,7 @@ class Tick:
         last = closing[-1] if closing else closed
         gains, compared = self._comparisons(state.get("compared", -1), last, names)
         moves, drops = self._folding(now_s, names, last, is_minute=is_minute)
-        shown = json.dumps({series: each[:3] for series, each in alarms.items()}).encode()
+        shown = json.dumps(alarms).encode()
         if shown != known.shown:
             rows["shown"] = known.shown = shown
         known.state = state | {
@@ -231,7 +276,7 @@ class Tick:
                 return None
             known.version += 1
         self._known = known
-        return Evaluation(now_s, events, alarms, known.means)
+        return Evaluation(now_s, events, alarms, known.means, known.coverages, self._store.late())
 
     # --- alarms ---------------------------------------------------------------------------------
 
@@ -288,7 +333,7 @@ class Tick:
         windows = {"1h": hour}
         if is_minute:
             self._add_hours(day, now_s)
-            windows["1d"] = day
+            windows["24h"] = day
         for name, window in windows.items():
             # Slices once a minute: quantiles are most of what a tick with many series takes.
             wanted = {s: row for s, row in window.items() if is_minute or "|" not in s}
@@ -297,6 +342,9 @@ class Tick:
                 found = {s: e for s, e in known.means.get(name, {}).items() if "|" in s} | found
             known.means[name] = found
             rows[f"means:{name}"] = json.dumps(found).encode()
+            covered = {s: each for s, row in window.items() if (each := coverage(row))}
+            known.coverages[name] = covered
+            rows[f"coverage:{name}"] = json.dumps(covered).encode()
 
     def _add_hours(self, day: Rows, now_s: float) -> None:
         """Add the folded hours; those that are older than two are read once in ten minutes."""
@@ -338,6 +386,11 @@ class Tick:
         before = self.between(began_s - DAY_S, began_s).get(signal)
         after = self.between(alarm.raised_at_s, math.inf).get(signal)
         return judge_or_application(since, usual, before, after)
+
+    def span(self, series: str, since_s: float) -> Span | None:
+        """Return the verdicts since a moment, to the bucket; None: there are none."""
+        row = self.sums(since_s).get(series)
+        return None if row is None else span(row)
 
     def sums(self, since_s: float, until_s: float | None = None) -> Rows:
         """Return the sums of all answers since a moment, to the bucket.

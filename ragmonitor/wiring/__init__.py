@@ -20,7 +20,7 @@ from ragmonitor.wiring.wired_judges import (
     paid_judge,
     reader_of,
 )
-from ragmonitor.wiring.wired_statistics import estimates_of
+from ragmonitor.wiring.wired_statistics import estimates_of, store_of
 
 __all__ = [
     "budget_of",
@@ -38,6 +38,7 @@ __all__ = [
     "reader_of",
     "redactor_of",
     "restrict_logs",
+    "store_of",
     "traces_of",
     "view_of",
 ]

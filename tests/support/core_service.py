@@ -1,4 +1,4 @@
-"""A service on the statistical core: a store in memory, a ledger, a tick, and a clock to move."""
+"""A service on the statistical core: a store in memory, and a clock to move."""
 
 from __future__ import annotations
 
@@ -6,21 +6,24 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ragmonitor.causes.live_causes import Causes
+from ragmonitor.causes import Causes
+from ragmonitor.causes.answer_slices import AnswerSlices
 from ragmonitor.export.content import ContentPolicy
 from ragmonitor.records import (
+    AlarmEvent,
     Assessment,
     Chunk,
+    CompletedAnswer,
     Interaction,
     JudgeIdentity,
     Report,
     SentenceVerdict,
     Verdict,
 )
+from ragmonitor.stats.service import Statistics, Watching
 from ragmonitor.stats.signals import HALLUCINATION
-from ragmonitor.stats.sums import NOTHING, Answer, Ledger, Outcome
-from ragmonitor.stats.tick import Evaluation, Plan, Tick, Watched
-from ragmonitor.store import HOUR_S, Memory, merge_buckets
+from ragmonitor.stats.streams import Stream
+from ragmonitor.store import DAY_S, HOUR_S, Memory, Store
 
 BEGAN_S = 1_800_000_000.0 // HOUR_S * HOUR_S
 JUDGE = JudgeIdentity(name="model", version="1", kind="LLM")
@@ -29,30 +32,64 @@ Bad = Callable[[Mapping[str, str], Sequence[str]], float]
 """From attributes and documents to the chance of a hallucinated answer."""
 
 
-class CoreService:
-    """Answers, each judged at once, and what is found of them."""
+class Process:
+    """One process of a service: its statistics, in which the causes are a part."""
 
-    def __init__(self, *, content: str = "all", seed: int = 1, **options: Any) -> None:
-        self.now_s = BEGAN_S
-        self.store = Memory(lambda: self.now_s)
-        self.tick = Tick(self.store, Plan(watched=[Watched(series=HALLUCINATION, objective=0.05)]))
-        self.causes = self.process(content=content, **options)
-        self.rng = random.Random(seed)
-        self.number = 0
-        self.evaluation: Evaluation | None = None
-        self.events: list[Any] = []
-
-    def process(self, *, content: str = "all", **options: Any) -> Causes:
-        """Return the causes of one more process on the same store."""
-        return Causes(
-            self.store,
-            self.tick,
+    def __init__(
+        self,
+        store: Store,
+        *,
+        content: str = "all",
+        leave_out: Sequence[str] = (),
+        compare_by: Sequence[str] = ("service_version",),
+        service_version: str = "",
+    ) -> None:
+        series = {f"{JUDGE.name}::{name}": name for name in (HALLUCINATION, "faithfulness")}
+        self.causes = Causes(
+            store,
+            signals=series,
+            service_version=service_version,
+            compare_by=compare_by,
             policy=ContentPolicy(content=content),
             judge=JUDGE.name,
             higher_is_better={"faithfulness"}.__contains__,
-            threshold_s=30 * 86_400.0,
-            **options,
+            threshold_s=30 * DAY_S,
         )
+        watching = Watching(
+            streams=[
+                Stream(
+                    signal=HALLUCINATION,
+                    judge=JUDGE.name,
+                    series=f"{JUDGE.name}::hallucination",
+                    kind="quality",
+                    share=1.0,
+                )
+            ],
+            reader=JUDGE.name,
+            judge=None,
+            objectives={HALLUCINATION: 0.05},
+            slices_of=AnswerSlices(version=service_version, leave_out=leave_out),
+            versions_by=compare_by,
+        )
+        self.statistics = Statistics([self.causes], store=store, watching=watching, now=store.now)
+
+
+class CoreService:
+    """Answers, each judged at once, and what is found of them."""
+
+    def __init__(self, *, seed: int = 1, **options: Any) -> None:
+        self.now_s = BEGAN_S
+        self.store = Memory(lambda: self.now_s)
+        self.options = options
+        self.process = self.another()
+        self.causes = self.process.causes
+        self.rng = random.Random(seed)
+        self.number = 0
+        self.events: list[AlarmEvent] = []
+
+    def another(self) -> Process:
+        """Return one more process on the same store."""
+        return Process(self.store, **self.options)
 
     def run(
         self,
@@ -89,30 +126,11 @@ class CoreService:
         report = reported(
             f"i-{self.number}", attributes, documents, is_bad=is_bad, at_s=self.now_s, judge=judge
         )
-        answer = Answer(
-            id=report.interaction.id,
-            at_s=self.now_s,
-            chance=1.0,
-            rate=1.0,
-            is_drawn=True,
-            slices=self.causes.slices(report.interaction, report),
-            expected={HALLUCINATION: NOTHING},
-        )
-        verdicts = {HALLUCINATION: Outcome(1.0, float(is_bad))}
-        ledger = Ledger()
-        ledger.note(answer)
-        self.causes.note(answer, report.interaction, report)
-        ledger.settle(answer, verdicts)
-        self.causes.settle(answer, report.interaction, report, verdicts)
-        increments = ledger.take()
-        merge_buckets(increments, self.causes.take())
-        self.store.add(increments)
+        self.process.statistics.add(CompletedAnswer(builtin=report, judged=report))
 
     def evaluate(self) -> None:
         """Tick."""
-        self.causes.poll()
-        self.evaluation = self.tick.run()
-        self.events += self.causes.evaluate()
+        self.events += self.process.statistics.tick()
 
 
 def reported(

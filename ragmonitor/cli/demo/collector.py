@@ -12,13 +12,11 @@ from typing import Any
 
 from ragmonitor.cli.demo.demo_goldens import GoldenFigures
 from ragmonitor.cli.demo.phases import PHASES, Phase
-from ragmonitor.estimation import summarise
 from ragmonitor.records import (
     AlarmCause,
     AlarmEvent,
     Assessment,
     Estimate,
-    Moments,
     Report,
     Scored,
     SentenceVerdict,
@@ -26,6 +24,7 @@ from ragmonitor.records import (
     Verdict,
     evaluator_name,
 )
+from ragmonitor.stats.score_mean import ScoreMean
 
 MAX_ASKED = 2_000
 """Per framework; answers come back long before as many new questions are asked."""
@@ -41,18 +40,18 @@ class PhaseSums:
 
     interactions: int = 0
     refusals: int = 0
-    faithfulness: Moments = field(default_factory=Moments)
-    hallucinated: Moments = field(default_factory=Moments)
+    faithfulness: ScoreMean = field(default_factory=ScoreMean)
+    hallucinated: ScoreMean = field(default_factory=ScoreMean)
 
     @property
     def mean_faithfulness(self) -> Estimate | None:
         """The mean with its interval; None: nothing was scored."""
-        return summarise(self.faithfulness)
+        return self.faithfulness.estimate
 
     @property
     def hallucination_rate(self) -> Estimate | None:
         """Share of answers with an unsupported claim, with its interval."""
-        return summarise(self.hallucinated)
+        return self.hallucinated.estimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,11 +154,11 @@ class Collector:
                 return
             sums.refusals += bool(assessment.evasive)
             if assessment.hallucinated is not None and interaction.chunks:
-                sums.hallucinated += Moments.of(float(assessment.hallucinated))
+                sums.hallucinated.add(float(assessment.hallucinated))
             faithfulness = _score(report)
             if faithfulness is None:
                 return
-            sums.faithfulness += Moments.of(faithfulness)
+            sums.faithfulness.add(faithfulness)
             self._into_bin(interaction.started_ns, faithfulness, phase)
             sentence = _unsupported(assessment)
             if sentence is not None:

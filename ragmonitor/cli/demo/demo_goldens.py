@@ -11,10 +11,10 @@ from ragmonitor import metrics
 from ragmonitor.cli.demo.answerer import readable_sentences
 from ragmonitor.cli.demo.causes_of_spikes import REPLACED
 from ragmonitor.cli.demo.phases import PHASES, Phase
-from ragmonitor.estimation.golden_questions import MAX_DROP
 from ragmonitor.goldens.golden import Golden, ReferenceChunk
 from ragmonitor.records import GaugeValue
 from ragmonitor.settings import OPTIONS
+from ragmonitor.stats.goldens import MAX_DROP
 
 N_GOLDENS: Final = 12
 PER_SECOND: Final = 4.0

@@ -25,15 +25,15 @@ from ragmonitor.export.view.access import Access, Refusal
 from ragmonitor.export.view.answers import Answers, KeptAnswer, answered_without_chunks
 from ragmonitor.export.view.history import Column, History, SlotSums, spending
 from ragmonitor.feedback import JoinedFeedback
-from ragmonitor.protocols import Clock, Exporter, Summarise
+from ragmonitor.protocols import Clock, Exporter
 from ragmonitor.records import (
     AlarmEvent,
     GaugeValue,
-    Moments,
     Report,
     SeriesKey,
     Snapshot,
     Window,
+    WindowedMean,
 )
 
 PATH: Final = "/ragmonitor/"
@@ -138,7 +138,6 @@ class View(Exporter):
         self,
         service: str,
         *,
-        summarise: Summarise,
         builtin: str,
         judge: str | None = None,
         judge_kind: str = "LLM",
@@ -155,7 +154,6 @@ class View(Exporter):
 
         Args:
             service: Whose answers these are.
-            summarise: From a window's sums to its mean and interval.
             builtin: Name of the judge that scores every answer.
             judge: Name of the judge that scores a sample; None: there is none.
             judge_kind: Its kind, as in `JudgeIdentity`.
@@ -168,7 +166,6 @@ class View(Exporter):
             clock: For the spacing of the history.
             now: Seconds since the epoch.
         """
-        self._summarise = summarise
         self._builtin = builtin
         self._judge = judge
         self._lower_is_better = tuple(lower_is_better)
@@ -177,7 +174,6 @@ class View(Exporter):
         self._incidents = incidents
         self._clock = clock
         self._now = now
-        self._processes: Callable[[], int] = _one
         self._constant = {
             "service": service,
             "service_version": version,
@@ -204,10 +200,6 @@ class View(Exporter):
         self._events: deque[dict[str, Any]] = deque(maxlen=MAX_EVENTS)
         self._snapshot = Snapshot()
         self._summed: tuple[Snapshot, list[dict[str, Any]], list[dict[str, Any]]] | None = None
-
-    def shared_by(self, processes: Callable[[], int]) -> None:
-        """Take the function that counts the processes of this application."""
-        self._processes = processes
 
     def after_fork_in_child(self) -> None:
         """Begin anew: what was kept stayed with the parent."""
@@ -284,10 +276,10 @@ class View(Exporter):
                 self._answers.restore(left.worst, revision=self._revision)
 
     def _points(self, snapshot: Snapshot) -> Iterable[tuple[Column, float]]:
-        for key, window, moments in snapshot.moments:
-            if window != HOUR or key.dimension or not self._is_drawn(key):
+        for each in snapshot.means:
+            key, estimate = each.key, each.estimate
+            if each.window != HOUR or key.dimension or not self._is_drawn(key):
                 continue
-            estimate = self._summarise(moments)
             if estimate is not None:
                 yield (key.signal, key.judge, "mean"), estimate.mean
                 yield (key.signal, key.judge, "lower"), estimate.lower
@@ -384,7 +376,6 @@ class View(Exporter):
         numbers, groups = self._sum_up(snapshot)
         state |= self._constant | {
             "now_s": self._now(),
-            "processes": self._processes(),
             "views": list(snapshot.views),
             "numbers": numbers,
             "groups": groups,
@@ -407,23 +398,23 @@ class View(Exporter):
             return known[1], known[2]
         whole: list[dict[str, Any]] = []
         parts: list[dict[str, Any]] = []
-        for key, window, moments in sorted(snapshot.moments, key=_place)[:MAX_SERIES]:
-            number = self._number(key, window, moments)
+        for mean in sorted(snapshot.means, key=_place)[:MAX_SERIES]:
+            number = self._number(mean)
             if number is not None:
-                (parts if key.dimension else whole).append(number)
+                (parts if mean.key.dimension else whole).append(number)
         self._summed = (snapshot, whole, parts)
         return whole, parts
 
-    def _number(self, key: SeriesKey, window: Window, moments: Moments) -> dict[str, Any] | None:
-        estimate = self._summarise(moments)
+    def _number(self, mean: WindowedMean) -> dict[str, Any] | None:
+        key, estimate = mean.key, mean.estimate
         if estimate is None:
             return None
-        number: dict[str, Any] = {"signal": key.signal, "judge": key.judge, "window": window}
+        number: dict[str, Any] = {"signal": key.signal, "judge": key.judge, "window": mean.window}
         if key.dimension:
             number |= {"dimension": key.dimension, "group": key.group[:200]}
         number |= {
             "basis": self._basis(key.judge),
-            "judged": round(moments.judged, 1),
+            "judged": round(mean.judged, 1),
             **estimate_record(estimate),
         }
         return number
@@ -434,18 +425,13 @@ class View(Exporter):
         return "builtin" if judge == self._builtin else "judged"
 
 
-def _place(series: tuple[SeriesKey, Window, Moments]) -> int:
+def _place(mean: WindowedMean) -> int:
     """Return 0 for all answers, and for parts of them what the page shows first."""
-    key, window, _ = series
-    return 0 if not key.dimension else 1 if window == HOUR else 2
+    return 0 if not mean.key.dimension else 1 if mean.window == HOUR else 2
 
 
 def _is_shown(gauge: GaugeValue) -> bool:
     return gauge.name in SHOWN_GAUGES
-
-
-def _one() -> int:
-    return 1
 
 
 def _ok(content_type: str, body: bytes) -> Reply:

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from typer.testing import CliRunner
 
-from ragmonitor.causes.versions_now import VersionDifference
+from ragmonitor.causes.versions import VersionDifference
 from ragmonitor.cli import rollout
 from ragmonitor.cli.app import app
 from ragmonitor.cli.monitor_options import RolloutOptions

@@ -70,9 +70,6 @@ function showHead() {
   const about = { version: state.version, service: state.service_version, time: span(state.now_s - state.started_s) };
   say(byId("about"), t(state.service_version ? "aboutVersion" : "about", about));
   say(byId("legend"), state.judge ? t("legend", { judge: state.judge }) : t("legendBuiltin", { builtin: state.builtin }));
-  const remark = byId("remark");
-  remark.hidden = state.processes < 2;
-  say(remark, state.processes < 2 ? "" : t("processes", { n: state.processes }));
   const withheld = byId("withheld");
   withheld.hidden = state.content === "all";
   say(withheld, state.content === "all" ? "" : t("withheld", { content: state.content }));

@@ -189,7 +189,6 @@ const TEXTS = {
   eventSpan: ["{span}; limit: {bound}", "{span}；{bound}"],
   eventEstimate: ["{value} ({lower} to {upper}), limit: {bound}", "{value}（{lower} 至 {upper}），{bound}"],
   eventBound: ["limit: {bound}", "{bound}"],
-  processes: ["{n} {n|process runs|processes run} this application. This page shows what one of them has received; /metrics adds up all of them.", "该应用有 {n} 个进程。此页面只显示其中一个进程收到的数据；/metrics 汇总全部进程。"],
   withheld: ["Texts are withheld (content = {content}): ids, scores and verdicts only.", "文本不予显示（content = {content}）：仅有编号、分数与结论。"],
   filterBasis: ["Scored by", "评分者"],
   filterEvaluator: ["Evaluator", "评估器"],
