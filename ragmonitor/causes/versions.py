@@ -391,9 +391,6 @@ class Versions(Part):
             active=since_s is not None,
             since_s=since_s,
             objective=0.0,
-            raised=sum(
-                arm.worse_s is not None for arms in self._known.values() for arm in arms.values()
-            ),
         )
 
     def gauges(self, means: Means) -> Iterator[GaugeValue]:  # noqa: ARG002 - of the protocol

@@ -10,7 +10,6 @@ import pytest
 from ragmonitor.causes.comparison import compare
 from ragmonitor.cli import gate
 from ragmonitor.cli.options import GateOptions
-from ragmonitor.estimation import summarise
 from ragmonitor.export import PrometheusExporter
 from ragmonitor.records import Snapshot
 from tests.support.prometheus_server import prometheus_server, require_binary
@@ -45,7 +44,7 @@ def test_prometheus_adds_up_two_processes_and_decides(
     parts, exporters = [], []
     for version in ("1.4", "1.5"):
         parts.append(versions(judge=None, version=version))
-        exporters.append(PrometheusExporter("support", summarise=summarise, port=0))
+        exporters.append(PrometheusExporter("support", port=0))
         show(exporters[-1], parts[-1])
     rules = tmp_path / "rules.yml"
     rules.write_text(block("rules").replace("interval: 1m", "interval: 1s"), encoding="utf-8")

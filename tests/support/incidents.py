@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from ragmonitor.causes import CandidateCause
-from ragmonitor.estimation import summarise
 from ragmonitor.export.content import ContentPolicy
 from ragmonitor.incidents import Incident, IncidentKeeper, Journal
 from ragmonitor.incidents.incident_keeper import Occasion
@@ -192,7 +191,6 @@ class Scene:
             **{
                 "service": "shop",
                 "finders": finders,
-                "summarise": summarise,
                 "policy": policy,
                 "notices": self.notices,
                 "now": lambda: self.now_s,

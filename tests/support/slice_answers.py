@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ragmonitor.estimation.parts import Answer
-from ragmonitor.estimation.signals import outcomes
+from ragmonitor.stats.parts import Answer
+from ragmonitor.stats.signals import outcomes
 from ragmonitor.records import CompletedAnswer, Prediction, SamplingDecision
 from tests.support.slice_rows import SIGNAL, SINCE_S
 from tests.support.streams import Records, Stream

@@ -10,7 +10,7 @@ import pytest
 from ragmonitor.causes.answer_log import AnswerLog
 from ragmonitor.causes.slice_names import SliceNames
 from ragmonitor.causes.slices import Slices
-from ragmonitor.estimation.signals import outcomes
+from ragmonitor.stats.signals import outcomes
 from tests.support.slice_answers import answer
 from tests.support.slice_rows import RATE, SIGNAL, SINCE_S, Traffic, only
 from tests.support.streams import JUDGE, Records

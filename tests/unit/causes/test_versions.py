@@ -10,8 +10,8 @@ import pytest
 from ragmonitor.causes.arms import SLOT_S, Arms
 from ragmonitor.causes.comparison import FIELDS, compare, mean_of
 from ragmonitor.causes.versions import STATE_VERSION, Versions
-from ragmonitor.estimation.parts import Answer
-from ragmonitor.estimation.signals import Outcome
+from ragmonitor.stats.parts import Answer
+from ragmonitor.stats.signals import Outcome
 from ragmonitor.records import (
     CompletedAnswer,
     Interaction,

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 from ragmonitor.cli import gate
 from ragmonitor.cli.app import app
 from ragmonitor.cli.options import GateOptions
-from ragmonitor.estimation import summarise
 from ragmonitor.export import PrometheusExporter
 from ragmonitor.records import Snapshot
 from tests.unit.causes.test_versions import BEGAN_S, Versions, feed, versions
@@ -23,7 +22,7 @@ def serving(*parts: Versions) -> Iterator[list[str]]:
     exporters = []
     for part in parts:
         part.tick()
-        exporter = PrometheusExporter("support", summarise=summarise, port=0)
+        exporter = PrometheusExporter("support", port=0)
         exporters.append(exporter)
         gauges = tuple(part.gauges(None))  # type: ignore[arg-type]
         snapshot = Snapshot(gauges=gauges, records=part.records())
