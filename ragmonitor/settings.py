@@ -1014,9 +1014,9 @@ class Settings(Group):
         None,
         "A file (or a folder, which gets one) in which sums, alarms, the budget and what was "
         "learned outlive restarts; the processes of a machine that name the same one share them, "
-        "and any of them shows the counts of all. Processes of several machines share a Redis server "
-        "instead ('redis://host:6379/0', with TLS 'rediss://...'). None: each process has its own, "
-        "for its lifetime.",
+        "and any of them shows the counts of all. Processes of several machines share a Redis "
+        "server instead ('redis://host:6379/0', with TLS 'rediss://...'). None: each process has "
+        "its own, for its lifetime.",
         change="In production.",
     )
     content: ContentSettings = Field(default_factory=ContentSettings)

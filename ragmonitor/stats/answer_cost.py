@@ -12,7 +12,8 @@ from ragmonitor.protocols import Clock, Cost
 from ragmonitor.records import GaugeValue, Window
 from ragmonitor.stats.beta import t_quantile
 from ragmonitor.stats.parts import Answer, Means, Observation, Part
-from ragmonitor.stats.signals import HALLUCINATION, Outcome
+from ragmonitor.stats.signals import HALLUCINATION
+from ragmonitor.stats.sums import Outcome
 from ragmonitor.store import DAY_S, HOUR_S, MEAN_S, Rows, merge
 
 GROUPS: Final = 16

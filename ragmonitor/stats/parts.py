@@ -16,7 +16,8 @@ from ragmonitor.records import (
     Report,
     Window,
 )
-from ragmonitor.stats.signals import Outcome, Outcomes
+from ragmonitor.stats.signals import Outcomes
+from ragmonitor.stats.sums import Outcome
 
 
 class Answer(NamedTuple):

@@ -35,7 +35,8 @@ from ragmonitor.records import (
     Window,
     WindowedMean,
 )
-from ragmonitor.stats import interval, tick
+from ragmonitor.stats import interval
+from ragmonitor.stats import tick as ticking
 from ragmonitor.stats.feedback import PeoplesFeedback
 from ragmonitor.stats.goldens import GoldenQuestions
 from ragmonitor.stats.judge_change import SHARE_OF_RISE, judge_or_application, rise_at_least
@@ -135,10 +136,10 @@ class Watching:
             version=self.versions.get(signal, 1),
         )
 
-    def watched(self, stream: Stream) -> tick.Watched:
+    def watched(self, stream: Stream) -> ticking.Watched:
         """Return what the tick is to know of a stream."""
         objective = self.objectives.get(stream.signal, stream.default_objective)
-        return tick.Watched(
+        return ticking.Watched(
             series=stream.series,
             objective=stream.badness(objective),
             share=stream.share,
@@ -205,12 +206,12 @@ class Statistics:
         self._outbox = Outbox(self.store)
         self._admission = Admission(self.store)
         self._streams = {each.series: each for each in watching.streams}
-        plan = tick.Plan(
+        plan = ticking.Plan(
             watched=[watching.watched(each) for each in watching.streams],
             false_alarm_every_days=watching.every_days,
         )
-        self._tick = tick.Tick(self.store, plan)
-        self._found: tick.Evaluation | None = None
+        self._tick = ticking.Tick(self.store, plan)
+        self._found: ticking.Evaluation | None = None
         """What was found last; None: nothing yet, or the store is away."""
         self._latest: tuple[Report | None, dict[str, Outcome | None]] = (None, {})
         self._open: OrderedDict[str, Summed] = OrderedDict()
@@ -236,8 +237,8 @@ class Statistics:
         found = self._outcomes(builtin)
         known = self._features(builtin)
         series = {watching.series(signal, watching.judge): signal for signal in found}
-        expected = {
-            series[name]: tuple(each)
+        expected: dict[str, tuple[float, float]] = {
+            series[name]: (each.scored, each.value)
             for name, each in self._predictions.expected(series, known).items()
         }
         name = watching.series(HALLUCINATION, watching.judge)
@@ -515,7 +516,7 @@ class Statistics:
 
     # --- alarms ---------------------------------------------------------------------------------
 
-    def _event(self, event: tick.AlarmEvent) -> AlarmEvent:
+    def _event(self, event: ticking.AlarmEvent) -> AlarmEvent:
         stream, found = self._streams[event.series], self._found
         assert found is not None  # noqa: S101 - for the type
         shown = found.alarms[event.series]
@@ -566,7 +567,7 @@ class Statistics:
             before=None if before is None else before.mean,
         )
 
-    def _known_span(self, series: str, shown: tick.Shown) -> AlarmSpan | None:
+    def _known_span(self, series: str, shown: ticking.Shown) -> AlarmSpan | None:
         """Return what an alarm says of its answers: of an active one as it was raised."""
         is_rising = shown.evidence_days >= RISING_FROM * shown.threshold_days
         if shown.began_s < 0 or not (shown.is_active or is_rising):

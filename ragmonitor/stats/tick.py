@@ -342,7 +342,7 @@ class Tick:
                 found = {s: e for s, e in known.means.get(name, {}).items() if "|" in s} | found
             known.means[name] = found
             rows[f"means:{name}"] = json.dumps(found).encode()
-            covered = {s: each for s, row in window.items() if (each := coverage(row))}
+            covered = {s: of for s, row in window.items() if (of := coverage(row))}
             known.coverages[name] = covered
             rows[f"coverage:{name}"] = json.dumps(covered).encode()
 

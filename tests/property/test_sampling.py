@@ -17,7 +17,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ragmonitor.records import Cause, Interaction, SpanReference
-from ragmonitor.sampling import AdaptiveSampler, Budget, Floors
+from ragmonitor.sampling import AdaptiveSampler, Floors
 from ragmonitor.sampling.consistent_draws import WHOLE, is_drawn, place_of
 from ragmonitor.testing import ManualClock
 from tests.support.stories import interaction
@@ -80,7 +80,7 @@ def test_whatever_comes_chances_are_chances(rate, limits, floor, steps):
     """In range, bounded in stake, drawn only where there was one, never beyond any limit."""
     clock = ManualClock()
     per_day, per_hour = limits or (None, None)
-    budget = Budget(per_day, per_hour=per_hour, clock=clock) if limits else None
+    budget = Budget(Memory(clock), per_day=per_day, per_hour=per_hour) if limits else None
     costs: list[float] = []
     sampler = AdaptiveSampler(
         rate,
@@ -227,7 +227,7 @@ def test_one_over_the_chance_is_the_right_weight(floors):
     sampler = AdaptiveSampler(
         1.0,
         clock=clock,
-        budget=Budget(per_hour=80.0, unit="calls", clock=clock),
+        budget=Budget(Memory(clock), per_hour=80.0, unit="calls"),
         expected_cost=lambda _: 1.0,
         floors=Floors("route", 6.0) if floors else None,
     )
@@ -265,7 +265,7 @@ def test_floors_reach_their_number_and_stay_within_the_budget():
     sampler = AdaptiveSampler(
         0.1,
         clock=clock,
-        budget=Budget(per_hour=240.0, unit="calls", clock=clock),
+        budget=Budget(Memory(clock), per_hour=240.0, unit="calls"),
         expected_cost=lambda _: 1.0,
         floors=Floors("route", 9.0),
     )

@@ -26,8 +26,8 @@ from ragmonitor.capture.otel_spans.openinference import OpenInference
 from ragmonitor.capture.otel_spans.openllmetry import OpenLLMetry
 from ragmonitor.capture.otel_spans.spans import SpanRecord
 from ragmonitor.errors import InputError, WireError
-from ragmonitor.estimation.anchors.anchor_files import anchors_of, read_own
-from ragmonitor.estimation.labels.label_table import read_labels, seal
+from ragmonitor.stats.references import anchors_of, read_own
+from ragmonitor.stats.labels.label_table import read_labels, seal
 from ragmonitor.export.endpoint import Endpoint
 from ragmonitor.export.langfuse import refusals
 from ragmonitor.judges.reply import read_reply

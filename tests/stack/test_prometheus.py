@@ -25,9 +25,9 @@ APPLICATION = """
 import json, os, sys
 from dataclasses import replace
 from ragmonitor.export import PrometheusExporter
-from tests.unit.export.examples import TARGET, report, snapshot, summarise, sums
+from tests.unit.export.examples import TARGET, report, snapshot, sums
 
-exporter = PrometheusExporter("客服", summarise=summarise, port=int(sys.argv[1]))
+exporter = PrometheusExporter("客服", port=int(sys.argv[1]))
 
 def refresh(scores):
     state = snapshot(("faithfulness", "1h", sums(*scores)))

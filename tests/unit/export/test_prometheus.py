@@ -22,7 +22,6 @@ from ragmonitor.export.instruments import Labels
 from ragmonitor.records import (
     Cause,
     GaugeValue,
-    Moments,
     Snapshot,
     Unscored,
 )
@@ -32,7 +31,6 @@ from tests.unit.export.examples import (
     late_report,
     report,
     snapshot,
-    summarise,
     sums,
 )
 
@@ -45,7 +43,7 @@ def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def exporter(**options: Any) -> PrometheusExporter:
-    return PrometheusExporter("shop", summarise=summarise, **{"serve": False, **options})
+    return PrometheusExporter("shop", **{"serve": False, **options})
 
 
 @pytest.fixture
@@ -109,7 +107,7 @@ def test_a_failed_reading_is_paid_for_too() -> None:
 def test_too_little_to_say_is_no_series() -> None:
     """Where the summary is None there is no number, rather than a zero."""
     built = exporter()
-    refresh(built, snapshot=snapshot(("faithfulness", HOUR, Moments())))
+    refresh(built, snapshot=snapshot(("faithfulness", HOUR, ())))
     labels = {"evaluator": "faithfulness", "judge": "builtin", "window": HOUR}
     assert sample(built, "score_mean", **labels) is None
 
@@ -121,19 +119,6 @@ def test_a_window_that_ran_empty_goes() -> None:
     refresh(built, snapshot=snapshot(("faithfulness", HOUR, sums(1.0))))
     refresh(built, snapshot=Snapshot())
     assert sample(built, "score_mean", **labels) is None
-
-
-def test_a_broken_summary_costs_only_its_gauge() -> None:
-    """The scrape goes on, and the error is counted."""
-
-    def broken(_: Moments) -> None:
-        raise ZeroDivisionError
-
-    built = PrometheusExporter("shop", summarise=broken, serve=False)
-    before = guard.errors["estimate"]
-    refresh(built, snapshot=snapshot(("faithfulness", HOUR, sums(1.0))), queue_depth=7)
-    assert sample(built, "queue_depth") == 7
-    assert guard.errors["estimate"] == before + 1
 
 
 def test_errors_are_counted_from_our_beginning() -> None:
@@ -151,8 +136,7 @@ def test_errors_are_counted_from_our_beginning() -> None:
 def test_coverage_is_shown_where_the_mean_is_not() -> None:
     """A window that is hardly observed has no mean, and says why."""
     built = exporter()
-    moments = Moments.of(0.5) + Moments(uncovered=3.0)
-    refresh(built, snapshot=snapshot(("faithfulness", HOUR, moments)))
+    refresh(built, snapshot=snapshot(("faithfulness", HOUR, sums(0.5)), uncovered=0.75))
     labels = {"evaluator": "faithfulness", "judge": "builtin", "window": HOUR}
     assert sample(built, "score_coverage_ratio", **labels) == pytest.approx(0.25)
     assert sample(built, "score_mean", **labels) is None

@@ -26,7 +26,7 @@ from ragmonitor.records import (
     Snapshot,
 )
 from ragmonitor.testing import ManualClock
-from tests.unit.export.examples import LEXICAL, MODEL, interaction, report, summarise, sums
+from tests.unit.export.examples import LEXICAL, MODEL, interaction, report, sums, windowed
 
 TOKEN = "a token of enough length"
 
@@ -37,7 +37,7 @@ def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def view(**options: Any) -> View:
-    given = {"summarise": summarise, "builtin": "builtin", "judge": MODEL.name, **options}
+    given = {"builtin": "builtin", "judge": MODEL.name, **options}
     return View(given.pop("service", "shop"), **given)
 
 
@@ -49,7 +49,7 @@ def state(shown: View, since: str = "") -> dict[str, Any]:
 def snapshot(**changes: Any) -> Snapshot:
     return replace(
         Snapshot(
-            moments=(
+            means=windowed(
                 (SeriesKey(signal="hallucination", judge=MODEL.name), "1h", sums(1, 0, 0, 0)),
                 (SeriesKey(signal="hallucination", judge=MODEL.name), "24h", sums(1, 0)),
                 (SeriesKey(signal="hallucination", judge="builtin"), "1h", sums(1, 1, 0, 0)),
@@ -85,7 +85,7 @@ def bad(n: int, judge=MODEL, **changes: Any):
 
 @contextmanager
 def served(shown: View | None) -> Iterator[str]:
-    exporter = PrometheusExporter("shop", summarise=summarise, port=0, pages=shown)
+    exporter = PrometheusExporter("shop", port=0, pages=shown)
     exporter.refresh(snapshot=Snapshot(), queue_depth=0, open_runs=0, errors=guard.errors)
     try:
         assert exporter.url is not None
@@ -147,7 +147,7 @@ def test_however_many_parts_there_are_the_whole_is_told():
         for window in ("1h", "24h")
     )
     shown = view()
-    shown.snapshot(snapshot(moments=(*groups, *snapshot().moments)))
+    shown.snapshot(snapshot(means=(*windowed(*groups), *snapshot().means)))
     told = state(shown)
     assert len(told["numbers"]) == 4
     assert sum(each["window"] == "1h" for each in told["groups"]) == 3 * 40 + 1

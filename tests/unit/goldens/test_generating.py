@@ -17,7 +17,7 @@ from ragmonitor.judges.llm import _FRAME_TOKENS
 from ragmonitor.judges.tokens import estimate_tokens
 from ragmonitor.offline.reply_file import ReplyFile
 from ragmonitor.records import Chunk, Interaction
-from ragmonitor.sampling import Budget
+from ragmonitor.sampling import TotalBudget
 from tests.support.golden_model import GoldenModel, scripted_judge
 
 SUBJECTS = ("bicycles", "kettles", "violins", "lanterns", "compasses", "umbrellas")
@@ -49,7 +49,7 @@ class Workshop:
     def paid(self, budget: float = 1.0) -> PaidModel:
         return PaidModel(
             as_judge(self.judge).within_budget("usd"),
-            Budget(total=budget, unit="usd"),
+            TotalBudget(budget, unit="usd"),
             ReplyFile(self.path),
         )
 

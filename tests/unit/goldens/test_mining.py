@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from ragmonitor.estimation import summarise
 from ragmonitor.export import View
 from ragmonitor.goldens import Golden, ReviewStatus
 from ragmonitor.goldens.mining import (
@@ -113,7 +112,7 @@ def test_the_chosen_are_unlike_each_other_and_what_is_known():
 
 def test_what_a_real_page_serves_is_read():
     """The state of a `View`, as a browser gets it."""
-    shown = View("shop", summarise=summarise, builtin="builtin", judge=MODEL.name)
+    shown = View("shop", builtin="builtin", judge=MODEL.name)
     asked = interaction(id="i-1", query="When is it open?")
     shown.export(report(MODEL, interaction=asked, role="sampled"))
     state = json.loads(shown.state(""))

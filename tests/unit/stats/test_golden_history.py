@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.estimation.golden_history import ScoreHistory, level_of
-from ragmonitor.estimation.paired import paired_difference
+from ragmonitor.stats.golden_history import ScoreHistory, level_of
+from ragmonitor.stats.paired import paired_difference
 
 SCORES = st.floats(0, 1)
 

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from ragmonitor import metrics
-from ragmonitor.estimation.alarms import STATE_VERSION as ALARMS_VERSION
-from ragmonitor.estimation.golden_questions import (
+from ragmonitor.stats.goldens import (
     REFERENCES,
-    STATE_VERSION,
     GoldenQuestions,
 )
 from ragmonitor.judges import BuiltinJudge
@@ -25,7 +23,7 @@ from ragmonitor.records import (
     Report,
     Scored,
 )
-from ragmonitor.state import StateFile
+from ragmonitor.store import Sqlite
 
 JUDGE = JudgeIdentity(name="judge", version="1", kind="LLM")
 OTHER = JudgeIdentity(name="judge", version="2", kind="LLM")
@@ -42,19 +40,11 @@ class Asking:
         self.begin()
 
     def begin(self) -> None:
-        def file(name: str, version: int) -> StateFile | None:
-            return (
-                None
-                if self.folder is None
-                else StateFile(self.folder / f"{name}.json", version=version)
-            )
-
         self.part = GoldenQuestions(
             judge="judge",
             false_alarm_every_days=30,
             now=lambda: self.now,
-            file=file("goldens", STATE_VERSION),
-            alarms_file=file("alarms", ALARMS_VERSION),
+            store=None if self.folder is None else Sqlite(self.folder / "a.db", "shop"),
         )
         self.events = []
 
@@ -231,7 +221,7 @@ def test_histories_and_alarms_outlive_a_restart(tmp_path: Path):
     asking.begin()
     asking.round(fallen())
     assert [each.signal for each in asking.events] == ["golden_answer_correctness"]
-    assert "tall" not in (tmp_path / "goldens.json").read_text()
+    assert all(b"tall" not in each.read_bytes() for each in tmp_path.iterdir())
 
 
 @pytest.mark.slow

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from ragmonitor import metrics
-from ragmonitor.estimation.feedback_store import FeedbackStore
-from ragmonitor.estimation.parts import Answer
-from ragmonitor.estimation.peoples_feedback import MAX_KINDS, OTHER, WAIT_S, PeoplesFeedback
-from ragmonitor.estimation.signals import Outcome
+from ragmonitor.stats.parts import Answer
+from ragmonitor.stats.feedback import MAX_KINDS, OTHER, WAIT_S, PeoplesFeedback
+from ragmonitor.stats.sums import Outcome
+from ragmonitor.store import Memory, Sqlite
 from ragmonitor.feedback import feedback_of
 from ragmonitor.records import CompletedAnswer, Report, SpanReference
 from ragmonitor.testing import ManualClock
@@ -32,7 +32,6 @@ def answer(identity, *, read=False, judged=None, target=SPAN):
         completed=CompletedAnswer(target=target, **reports),
         interaction=told,
         at_s=BEGAN_NS / 1e9,
-        group=0,
         builtin=[("hallucination", Outcome(True, float(read)))],
         judged=None if judged is None else [("hallucination", Outcome(True, float(judged)))],
         weight=1.0,
@@ -55,7 +54,7 @@ def clock():
 
 @pytest.fixture
 def part(path, clock):
-    return PeoplesFeedback(FeedbackStore(path, max_answers=1_000), now=clock)
+    return PeoplesFeedback(Memory() if path is None else Sqlite(path, "shop"), now=clock)
 
 
 def values(part):
@@ -121,7 +120,7 @@ def test_of_one_person_s_minds_the_last_counts(part, clock):
 
 def test_processes_of_one_folder_join_each_other_s_answers(tmp_path, clock):
     first, second = (
-        PeoplesFeedback(FeedbackStore(tmp_path / "a.sqlite", max_answers=10), now=clock)
+        PeoplesFeedback(Sqlite(tmp_path / "a.sqlite", "shop"), now=clock)
         for _ in range(2)
     )
     first.add(answer("a"))

@@ -6,16 +6,16 @@ import random
 
 import pytest
 
-from ragmonitor.estimation.retrieval_drift import (
+from ragmonitor.stats.retrieval_drift import (
     STATE_VERSION,
     Collected,
     Reference,
     RetrievalDrift,
     Scores,
 )
-from ragmonitor.estimation.signals import EMPTY_RETRIEVAL, WEAK_RETRIEVAL
+from ragmonitor.stats.signals import EMPTY_RETRIEVAL, WEAK_RETRIEVAL
 from ragmonitor.records import Chunk, Interaction, Retrieval
-from ragmonitor.state import StateFile
+from ragmonitor.store import Kept, Sqlite
 from ragmonitor.testing import ManualClock
 
 SIZE = 200
@@ -108,7 +108,7 @@ class Process:
 
     def __init__(self, folder):
         self.clock = ManualClock()
-        self.file = StateFile.of_service(folder, "drift", "shop", version=STATE_VERSION)
+        self.file = Kept(Sqlite(folder / "a.db", "shop"), "drift", version=STATE_VERSION)
         self.drift = RetrievalDrift(size=SIZE, file=self.file, clock=self.clock)
 
     def asked(self, ids):

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from ragmonitor import metrics
-from ragmonitor.estimation.answer_cost import GROUPS, AnswerCost, CostSums, cost_per_good
-from ragmonitor.estimation.signals import NOT_APPLICABLE, Outcome
+from ragmonitor.stats.answer_cost import GROUPS, WIDTH, AnswerCost, cost_per_good
+from ragmonitor.stats.sums import NOTHING, Outcome
 from tests.support.means import FixedMeans
 
 GOOD, BAD = Outcome(scored=True, value=0.0), Outcome(scored=True, value=1.0)
@@ -17,8 +17,7 @@ GOOD, BAD = Outcome(scored=True, value=0.0), Outcome(scored=True, value=1.0)
 def answer(n, verdict=None, *, probability=1.0, predicted=0.0, model="m", cost=1.0):
     """Return a completed answer as the part reads it; no verdict: it was not drawn."""
     return SimpleNamespace(
-        interaction=SimpleNamespace(id=f"answer {n}", model=model, cost=cost),
-        group=-1,
+        interaction=SimpleNamespace(id=f"answer {n}", session_id="", model=model, cost=cost),
         judged=None if verdict is None else [("hallucination", verdict[0])],
         builtin=[("hallucination", GOOD)],
         weight=1 / probability if probability else 0.0,
@@ -50,7 +49,7 @@ def test_a_bad_answer_and_a_refusal_cost_and_are_not_good():
     """100 answers at 1 dollar of which 80 are good: 1.25 dollars."""
     costs = part()
     for n in range(100):
-        verdict = GOOD if n % 5 else BAD if n % 10 else NOT_APPLICABLE
+        verdict = GOOD if n % 5 else BAD if n % 10 else NOTHING
         costs.add(answer(n, [verdict]))
     found = shown(costs)
     assert found[metrics.COST_PER_GOOD_ANSWER, ""] == pytest.approx(1.25)
@@ -96,7 +95,7 @@ def test_the_interval_covers_the_truth():
     share, factor = 0.8, math.exp(0.5**2 / 2)
     truth = (factor * (0.8 + 0.2 * 2)) / share
     for _ in range(rounds):
-        sums = CostSums()
+        row = [0.0] * WIDTH
         for _ in range(600):
             good = rng.random() < share
             cost = rng.lognormvariate(0, 0.5) * (1 if good else 2)
@@ -105,8 +104,10 @@ def test_the_interval_covers_the_truth():
             pseudo = predicted
             if rng.random() < probability:
                 pseudo += (good - predicted) / probability
-                sums.judge()
-            sums.add(rng.randrange(GROUPS), cost, 1.0, pseudo)
-        found = cost_per_good(sums.row())
+                row[-1] += 1
+            at = 4 * rng.randrange(GROUPS)
+            for add, amount in enumerate((1.0, cost, 1.0, pseudo)):
+                row[at + add] += amount
+        found = cost_per_good(row)
         covered += found is not None and found.lower <= truth <= found.upper
     assert 0.92 <= covered / rounds <= 0.98

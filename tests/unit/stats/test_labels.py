@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from ragmonitor import metrics
-from ragmonitor.estimation.labels import (
+from ragmonitor.stats.labels import (
     MIN_LABELS,
     HumanLabels,
     Label,
@@ -19,8 +19,8 @@ from ragmonitor.estimation.labels import (
     read_rows,
     wilson,
 )
-from ragmonitor.estimation.labels.correction import RECENT_S, combined, recent
-from ragmonitor.estimation.labels.label_file import LOOK_EVERY_S
+from ragmonitor.stats.labels.correction import RECENT_S, combined, recent
+from ragmonitor.stats.labels.label_file import LOOK_EVERY_S
 from ragmonitor.guard import errors
 from ragmonitor.records import Estimate
 from ragmonitor.testing import ManualClock

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from ragmonitor.estimation.alarm_streams import streams
-from ragmonitor.estimation.signals import NOT_APPLICABLE, Outcome, features, outcomes
+from ragmonitor.stats.streams import streams
+from ragmonitor.stats.signals import features, outcomes
+from ragmonitor.stats.sums import NOTHING, Outcome
 from ragmonitor.records import Cause, Report, Scored, Unscored
 from tests.support.stories import JUDGE, assessment, interaction
 
@@ -64,7 +65,7 @@ def test_a_score_a_refusal_and_a_failure_are_three_things():
         "refusal": Outcome(scored=True, value=0.0),
         "minor_hallucination": Outcome(scored=True, value=0.0),
         "faithfulness": Outcome(scored=True, value=0.5),
-        "answer_relevancy": NOT_APPLICABLE,
+        "answer_relevancy": NOTHING,
         "context_relevance": None,
     }
 
@@ -83,7 +84,7 @@ def test_every_cause_is_one_or_the_other(cause):
 def test_a_refusal_claims_nothing_to_be_hallucinated():
     """It is one more refusal, and in no rate of hallucinations."""
     told = dict(outcomes(report(assessment("no_claim", evasive=True))))
-    assert told["hallucination"] == NOT_APPLICABLE
+    assert told["hallucination"] == NOTHING
     assert told["refusal"].value == 1
 
 
