@@ -142,6 +142,8 @@ class IncidentKeeper(Exporter):
         active = [state for state in snapshot.alarms if state.active]
         if not (active or self._is_open) or now_s < self._due_s:
             return
+        if self._due_s == -math.inf:
+            self.journal.strip()
         self._due_s = now_s + LOOK_S
         threshold_s = next(
             (g.value for g in snapshot.gauges if g.name == metrics.ALARM_THRESHOLD_SECONDS), 0.0

@@ -57,6 +57,15 @@ class Journal:
         self._store.keep(KIND, incident.id, row, most=MAX_INCIDENTS + 1)
         return self._store.keep(KIND, OPEN, None, expected=kept.row)
 
+    def strip(self) -> None:
+        """Take out of the store what an earlier policy kept and this one does not."""
+        for key, row in self._store.rows(KIND).items():
+            kept = self._read(row)
+            if kept is not None and kept.content == self._content:
+                new = kept.model_dump_json().encode()
+                if new != row:
+                    self._store.keep(KIND, key, new, expected=row)
+
     def recent(self) -> tuple[Incident, ...]:
         """Return the incidents, the newest first."""
         found = {

@@ -25,7 +25,7 @@ from ragmonitor.records import (
     Verdict,
 )
 from ragmonitor.stats.interval import Estimate
-from ragmonitor.store import Memory
+from ragmonitor.store import Memory, Store
 
 START_S = 1_800_000_000.0
 DAY_S = 86_400.0
@@ -183,10 +183,17 @@ class ListedNotices:
 class Scene:
     """A keeper with a clock that the test moves."""
 
-    def __init__(self, explain: Any = None, *, beside: Scene | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        explain: Any = None,
+        *,
+        beside: Scene | None = None,
+        store: Store | None = None,
+        **options: Any,
+    ) -> None:
         self.now_s = START_S
         self.explain = explain
-        self.store = Memory(lambda: self.now_s) if beside is None else beside.store
+        self.store = store or (Memory(lambda: self.now_s) if beside is None else beside.store)
         content = options.pop("content", "all")
         self.journal = Journal(self.store, content)
         self.notices = ListedNotices()

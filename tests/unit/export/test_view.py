@@ -344,7 +344,7 @@ def test_the_gauges_that_the_page_shows_are_there_among_hundreds_of_others():
     scripts = [each.read_text("utf-8") for each in files.iterdir() if each.name.endswith(".js")]
     asked = set(re.findall(r"\bragmonitor_[a-z_]+", "".join(scripts)))
     assert asked <= SHOWN_GAUGES
-    others = [GaugeValue(name="ragmonitor_version_sums", value=float(n)) for n in range(500)]
+    others = [GaugeValue(name="ragmonitor_version_difference", value=float(n)) for n in range(500)]
     wanted = [GaugeValue(name=name, value=1.0) for name in sorted(asked)]
     shown = view()
     shown.snapshot(Snapshot(gauges=(*others, *wanted)))

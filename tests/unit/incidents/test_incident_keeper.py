@@ -264,3 +264,7 @@ def test_a_stricter_policy_shows_no_text_that_an_earlier_one_kept(content):
     assert "handbook" not in kept
     assert "Goods" not in kept
     assert second.incident.cause.kind == "document"
+    second.pass_time(0, on("hallucination"))
+    rows = b"".join(second.store.rows(KIND).values())
+    assert b"handbook" not in rows, "with the first answer it leaves the store"
+    assert b"Goods" not in rows

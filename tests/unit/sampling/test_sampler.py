@@ -315,9 +315,7 @@ def test_an_error_of_the_expected_cost_is_the_callers(clock):
     def cost(_):
         raise LookupError("too long")
 
-    sampler = AdaptiveSampler(
-        1.0, clock=clock, budget=budget(clock), expected_cost=cost
-    )
+    sampler = AdaptiveSampler(1.0, clock=clock, budget=budget(clock), expected_cost=cost)
     with pytest.raises(LookupError):
         sampler.draw(interaction())
     assert shown(sampler)["ragmonitor_arrivals_per_second"] == 0

@@ -120,8 +120,7 @@ def test_of_one_person_s_minds_the_last_counts(part, clock):
 
 def test_processes_of_one_folder_join_each_other_s_answers(tmp_path, clock):
     first, second = (
-        PeoplesFeedback(Sqlite(tmp_path / "a.sqlite", "shop"), now=clock)
-        for _ in range(2)
+        PeoplesFeedback(Sqlite(tmp_path / "a.sqlite", "shop"), now=clock) for _ in range(2)
     )
     first.add(answer("a"))
     first.tick()
