@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from ragmonitor.records import CompletedAnswer, Prediction, SamplingDecision
 from ragmonitor.stats.parts import Answer
 from ragmonitor.stats.signals import outcomes
-from ragmonitor.records import CompletedAnswer, Prediction, SamplingDecision
 from tests.support.slice_rows import SIGNAL, SINCE_S
 from tests.support.streams import Records, Stream
 

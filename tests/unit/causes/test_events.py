@@ -15,7 +15,7 @@ from ragmonitor.causes.events import (
     Verdict,
     change_point,
 )
-from ragmonitor.state import StateFile
+from ragmonitor.store import Kept, store_at
 from tests.unit.causes.test_versions import BEGAN_S, answered
 
 
@@ -111,7 +111,7 @@ def test_events_are_bounded_and_told_without_their_attributes():
 def test_processes_share_events_and_a_deployment_is_the_first_of_them(tmp_path):
     """What one tells another marks, too."""
     first, second = (
-        events(file=StateFile.of_service(tmp_path, "events", "s", version=STATE_VERSION))
+        events(file=Kept(store_at(tmp_path, "s"), "events", version=STATE_VERSION))
         for _ in range(2)
     )
     first.note("reindexed", {}, BEGAN_S)
@@ -159,8 +159,6 @@ def test_what_an_application_tells_of_an_event_is_redacted(worker, tmp_path):
             if sample.name == "ragmonitor_event_timestamp_seconds"
         ]
     assert value == "deployed with [redacted:api_key]"
-    (kept,) = StateFile.of_service(tmp_path, "events", "support", version=STATE_VERSION).read()[
-        "events"
-    ]
+    (kept,) = Kept(store_at(tmp_path, "support"), "events", version=STATE_VERSION).read()["events"]
     assert key not in str(kept)
     assert kept["attributes"]["password"] == "[redacted:secret]"

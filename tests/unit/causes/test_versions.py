@@ -10,8 +10,6 @@ import pytest
 from ragmonitor.causes.arms import SLOT_S, Arms
 from ragmonitor.causes.comparison import FIELDS, compare, mean_of
 from ragmonitor.causes.versions import STATE_VERSION, Versions
-from ragmonitor.stats.parts import Answer
-from ragmonitor.stats.signals import Outcome
 from ragmonitor.records import (
     CompletedAnswer,
     Interaction,
@@ -20,7 +18,9 @@ from ragmonitor.records import (
     Report,
     SamplingDecision,
 )
-from ragmonitor.state import StateFile
+from ragmonitor.stats.parts import Answer
+from ragmonitor.stats.signals import Outcome
+from ragmonitor.store import Kept, store_at
 
 RULES = JudgeIdentity(name="builtin", version="1", kind="CODE")
 MODEL = JudgeIdentity(name="model", version="1", kind="LLM")
@@ -71,7 +71,7 @@ def versions(
     *,
     judge: str | None = "model",
     version: str = "",
-    file: StateFile | None = None,
+    file: Kept | None = None,
     now: Callable[[], float] = lambda: BEGAN_S,
 ) -> Versions:
     """Return the part, without other processes unless a file is given."""
@@ -264,7 +264,7 @@ def test_processes_of_one_folder_are_compared_together_and_alarm_once(tmp_path):
     """The canary is another process; a third one reads what the two have seen."""
     parts = []
     for version in ("1.4", "1.5", "1.4"):
-        file = StateFile.of_service(tmp_path, "versions", "s", version=STATE_VERSION)
+        file = Kept(store_at(tmp_path, "s"), "versions", version=STATE_VERSION)
         parts.append(versions(judge=None, version=version, file=file))
     stable, canary, third = parts
     feed(stable, "", 20, 480)

@@ -95,7 +95,7 @@ def test_counters_of_several_processes_decide_nothing(
     """They do not tell when each version answered, and the gate says that."""
     read = gate.numbers
     monkeypatch.setattr(
-        gate, "numbers", lambda url: [{**each, "processes": 2} for each in read(url)]
+        gate, "numbers", lambda url: [{**each, "is_shared": True} for each in read(url)]
     )
     with serving(*canary(800, 3_200)) as urls:
         assert decided(*urls, timeout="0s")[0] == 5

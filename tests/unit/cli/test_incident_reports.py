@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
 from ragmonitor.incidents import Journal
-from ragmonitor.state import StateFile
+from ragmonitor.store import Kept, store_at
 from tests.support.incidents import Scene, ScriptedFinder, candidate, example, raised
 
 
@@ -20,7 +20,7 @@ def state(tmp_path, monkeypatch):
     """Return a state folder with one incident of the service shop."""
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "state"
-    file = StateFile.of_service(folder, "incidents", "shop", version=1)
+    file = Kept(store_at(folder, "shop"), "incidents", version=1)
     Scene(Journal(file), ScriptedFinder(candidate())).keeper.alarm(raised())
     return folder
 
@@ -68,7 +68,7 @@ def test_what_is_wrong_is_said_in_one_line(state, words, problem):
 def test_an_incident_commands_no_terminal(tmp_path, monkeypatch, words):
     """Names of documents and attributes of answers are other people's."""
     monkeypatch.chdir(tmp_path)
-    file = StateFile.of_service(tmp_path / "state", "incidents", "shop", version=1)
+    file = Kept(store_at(tmp_path / "state", "shop"), "incidents", version=1)
     evil = "a.md\x1b]52;c;Y3VybA==\x07\x9b2J\n20270115-080000-forged  open"
     bad = example()
     bad = replace(bad, interaction=replace(bad.interaction, attributes={"route": evil}))

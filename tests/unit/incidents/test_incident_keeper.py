@@ -11,7 +11,7 @@ from ragmonitor.incidents import Journal
 from ragmonitor.incidents.incident_keeper import ORPHANED_AFTER_S
 from ragmonitor.incidents.journal import MAX_AGE_S, MAX_INCIDENTS
 from ragmonitor.records import AlarmCause
-from ragmonitor.state import StateFile
+from ragmonitor.store import Kept, store_at
 from tests.support.incidents import (
     START_S,
     Scene,
@@ -38,7 +38,7 @@ JUDGE_CAUSE = AlarmCause(
 
 
 def file(tmp_path, service="shop"):
-    return StateFile.of_service(tmp_path, "incidents", service, version=1)
+    return Kept(store_at(tmp_path, service), "incidents", version=1)
 
 
 def test_an_alarm_opens_an_incident_that_names_its_cause():

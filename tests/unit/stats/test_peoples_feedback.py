@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from ragmonitor import metrics
-from ragmonitor.stats.parts import Answer
-from ragmonitor.stats.feedback import MAX_KINDS, OTHER, WAIT_S, PeoplesFeedback
-from ragmonitor.stats.sums import Outcome
-from ragmonitor.store import Memory, Sqlite
 from ragmonitor.feedback import feedback_of
 from ragmonitor.records import CompletedAnswer, Report, SpanReference
+from ragmonitor.stats.feedback import MAX_KINDS, OTHER, WAIT_S, PeoplesFeedback
+from ragmonitor.stats.parts import Answer
+from ragmonitor.stats.sums import Outcome
+from ragmonitor.store import Memory, Sqlite
 from ragmonitor.testing import ManualClock
 from tests.support.stories import BEGAN_NS, JUDGE, interaction
 
@@ -120,8 +120,7 @@ def test_of_one_person_s_minds_the_last_counts(part, clock):
 
 def test_processes_of_one_folder_join_each_other_s_answers(tmp_path, clock):
     first, second = (
-        PeoplesFeedback(Sqlite(tmp_path / "a.sqlite", "shop"), now=clock)
-        for _ in range(2)
+        PeoplesFeedback(Sqlite(tmp_path / "a.sqlite", "shop"), now=clock) for _ in range(2)
     )
     first.add(answer("a"))
     first.tick()
