@@ -1044,20 +1044,6 @@ class GaugeValue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Elsewhere:
-    """Where the numbers of a service are, said by a process of it that has none."""
-
-    role: Literal["application", "worker", "standby"]
-    """Of this process: it puts answers on a stream, scores them beside others, or stands by."""
-    keeper: Literal["estimator", "worker", ""] = ""
-    """Who keeps the numbers; empty: nobody now, or it is not known."""
-    host: str = ""
-    """The machine of whoever keeps them; empty: it is not known."""
-    url: str = ""
-    """Where that process serves /metrics; empty: it is not known."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """Every number of now, for people to scrape."""
 

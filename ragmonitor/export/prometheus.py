@@ -10,7 +10,6 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -32,7 +31,6 @@ from ragmonitor.protocols import BreakerState, Cost, Exporter, unknown_cost
 from ragmonitor.records import (
     AlarmEvent,
     AlarmState,
-    Elsewhere,
     Evaluation,
     GaugeValue,
     Interaction,
@@ -134,8 +132,8 @@ class PrometheusExporter(Exporter):
         )
         self._pages = pages
         self._serve = serve
-        self.elsewhere: Elsewhere | None = None
-        """Where the service's numbers are; None: here."""
+        self.is_elsewhere = False
+        """Whether the service's numbers are kept by a worker elsewhere."""
         survive_forks(self)
 
     def _begin(self) -> None:
@@ -452,7 +450,7 @@ class PrometheusExporter(Exporter):
         return {
             "version": package_version(),
             "is_shared": self.is_shared,
-            "elsewhere": None if self.elsewhere is None else asdict(self.elsewhere),
+            "is_elsewhere": self.is_elsewhere,
         } | service_state(self._means, self._scraped(), self._snapshot, service=self._service)
 
     def _judge(self, name: str) -> str:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from ragmonitor.records import Cause, Interaction, SpanReference
 from ragmonitor.sampling import AdaptiveSampler, Floors
 from ragmonitor.sampling.consistent_draws import WHOLE, is_drawn, place_of
+from ragmonitor.store import Budget, Memory
 from ragmonitor.testing import ManualClock
 from tests.support.stories import interaction
 
@@ -295,7 +296,8 @@ SPENDER = """
 import json, random, sys, threading, time
 from dataclasses import replace
 from pathlib import Path
-from ragmonitor.sampling import Budget, AdaptiveSampler, Floors, budget_state
+from ragmonitor.sampling import AdaptiveSampler, Floors
+from ragmonitor.store import Budget, Sqlite
 from tests.support.stories import interaction
 
 folder, name, began = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
@@ -303,9 +305,7 @@ folder, name, began = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 def now():  # a second is an hour
     return 1_000_000.0 + (time.time() - began) * 3_600
 
-budget = Budget(
-    per_hour=40.0, unit="calls", file=budget_state(folder, service="s", unit="calls"), now=now
-)
+budget = Budget(Sqlite(folder / "a.db", "s", clock=now), per_hour=40.0, unit="calls")
 sampler = AdaptiveSampler(
     1.0, clock=now, budget=budget, expected_cost=lambda _: 1.0, always=("t",),
     floors=Floors("route", 9.0),

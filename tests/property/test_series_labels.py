@@ -136,11 +136,11 @@ def test_labels_that_are_no_text_are_shown_as_text() -> None:
             )
         },
         {"gauges": (GaugeValue(name="ragmonitor_anchors", value=1.0),)},
-        {"moments": ((SeriesKey(signal="s", judge="j"), "1h", None),)},
+        {"means": (None,)},
         {"totals": ((SeriesKey(signal="s", judge="j"), None),)},
         {"alarms": (None,)},
     ],
-    ids=["unknown gauge", "no number", "a label missing", "no sums", "no totals", "no alarm"],
+    ids=["unknown gauge", "no number", "a label missing", "no mean", "no totals", "no alarm"],
 )
 def test_one_bad_series_never_takes_the_others_down(bad: dict[str, Any]) -> None:
     """It is counted as an error of ours, and what stands after it is shown."""

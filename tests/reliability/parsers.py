@@ -26,14 +26,13 @@ from ragmonitor.capture.otel_spans.openinference import OpenInference
 from ragmonitor.capture.otel_spans.openllmetry import OpenLLMetry
 from ragmonitor.capture.otel_spans.spans import SpanRecord
 from ragmonitor.errors import InputError, WireError
-from ragmonitor.stats.references import anchors_of, read_own
-from ragmonitor.stats.labels.label_table import read_labels, seal
 from ragmonitor.export.endpoint import Endpoint
 from ragmonitor.export.langfuse import refusals
 from ragmonitor.judges.reply import read_reply
 from ragmonitor.offline.shapes import Records
 from ragmonitor.redaction import Redactor
-from ragmonitor.state import StateFile
+from ragmonitor.stats.labels.label_table import read_labels, seal
+from ragmonitor.stats.references import read_own
 from ragmonitor.wire import decode, decode_report, encode, encode_report
 from tests.support.stories import interaction
 from tests.unit.export.examples import report
@@ -151,13 +150,6 @@ def _records(name: str) -> Callable[[bytes], None]:
     return read
 
 
-def _state(data: bytes) -> None:
-    path = _file("state.json", data)
-    found = StateFile(path, version=1).read()
-    if found is not None:
-        anchors_of(found)
-
-
 def _parquet() -> bytes:
     import pyarrow as pa
     from pyarrow import parquet
@@ -182,7 +174,6 @@ def _endpoint() -> Endpoint:
         port=0,
         shared=False,
         rejected=lambda _: None,
-        state=dict,
     )
     endpoint.open()
     return endpoint
@@ -274,12 +265,6 @@ def parsers() -> dict[str, Parser]:
             read=_span,
             examples=(_MESSAGES, b'{"input": "Why?", "documents": [{"page_content": "a"}]}', b"7"),
             pieces=(*_JSON, b'"content":', b'"role":', b'"parts":', b'{"kwargs":'),
-        ),
-        "state": Parser(
-            read=_state,
-            examples=(b'{"version": 1, "anchors": {}, "checks": [1, 2.5]}', b'{"version": 1}'),
-            refuses=(ValueError,),
-            pieces=_JSON,
         ),
         "JSON lines": Parser(
             read=_records("records.jsonl"),

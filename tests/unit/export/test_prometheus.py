@@ -186,7 +186,7 @@ def test_a_taken_port_is_told_once_with_its_remedy(caplog: pytest.LogCaptureFixt
         refresh(built)
     messages = [r.message for r in caplog.records if r.levelno == logging.WARNING]
     assert len(messages) == 1
-    assert "PROMETHEUS_MULTIPROC_DIR" in messages[0]
+    assert "name a file that they share (state)" in messages[0]
     assert "server.port" in messages[0]
 
 
@@ -215,17 +215,6 @@ def test_a_forked_child_begins_at_zero() -> None:
     built.dropped("queue_full", 3)
     assert built.registry is registry
     assert sample(built, "dropped_total", reason="queue_full") == 3
-
-
-def test_a_late_variable_is_not_heeded_and_says_so(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Any
-) -> None:
-    """The library reads it at its import only; set later, it would lose every number."""
-    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
-    built = exporter()
-    built.dropped("queue_full")
-    assert sample(built, "dropped_total", reason="queue_full") == 1
-    assert "before the process starts" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -283,7 +283,7 @@ def test_an_error_of_ours_is_answered_and_counted():
     """And neither the server nor the application notices."""
     before = guard.errors["view"]
     broken = view()
-    broken.shared_by(lambda: 1 // 0)
+    broken._now = lambda: 1 // 0
     with served(broken) as base:
         assert get(base, "/ragmonitor/state.json")[0] == 500
         assert get(base, "/metrics")[0] == 200

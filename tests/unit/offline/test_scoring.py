@@ -90,7 +90,8 @@ async def test_a_budget_is_settled_with_what_was_spent():
     scorer = Scorer(judge, FAITHFULNESS, budget=TotalBudget(20, unit="tokens"), concurrency=1)
     outcomes = await all_of(scorer, [line(n) for n in range(6)])
     assert causes(outcomes) == ["scored"] * 3 + ["over_budget"] * 3
-    assert scorer.budget.level() == 8
+    assert scorer.budget.reserve(8)
+    assert not scorer.budget.reserve(1)
 
 
 async def test_an_evaluator_that_asks_has_its_share_of_the_budget():

@@ -3,7 +3,7 @@
 import asyncio
 
 from ragmonitor.records import JudgeUsage
-from ragmonitor.sampling import TotalBudget, RunBudget
+from ragmonitor.sampling import RunBudget, TotalBudget
 
 
 async def test_a_call_waits_for_what_comes_back_of_those_under_way():

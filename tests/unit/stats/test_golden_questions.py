@@ -8,10 +8,6 @@ from pathlib import Path
 import pytest
 
 from ragmonitor import metrics
-from ragmonitor.stats.goldens import (
-    REFERENCES,
-    GoldenQuestions,
-)
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.records import (
     Assessment,
@@ -22,6 +18,10 @@ from ragmonitor.records import (
     Probe,
     Report,
     Scored,
+)
+from ragmonitor.stats.goldens import (
+    REFERENCES,
+    GoldenQuestions,
 )
 from ragmonitor.store import Sqlite
 

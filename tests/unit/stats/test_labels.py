@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from ragmonitor import metrics
+from ragmonitor.guard import errors
+from ragmonitor.records import Estimate
 from ragmonitor.stats.labels import (
     MIN_LABELS,
     HumanLabels,
@@ -21,8 +23,6 @@ from ragmonitor.stats.labels import (
 )
 from ragmonitor.stats.labels.correction import RECENT_S, combined, recent
 from ragmonitor.stats.labels.label_file import LOOK_EVERY_S
-from ragmonitor.guard import errors
-from ragmonitor.records import Estimate
 from ragmonitor.testing import ManualClock
 from tests.support.means import FixedMeans
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from ragmonitor import metrics
-from ragmonitor.stats.parts import Answer
-from ragmonitor.stats.feedback import MAX_KINDS, OTHER, WAIT_S, PeoplesFeedback
-from ragmonitor.stats.sums import Outcome
-from ragmonitor.store import Memory, Sqlite
 from ragmonitor.feedback import feedback_of
 from ragmonitor.records import CompletedAnswer, Report, SpanReference
+from ragmonitor.stats.feedback import MAX_KINDS, OTHER, WAIT_S, PeoplesFeedback
+from ragmonitor.stats.parts import Answer
+from ragmonitor.stats.sums import Outcome
+from ragmonitor.store import Memory, Sqlite
 from ragmonitor.testing import ManualClock
 from tests.support.stories import BEGAN_NS, JUDGE, interaction
 

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from ragmonitor.records import Chunk, Interaction, Retrieval
 from ragmonitor.stats.retrieval_drift import (
     STATE_VERSION,
     Collected,
@@ -14,7 +15,6 @@ from ragmonitor.stats.retrieval_drift import (
     Scores,
 )
 from ragmonitor.stats.signals import EMPTY_RETRIEVAL, WEAK_RETRIEVAL
-from ragmonitor.records import Chunk, Interaction, Retrieval
 from ragmonitor.store import Kept, Sqlite
 from ragmonitor.testing import ManualClock
 

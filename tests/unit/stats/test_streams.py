@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from ragmonitor.stats.streams import streams
-from ragmonitor.stats.signals import features, outcomes
-from ragmonitor.stats.sums import NOTHING, Outcome
 from ragmonitor.records import Cause, Report, Scored, Unscored
+from ragmonitor.stats.signals import features, outcomes
+from ragmonitor.stats.streams import streams
+from ragmonitor.stats.sums import NOTHING, Outcome
 from tests.support.stories import JUDGE, assessment, interaction
 
 NAMES = ("faithfulness", "answer_relevancy", "contradicted_claims", "hallucination")

@@ -155,7 +155,7 @@ def test_bad_verdicts_that_are_held_back_and_arrive_together_raise_nothing():
         held += events
     assert held == []
     assert service.store.late() > 20
-    assert 0.03 < service.evaluation.means["1d"]["s"].mean < 0.07
+    assert 0.03 < service.evaluation.means["24h"]["s"].mean < 0.07
 
 
 def test_a_verdict_that_never_comes_counts_as_fine():
