@@ -10,7 +10,7 @@ from typing import Final
 from ragmonitor.capabilities import CapableJudge
 from ragmonitor.conventions import PROBE_BAGGAGE
 from ragmonitor.evaluators import table, unscorable
-from ragmonitor.guard import record_error, record_problem
+from ragmonitor.guard import contained, record_error, record_problem
 from ragmonitor.judging import ReadingEngine
 from ragmonitor.records import (
     Cause,
@@ -21,7 +21,8 @@ from ragmonitor.records import (
     SamplingDecision,
     Severity,
 )
-from ragmonitor.sampling import AdaptiveSampler, Budget
+from ragmonitor.sampling import AdaptiveSampler
+from ragmonitor.store import Budget
 
 GOLDEN_EVALUATORS: Final = (
     "answer_correctness",
@@ -65,9 +66,9 @@ class GoldenBudget:
 
     def reserve(self, interaction: Interaction) -> SamplingDecision | None:
         """Pay for a reading; None: it cannot be paid now, or has no price."""
-        if self.share.level() <= 0:
-            return None
         try:
+            if self.share.status(0.0).level <= 0:
+                return None
             return self.sampler.reserve(interaction)
         except Exception as error:  # noqa: BLE001 - a judge that cannot tell its cost
             record_error("sample", error)
@@ -77,7 +78,8 @@ class GoldenBudget:
         """Say what the reading has used; None: nobody knows, and what was reserved is spent."""
         cost = decision.reserved if usage is None else self.spent(usage)
         self.sampler.refund(decision, cost)
-        self.share.refund(0.0, cost)
+        with contained("sample"):
+            self.share.settle(0.0, cost)
 
 
 class GoldenReader:

@@ -16,6 +16,8 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
+from ragmonitor.printable import printable
+
 if TYPE_CHECKING:
     _Adapter = logging.LoggerAdapter[logging.Logger]
 else:
@@ -30,7 +32,8 @@ class _Logger(_Adapter):
             # Handlers may send the arguments as well as the line, and of a record of ours its
             # `repr`, which has texts in it that its `str` leaves out.
             args = tuple(
-                each if isinstance(each, str | int | float) else str(each) for each in args
+                each if isinstance(each, int | float) else printable(str(each), has_lines=True)
+                for each in args
             )
             # One frame further out: the record names who logs, and not this method.
             super().log(level, msg, *args, **{"stacklevel": 2, **kwargs})
@@ -325,13 +328,12 @@ def _as_shown(error: BaseException) -> str | None:
     """Return an error's traceback as the log may have it; None: as it is."""
     if _quoting.withheld:
         return "".join(_without_messages(error))
-    if _quoting.clean is None:
-        return None
     try:
         text = "".join(traceback.format_exception(error))
-        cleaned = _quoting.clean(text)
+        cleaned = text if _quoting.clean is None else _quoting.clean(text)
     except Exception:  # noqa: BLE001 - messages and hooks are anybody's code
         return "".join(_without_messages(error))
+    cleaned = printable(cleaned, has_lines=True)
     return None if cleaned == text else cleaned
 
 

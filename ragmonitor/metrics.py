@@ -17,7 +17,6 @@ from typing import Final, Literal
 
 Kind = Literal["counter", "gauge", "histogram", "summary", "info"]
 
-Merge = Literal["livesum", "livemax", "livemin", "livemostrecent", "max"]
 """The way in which gauges of several processes come together, as `prometheus_client` calls it."""
 
 SCORE_BUCKETS: Final = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -44,7 +43,6 @@ class Metric:
     """Without `service`."""
     unit: str
     """Empty: a plain number."""
-    merge: Merge
     buckets: tuple[float, ...]
     derived: bool
     """Computed at each scrape from sums; there is no instrument."""
@@ -78,7 +76,6 @@ def _row(
     *,
     kind: Kind = "gauge",
     unit: str | None = None,
-    merge: Merge = "livemostrecent",
     buckets: tuple[float, ...] = (),
     derived: bool = False,
     transient: bool = False,
@@ -95,7 +92,6 @@ def _row(
         help=text,
         labels=tuple(labels.split()),
         unit=next(ends, "") if unit is None else unit,
-        merge=merge,
         buckets=buckets,
         derived=derived,
         transient=transient,
@@ -106,7 +102,7 @@ def _row(
 _events = partial(_row, "What happened")
 _means = partial(_row, "Means, each with its 95 % interval", unit="ratio", derived=True)
 _sums = partial(_row, "The same means as counters", labels="signal judge", kind="counter")
-_alarms = partial(_row, "Alarms", merge="livemax")
+_alarms = partial(_row, "Alarms")
 _amounts = partial(_row, "Time and money", kind="histogram")
 _spending = partial(_row, "Sampling and money")
 _judging = partial(_row, "The judge")
@@ -298,7 +294,6 @@ ALARM_EVIDENCE_SECONDS: Final = _alarms(
 ALARM_THRESHOLD_SECONDS: Final = _alarms(
     "ragmonitor_alarm_threshold_seconds",
     "Evidence at which an alarm is raised: the mean time between false alarms is at least this.",
-    merge="livemostrecent",
 )
 ALARM_ACTIVE: Final = _alarms(
     "ragmonitor_alarm_active",
@@ -337,19 +332,11 @@ ALARM_LEARNED_RATIO: Final = _alarms(
     "Share of the verdicts that learning the limit needs.",
     _ALARM,
 )
-ALARM_OBJECTIVES: Final = _alarms(
-    "ragmonitor_alarm_objectives",
-    "Different objectives in processes of one state folder; the strictest holds, 0 if learned.",
-    _ALARM,
-)
 ALARM_LATE_VERDICTS: Final = _alarms(
     "ragmonitor_alarm_late_verdicts",
     "Verdicts that came too late after their draw to update an alarm, since the process began.",
-    merge="livesum",
 )
-ALARMS_RAISED: Final = _alarms(
-    "ragmonitor_alarms_raised", "Alarms raised.", _ALARM, kind="counter", merge="livemostrecent"
-)
+ALARMS_RAISED: Final = _alarms("ragmonitor_alarms_raised", "Alarms raised.", _ALARM, kind="counter")
 SLICE_ALARMS: Final = _alarms(
     "ragmonitor_slice_alarms",
     "Slices of the traffic that have an alarm of their own.",
@@ -383,7 +370,6 @@ ARRIVALS: Final = _spending(
     "ragmonitor_arrivals_per_second",
     "Answers per second, with a half-life of two minutes.",
     unit="1 / second",
-    merge="livesum",
 )
 EXPECTED_COST: Final = _spending(
     "ragmonitor_judge_expected_cost",
@@ -448,7 +434,6 @@ JUDGE_BREAKER_STATE: Final = _judging(
     "ragmonitor_judge_breaker_state",
     "Circuit breaker of a judge's provider: 0 closed, 1 half open (one call tries), 2 open.",
     "judge",
-    merge="livemax",
 )
 BUILTIN_AUROC: Final = _judging(
     "ragmonitor_builtin_auroc",
@@ -496,28 +481,11 @@ JUDGE_INFO: Final = _judging(
     "ragmonitor_judge_info",
     "1; a change of the labels is a change of the judge.",
     "judge version kind",
-    merge="livemax",
 )
 LAST_SCORE_TIMESTAMP: Final = _judging(
-    "ragmonitor_last_score_timestamp_seconds",
-    "When the judge last gave a score.",
-    "judge",
-    merge="max",
+    "ragmonitor_last_score_timestamp_seconds", "When the judge last gave a score.", "judge"
 )
 
-VERSION_SUMS: Final = _versions(
-    "ragmonitor_version_sums",
-    "What this process has seen of a version: the sums that a comparison is made of, by name "
-    "(docs/goldens.md); those named _negative are to be taken away.",
-    "by version signal judge sum",
-    kind="counter",
-)
-VERSION_FIRST_SEEN: Final = _versions(
-    "ragmonitor_version_first_seen_timestamp_seconds",
-    "When the first answer of a version was seen.",
-    "by version",
-    merge="livemin",
-)
 _differences = partial(_versions, labels="by candidate baseline signal judge", transient=True)
 VERSION_DIFFERENCE: Final = _differences(
     "ragmonitor_version_difference",
@@ -606,16 +574,7 @@ EVENT_TIMESTAMP: Final = _versions(
     "When it last happened: a deployment (the first answer of a version), a change of the judge, "
     "or what the application told by `Monitor.event`.",
     "kind name",
-    merge="max",
 )
-CHANGE_TIMESTAMP: Final = _versions(
-    "ragmonitor_change_timestamp_seconds",
-    "When a signal got worse, by its verdicts: the most probable moment and both ends of its 95 % "
-    "interval, while an incident of it is open; else 0.",
-    "signal end",
-    merge="livemax",
-)
-
 REFERENCE_RATIO: Final = _inputs(
     "ragmonitor_drift_reference_ratio",
     "Share of the reference retrievals that is collected; at 1 the reference is frozen.",
@@ -642,9 +601,7 @@ FEEDBACK_UNKNOWN: Final = _people(
     kind="counter",
 )
 FEEDBACK_WAITING: Final = _people(
-    "ragmonitor_feedback_waiting",
-    "Feedback that waits for its answer to be scored.",
-    merge="livesum",
+    "ragmonitor_feedback_waiting", "Feedback that waits for its answer to be scored."
 )
 FEEDBACK_ANSWERS: Final = _people(
     "ragmonitor_feedback_answers",
@@ -663,16 +620,10 @@ FEEDBACK_AGREEMENT: Final = _people(
 _ends(partial(_people, labels="judge", unit="ratio", transient=True), FEEDBACK_AGREEMENT)
 
 QUEUE_DEPTH: Final = _operation(
-    "ragmonitor_queue_depth",
-    "Interactions that wait to be scored.",
-    unit="interactions",
-    merge="livesum",
+    "ragmonitor_queue_depth", "Interactions that wait to be scored.", unit="interactions"
 )
 OPEN_RUNS: Final = _operation(
-    "ragmonitor_open_runs",
-    "Framework runs that have not ended.",
-    unit="runs",
-    merge="livesum",
+    "ragmonitor_open_runs", "Framework runs that have not ended.", unit="runs"
 )
 _stream = partial(_operation, unit="records")
 STREAM_WAITING: Final = _stream(
@@ -688,26 +639,20 @@ STREAM_OLDEST_SECONDS: Final = _operation(
     "ragmonitor_stream_oldest_seconds",
     "Age of the oldest record on the stream that is not settled; 0: there is none.",
 )
-STREAM_SETTLED: Final = _stream(
-    "ragmonitor_stream_settled",
-    "Answers that workers have settled and the estimator has not taken in.",
-)
 STREAM_LIMIT: Final = _stream(
     "ragmonitor_stream_limit", "Records on the stream beyond which this process puts none."
 )
 STREAM_UP: Final = _operation(
-    "ragmonitor_stream_up",
-    "1: the process reaches the stream; 0: it does not.",
-    merge="livemin",
+    "ragmonitor_stream_up", "1: the process reaches the stream; 0: it does not."
 )
-ESTIMATOR_TAKEOVERS: Final = _operation(
-    "ragmonitor_estimator_takeovers",
-    "How often an estimator took the service over since its stream began, the first one included.",
-    unit="takeovers",
+STORE_UP: Final = _operation(
+    "ragmonitor_store_up",
+    "1: the store of `state` was reached last; 0: it is away, and with it every mean and alarm.",
 )
-ESTIMATOR_CHECKPOINT: Final = _operation(
-    "ragmonitor_estimator_checkpoint_timestamp_seconds",
-    "When the estimator last kept its state, by the clock of the stream's server.",
+STORE_LOST: Final = _operation(
+    "ragmonitor_store_lost",
+    "Batches of sums that found no room in memory while the store was away.",
+    unit="batches",
 )
 RECEIVED_REQUESTS: Final = _operation(
     "ragmonitor_received_requests",
@@ -747,7 +692,6 @@ WORKER_RESTARTS: Final = _operation(
 WORKER_SEEN: Final = _operation(
     "ragmonitor_worker_seen_timestamp_seconds",
     "When the worker last showed its state; of several processes the one furthest behind.",
-    merge="livemin",
 )
 WORKER_SECONDS: Final = _operation(
     "ragmonitor_worker_seconds",
@@ -760,13 +704,11 @@ SERVICE_INFO: Final = _operation(
     "ragmonitor_service_info",
     "1; the setting service_version, so that deployments show.",
     "version",
-    merge="livemax",
 )
 PAGE_INFO: Final = _operation(
     "ragmonitor_page_info",
     "1; the page for people, where incidents are; absent without server.ui_url.",
     "url",
-    merge="livemax",
 )
 BUILD_INFO: Final = _operation(
     "ragmonitor_build",

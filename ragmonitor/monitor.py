@@ -104,7 +104,7 @@ class Monitor:
             evaluators: Names, or functions that are registered as evaluators.
             exporters: `Phoenix(url)`, `Langfuse(url)`, `JsonLines(path)`, texts such as
                 `"jsonl:scores.jsonl"`, or exporters of your own.
-            state: A folder, or the address of a Redis server, for what outlives restarts and is
+            state: A file, or the address of a Redis server, for what outlives restarts and is
                 shared.
             content: Which texts may leave (`"all"`, `"hashed"` or `"none"`), or also what is
                 replaced in them.
@@ -477,7 +477,7 @@ class Monitor:
 
         For a judge that changed in silence; the alarm `anchors` clears with the checks that follow.
         Without a judge there are no anchors, and a line of the log says so: with a stream that of
-        the worker or of the estimator.
+        the worker.
 
         Raises:
             StreamError: With a stream: the request could not be stored, or it is not known that it

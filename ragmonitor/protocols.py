@@ -10,11 +10,9 @@ from ragmonitor.feedback import JoinedFeedback
 from ragmonitor.records import (
     AlarmEvent,
     Assessment,
-    Estimate,
     Interaction,
     JudgeIdentity,
     JudgeUsage,
-    Moments,
     Report,
     Snapshot,
     SpanReference,
@@ -220,9 +218,6 @@ class FeedbackListener(Protocol):
         """Pass one piece of feedback on, without waiting for the network."""
         ...
 
-
-Summarise = Callable[[Moments], Estimate | None]
-"""From a window's sums to its mean and interval; None: too little to say anything."""
 
 Cost = Callable[[Interaction], float | None]
 """The cost of an answer's model calls, in US dollars; None: it is not known."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from html import escape
-from operator import add
 from textwrap import shorten
 from typing import Any, Final, Literal, Self, get_args
 
@@ -589,18 +588,6 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PendingVerdict:
-    """What the means know of an answer that was drawn, as long as its verdict is on its way."""
-
-    inclusion_probability: float
-    """Above 0, as in `SamplingDecision`."""
-    signals: tuple[str, ...] = ()
-    """The signals that were predicted."""
-    groups: tuple[tuple[str, str], ...] = ()
-    """The dimensions that answers are grouped by, with the answer's values."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CompletedAnswer:
     """One answer of which nothing more is expected: what estimates and alarms read, once each."""
 
@@ -753,126 +740,6 @@ class SeriesKey:
     """The part: the value of the dimension."""
 
 
-GROUPS = 41
-"""Random groups that sessions are put into, by a hash of their id that all processes share."""
-GROUP_SUMS = 3
-"""Sums of one random group: the pseudo-outcomes of the value, those of being scored, and the
-answers whose verdict is missing."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Moments:
-    """Sums over answers, from which an unbiased mean and its interval follow.
-
-    They add up over processes, and over times. Each answer has a pseudo-outcome for the value and
-    one for being scored at all, `m + 1[judged] / chance * (outcome - m)` with its prediction m:
-    see `estimation.sums`. A verdict that is missing enters with an outcome of 0 in both, so that
-    the first two sums speak of the answers whose verdict comes; what the others might change is
-    kept beside.
-    """
-
-    answers: float = 0.0
-    """Answers that had a chance, read or not."""
-    value: float = 0.0
-    """Pseudo-outcomes of scored times score."""
-    scored: float = 0.0
-    """Pseudo-outcomes of scored."""
-    value_value: float = 0.0
-    """Products of pseudo-outcomes, each of one answer; of answers without a session."""
-    value_scored: float = 0.0
-    scored_scored: float = 0.0
-    expected: float = 0.0
-    """Predictions of scored times score."""
-    expected_scored: float = 0.0
-    """Predictions of scored."""
-    expected_variance: float = 0.0
-    """Variance of the pseudo-outcomes of the value, as predicted."""
-    judged: float = 0.0
-    """Answers that were read and scored, each for one."""
-    judged_value: float = 0.0
-    """Sum of their scores, unweighted."""
-    judged_value_squared: float = 0.0
-    """Sum of their squares."""
-    drawn_count: float = 0.0
-    """Answers that were drawn and have come back, with a verdict or without, each for one."""
-    drawn: float = 0.0
-    """The same sum, each for 1 / inclusion probability."""
-    drawn_squared: float = 0.0
-    """Squares of 1 / inclusion probability of the same."""
-    missing_count: float = 0.0
-    """Answers that were drawn and gave no verdict, each for one."""
-    missing: float = 0.0
-    """The same sum, each for 1 / inclusion probability."""
-    missing_squared: float = 0.0
-    """Squares of 1 / inclusion probability of those without a session."""
-    missing_value: float = 0.0
-    """Their pseudo-outcomes of the value, times 1 / inclusion probability."""
-    missing_scored: float = 0.0
-    """Their pseudo-outcomes of being scored, times 1 / inclusion probability."""
-    awaited: float = 0.0
-    """Answers that were drawn, each for 1 / inclusion probability, as soon as it was decided."""
-    uncovered: float = 0.0
-    """Answers that had no chance to be read, each for one."""
-    groups: list[float] = field(default_factory=list)
-    """Sums of the answers with a session, `GROUP_SUMS` for each of `GROUPS` random groups; empty:
-    there was no session."""
-
-    def __add__(self, other: Moments) -> Moments:
-        return Moments(
-            groups=list(map(add, self.groups, other.groups))
-            if self.groups and other.groups
-            else list(self.groups or other.groups),
-            **{name: getattr(self, name) + getattr(other, name) for name in SUMS},
-        )
-
-    @property
-    def pending(self) -> float:
-        """Answers whose verdict is on its way, each for 1 / inclusion probability."""
-        return max(0.0, self.awaited - self.drawn)
-
-    @property
-    def coverage(self) -> float | None:
-        """Share of the answers of which the mean speaks, 0 to 1; None: there were no answers.
-
-        Of those that had a chance, by 1 / inclusion probability, the share whose verdict is there
-        and neither missing nor on its way; times the share that had a chance.
-        """
-        if self.answers + self.uncovered <= 0:
-            return None
-        due = self.drawn + self.pending
-        if due <= 0:
-            return 0.0
-        had_a_chance = self.answers / (self.answers + self.uncovered)
-        return had_a_chance * min(1.0, max(0.0, (self.drawn - self.missing) / due))
-
-    @classmethod
-    def of(cls, score: float, weight: float = 1.0) -> Moments:
-        """Return the sums of one answer that was judged, of which nothing was predicted.
-
-        Args:
-            score: 0 to 1.
-            weight: 1 / its chance to be judged.
-        """
-        return cls(
-            answers=1.0,
-            value=weight * score,
-            scored=weight,
-            value_value=(weight * score) ** 2,
-            value_scored=weight**2 * score,
-            scored_scored=weight**2,
-            judged=1.0,
-            judged_value=score,
-            judged_value_squared=score**2,
-            drawn_count=1.0,
-            drawn=weight,
-            drawn_squared=weight**2,
-        )
-
-
-SUMS: tuple[str, ...] = tuple(name for name in Moments.__dataclass_fields__ if name != "groups")
-"""The names of the sums that every series has."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
     """The sums since the process began, never falling, for counters."""
@@ -903,6 +770,24 @@ class Estimate:
     efficiency: float = 1.0
     """Judged answers needed, relative to a plain random sample: below 1 the built-in judge saves
     some."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowedMean:
+    """A mean over a window, and how many of its answers it speaks of."""
+
+    key: SeriesKey
+    window: Window
+    estimate: Estimate | None
+    """None: less than half of the answers was observed."""
+    judged: float
+    """Answers that were read and scored."""
+    coverage: float
+    """Share of the answers that were observed, 0 to 1."""
+    missing: float
+    """Share of the drawn answers without a verdict, by 1 / inclusion probability."""
+    uncovered: float
+    """Share of the answers that had no chance to be read."""
 
 
 AlarmKind = Literal["quality", "input", "judge", "slice"]
@@ -947,11 +832,6 @@ class AlarmState:
     """Share of the verdicts that learning `objective` needs; 1: it is fixed."""
     higher_is_better: bool = False
     """The signal is better the higher it is: `objective` is the lowest mean accepted."""
-    raised: int = 0
-    """The number of times that it was raised so far."""
-    objectives: int = 0
-    """The number of different objectives that processes with shared evidence said within ten
-    minutes; the strictest holds. 0: none was said, and it is learned."""
 
 
 _DIFFERENCES: Final = frozenset(
@@ -996,7 +876,11 @@ class AlarmSpan:
             sentence += f"a mean of {said(self.mean)} over {self.scored} scored answers"
             return sentence if self.before is None else f"{sentence}; {said(self.before)} before"
         sentence += f"{self.bad} of {self.scored} scored answers"
-        return sentence if self.before is None else f"{sentence}; {100 * self.before:.2g} % before"
+        if self.before is None:
+            return sentence
+        # Rounded to two digits below 10 %, and never as `1e+02`.
+        digits = 1 if self.before < 0.0995 else 0
+        return f"{sentence}; {100 * self.before:.{digits}f} % before"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1160,24 +1044,10 @@ class GaugeValue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Elsewhere:
-    """Where the numbers of a service are, said by a process of it that has none."""
-
-    role: Literal["application", "worker", "standby"]
-    """Of this process: it puts answers on a stream, scores them beside others, or stands by."""
-    keeper: Literal["estimator", "worker", ""] = ""
-    """Who keeps the numbers; empty: nobody now, or it is not known."""
-    host: str = ""
-    """The machine of whoever keeps them; empty: it is not known."""
-    url: str = ""
-    """Where that process serves /metrics; empty: it is not known."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """Every number of now, for people to scrape."""
 
-    moments: tuple[tuple[SeriesKey, Window, Moments], ...] = ()
+    means: tuple[WindowedMean, ...] = ()
     totals: tuple[tuple[SeriesKey, Totals], ...] = ()
     alarms: tuple[AlarmState, ...] = ()
     gauges: tuple[GaugeValue, ...] = ()

@@ -84,10 +84,10 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_at_commas)]
 def _place(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    if is_redis(value):
+    if is_redis(value) or value.startswith("redis+sentinel://"):
         return SecretStr(value)
     if "://" in value:
-        raise ValueError("is a folder, or the address of a server, 'redis://host:6379/0'")
+        raise ValueError("is a file or a folder, or the address of a server, 'redis://host:6379/0'")
     return _at_home(value)
 
 
@@ -106,7 +106,7 @@ FilePath = Annotated[Path | None, BeforeValidator(_at_home)]
 
 
 StatePlace = Annotated[Path | SecretStr | None, BeforeValidator(_place)]
-"""A folder, or the address of a Redis server."""
+"""A file or a folder, or the address of a Redis server."""
 Parts = Annotated[tuple[Any, ...], BeforeValidator(_at_commas)]
 """Names or objects; likewise."""
 
@@ -998,10 +998,11 @@ class Settings(Group):
     )
     state: StatePlace = option(
         None,
-        "A folder in which the budget and what was learned outlive restarts; processes that name "
-        "the same one share them. Processes of several machines share a Redis server instead "
-        "('redis://host:6379/0', with TLS 'rediss://...'). None: each process has its own, for its "
-        "lifetime.",
+        "A file (or a folder, which gets one) in which sums, alarms, the budget and what was "
+        "learned outlive restarts; the processes of a machine that name the same one share them, "
+        "and any of them shows the counts of all. Processes of several machines share a Redis "
+        "server instead ('redis://host:6379/0', with TLS 'rediss://...'). None: each process has "
+        "its own, for its lifetime.",
         change="In production.",
     )
     content: ContentSettings = Field(default_factory=ContentSettings)

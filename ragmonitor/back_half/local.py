@@ -8,9 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from prometheus_client import CollectorRegistry
 
 from ragmonitor.capture import sound
-from ragmonitor.causes import CauseFinder
-from ragmonitor.causes.events import Events
-from ragmonitor.estimation import PeoplesFeedback
+from ragmonitor.causes import Causes
 from ragmonitor.evaluators import table
 from ragmonitor.export import NewestReports
 from ragmonitor.feedback import Feedback
@@ -20,6 +18,7 @@ from ragmonitor.queues import MemoryQueue
 from ragmonitor.records import AlarmState, Cause, GaugeValue, Report, Severity
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
+from ragmonitor.stats.feedback import PeoplesFeedback
 from ragmonitor.wiring import (
     builtin_judge,
     estimates_of,
@@ -29,6 +28,7 @@ from ragmonitor.wiring import (
     judging_of,
     meters_of,
     reader_of,
+    store_of,
     traces_of,
     view_of,
 )
@@ -66,8 +66,9 @@ class LocalBackHalf:
             SettingsError: The settings cannot be carried out.
         """
         builtin, reader = builtin_judge(), reader_of(settings)
-        judging = judging_of(settings)
-        incidents = incidents_of(settings, judging, self._lose)
+        store = store_of(settings)
+        judging = judging_of(settings, store)
+        incidents = incidents_of(settings, judging, self._lose, store)
         view = view_of(settings, reader or builtin, judging, incidents)
         entries = table.select(settings.evaluators)
         self._shows_page = view is not None
@@ -75,13 +76,14 @@ class LocalBackHalf:
         self._redactor = redactor
         self.queue = MemoryQueue(settings.capture.queue_size) if queue is None else queue
         """The queue in which finished interactions wait."""
-        self.meters = meters_of(settings, view, self.feedback)
+        self.meters = meters_of(settings, view, self.feedback, store)
         """The series that people scrape."""
         self.traces = traces_of(settings, self._lose) if traces is None else traces
         """Emits each interaction's trace."""
-        self.estimates = estimates_of(settings, reader or builtin, judging)
+        self.estimates = estimates_of(settings, reader or builtin, judging, store)
         """The windowed means and the alarms."""
-        incidents.finders = [each for each in self.estimates.parts if isinstance(each, CauseFinder)]
+        self._causes = next(each for each in self.estimates.parts if isinstance(each, Causes))
+        incidents.explain = self._causes.explain
         self.worker = Worker(
             self.queue,
             builtin=builtin,
@@ -101,7 +103,7 @@ class LocalBackHalf:
             poll=poll,
             min_severity=Severity(settings.estimation.min_severity),
             gauges=gauges,
-            goldens=golden_reader(settings, builtin, judging, redactor.text),
+            goldens=golden_reader(settings, builtin, judging, redactor.text, store),
             is_apart=is_apart,
         )
         """The thread's work."""
@@ -176,9 +178,7 @@ class LocalBackHalf:
 
     def event(self, name: str, attributes: Mapping[str, str], at_s: float) -> None:
         """Take note of something that happened to the application."""
-        for part in self.estimates.parts:
-            if isinstance(part, Events):
-                part.note(name, attributes, at_s, self._redactor.text)
+        self._causes.event(name, attributes, at_s, self._redactor.text)
         self.worker.wake()
 
     def feedback(self, feedback: Feedback) -> bool:

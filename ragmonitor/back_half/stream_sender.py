@@ -29,7 +29,6 @@ from ragmonitor.queues import MemoryQueue
 from ragmonitor.records import (
     AlarmState,
     Cause,
-    Elsewhere,
     GaugeValue,
     JudgeIdentity,
     Report,
@@ -105,7 +104,7 @@ class StreamBackHalf:
         self._queue = MemoryQueue(settings.stream.buffer_size)
         self._feedback: deque[Feedback] = deque()
         self._meters = meters_of(settings, None)
-        self._meters.elsewhere = Elsewhere(role="application")
+        self._meters.is_elsewhere = True
         judges: list[Any] = [_Elsewhere(builtin_judge().identity)]
         if settings.judge.name is not None:
             identity = JudgeIdentity(name=settings.judge.name, version="", kind="LLM")

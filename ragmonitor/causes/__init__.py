@@ -1,11 +1,6 @@
 """Finds the cause of an alarm: where the rise concentrates, what it rests on, and since when."""
 
-from ragmonitor.causes.candidates import (
-    CandidateCause,
-    CandidateKind,
-    CauseFinder,
-    ChangeFinder,
-    ChangePoint,
-)
+from ragmonitor.causes.explanation import Explanation, Mix, NamedPart, PartKind
+from ragmonitor.causes.live_causes import Causes
 
-__all__ = ["CandidateCause", "CandidateKind", "CauseFinder", "ChangeFinder", "ChangePoint"]
+__all__ = ["Causes", "Explanation", "Mix", "NamedPart", "PartKind"]

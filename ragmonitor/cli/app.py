@@ -24,6 +24,7 @@ from ragmonitor.cli.golden_options import (
 from ragmonitor.cli.monitor_options import (
     IncidentOptions,
     McpOptions,
+    RolloutOptions,
     StatusOptions,
 )
 from ragmonitor.cli.options import (
@@ -38,7 +39,6 @@ from ragmonitor.cli.options import (
     ScoreOptions,
 )
 from ragmonitor.cli.service_options import (
-    EstimatorOptions,
     ReceiveOptions,
     WorkerOptions,
 )
@@ -115,14 +115,11 @@ COMMANDS: Final[dict[str, tuple[type, Place]]] = {
     "status": (StatusOptions, "status:run"),
     "demo": (DemoOptions, "demo.run:run"),
     "doctor": (DoctorOptions, "doctor:run"),
-    "gate": (
-        GateOptions,
-        lambda options: "gate:run" if options.goldens is None else "golden_gate:run",
-    ),
+    "gate": (GateOptions, "golden_gate:run"),
+    "rollout": (RolloutOptions, "rollout:run"),
     "probe": (ProbeOptions, "probing_commands:run"),
     "rules": (RulesOptions, "rules:run"),
     "worker": (WorkerOptions, "services:work"),
-    "estimator": (EstimatorOptions, "services:estimate"),
     "receive": (ReceiveOptions, "services:receive"),
     "labels sample": (SampleOptions, "human_labels:sample"),
     "labels rate": (RateOptions, "human_labels:rate"),

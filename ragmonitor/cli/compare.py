@@ -28,10 +28,10 @@ from ragmonitor.cli.terminal import (
     say,
 )
 from ragmonitor.errors import InputError
-from ragmonitor.estimation.paired import Difference, paired_difference
 from ragmonitor.offline.scoring import PASSING, Outcome, Scorer, unread_because
 from ragmonitor.offline.shapes import Records
 from ragmonitor.records import Cause, JudgeUsage, Scored, evaluator_name
+from ragmonitor.stats.paired import Difference, paired_difference
 
 if TYPE_CHECKING:
     from rich.table import Table

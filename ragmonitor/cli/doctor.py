@@ -12,8 +12,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import SecretStr
-
 import ragmonitor
 from ragmonitor.addresses import shown
 from ragmonitor.cli.destinations import destination, is_free
@@ -28,23 +26,21 @@ from ragmonitor.cli.terminal import (
     new_console,
     print_json,
 )
-from ragmonitor.cli.writable import WriteCheck, checked_file, checked_folder
+from ragmonitor.cli.writable import WriteCheck, checked_file
 from ragmonitor.errors import InputError, RagMonitorError, StreamError
-from ragmonitor.estimation.anchors.anchor_files import read_own
-from ragmonitor.estimation.labels import read_labels
 from ragmonitor.export import JsonLines
 from ragmonitor.export.batcher import DeliveryError
 from ragmonitor.export.posting import PostingExporter
 from ragmonitor.export.providers import captured_content
-from ragmonitor.fleet.fleet_stream import FleetStream, elsewhere
 from ragmonitor.guard import reason
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.protocols import Judge
 from ragmonitor.records import Assessment, Chunk, Interaction, JudgeUsage, Verdict
 from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
-from ragmonitor.state import state_of_service
-from ragmonitor.state.redis_state import server_at
-from ragmonitor.streams.redis_streams import RedisSetup
+from ragmonitor.stats.labels import read_labels
+from ragmonitor.stats.references import read_own
+from ragmonitor.store import StoreUnavailableError, store_at
+from ragmonitor.streams.redis_streams import RedisSetup, RedisStream
 from ragmonitor.wiring import (
     builtin_judge,
     encoder_of,
@@ -319,26 +315,17 @@ def _takes_scores(exporter: PostingExporter) -> Check:
 
 
 def _stream(settings: Settings) -> Iterator[Check]:
-    """Yield whether the stream's server answers and loses nothing, and who scores what is on it."""
+    """Yield whether the stream's server answers and loses nothing."""
     if settings.stream.url is None:
         return
     try:
-        with closing(FleetStream.of(settings)) as stream:
+        with closing(RedisStream.of(settings)) as stream:
             yield from _redis_setup(stream.server())
-            scores = elsewhere("worker", stream.leader())
     except StreamError as error:
         finding = f"{reason(error)}; answers would wait in the application, and then be lost"
         remedy = f"start the server, or correct {PREFIX}STREAM; a Redis has to be of version 7"
         yield Check("stream", "failed", finding, remedy)
         return
-    if scores.keeper:
-        where = f", at {scores.url}" if scores.url else ""
-        finding = f"the {scores.keeper} on {scores.host} keeps the numbers{where}"
-        yield Check("stream's worker", "ok", finding)
-    else:
-        finding = f"nobody keeps the numbers of {settings.service!r} now"
-        remedy = "start `ragmonitor worker`, or of a fleet `ragmonitor estimator`"
-        yield Check("stream's worker", "note", f"{finding}; {remedy}")
 
 
 def _redis_setup(server: RedisSetup) -> Iterator[Check]:
@@ -366,11 +353,10 @@ def _files(settings: Settings) -> Iterator[Check]:
         "the budget, reference answers, and what alarms and calibration have learned would be lost "
         "at each restart, and processes would not share them"
     )
-    if isinstance(settings.state, Path):
-        folder = checked_folder(settings.state)
-        yield _is_writable("state", folder, variable=f"{PREFIX}STATE", loss=loss)
-    elif settings.state is not None:
-        yield _is_kept(settings, loss)
+    place = settings.state
+    if place is not None:
+        address = place if isinstance(place, Path) else place.get_secret_value()
+        yield _is_kept(settings, address, loss)
     labels, answers = settings.estimation.human_labels, settings.judge.reference_answers
     if labels is not None:
         yield _is_readable("estimation.human_labels", labels, read_labels, unit="labels")
@@ -378,50 +364,30 @@ def _files(settings: Settings) -> Iterator[Check]:
         yield _is_readable("judge.reference_answers", answers, read_own, unit="answers")
 
 
-def _is_kept(settings: Settings, loss: str) -> Check:
-    """Return whether the Redis server keeps states, by one that is written and removed."""
-    state = state_of_service(settings.state, "doctor", settings.service, version=0)
-    assert state is not None  # noqa: S101 - for the type; there is a place
+def _is_kept(settings: Settings, place: str | Path, loss: str) -> Check:
+    """Return whether the store keeps rows, by one that is written and removed."""
+    store = store_at(place, settings.service)
     try:
-        with state.alone():
-            state.write({})
-            state.remove()
-    except OSError as error:
+        store.keep("doctor", "doctor", b"")
+        store.keep("doctor", "doctor", None)
+        store.close()
+    except StoreUnavailableError as error:
         remedy = (
-            f"start the server, or correct the address in {PREFIX}STATE; it has to be a Redis 7"
+            f"correct {PREFIX}STATE: a file on a local disk that can be written, or the address of "
+            "a Redis 7"
         )
         return Check("state", "failed", f"{reason(error)}; {loss}", remedy)
-    return Check("state", "ok", "the Redis server keeps states")
+    return Check("state", "ok", f"{shown(store.place)} keeps what is to outlive a restart")
 
 
 def _clock(settings: Settings) -> Iterator[Check]:
-    """Yield whether the clock agrees with those by which the state was written."""
-    if settings.state is None:
-        return
-    if not isinstance(settings.state, Path):
-        yield from _server_clock(settings.state)
+    """Yield whether the clock agrees with that of the machines that share the state."""
+    if settings.state is None or isinstance(settings.state, Path):
         return
     try:
-        written_s = max((each.stat().st_mtime for each in settings.state.iterdir()), default=0.0)
-    except OSError:
-        return  # it is not there yet, or the check of the folder has said why
-    ahead_s = written_s - time.time()
-    if ahead_s > MAX_AHEAD_S:
-        yield Check(
-            "clock",
-            "failed",
-            f"files in {settings.state} are {ahead_s:.0f} s newer than this machine's clock; "
-            "windows, alarms and budgets go by it",
-            "synchronise the clocks of the machines that share the folder (NTP)",
-        )
-    else:
-        yield Check("clock", "ok", "no file of the state folder is newer than the clock")
-
-
-def _server_clock(address: SecretStr) -> Iterator[Check]:
-    try:
-        ahead_s = server_at(address.get_secret_value()).now_s() - time.time()
-    except OSError:
+        store = store_at(settings.state.get_secret_value(), settings.service)
+        ahead_s = store.now() - time.time()
+    except StoreUnavailableError:
         return  # the check of the state has said why
     if abs(ahead_s) > MAX_AHEAD_S:
         yield Check(

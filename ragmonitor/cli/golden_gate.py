@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ragmonitor.cli.gate import EXIT, OF_LIVE, refuse
 from ragmonitor.cli.options import GateOptions
 from ragmonitor.cli.probing_commands import http_ask
+from ragmonitor.cli.rollout import EXIT
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
 from ragmonitor.errors import InputError, file_errors
 from ragmonitor.goldens.asking import Ask
@@ -35,8 +35,7 @@ def run(options: GateOptions) -> int:
     Raises:
         InputError: A file, an address or an option is wrong.
     """
-    refuse(options, OF_LIVE, "is for live versions; leave it out, or GOLDENS")
-    goldens = chosen(read_goldens(options.goldens or ""), options.goldens or "")
+    goldens = chosen(read_goldens(options.goldens), options.goldens)
     baseline = read_scored_run(options.baseline) if options.baseline else None
     if baseline is None and options.save is None:
         raise InputError(

@@ -22,7 +22,10 @@ from ragmonitor.cli.terminal import (
     say,
 )
 from ragmonitor.errors import InputError, file_errors
-from ragmonitor.estimation.labels import (
+from ragmonitor.export import is_feedback
+from ragmonitor.offline.tables import guarded, write_csv
+from ragmonitor.records import BUILTIN, Estimate, is_builtin
+from ragmonitor.stats.labels import (
     MIN_LABELS,
     Label,
     Share,
@@ -34,9 +37,6 @@ from ragmonitor.estimation.labels import (
     seal,
     wilson,
 )
-from ragmonitor.export import is_feedback
-from ragmonitor.offline.tables import guarded, write_csv
-from ragmonitor.records import BUILTIN, Estimate, is_builtin
 
 COLUMNS: Final = (
     "id",

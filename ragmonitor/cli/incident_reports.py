@@ -5,24 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 from pydantic import ValidationError
 
 from ragmonitor.addresses import shown
-from ragmonitor.cli.kept_places import kept_place
 from ragmonitor.cli.monitor_client import Page
 from ragmonitor.cli.monitor_options import (
     IncidentOptions,
     IncidentSource,
 )
-from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, printable, say
+from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
 from ragmonitor.errors import InputError, file_errors
 from ragmonitor.export.jsonl import owners_alone
-from ragmonitor.incidents import Incident, as_markdown
-from ragmonitor.incidents.journal import STATE_VERSION, read_file
+from ragmonitor.incidents import Incident, Journal, as_markdown
 from ragmonitor.incidents.rendering import Links, headline
+from ragmonitor.printable import printable
 from ragmonitor.settings import Settings
-from ragmonitor.state import state_of_service
+from ragmonitor.store import StoreUnavailableError, store_at
 
 
 def run(options: IncidentOptions) -> int:
@@ -77,17 +77,20 @@ def incidents_of(source: IncidentSource) -> Sequence[Incident]:
     if source.address is not None:
         return _served(source)
     settings = Settings.load(state=source.state, service=source.service)
-    with kept_place(settings) as place:
-        file = state_of_service(place, "incidents", settings.service, version=STATE_VERSION)
-        if file is not None:
-            try:
-                return read_file(file)
-            except (OSError, ValueError) as error:
-                raise InputError(f"{file.name}: {error}") from error
+    place = settings.state
+    if place is not None:
+        address = place if isinstance(place, Path) else place.get_secret_value()
+        store = store_at(address, settings.service)
+        try:
+            return Journal(store).recent()
+        except StoreUnavailableError as error:
+            raise InputError(f"{store.place}: {error}") from error
+        finally:
+            store.close()
     try:
         return _served(source)
     except InputError as error:
-        raise InputError(f"{error}; or name the state folder with --state") from error
+        raise InputError(f"{error}; or name the state with --state") from error
 
 
 def _served(source: IncidentSource) -> Sequence[Incident]:

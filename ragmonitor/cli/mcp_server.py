@@ -18,6 +18,7 @@ from ragmonitor.cli.monitor_client import STATE, Page, address, numbers
 from ragmonitor.cli.monitor_options import McpOptions
 from ragmonitor.cli.terminal import FINE, say
 from ragmonitor.errors import InputError, MissingExtraError, RagMonitorError
+from ragmonitor.printable import printable_json
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -120,7 +121,7 @@ class MonitorTools:
         }
 
     def incident(self, id: str = "latest", language: Literal["en", "zh"] = "en") -> str:  # noqa: A002 - its name for assistants
-        """Tell one incident as Markdown: what moved, since when, how sure, where, ten bad answers.
+        """Tell one incident as Markdown: what moved, since when, how sure, where, bad answers.
 
         `latest` is the newest one.
         """
@@ -138,11 +139,11 @@ class MonitorTools:
     def slices(self, dimension: str = "") -> dict[str, Any]:
         """Return where answers are bad: slices that an incident found, and rates of the largest.
 
-        `found`: the slices of the open incidents, else of the newest one: rate before and now, the
-        share of the rise that goes with each, and whether it is shown (`is_shown`) or no more than
-        suspected. Read these first. `largest`: the slices with the most answers of the last day,
-        worst first, each with its hallucination rate. `by_setting`: those that
-        `estimation.group_by` names, of the last hour and day. All with 95 % intervals.
+        `found`: the slices that the open incident names, or else the newest one: rate before and
+        now, and what of the rise goes with its rate and with its share of the traffic. Read these
+        first. `largest`: the slices of the last day, worst first, each with its hallucination rate.
+        `by_setting`: those that `estimation.group_by` names, of the last hour and day. All with
+        95 % intervals.
 
         Args:
             dimension: Only slices by it: route, language, model, source, ...; empty: all.
@@ -173,9 +174,9 @@ class MonitorTools:
         return self._page.json("documents.json")
 
     def changes(self) -> dict[str, Any]:
-        """Return what happened to the application, and when signals changed.
+        """Return what happened to the application.
 
-        Deployments, judge changes, events that it reported, change points with an interval of time.
+        Deployments, judge changes, events that it reported.
         """
         return {
             "services": [
@@ -199,26 +200,17 @@ class MonitorTools:
 
     def _found_slices(self) -> Iterator[dict[str, Any]]:
         """Yield the slices of the incidents that are open; of the newest one where none is."""
-        kept = [
-            each
-            for each in self._page.json("incidents.json", "incidents")["incidents"]
-            if each["scope"] == "answers"
-        ]
+        kept = self._page.json("incidents.json", "incidents")["incidents"]
         for incident in [each for each in kept if each["closed_s"] is None] or kept[:1]:
-            for each in incident["candidates"]:
+            for each in incident["parts"]:
                 if each["kind"] == "slice":
-                    told = {name: each[name] for name in _OF_CANDIDATES if each[name] != ""}
-                    yield {"incident": incident["id"], "is_shown": each["is_discovery"]} | told
+                    yield {"incident": incident["id"], **each}
 
     def _services(self) -> list[dict[str, Any]]:
         return numbers(self._state_url)
 
 
 _UNKNOWN: Final[Mapping[str, float]] = {"lower": -1.0}
-_OF_CANDIDATES: Final = (
-    *("kind", "name", "signal", "before", "now"),
-    *("explained", "explained_lower", "explained_upper", "e_value", "since_s", "detail"),
-)
 
 
 def _is_by(name: str, dimension: str) -> bool:
@@ -259,7 +251,8 @@ def _said(tool: Callable[..., Any], failure: type[Exception]) -> Callable[..., A
     @wraps(tool)
     def told(*args: Any, **kwargs: Any) -> Any:
         try:
-            return tool(*args, **kwargs)
+            # Texts are other people's: no control character of theirs reaches an assistant.
+            return printable_json(tool(*args, **kwargs))
         except RagMonitorError as error:
             raise failure(Masker().text(str(error))) from error
         except (ValueError, KeyError, TypeError) as error:

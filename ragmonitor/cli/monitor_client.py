@@ -19,11 +19,8 @@ from urllib.request import (
     build_opener,
 )
 
-import msgspec
-
 from ragmonitor.addresses import shown
 from ragmonitor.errors import InputError
-from ragmonitor.records import Elsewhere
 from ragmonitor.settings import Settings
 
 HTTP_TIMEOUT_S: Final = 10.0
@@ -33,17 +30,6 @@ STATE: Final = "/metrics.json"
 PAGE: Final = "/ragmonitor/"
 _LOCAL: Final = re.compile(r"localhost|127(\.\d+){3}|::1")
 _DEFAULT_PORT: Final = 7247
-_ROLES: Final = {
-    "application": "a process that puts answers on a stream",
-    "worker": "a worker of a fleet",
-    "standby": "an estimator that stands by",
-}
-_KEEPERS: Final = {"estimator": "the estimator", "worker": "a worker without --fleet"}
-_UNKNOWN: Final = {
-    "application": "`ragmonitor worker` keeps them, or of a fleet `ragmonitor estimator`",
-    "worker": "nobody keeps them now: start `ragmonitor estimator`",
-    "standby": "who keeps them is not known now",
-}
 _HINT: Final = (
     "the monitor serves it with server.ui=true, to whoever has its token, from the first scored "
     "answer on"
@@ -98,17 +84,12 @@ def why_no_numbers(record: Mapping[str, Any]) -> str:
     Args:
         record: One of those that `fetched` returns.
     """
-    try:
-        told = msgspec.convert(record.get("elsewhere"), Elsewhere | None)
-    except (msgspec.ValidationError, AttributeError):  # of a later version, or no record at all
+    if not (isinstance(record, Mapping) and record.get("is_elsewhere")):
         return ""
-    if told is None:
-        return ""
-    who = _UNKNOWN[told.role]
-    if told.keeper:
-        where = f", at {shown(told.url)}" if told.url else ""
-        who = f"{_KEEPERS[told.keeper]} on {told.host} keeps them{where}"
-    return f"{_ROLES[told.role]}, which keeps no numbers of answers; {who}"
+    return (
+        "a process that puts answers on a stream, which keeps no numbers of answers; "
+        "`ragmonitor worker` keeps them"
+    )
 
 
 def numbers(url: str, *, timeout_s: float = HTTP_TIMEOUT_S) -> list[dict[str, Any]]:

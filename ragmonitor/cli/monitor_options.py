@@ -111,3 +111,44 @@ class IncidentOptions(IncidentSource):
     def __post_init__(self) -> None:
         if self.output is not None and not self.id:
             raise typer.BadParameter("-o writes one incident: give its ID, or latest")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutOptions:
+    """Wait until live traffic decides whether a version may be rolled out; say it by the exit code.
+
+    0 better; 3 equivalent, at most --max-worse worse; 4 worse, by more than that; 5 undecided. Both
+    versions have to answer at the same time, and to share a `state`.
+    """
+
+    service: Annotated[str, typer.Option(help="The monitored application.")]
+    candidate: Annotated[str, typer.Option(help="The version that may be rolled out.")]
+    baseline: Annotated[str, typer.Option(help="The version that it is compared with.")]
+    max_worse: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            help="So much worse is still equivalent, on the signal's own scale: 0.02 is two "
+            "percentage points of a rate.",
+        ),
+    ] = 0.02
+    signal: Annotated[str, typer.Option(help="hallucination, refusal, or a score's name.")] = (
+        "hallucination"
+    )
+    by: Annotated[
+        str, typer.Option(help="What versions are compared by: one of the setting compare_by.")
+    ] = "service_version"
+    timeout: Annotated[
+        str, typer.Option(help="How long to wait for a decision: 90s, 30m, 1h30m; 0s: look once.")
+    ] = "30m"
+    every: Annotated[str, typer.Option(help="How long to wait between two looks.")] = "10s"
+    address: AddressOption = None
+    prometheus: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Ask the Prometheus that scrapes them instead."),
+    ] = None
+    accept: Annotated[
+        Literal["better", "equivalent", "undecided"],
+        typer.Option(help="The least decision that ends with exit code 0, with all better ones."),
+    ] = "better"
+    json_output: JsonOption = False

@@ -310,27 +310,19 @@ class ProbeOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateOptions:
-    """Decide whether a version may be rolled out, and say it by the exit code.
+    """Decide by golden questions whether a release may go out, and say it by the exit code.
 
-    With GOLDENS it asks a release golden questions and compares the scores with those of a
-    baseline; without, it waits until live versions are told apart. 0 better; 3 equivalent, at most
-    --max-worse (--max-drop) worse; 4 worse, by more than that; 5 undecided.
+    It asks the release and compares the scores with those of a baseline. 0 better; 3 equivalent,
+    at most --max-drop worse; 4 worse, by more than that; 5 undecided. Live versions are compared by
+    `ragmonitor rollout`.
     """
 
     goldens: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="GOLDENS",
-            help="A file of golden questions to ask a release; without one live versions are "
-            "compared.",
-        ),
-    ] = None
-    baseline: Annotated[
         str,
-        typer.Option(
-            help="The version that the candidate is compared with; with GOLDENS the file that "
-            "--save wrote."
-        ),
+        typer.Argument(metavar="GOLDENS", help="A file of golden questions to ask the release."),
+    ]
+    baseline: Annotated[
+        str, typer.Option(help="The file that --save wrote of the release before.")
     ] = ""
     url: Annotated[str | None, _of_goldens(help="Ask this address by POST.")] = None
     callable: Annotated[
@@ -374,49 +366,12 @@ class GateOptions:
     budget_tokens: Annotated[int | None, _of_goldens(min=0, help="Maximum tokens.")] = None
     answer_timeout: Annotated[float, _of_goldens(min=0.1, help="Seconds for one answer.")] = 60.0
     concurrency: Annotated[int, _of_goldens(min=1, help="Questions asked at the same time.")] = 4
-    service: Annotated[str, typer.Option(help="The monitored application.")] = ""
-    candidate: Annotated[str, typer.Option(help="The version that may be rolled out.")] = ""
-    max_worse: Annotated[
-        float,
-        typer.Option(
-            min=0.0,
-            help="So much worse is still equivalent, on the signal's own scale: 0.02 is two "
-            "percentage points of a rate.",
-        ),
-    ] = 0.02
-    signal: Annotated[
-        str,
-        typer.Option(
-            help="hallucination, refusal, a score's name, latency_seconds or cost_usd; by default "
-            "hallucination, and correctness with GOLDENS."
-        ),
-    ] = ""
-    by: Annotated[
-        str,
-        typer.Option(help="What versions are compared by: one of the setting compare_by."),
-    ] = "service_version"
-    timeout: Annotated[
-        str, typer.Option(help="How long to wait for a decision: 90s, 30m, 1h30m; 0s: look once.")
-    ] = "30m"
-    every: Annotated[str, typer.Option(help="How long to wait between two looks.")] = "10s"
-    address: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help=f"{ADDRESS_HELP} Repeat it for every process that shares no state folder with "
-            "another.",
-        ),
-    ] = None
-    prometheus: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Ask the Prometheus that scrapes all of them instead."),
-    ] = None
+    signal: Annotated[str, typer.Option(help="A score's name; by default correctness.")] = ""
     accept: Annotated[
         Literal["better", "equivalent", "undecided"] | None,
         typer.Option(
             help="The least decision that ends with exit code 0, with all better ones; by default "
-            "better. With GOLDENS by default equivalent, and undecided where the drop that was "
-            "seen is within --max-drop."
+            "equivalent, and undecided where the drop that was seen is within --max-drop."
         ),
     ] = None
     json_output: JsonOption = False

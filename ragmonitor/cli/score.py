@@ -51,7 +51,7 @@ from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, Records
 from ragmonitor.offline.summary import Summary
 from ragmonitor.records import BUILTIN, Cause, Language
-from ragmonitor.sampling import Budget
+from ragmonitor.sampling import TotalBudget
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -362,7 +362,7 @@ class Scoring:
         return self.summary.lines - over
 
 
-def cost_text(scorer: Scorer, budget: Budget) -> str:
+def cost_text(scorer: Scorer, budget: TotalBudget) -> str:
     """Return what the judge cost, for people."""
     return f"judge: {_usage_text(scorer)}; budget {budget.capacity:g} {budget.unit}" + (
         ", spent" if scorer.run_budget.is_spent else ""

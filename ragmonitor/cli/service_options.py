@@ -24,41 +24,15 @@ class WorkerOptions:
     One worker for each service: it keeps the statistics, the budget and the alarms, serves
     /metrics and the page, and emits traces, as the settings say. Records are settled once they are
     counted. A record that three workers died of is buried. Ctrl-C or SIGTERM ends it in order.
-
-    With --fleet as many as are started: each reads and judges, and `ragmonitor estimator` keeps the
-    numbers.
     """
 
     stream: StreamOption = None
     service: ServiceOption = None
-    fleet: Annotated[
-        bool,
-        typer.Option(
-            "--fleet",
-            help="Be one of several workers: read and judge, and leave the numbers to "
-            "`ragmonitor estimator`.",
-        ),
-    ] = False
     drain: Annotated[
         bool, typer.Option("--drain", help="End when nothing is left on the stream.")
     ] = False
     descriptor: Annotated[int | None, typer.Option(hidden=True)] = None
     """Of the socket to the monitor whose child this is."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EstimatorOptions:
-    """Keep the numbers of a service whose answers several workers score: `worker --fleet`.
-
-    It keeps the statistics and the alarms, serves /metrics and the page, and exports reports. Start
-    a second one to stand by: it takes over within 10 s, with the same evidence and counts.
-    """
-
-    stream: StreamOption = None
-    service: ServiceOption = None
-    drain: Annotated[
-        bool, typer.Option("--drain", help="End when all that was put on the stream is counted.")
-    ] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

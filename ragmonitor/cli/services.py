@@ -1,25 +1,17 @@
-"""The commands that run until they are stopped: `worker`, `estimator` and `receive`."""
+"""The commands that run until they are stopped: `worker` and `receive`."""
 
 from __future__ import annotations
 
-import gc
 import logging
 import signal
 import threading
 from pathlib import Path
-from typing import Final
 
 from ragmonitor.back_half.line import UNIX
-from ragmonitor.cli.service_options import EstimatorOptions, ReceiveOptions, WorkerOptions
+from ragmonitor.cli.service_options import ReceiveOptions, WorkerOptions
 from ragmonitor.cli.terminal import FINE, say
 from ragmonitor.settings import Settings
 from ragmonitor.wiring import redactor_of, restrict_logs
-
-GC_THRESHOLD: Final = 1_000_000
-"""Objects between two collections in an estimator. Each answer is some two hundred without a ring
-among them, most of which live until the next tick. Between two ticks there are fewer than this, so
-that rings are looked for now and then only, and seldom among the answers: at 200,000 objects that
-took a tenth of the time."""
 
 
 def work(options: WorkerOptions) -> int:
@@ -33,6 +25,9 @@ def work(options: WorkerOptions) -> int:
 
         be_child(options.descriptor)
         return FINE
+    from ragmonitor.back_half.stream_worker import StreamWorker
+    from ragmonitor.streams import RedisStream
+
     settings = Settings.load(stream=options.stream, service=options.service)
     stop = _begun(settings)
     address = settings.stream.url
@@ -44,40 +39,9 @@ def work(options: WorkerOptions) -> int:
         serve_at(path, settings, stop)
         return FINE
     redactor = redactor_of(settings)
-    worker: StreamWorker | FleetWorker
-    if options.fleet:
-        from ragmonitor.fleet.fleet_stream import FleetStream
-        from ragmonitor.fleet.fleet_worker import FleetWorker
-
-        worker = FleetWorker(settings, FleetStream.of(settings), redactor=redactor)
-        served = _served(settings, has_page=False)
-        say(f"scoring answers of {settings.service!r} beside others; {served}")
-    else:
-        from ragmonitor.back_half.stream_worker import StreamWorker
-        from ragmonitor.streams import RedisStream
-
-        worker = StreamWorker(settings, RedisStream.of(settings), redactor=redactor)
-        say(f"scoring answers of {settings.service!r}; {_served(settings)}")
+    worker = StreamWorker(settings, RedisStream.of(settings), redactor=redactor)
+    say(f"scoring answers of {settings.service!r}; {_served(settings)}")
     worker.run(stop, drain=options.drain)
-    return FINE
-
-
-def estimate(options: EstimatorOptions) -> int:
-    """Keep the numbers of a service, or stand by, and return the exit code.
-
-    Raises:
-        RagMonitorError: The settings cannot be carried out.
-    """
-    from ragmonitor.fleet.estimator import Estimator
-    from ragmonitor.fleet.fleet_stream import FleetStream
-
-    settings = Settings.load(stream=options.stream, service=options.service)
-    stop = _begun(settings)
-    estimator = Estimator(settings, FleetStream.of(settings))
-    gc.freeze()
-    gc.set_threshold(GC_THRESHOLD)
-    say(f"estimating {settings.service!r}, or standing by; {_served(settings)}")
-    estimator.run(stop, drain=options.drain)
     return FINE
 
 

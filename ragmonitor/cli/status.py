@@ -17,10 +17,10 @@ from ragmonitor.cli.terminal import (
     accounted_for,
     new_console,
     print_json,
-    printable,
 )
 from ragmonitor.errors import InputError
 from ragmonitor.export.content import finite
+from ragmonitor.printable import printable
 from ragmonitor.records import AlarmSpan, is_builtin, is_difference
 
 WINDOW: Final = "24h"

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ragmonitor.printable import printable
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
@@ -51,24 +53,6 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return json.dumps(error.object[error.start : error.end])[1:-1], error.end
-
-
-def printable(text: str, *, has_lines: bool = False) -> str:
-    """Return one line without what a terminal takes for a command to itself.
-
-    Questions, names and attributes are other people's: what they send must neither hide a line nor
-    pretend to be one, nor reach the clipboard of whoever reads it.
-
-    Args:
-        text: Any text.
-        has_lines: The ends of its lines are ours, and stay.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        each if each.isprintable() or (each == "\n" and has_lines) else " " * each.isspace()
-        for each in text
-    )
 
 
 def say(message: str) -> None:

@@ -39,10 +39,6 @@ class Pages(Protocol):
         """Return what to answer to a path with its query; None: there is no such page."""
         ...
 
-    def shared_by(self, processes: Callable[[], int]) -> None:
-        """Take the function that counts the processes of this application."""
-        ...
-
 
 class Endpoint:
     """The HTTP server of one registry. Opened by `open`, which may be called again and again."""
@@ -184,9 +180,10 @@ class Endpoint:
         else:
             logger.warning(
                 "ragmonitor: %s is taken, so /metrics of process %d is not served and its numbers "
-                "are missing; set server.port to another port, or to 0 for any free one, or mount "
-                "monitor.registry in an endpoint of the application's; a Monitor that is made anew "
-                "needs close() on the one before",
+                "are missing; if several processes run this application, name a file that they "
+                "share (state), else set server.port to another port, or to 0 for any free one, or "
+                "mount monitor.registry in the application's own endpoint; a Monitor that is made "
+                "anew needs close() on the one before",
                 place,
                 os.getpid(),
             )

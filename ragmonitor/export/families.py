@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from ragmonitor import metrics
 from ragmonitor.guard import shielded
-from ragmonitor.protocols import Summarise
-from ragmonitor.records import Estimate, Moments
+from ragmonitor.records import Estimate, WindowedMean
 
-Key = tuple[str, ...]
-
-
-@dataclass(slots=True)
-class ScrapeSums:
-    """The sums beside a process's counters, from which a scrape derives means."""
-
-    means: dict[Key, Moments] = field(default_factory=dict)
-    """The sums by service, signal, judge, window, dimension and group."""
-
+Means = Mapping[tuple[str, ...], WindowedMean]
+"""Means by service, signal, judge, window, dimension and group, as labels have them."""
 
 HALLUCINATION = "hallucination"
 REFUSAL = "refusal"
@@ -39,9 +29,8 @@ _INPUTS = {
 
 def final_families(
     counted: Iterable[Metric],
-    sums: ScrapeSums,
+    means: Means,
     *,
-    summarise: Summarise,
     service: str,
     version: str,
 ) -> list[Metric]:
@@ -49,14 +38,13 @@ def final_families(
 
     Args:
         counted: By the instruments.
-        sums: Of the windows.
-        summarise: From a window's sums to its mean and interval.
+        means: Of the windows.
         service: Of this process.
         version: Of this package.
     """
     families: list[Metric] = list(counted)
     with shielded("metrics"):
-        families += _means(sums, summarise)
+        families += _means(means)
     families.append(_build(service, version))
     return families
 
@@ -94,17 +82,15 @@ class _Windowed:
                 family.add_metric(labels, getattr(estimate, name))
 
 
-def _means(sums: ScrapeSums, summarise: Summarise) -> list[Metric]:
-    """Return every gauge that follows from a window's sums."""
+def _means(means: Means) -> list[Metric]:
+    """Return the gauges of means."""
     score = _Windowed(metrics.SCORE_MEAN, root=metrics.SCORE_HISTOGRAM)
     group = _Windowed(metrics.GROUP_HALLUCINATION_RATE)
     rates = {signal: _Windowed(name) for signal, name in _RATES.items()}
     inputs = {signal: _Windowed(name) for signal, name in _INPUTS.items()}
     missing, uncovered = _gauge(metrics.MISSING_RATIO), _gauge(metrics.UNCOVERED_RATIO)
-    for (service, signal, judge, window, dimension, part), moments in sums.means.items():
-        estimate: Estimate | None = None
-        with shielded("estimate"):
-            estimate = summarise(moments)
+    for (service, signal, judge, window, dimension, part), mean in means.items():
+        estimate = mean.estimate
         by_judge = (service, judge, window)
         if dimension:
             group.add((*by_judge, dimension, part), estimate)
@@ -116,11 +102,10 @@ def _means(sums: ScrapeSums, summarise: Summarise) -> list[Metric]:
             rates[signal].add(by_judge, estimate)
         else:
             score.add((service, signal, judge, window), estimate)
-        answers = moments.answers + moments.uncovered
-        if signal == HALLUCINATION and answers > 0:
-            uncovered.add_metric(by_judge, moments.uncovered / answers)
-        if signal == REFUSAL and window == "24h" and moments.drawn > 0:
-            missing.add_metric((service, judge), moments.missing / moments.drawn)
+        if signal == HALLUCINATION:
+            uncovered.add_metric(by_judge, mean.uncovered)
+        if signal == REFUSAL and window == "24h":
+            missing.add_metric((service, judge), mean.missing)
     windowed = (score, *rates.values(), group, *inputs.values())
     return [
         *(gauge for each in windowed for gauge in each.families.values()),

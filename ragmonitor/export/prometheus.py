@@ -1,8 +1,7 @@
 """Counters, the score histogram, and windowed means with intervals, for Prometheus to scrape.
 
-The windowed gauges are derived at each scrape, from sums that add up over processes: a mean of
-means would be wrong, and so would an interval. So `registry` and the endpoint serve what
-`final_families` makes of the instruments, and never the instruments themselves.
+`registry` and the endpoint serve what `final_families` makes of the instruments, and never the
+instruments themselves: counters are those of all processes that share a store.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -21,21 +19,20 @@ from ragmonitor import guard, metrics
 from ragmonitor.export.amounts import amounts
 from ragmonitor.export.content import package_version
 from ragmonitor.export.endpoint import Endpoint, Pages
-from ragmonitor.export.families import ScrapeSums, described, final_families
+from ragmonitor.export.families import described, final_families
 from ragmonitor.export.instruments import MAX_LABEL_LENGTH, Instruments, Labels, cleaned
 from ragmonitor.export.server import Receive
 from ragmonitor.export.service_state import service_state
+from ragmonitor.export.shared_counters import SharedCounters
 from ragmonitor.patterns import lazy_pattern
-from ragmonitor.protocols import BreakerState, Clock, Cost, Exporter, Summarise, unknown_cost
+from ragmonitor.protocols import BreakerState, Cost, Exporter, unknown_cost
 from ragmonitor.records import (
     AlarmEvent,
     AlarmState,
-    Elsewhere,
     Evaluation,
     GaugeValue,
     Interaction,
     JudgeUsage,
-    Moments,
     Report,
     Scored,
     SeriesKey,
@@ -44,12 +41,11 @@ from ragmonitor.records import (
     Status,
     Totals,
     Unscored,
-    Window,
+    WindowedMean,
     evaluator_name,
 )
+from ragmonitor.store import Store
 
-PAIRS_DECAY_S = 86_400.0
-"""The time constant of the agreement of two judges: few answers are scored twice."""
 _HEXADECIMAL = lazy_pattern("[0-9a-fA-F]{1,32}")
 _EQUAL_WITHIN = 1e-9
 _SERIES = guard.shielded("metrics")
@@ -77,7 +73,6 @@ class PrometheusExporter(Exporter):
         self,
         service: str,
         *,
-        summarise: Summarise,
         version: str = "",
         serve: bool = True,
         host: str = "127.0.0.1",
@@ -87,14 +82,13 @@ class PrometheusExporter(Exporter):
         receive: Receive | None = None,
         cost_usd: Cost = unknown_cost,
         page_url: str = "",
-        clock: Clock = time.monotonic,
+        shared: Store | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         """Count from now on; the endpoint opens with the first `refresh`.
 
         Args:
             service: The `service` label of every series.
-            summarise: From a window's sums to its mean and interval.
             version: The service's own version.
             serve: Whether to serve /metrics.
             host: Address to listen on.
@@ -105,17 +99,16 @@ class PrometheusExporter(Exporter):
             cost_usd: What an answer cost.
             page_url: The folder of the page for people, with a slash at its end; empty: there is
                 no page, or its address is not known.
-            clock: For decay.
+            shared: Where the processes of a machine add up their counters; None: each has its own.
             now: Seconds since the epoch.
         """
         self._service = cleaned(service)
-        self._summarise = summarise
         self._cost_usd = cost_usd
         # An address that is cut is a dead link.
         self._page_url = page_url if len(page_url) <= MAX_LABEL_LENGTH else ""
         self._version = version
-        self._clock = clock
         self._now = now
+        self._shared = None if shared is None else SharedCounters(shared)
         self._count_notes: Callable[[], None] = _count_nothing
         self.registry = CollectorRegistry()
         """Every series, ready to be mounted in an application's own endpoint."""
@@ -128,15 +121,15 @@ class PrometheusExporter(Exporter):
             self.registry,
             host=host,
             port=port,
-            shared=False,
+            shared=shared is not None,
             state=self.state,
             pages=pages,
             receive=receive,
         )
         self._pages = pages
         self._serve = serve
-        self.elsewhere: Elsewhere | None = None
-        """Where the service's numbers are; None: here."""
+        self.is_elsewhere = False
+        """Whether the service's numbers are kept by a worker elsewhere."""
 
     def _begin(self) -> None:
         self._totals: dict[SeriesKey, Totals] = {}
@@ -148,8 +141,7 @@ class PrometheusExporter(Exporter):
         self._identities: dict[str, tuple[str, str]] = {}
         self._labels = Labels()
         self._instruments = Instruments(self._service, self._labels)
-        self._sums = ScrapeSums()
-        self._paired_s = self._clock()
+        self._means: dict[tuple[str, ...], WindowedMean] = {}
         # Errors before us, or of the process that forked us, are not ours to count.
         self._errors_seen = Counter(guard.errors)
 
@@ -157,6 +149,11 @@ class PrometheusExporter(Exporter):
     def url(self) -> str | None:
         """Where this process serves /metrics; None if it does not."""
         return self._endpoint.url
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the series are those of all processes that share a store."""
+        return self._shared is not None
 
     # --- counting -------------------------------------------------------------------------------
 
@@ -303,7 +300,7 @@ class PrometheusExporter(Exporter):
         open_runs: int,
         errors: Mapping[str, int],
     ) -> None:
-        """Show the current state, and open the endpoint."""
+        """Show the current state, add what was counted to the store, and open the endpoint."""
         self._snapshot = snapshot
         self._show_state(snapshot, queue_depth=queue_depth, open_runs=open_runs)
         for stage, count in dict(errors).items():
@@ -311,8 +308,13 @@ class PrometheusExporter(Exporter):
             if new > 0:
                 self._errors_seen[stage] = count
                 self._instruments.counter(metrics.INTERNAL_ERRORS, stage).inc(new)
+        self._share()
         if self._serve:
             self._endpoint.open()
+
+    def _share(self) -> None:
+        if self._shared is not None:
+            self._shared.add([*self._instruments.collect()])
 
     def _show_state(self, snapshot: Snapshot, *, queue_depth: int, open_runs: int) -> None:
         instruments = self._instruments
@@ -322,19 +324,18 @@ class PrometheusExporter(Exporter):
         instruments.gauge(metrics.SERVICE_INFO, self._version).set(1)
         if self._page_url:
             instruments.gauge(metrics.PAGE_INFO, self._page_url).set(1)
-        self._show_moments(snapshot.moments)
+        self._show_means(snapshot.means)
         self._show_totals(snapshot.totals)
         self._show_alarms(snapshot.alarms)
         self._show_gauges(snapshot.gauges)
 
-    def _show_moments(self, moments: Iterable[tuple[SeriesKey, Window, Moments]]) -> None:
-        means: dict[tuple[str, ...], Moments] = {}
-        for key, window, moment in moments:
+    def _show_means(self, windowed: Iterable[WindowedMean]) -> None:
+        means: dict[tuple[str, ...], WindowedMean] = {}
+        for mean in windowed:
             with _SERIES:
-                part = self._labels.part(key.dimension, key.group)
-                labels = (self._service, *self._series(key), window, *part)
-                means[labels] = means.get(labels, Moments()) + moment
-        self._sums.means = means
+                part = self._labels.part(mean.key.dimension, mean.key.group)
+                means[self._service, *self._series(mean.key), mean.window, *part] = mean
+        self._means = means
 
     def _show_totals(self, totals: Iterable[tuple[SeriesKey, Totals]]) -> None:
         for key, total in totals:
@@ -362,7 +363,6 @@ class PrometheusExporter(Exporter):
         instruments.gauge(metrics.ALARM_EVIDENCE_SECONDS, *labels).set(state.evidence_s)
         instruments.gauge(metrics.ALARM_ACTIVE, *labels).set(state.active)
         instruments.gauge(metrics.ALARM_LEARNED_RATIO, *labels).set(state.learned)
-        instruments.gauge(metrics.ALARM_OBJECTIVES, *labels).set(state.objectives)
         instruments.counter(metrics.ALARMS_RAISED, *labels)  # 0 is a number too
         if state.objective is not None:
             instruments.gauge(metrics.ALARM_OBJECTIVE, *labels).set(state.objective)
@@ -383,7 +383,10 @@ class PrometheusExporter(Exporter):
         return self._labels.value("signal", key.signal), self._judge(key.judge)
 
     def close(self) -> None:
-        """Stop serving."""
+        """Stop serving, once the last counts are in the store."""
+        with guard.shielded("count"):
+            self._count_notes()
+        self._share()
         self._endpoint.close()
         self._instruments.remove(metrics.WORKER_SEEN)
 
@@ -398,11 +401,14 @@ class PrometheusExporter(Exporter):
             self._count_notes()
         return self._scraped()
 
+    def _counted(self) -> list[Metric]:
+        counted = list(self._instruments.collect())
+        return counted if self._shared is None else self._shared.totals(counted)
+
     def _scraped(self) -> list[Metric]:
         return final_families(
-            self._instruments.collect(),
-            self._sums,
-            summarise=self._summarise,
+            self._counted(),
+            self._means,
             service=self._service,
             version=package_version(),
         )
@@ -413,15 +419,9 @@ class PrometheusExporter(Exporter):
             self._count_notes()
         return {
             "version": package_version(),
-            "processes": 1,
-            "elsewhere": None if self.elsewhere is None else asdict(self.elsewhere),
-        } | service_state(
-            self._sums,
-            self._scraped(),
-            self._snapshot,
-            service=self._service,
-            summarise=self._summarise,
-        )
+            "is_shared": self.is_shared,
+            "is_elsewhere": self.is_elsewhere,
+        } | service_state(self._means, self._scraped(), self._snapshot, service=self._service)
 
     def _judge(self, name: str) -> str:
         return self._labels.value("judge", name)

@@ -13,33 +13,30 @@ from typing import Any
 from prometheus_client.metrics_core import Metric
 
 from ragmonitor import metrics as names
-from ragmonitor.export.families import ScrapeSums
-from ragmonitor.protocols import Summarise
+from ragmonitor.export.families import Means
 from ragmonitor.records import AlarmState, Estimate, Snapshot
 
 DAY_S = 86_400.0
 
 
 def service_state(
-    sums: ScrapeSums,
+    means: Means,
     scraped: Iterable[Metric],
     snapshot: Snapshot,
     *,
     service: str,
-    summarise: Summarise,
 ) -> dict[str, Any]:
     """Return the state of one service.
 
     Args:
-        sums: Those of the processes that share a folder.
+        means: Of the windows.
         scraped: The families to scrape.
         snapshot: Of this process; the alarms are taken from it.
         service: Series of others are left out.
-        summarise: From a window's sums to its mean and interval.
     """
     return {
         "service": service,
-        "numbers": list(_numbers(sums, service, summarise)),
+        "numbers": list(_numbers(means)),
         "alarms": [alarm_record(state) for state in snapshot.alarms],
         "threshold_days": threshold_days(snapshot),
         "records": dict(snapshot.records),
@@ -54,13 +51,12 @@ def service_state(
     }
 
 
-def _numbers(sums: ScrapeSums, service: str, summarise: Summarise) -> Iterator[dict[str, Any]]:
+def _numbers(means: Means) -> Iterator[dict[str, Any]]:
     """Yield the windowed means of a service, those of its parts included."""
-    for (owner, *key), moments in sums.means.items():
-        estimate = summarise(moments) if owner == service else None
-        if estimate is not None:
+    for (_, *key), mean in means.items():
+        if mean.estimate is not None:
             labels = zip(("signal", "judge", "window", "dimension", "group"), key, strict=True)
-            yield dict(labels) | estimate_record(estimate)
+            yield dict(labels) | estimate_record(mean.estimate)
 
 
 def estimate_record(estimate: Estimate) -> dict[str, float]:
@@ -74,7 +70,6 @@ def estimate_record(estimate: Estimate) -> dict[str, float]:
 def alarm_record(state: AlarmState) -> dict[str, Any]:
     """Return where the evidence of one signal stands."""
     record = asdict(state)
-    del record["objectives"]
     return record | {"evidence_days": record.pop("evidence_s") / DAY_S}
 
 

@@ -9,9 +9,9 @@ from html import escape
 from typing import Any, Final
 from xml.etree import ElementTree as ET
 
-from ragmonitor.estimation.paired import Difference
 from ragmonitor.goldens.release_comparison import QuestionChange, ReleaseComparison
 from ragmonitor.goldens.scored_runs import ScoredGolden, ScoredRun
+from ragmonitor.stats.paired import Difference
 
 MAX_LISTED: Final = 20
 """Questions of one kind that a summary lists; a file for programs has all."""

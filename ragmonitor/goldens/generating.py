@@ -30,7 +30,7 @@ from ragmonitor.goldens.gram_index import GramIndex
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.offline.kept_replies import KeepingJudge
 from ragmonitor.records import Assessment, Cause, Chunk, Interaction, JudgeUsage, Language
-from ragmonitor.sampling import Budget, RunBudget, spent_in
+from ragmonitor.sampling import RunBudget, TotalBudget, spent_in
 
 UNANSWERED_EVERY: Final = 5
 DUPLICATE_FROM: Final = 0.9
@@ -98,7 +98,7 @@ class StoppedError(RagMonitorError):
 class PaidModel:
     """The judge's model, asked about chunks and questions within the budget of all runs."""
 
-    def __init__(self, judge: KeepingJudge, budget: Budget | None) -> None:
+    def __init__(self, judge: KeepingJudge, budget: TotalBudget | None) -> None:
         """Take what earlier runs have spent out of the budget.
 
         Args:

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ragmonitor.causes.comparison import Decision
-from ragmonitor.estimation.paired import Difference, paired_difference
 from ragmonitor.evaluators import table
 from ragmonitor.goldens.golden import GoldensError
 from ragmonitor.goldens.scored_runs import ScoredAnswer, ScoredGolden, ScoredRun
+from ragmonitor.stats.comparison import Decision
+from ragmonitor.stats.paired import Difference, paired_difference
 
 CORRECTNESS: Final = "correctness"
 """The answer correctness of a question with a reference answer, and of an unanswerable one whether

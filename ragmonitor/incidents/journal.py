@@ -1,98 +1,80 @@
-"""The incidents of one service: bounded in number, bytes and age; in the state folder or memory."""
+"""The incidents of one service in its store: one that is open, and those that are over."""
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from pydantic import ValidationError
 
-from ragmonitor.export.content import ContentPolicy
+from ragmonitor.export.content import Content
 from ragmonitor.guard import record_problem
 from ragmonitor.incidents.incident import Incident
-from ragmonitor.incidents.withheld_texts import withheld
-from ragmonitor.state import State
+from ragmonitor.store import Store
 
-STATE_VERSION: Final = 1
 MAX_INCIDENTS: Final = 100
-MAX_BYTES: Final = 2_000_000
 MAX_AGE_S: Final = 90 * 86_400.0
-_STAGE: Final = "incident"
-_WHAT: Final = "incidents"
-_SHOWS_ALL: Final = ContentPolicy()
+KIND: Final = "incident"
+OPEN: Final = "open"
+"""The key of the one that is open; the others have their ids."""
 
-Change = Callable[[Sequence[Incident]], Sequence[Incident]]
-"""From the incidents that are kept, the newest first, to those that are to be."""
+
+class Kept(NamedTuple):
+    """The open incident as it is kept."""
+
+    row: bytes | None
+    """What has to stand there still when it is replaced."""
+    incident: Incident | None
 
 
 class Journal:
-    """Keeps incidents, the newest first; processes of one state folder share them.
+    """Keeps incidents for all processes of a service.
 
-    The worker's thread writes; any thread reads. Of incidents that a laxer content policy kept only
-    what this one allows is returned; the first update takes the rest out of the file.
+    Every method may raise `StoreUnavailableError`. Of incidents that a laxer content policy kept
+    only what this one allows is returned.
     """
 
-    def __init__(self, file: State | None = None, policy: ContentPolicy = _SHOWS_ALL) -> None:
-        """Begin with what the file holds.
+    def __init__(self, store: Store, content: Content = "all") -> None:
+        """Touch nothing yet.
 
         Args:
-            file: Where they outlive the process; None: in memory only.
-            policy: How texts may be kept.
+            store: Where they are kept.
+            content: How texts may be kept.
         """
-        self._file = file
-        self._policy = policy
-        self._lock = threading.Lock()
-        self._memory: tuple[Incident, ...] = ()
-        self._seen: Hashable = None
-        self._read: tuple[Incident, ...] = ()
+        self._store = store
+        self._content: Content = content
 
-    def update(self, change: Change, now_s: float) -> None:
-        """Put other incidents in place of those that are kept, while no other process does.
+    def open(self) -> Kept:
+        """Return the open incident."""
+        row = self._store.row(KIND, OPEN)
+        return Kept(row, None if row is None else self._read(row))
 
-        What cannot be written is kept in memory, and reported once.
+    def replace(self, kept: Kept, incident: Incident) -> bool:
+        """Put an incident in the place of the open one; False: another process was faster."""
+        row = incident.model_dump_json().encode()
+        if incident.is_open:
+            return self._store.keep(KIND, OPEN, row, expected=kept.row)
+        # Written first: if this process dies, the next one closes it once more, the same.
+        self._store.keep(KIND, incident.id, row, most=MAX_INCIDENTS + 1)
+        return self._store.keep(KIND, OPEN, None, expected=kept.row)
 
-        Args:
-            change: May be called again by nobody, and is called exactly once.
-            now_s: Seconds since the epoch; what is too old by then is dropped.
-        """
-        kept: list[tuple[Incident, ...]] = []
-
-        def changed(state: Mapping[str, Any]) -> Mapping[str, Any] | None:
-            before = _read(state) if state else self.recent()
-            kept.append(_bounded(change(self._allowed(before)), now_s))
-            if kept[0] == before:
-                return None
-            return {"incidents": [each.model_dump(mode="json") for each in kept[0]]}
-
-        written = self._file is not None and self._file.update(changed, stage=_STAGE, what=_WHAT)
-        if not kept:
-            changed({})
-        with self._lock:
-            self._memory = () if written else kept[0]
+    def strip(self) -> None:
+        """Take out of the store what an earlier policy kept and this one does not."""
+        for key, row in self._store.rows(KIND).items():
+            kept = self._read(row)
+            if kept is not None and kept.content == self._content:
+                new = kept.model_dump_json().encode()
+                if new != row:
+                    self._store.keep(KIND, key, new, expected=row)
 
     def recent(self) -> tuple[Incident, ...]:
         """Return the incidents, the newest first."""
-        with self._lock:
-            memory = self._memory
-        if memory or self._file is None:
-            return memory
-        try:
-            seen = self._file.mark()
-            with self._lock:
-                if self._seen == seen:  # a browser asks every few seconds
-                    return self._read
-            found = self._allowed(_read(self._file.read() or {}))
-            with self._lock:
-                self._seen, self._read = seen, found
-            return found
-        except (OSError, ValueError) as error:
-            record_problem(_STAGE, f"incidents cannot be read: {error}")
-            return ()
-
-    def _allowed(self, incidents: Sequence[Incident]) -> tuple[Incident, ...]:
-        return tuple(withheld(each, self._policy) for each in incidents)
+        found = {
+            each.id: each
+            for row in self._store.rows(KIND).values()
+            if (each := self._read(row)) is not None
+            and each.opened_s > self._store.now() - MAX_AGE_S
+        }
+        return tuple(sorted(found.values(), key=lambda each: each.opened_s, reverse=True))
 
     def find(self, id: str) -> Incident | None:  # noqa: A002 - its name on the record
         """Return the incident of an id, or the newest one for `latest`; None: there is none."""
@@ -101,36 +83,10 @@ class Journal:
             return next(iter(incidents), None)
         return next((each for each in incidents if each.id == id), None)
 
-
-def read_file(file: State) -> tuple[Incident, ...]:
-    """Return the incidents of a file, the newest first; for another process than the monitor's.
-
-    Raises:
-        ValueError: It cannot be understood.
-        OSError: It cannot be opened.
-    """
-    return _read(file.read() or {})
-
-
-def _read(state: Mapping[str, Any]) -> tuple[Incident, ...]:
-    listed = state.get("incidents")
-    found = []
-    for each in listed if isinstance(listed, list) else ():
+    def _read(self, row: bytes) -> Incident | None:
         try:
-            found.append(Incident.model_validate(each))
+            return Incident.model_validate_json(row).withheld(self._content)
         except ValidationError:
             # Its message quotes the record, texts included.
-            record_problem(_STAGE, "an incident of the state folder cannot be read and is dropped")
-    return tuple(found)
-
-
-def _bounded(incidents: Sequence[Incident], now_s: float) -> tuple[Incident, ...]:
-    """Return the newest that there is room for, the newest first."""
-    kept: list[Incident] = []
-    left = MAX_BYTES
-    for each in sorted(incidents, key=lambda each: each.opened_s, reverse=True)[:MAX_INCIDENTS]:
-        left -= len(json.dumps(each.model_dump(mode="json")))
-        if each.opened_s < now_s - MAX_AGE_S or (left < 0 and kept):
-            break
-        kept.append(each)
-    return tuple(kept)
+            record_problem("incident", "an incident of the store cannot be read and is left out")
+            return None

@@ -15,12 +15,12 @@ from opentelemetry import context
 from ragmonitor.apart import EXECUTOR
 from ragmonitor.causes.signal_names import Language
 from ragmonitor.errors import MissingExtraError, SettingsError
-from ragmonitor.export.content import encodable
 from ragmonitor.guard import record_problem, shielded, silenced
 from ragmonitor.incidents.incident import Incident
 from ragmonitor.incidents.incident_keeper import Occasion
-from ragmonitor.incidents.incident_texts import Wording
 from ragmonitor.incidents.rendering import headline
+from ragmonitor.incidents.wording import Wording
+from ragmonitor.printable import printable
 from ragmonitor.protocols import Clock
 
 MAX_WAITING: Final = 8
@@ -226,6 +226,6 @@ def _harmless(text: str) -> str:
     address behind other words (`<https://a.example|text>`, `[text](https://a.example)`). Chats mark
     these up in texts that apprise is told are plain, too, so the signs themselves are changed.
     """
-    line = " ".join(encodable(text).split()).replace("@", "＠").replace("<", "＜")
+    line = " ".join(printable(text).split()).replace("@", "＠").replace("<", "＜")
     line = _LINK.sub("] ", line)
     return line if len(line) <= MAX_LINE else line[: MAX_LINE - 1] + "…"

@@ -20,7 +20,7 @@ from ragmonitor.offline.shapes import Line, read_given
 from ragmonitor.offline.summary import EvaluatorSummary, Summary
 from ragmonitor.protocols import Judge
 from ragmonitor.records import BUILTIN, Interaction, Report, Severity
-from ragmonitor.sampling import Budget
+from ragmonitor.sampling import TotalBudget
 from ragmonitor.settings import Settings
 from ragmonitor.wiring import judge_named
 
@@ -179,7 +179,7 @@ def scorer_of(
     )
 
 
-def _budget(budget_usd: float | None, budget_tokens: int | None) -> Budget | None:
+def _budget(budget_usd: float | None, budget_tokens: int | None) -> TotalBudget | None:
     if budget_usd is not None and budget_tokens is not None:
         raise SettingsError(
             "give one budget: --budget-usd or --budget-tokens (budget_usd, budget_tokens)"
@@ -188,9 +188,9 @@ def _budget(budget_usd: float | None, budget_tokens: int | None) -> Budget | Non
         if limit is not None and not 0 < limit < math.inf:
             raise SettingsError(f"--{name} ({name.replace('-', '_')}) is above 0, not {limit:g}")
     if budget_usd is not None:
-        return Budget(total=budget_usd, unit="usd")
+        return TotalBudget(budget_usd, unit="usd")
     if budget_tokens is not None:
-        return Budget(total=budget_tokens, unit="tokens")
+        return TotalBudget(budget_tokens, unit="tokens")
     return None
 
 

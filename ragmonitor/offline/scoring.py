@@ -31,7 +31,7 @@ from ragmonitor.records import (
     Severity,
     Verdict,
 )
-from ragmonitor.sampling import Budget, RunBudget
+from ragmonitor.sampling import RunBudget, TotalBudget
 
 LINES_PER_CALL: Final = 4
 """Lines held for each call that may be in flight, so that one slow reply stops no others."""
@@ -103,7 +103,7 @@ class Scorer:
         entries: Table,
         *,
         is_fitted: bool = False,
-        budget: Budget | None = None,
+        budget: TotalBudget | None = None,
         concurrency: int = 8,
         asking_timeout_s: float = 60.0,
         min_severity: Severity = Severity.MAJOR,

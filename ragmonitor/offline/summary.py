@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragmonitor.estimation import summarise
 from ragmonitor.judges import sentences
 from ragmonitor.offline.bottleneck import Bottleneck, bottleneck_of
 from ragmonitor.offline.scoring import Outcome
@@ -16,10 +15,10 @@ from ragmonitor.records import (
     Evaluation,
     JudgeUsage,
     Language,
-    Moments,
     Scored,
     evaluator_name,
 )
+from ragmonitor.stats.score_mean import ScoreMean
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,12 +30,12 @@ class EvaluatorSummary:
     scored: int = 0
     unscored: Counter[str] = field(default_factory=Counter)
     """The number of unscored answers, by cause."""
-    moments: Moments = field(default_factory=Moments)
+    scores: ScoreMean = field(default_factory=ScoreMean)
 
     @property
     def estimate(self) -> Estimate | None:
         """The mean with its 95 % interval; None where nothing was scored."""
-        return summarise(self.moments)
+        return self.scores.estimate
 
     def as_json(self) -> dict[str, Any]:
         """Return an object for JSON; nulls where nothing was scored."""
@@ -70,7 +69,7 @@ class Tally:
                 continue
             row.scored += 1
             if chance > 0:
-                row.moments += Moments.of(evaluation.score, 1 / chance)
+                row.scores.add(evaluation.score, 1 / chance)
 
     @property
     def rows(self) -> tuple[EvaluatorSummary, ...]:

@@ -170,7 +170,6 @@ def operation(scope: Scope, language: Language) -> tuple[Alert, ...]:
 def fleet(scope: Scope, language: Language) -> tuple[Alert, ...]:
     """Return the alert on a stream and what works on it."""
     up = scope.pick(names.STREAM_UP)
-    checkpoint = f"max by (service) ({scope.pick(names.ESTIMATOR_CHECKPOINT)})"
     return (
         _alert(
             "FleetFailing",
@@ -180,10 +179,7 @@ def fleet(scope: Scope, language: Language) -> tuple[Alert, ...]:
             f"max by (service) ({scope.pick(names.STREAM_OLDEST_SECONDS)}) > {MAX_AGE_S}\n"
             "or\n"
             f"group by (service) ({up}) unless on (service)\n"
-            f"group by (service) ({scope.pick(names.STREAM_WAITING)})\n"
-            "or\n"
-            f"group by (service) ({scope.pick(names.STREAM_SETTLED)}) unless on (service)\n"
-            f"time() - {checkpoint} < {MAX_CHECKPOINT_AGE_S}",
+            f"group by (service) ({scope.pick(names.STREAM_WAITING)})",
         ),
     )
 

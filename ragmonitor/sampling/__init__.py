@@ -1,6 +1,6 @@
 """Sampling of the answers that a judge scores, with inclusion probabilities fixed beforehand."""
 
-from ragmonitor.sampling.budget import Budget, budget_state, spent_in
+from ragmonitor.sampling.budget import TotalBudget, spent_in
 from ragmonitor.sampling.consistent_draws import uniform_of
 from ragmonitor.sampling.floors import Floors
 from ragmonitor.sampling.run_budget import RunBudget
@@ -8,10 +8,9 @@ from ragmonitor.sampling.sampler import AdaptiveSampler
 
 __all__ = [
     "AdaptiveSampler",
-    "Budget",
     "Floors",
     "RunBudget",
-    "budget_state",
+    "TotalBudget",
     "spent_in",
     "uniform_of",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from ragmonitor.records import JudgeUsage
-from ragmonitor.sampling.budget import Budget, spent_in
+from ragmonitor.sampling.budget import TotalBudget, spent_in
 
 
 class RunBudget:
@@ -15,7 +15,7 @@ class RunBudget:
     estimates, and some of it may come back. Going on with cheaper calls would bias every mean.
     """
 
-    def __init__(self, budget: Budget | None) -> None:
+    def __init__(self, budget: TotalBudget | None) -> None:
         """Begin; None: calls cost nothing."""
         self._budget = budget
         self._n_under_way = 0
@@ -39,4 +39,4 @@ class RunBudget:
         self._returned.set()
         if self._budget is not None:
             spent = cost if usage is None else spent_in(self._budget.unit, usage)
-            self._budget.refund(cost, spent)
+            self._budget.settle(cost, spent)

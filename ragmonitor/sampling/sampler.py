@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from ragmonitor import metrics as names
-from ragmonitor.guard import record_problem, record_unkept
+from ragmonitor.guard import record_problem
 from ragmonitor.protocols import Clock
 from ragmonitor.records import Cause, GaugeValue, Interaction, SamplingDecision
 from ragmonitor.sampling.arrivals import Arrivals
-from ragmonitor.sampling.budget import SPENT, Budget
 from ragmonitor.sampling.consistent_draws import is_drawn
 from ragmonitor.sampling.floors import Floors
+from ragmonitor.store import Budget, StoreUnavailableError
 
 ARRIVALS_HALF_LIFE_S: Final = 120.0
 UNIFORM_SHARE: Final = 0.5
@@ -103,8 +103,8 @@ class AdaptiveSampler:
         try:
             # By the cost of those before and not its own: alarms rest on a rate common to all.
             status = self._budget.status(self._typical_cost)
-        except OSError as error:  # what others spent cannot be seen: nothing may be spent
-            record_unkept(SPENT, self._budget.place, error)
+        except StoreUnavailableError as error:  # what was spent cannot be seen: nothing may be
+            _record_away(error)
             return _uncovered(0.0)
         bearable_per_s = status.pace_per_s / max(_SMALLEST, self._reading_cost)
         self._typical_cost += LEARNING * (cost - self._typical_cost)
@@ -196,8 +196,8 @@ class AdaptiveSampler:
             return True
         try:
             return self._budget.reserve(cost)
-        except OSError as error:
-            record_unkept(SPENT, self._budget.place, error)
+        except StoreUnavailableError as error:
+            _record_away(error)
             return False
 
     # --- paying ---------------------------------------------------------------------------------
@@ -213,7 +213,10 @@ class AdaptiveSampler:
         """Say what a drawn answer's judging cost in the end."""
         if self._budget is None or not decision.drawn:
             return
-        self._budget.refund(decision.reserved, spent)
+        try:
+            self._budget.settle(decision.reserved, spent)
+        except StoreUnavailableError as error:  # what was reserved stays taken
+            _record_away(error)
         if decision.reserved > 0:
             share = min(1.0, max(LEAST_SHARE_SPENT, spent / decision.reserved))
             self._share_spent += LEARNING * (share - self._share_spent)
@@ -232,7 +235,7 @@ class AdaptiveSampler:
     def gauges(self, judge: str) -> Sequence[GaugeValue]:
         """Return the common rate, the traffic and the budget as of now.
 
-        A budget whose place fails is shown as spent, which `RagMonitorBudgetExhausted` tells of.
+        A budget whose store is away is shown as spent, which `RagMonitorBudgetExhausted` tells of.
         """
         now = self._clock()
         bearable_per_s = math.inf
@@ -242,9 +245,9 @@ class AdaptiveSampler:
             try:
                 pace_per_s = self._budget.status(self._typical_cost or 0.0).pace_per_s
                 limits = self._budget.limits()
-            except OSError as error:
-                record_unkept(SPENT, self._budget.place, error)
-                pace_per_s, limits = 0.0, self._budget.limits_out_of_reach()
+            except StoreUnavailableError as error:
+                _record_away(error)
+                pace_per_s, limits = 0.0, self._budget.spent_limits()
             bearable_per_s = pace_per_s / max(_SMALLEST, self._reading_cost)
             if self._typical_cost is not None:
                 cost = self._reading_cost
@@ -252,7 +255,7 @@ class AdaptiveSampler:
             for limit in limits:
                 money += (
                     GaugeValue.of(names.BUDGET_LEVEL, limit.level, unit=unit, per=limit.per),
-                    GaugeValue.of(names.BUDGET_LIMIT, limit.most, unit=unit, per=limit.per),
+                    GaugeValue.of(names.BUDGET_LIMIT, limit.limit, unit=unit, per=limit.per),
                 )
         return (
             GaugeValue.of(names.SAMPLING_RATE, self._common(bearable_per_s, now), judge=judge),
@@ -260,6 +263,10 @@ class AdaptiveSampler:
             GaugeValue.of(names.ARRIVALS, self._arrivals.per_s_since_first(now)),
             *money,
         )
+
+
+def _record_away(error: StoreUnavailableError) -> None:
+    record_problem("state", f"{error}: nothing is judged that costs anything until it is back")
 
 
 def _by_uncertainty(rate: float, uncertainty: float) -> float:

@@ -36,7 +36,7 @@ from typing import Final, Literal
 from ragmonitor.stats.learning import MIN_OBJECTIVE, Learning
 from ragmonitor.stats.sums import MAX_WEIGHT
 from ragmonitor.stats.suspicion import MULTIPLES, SHARES
-from ragmonitor.store import DAY_S
+from ragmonitor.store import BET_S, DAY_S
 
 SILENT_S: Final = 3_600.0
 LONG_S: Final = 14_400.0
@@ -173,7 +173,8 @@ class Alarm:
             held: Groups with an open draw before this bucket, to which this one's are added; then
                 nothing is learned. None: the bucket is closed, and what is open never came.
         """
-        passed_s = min(SILENT_S, max(0.0, at_s - self.at_s)) if self.at_s >= 0 else 0.0
+        # The first bucket brings its own time: a service may begin with nothing but bad answers.
+        passed_s = min(SILENT_S, max(0.0, at_s - self.at_s)) if self.at_s >= 0 else BET_S
         self.at_s = max(self.at_s, at_s)
         self.is_touched = self.is_touched or bool(cells)
         bar = self.bar  # by what is past: these verdicts must not move it

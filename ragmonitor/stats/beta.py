@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import Final
+
+TAIL: Final = 0.025
+Z95: Final = 1.959963984540054
 
 
 def beta_cdf(x: float, a: float, b: float) -> float:
@@ -68,3 +72,20 @@ def t_quantile(freedom: int) -> float:
     """
     x = beta_quantile(0.05, freedom / 2, 0.5)
     return math.sqrt(freedom * (1 - x) / x)
+
+
+def clopper_pearson(hits: float, n: float) -> tuple[float, float]:
+    """Return the exact 95 % interval of a share.
+
+    Args:
+        hits: How many were seen.
+        n: Of how many, above 0; effective ones, if their weights differ.
+
+    Source:
+        Clopper & Pearson (1934), Biometrika 26(4).
+
+    >>> [round(end, 4) for end in clopper_pearson(1, 20)]
+    [0.0013, 0.2487]
+    """
+    misses = n - hits
+    return beta_quantile(TAIL, hits, misses + 1), beta_quantile(1 - TAIL, hits + 1, misses)

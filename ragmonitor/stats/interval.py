@@ -53,6 +53,46 @@ class Estimate(NamedTuple):
         return (self.upper - self.lower) / (2 * 1.959964)
 
 
+class Coverage(NamedTuple):
+    """How many answers of a window a mean speaks of."""
+
+    judged: float
+    observed: float
+    """Share of the answers of which a verdict is known, by 1 / inclusion probability."""
+    missing: float
+    """Share of the drawn answers without a verdict: it failed, or is on its way."""
+    uncovered: float
+    """Share of the answers that could not be drawn."""
+
+
+def coverage(row: Sequence[float]) -> Coverage | None:
+    """Return which share of the answers was observed; None: there were none."""
+    if row[ANSWERS] < 0.5:
+        return None
+    gone = max(0.0, math.fsum(row[HEAD + 2 :: 3]))
+    missing = min(1.0, gone / row[DRAWN]) if row[DRAWN] > 0 else 0.0
+    uncovered = row[UNCOVERED] / row[ANSWERS]
+    observed = (1 - missing) * (1 - uncovered) if row[DRAWN] > 0 else 0.0
+    return Coverage(row[JUDGED], observed, missing, uncovered)
+
+
+class Span(NamedTuple):
+    """The verdicts since a moment, as they were counted."""
+
+    judged: float
+    hits: float
+    mean: float
+
+
+def span(row: Sequence[float]) -> Span | None:
+    """Return what an alarm says of the answers behind it; None: there are none."""
+    total = math.fsum(row[HEAD + 1 :: 3])
+    if row[JUDGED] < 0.5 or total <= 0:
+        return None
+    mean = min(1.0, max(0.0, math.fsum(row[HEAD::3]) / total))
+    return Span(row[JUDGED], row[HITS], mean)
+
+
 class _Case(NamedTuple):
     """The mean if what was lost were so bad, and the effective number behind it."""
 

@@ -83,6 +83,11 @@ class Learning:
         """Return whether there are verdicts and days enough."""
         return 0 <= self.until_s <= at_s and self.verdicts >= ENOUGH
 
+    def share(self, at_s: float) -> float:
+        """Return which share there is of the verdicts and of the time that learning takes."""
+        time = max(0.0, at_s - self.began_s) / DAY_S if self.began_s >= 0 else 0.0
+        return min(1.0, self.verdicts / ENOUGH, time)
+
     def provisional(self, at_s: float) -> float | None:
         """Return what would be a spike even now: twice the 99 % upper bound; None: not known."""
         if at_s - self.began_s < ARMED_AFTER_S or self.verdicts < ARMED_FROM:

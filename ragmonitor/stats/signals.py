@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ragmonitor.records import Cause, Report, Scored, evaluator_name
@@ -13,6 +13,14 @@ MINOR_HALLUCINATION: Final = "minor_hallucination"
 REFUSAL: Final = "refusal"
 FROM_ASSESSMENT: Final = (HALLUCINATION, REFUSAL, MINOR_HALLUCINATION)
 """The signals of every assessment, whichever evaluators are selected."""
+EMPTY_RETRIEVAL: Final = "empty_retrieval"
+WEAK_RETRIEVAL: Final = "weak_retrieval"
+REFERENCES: Final = "anchors"
+"""Old answers that were fine, and that the judge finds bad when it reads them again."""
+NO_JUDGE: Final = "none"
+"""The judge of signals that need none."""
+Outcomes = Sequence[tuple[str, Outcome | None]]
+"""Every signal of a report with its outcome, hallucination first; None: there is no verdict."""
 NO_VERDICT: Final = frozenset(
     (
         Cause.NOT_SAMPLED,
@@ -30,6 +38,33 @@ NO_VERDICT: Final = frozenset(
     )
 )
 """Causes that say nothing of the answer. The others say that the signal does not apply to it."""
+
+
+def slice_signal(signal: str, name: str) -> str:
+    """Return what the alarm of a slice is called: `hallucination{route=billing}`."""
+    return f"{signal}{{{name}}}"
+
+
+def slice_of(signal: str) -> str:
+    """Return the slice that such a signal names: `route=billing`; empty: it names none."""
+    return signal.partition("{")[2].rpartition("}")[0]
+
+
+def whole_of(signal: str) -> str:
+    """Return such a signal without its slice."""
+    return signal.partition("{")[0]
+
+
+def language_of(report: Report) -> str:
+    """Return the language of the answer; empty: not known."""
+    return report.assessment.language if report.assessment is not None else ""
+
+
+def hallucinated(report: Report) -> bool | None:
+    """Return the verdict on hallucination; None: there is none, or it does not apply."""
+    assessment = report.assessment
+    found = None if assessment is None else _claimed(report, assessment.hallucinated)
+    return bool(found.value) if found is not None and found.scored else None
 
 
 def outcomes(report: Report) -> dict[str, Outcome | None]:

@@ -76,6 +76,10 @@ class Answer:
     """By signal, of each that is watched, from past verdicts only; `NOTHING`: it is not known."""
     features: Mapping[str, float] = field(default_factory=dict)
     """What the built-in judge says of each signal, 0 to 1, where it says anything."""
+    teaches: bool = True
+    """Whether its verdicts are learned from."""
+    bets: bool = True
+    """Whether it counts in alarms and comparisons, and not in means alone."""
 
     @property
     def group(self) -> int:
@@ -111,14 +115,23 @@ class Ledger:
     (1.0, [1.0, 1.0, 0.0, 0.0])
     """
 
-    __slots__ = ("_higher_is_better", "_increments", "_series")
+    __slots__ = ("_higher_is_better", "_increments", "_series", "_sliced", "_versions")
 
-    def __init__(self, higher_is_better: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        higher_is_better: Collection[str] = (),
+        sliced: Collection[str] | None = None,
+        versions: Collection[str] = (),
+    ) -> None:
         """Begin empty.
 
         Args:
             higher_is_better: The signals whose badness is 1 less their value.
+            sliced: The signals that slices have series of; None: all.
+            versions: Dimensions whose slices have series of every signal.
         """
+        self._sliced = sliced
+        self._versions = tuple(f"{each}=" for each in versions)
         self._increments: Increments = {}
         self._series: dict[tuple[str, tuple[str, ...]], list[tuple[str, str]]] = {}
         self._higher_is_better = frozenset(higher_is_better)
@@ -167,6 +180,13 @@ class Ledger:
                 row[SPREAD] += expected * (1 - mean) / chance
                 row[place] += expected * (1 - weight)
                 row[place + 1] += applies * (1 - weight)
+                if drawn:
+                    row[LOST] += 1
+                    row[DRAWN] += weight
+                    row[DRAWN2] += weight * weight
+                    row[place + 2] += weight
+                if not answer.bets:
+                    continue
                 cell = cells.get(everybody)
                 if cell is None:
                     cell = cells[everybody] = [0.0] * 4
@@ -174,10 +194,6 @@ class Ledger:
                 cell[RISK] += risk
                 cell[RISKS] += known
                 if drawn:
-                    row[LOST] += 1
-                    row[DRAWN] += weight
-                    row[DRAWN2] += weight * weight
-                    row[place + 2] += weight
                     opened = (0.0, 0.0, answer.importance_weight, 0.0)
                     _add(cells, f"{series}@{group}", opened)
 
@@ -193,7 +209,8 @@ class Ledger:
             stake = applies * bets
             bet = (stake, stake * bad, -bets, bets if verdict is None else 0.0)
             for series, _ in self._series_of(answer, signal):
-                _add(cells, f"{series}@{group}", bet)
+                if answer.bets:
+                    _add(cells, f"{series}@{group}", bet)
                 if verdict is None:
                     continue
                 row = rows.setdefault(series, [0.0] * WIDTH)
@@ -204,8 +221,8 @@ class Ledger:
                 row[place] += weight * applies * value
                 row[place + 1] += weight * applies
                 row[place + 2] -= weight
-            if verdict is not None:
-                self._learn(answer, signal, verdict, weight)
+            if verdict is not None and answer.teaches:
+                self._learn(answer, signal, verdict, weight, answer.features.get(signal))
 
     def _buckets(self, answer: Answer) -> tuple[Rows, Rows]:
         """Return the bucket of means and the bucket of bets that an answer adds to."""
@@ -219,18 +236,22 @@ class Ledger:
         key = signal, answer.slices
         known = self._series.get(key)
         if known is None:
-            series = [signal, *(f"{signal}|{each}" for each in answer.slices)]
+            slices = answer.slices
+            if self._sliced is not None and signal not in self._sliced:
+                slices = tuple(each for each in slices if each.startswith(self._versions))
+            series = [signal, *(f"{signal}|{each}" for each in slices)]
             known = self._series[key] = [(each, f"{each}@{ALL}") for each in series]
         return known
 
-    def _learn(self, answer: Answer, signal: str, verdict: Outcome, weight: float) -> None:
+    def _learn(
+        self, answer: Answer, signal: str, verdict: Outcome, weight: float, feature: float | None
+    ) -> None:
         """Add a verdict to those from which predictions are learned."""
         rows = self._increments.setdefault(f"p{int(answer.at_s // HOUR_S) * HOUR_S}", {})
         row = rows.get(signal)
         if row is None:
             row = rows[signal] = [0.0] * LEARNED_WIDTH
         applies, value = verdict
-        feature = answer.features.get(signal)
         at = 4 * (BINS if feature is None else bin_of(feature))
         amounts = (weight, weight * applies, weight * applies * value)
         for add, amount in enumerate((*amounts, weight * applies * (feature or 0.0))):

@@ -10,13 +10,21 @@ from __future__ import annotations
 import json
 import math
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from ragmonitor.stats.alarm import Alarm, Event
-from ragmonitor.stats.comparison import Difference, compare_block, difference, e_bh, e_value
-from ragmonitor.stats.interval import Estimate, estimate
+from ragmonitor.stats.comparison import (
+    ALPHA,
+    Difference,
+    compare_block,
+    difference,
+    e_bh,
+    e_value,
+)
+from ragmonitor.stats.interval import Coverage, Estimate, Span, coverage, estimate, span
 from ragmonitor.stats.judge_change import Cause, Rereads, judge_or_application
 from ragmonitor.stats.sums import ALL, OPEN
 from ragmonitor.stats.suspicion import Suspicion
@@ -77,6 +85,31 @@ class Shown(NamedTuple):
     objective: float | None
     has_room: bool
     """False: what is usual is nearly the worst, so that there is no alarm."""
+    raised_at_s: float = -1.0
+    began_s: float = -1.0
+    """When the rise began; -1: there is none."""
+    learned: float = 1.0
+    """The share of what it takes to learn the objective; 1: it is known."""
+
+    @classmethod
+    def of(cls, alarm: Alarm, ahead: Alarm, now_s: float) -> Shown:
+        """Return where an alarm stands.
+
+        Args:
+            alarm: As of its last closed bucket.
+            ahead: With what came since, as if open draws were fine.
+            now_s: By the store's clock.
+        """
+        return cls(
+            ahead.evidence,
+            alarm.threshold_days,
+            ahead.is_active,
+            alarm.objective,
+            alarm.has_room,
+            ahead.raised_at_s,
+            ahead.began_s,
+            1.0 if alarm.learning is None else alarm.learning.share(now_s),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +121,11 @@ class Evaluation:
     """Those of this tick."""
     alarms: Mapping[str, Shown]
     means: Mapping[str, Mapping[str, Estimate]]
-    """By window (`1h`, `1d`) and series."""
+    """By window (`1h`, `24h`) and series."""
+    coverages: Mapping[str, Mapping[str, Coverage]]
+    """Likewise; of more series than have a mean."""
+    late: int = 0
+    """Bets that came after their bucket was closed."""
 
 
 @dataclass(slots=True)
@@ -100,6 +137,7 @@ class _Known:
     alarms: dict[str, Alarm] = field(default_factory=dict)
     suspicions: dict[str, Suspicion] = field(default_factory=dict)
     means: dict[str, dict[str, Estimate]] = field(default_factory=dict)
+    coverages: dict[str, dict[str, Coverage]] = field(default_factory=dict)
     shown: bytes = b""
 
 
@@ -126,8 +164,27 @@ class Tick:
         self._objectives: dict[str, float | None] = {}
         self._hours: dict[str, Rows] = {}
 
-    def run(self) -> Evaluation | None:
+    def watch(self, watched: Sequence[Watched]) -> None:
+        """Watch other series from the next evaluation on: slices come as they are admitted."""
+        if watched != self._plan.watched:
+            self._plan = replace(self._plan, watched=watched)
+            self._is_announced = False
+
+    def look(self) -> Evaluation:
+        """Return what another process found last. Raises `StoreUnavailableError`."""
+        version, state = self._store.state()
+        if version != self._known.version:
+            self._load(version, state)
+        known = self._known
+        shown = {s: Shown(*each) for s, each in json.loads(known.shown or b"{}").items()}
+        late = self._store.late()
+        return Evaluation(self._store.now(), (), shown, known.means, known.coverages, late)
+
+    def run(self, *, is_due: bool = False) -> Evaluation | None:
         """Evaluate; None: another process has the lease, or was faster.
+
+        Args:
+            is_due: Means are formed anew in any case, and not each ten seconds.
 
         Raises:
             StoreUnavailableError: Nothing has changed, or all of it.
@@ -140,7 +197,7 @@ class Tick:
         if version != self._known.version:
             self._load(version, state)
         known, self._known = self._known, _Known()  # until it is committed nothing is known
-        return self._evaluate(known, now_s)
+        return self._evaluate(known, now_s, is_due=is_due)
 
     def _announce(self) -> None:
         """Write the objectives of the plan once: the service has one for each series."""
@@ -165,12 +222,14 @@ class Tick:
                 known.suspicions[key] = Suspicion.load(row)
             elif kind == "means":
                 known.means[key] = {s: Estimate(*each) for s, each in json.loads(row).items()}
+            elif kind == "coverage":
+                known.coverages[key] = {s: Coverage(*each) for s, each in json.loads(row).items()}
         self._objectives = {}
 
-    def _evaluate(self, known: _Known, now_s: float) -> Evaluation | None:
+    def _evaluate(self, known: _Known, now_s: float, *, is_due: bool) -> Evaluation | None:
         store, state = self._store, known.state
         closed = state.get("closed", -1)
-        is_minute = now_s // 60 != state.get("minute")
+        is_minute = is_due or now_s // 60 != state.get("minute")
         names = store.names("b")
         fresh = [t for t in names if t > closed and t + BET_S <= now_s]
         bets = {t: _by_series(store.read(f"b{t}")) for t in fresh}
@@ -192,13 +251,7 @@ class Tick:
                 rows[f"alarm:{each.series}"] = alarm.numbers()
             if alarm.is_touched:
                 rows[f"groups:{each.series}"], alarm.is_touched = alarm.groups(), False
-            alarms[each.series] = Shown(
-                ahead.evidence,
-                alarm.threshold_days,
-                ahead.is_active,
-                alarm.objective,
-                alarm.has_room,
-            )
+            alarms[each.series] = Shown.of(alarm, ahead, now_s)
             for what, at_s, began_s in happened:
                 since_s = began_s if what == "raised" else before_s
                 before_s = at_s
@@ -206,7 +259,7 @@ class Tick:
         last = closing[-1] if closing else closed
         gains, compared = self._comparisons(state.get("compared", -1), last, names)
         moves, drops = self._folding(now_s, names, last, is_minute=is_minute)
-        shown = json.dumps({series: each[:3] for series, each in alarms.items()}).encode()
+        shown = json.dumps(alarms).encode()
         if shown != known.shown:
             rows["shown"] = known.shown = shown
         known.state = state | {
@@ -223,7 +276,7 @@ class Tick:
                 return None
             known.version += 1
         self._known = known
-        return Evaluation(now_s, events, alarms, known.means)
+        return Evaluation(now_s, events, alarms, known.means, known.coverages, self._store.late())
 
     # --- alarms ---------------------------------------------------------------------------------
 
@@ -280,7 +333,7 @@ class Tick:
         windows = {"1h": hour}
         if is_minute:
             self._add_hours(day, now_s)
-            windows["1d"] = day
+            windows["24h"] = day
         for name, window in windows.items():
             # Slices once a minute: quantiles are most of what a tick with many series takes.
             wanted = {s: row for s, row in window.items() if is_minute or "|" not in s}
@@ -289,6 +342,9 @@ class Tick:
                 found = {s: e for s, e in known.means.get(name, {}).items() if "|" in s} | found
             known.means[name] = found
             rows[f"means:{name}"] = json.dumps(found).encode()
+            covered = {s: of for s, row in window.items() if (of := coverage(row))}
+            known.coverages[name] = covered
+            rows[f"coverage:{name}"] = json.dumps(covered).encode()
 
     def _add_hours(self, day: Rows, now_s: float) -> None:
         """Add the folded hours; those that are older than two are read once in ten minutes."""
@@ -307,11 +363,11 @@ class Tick:
 
     def since(self, since_s: float) -> dict[str, Estimate]:
         """Return the means of all answers since a moment, to the bucket: what an alarm says."""
-        return self._means(lambda _, ends_s: ends_s > since_s)
+        return _means(self.sums(since_s))
 
     def between(self, since_s: float, until_s: float) -> dict[str, Estimate]:
         """Return the means of the buckets that lie within a time."""
-        return self._means(lambda begins_s, ends_s: since_s <= begins_s and ends_s <= until_s)
+        return _means(self.sums(since_s, until_s))
 
     def cause(self, signal: str, began_s: float, since: Rereads, usual: Rereads) -> Cause:
         """Return whether the judge or the application is the cause of an active alarm.
@@ -331,13 +387,27 @@ class Tick:
         after = self.between(alarm.raised_at_s, math.inf).get(signal)
         return judge_or_application(since, usual, before, after)
 
-    def _means(self, is_within: Callable[[float, float], bool]) -> dict[str, Estimate]:
+    def span(self, series: str, since_s: float) -> Span | None:
+        """Return the verdicts since a moment, to the bucket; None: there are none."""
+        row = self.sums(since_s).get(series)
+        return None if row is None else span(row)
+
+    def sums(self, since_s: float, until_s: float | None = None) -> Rows:
+        """Return the sums of all answers since a moment, to the bucket.
+
+        With an end they are those of the buckets that lie within the time.
+        """
         total: Rows = {}
         for kind, width_s in (("r", MEAN_S), ("h", HOUR_S)):
             for t in self._store.names(kind):
-                if is_within(t, t + width_s):
+                ends_s = t + width_s
+                if until_s is not None:
+                    is_within = since_s <= t and ends_s <= until_s
+                else:
+                    is_within = ends_s > since_s
+                if is_within:
                     merge(total, self._store.read(f"{kind}{t}"))
-        return {series: each for series, row in total.items() if (each := estimate(row))}
+        return total
 
     # --- comparisons ----------------------------------------------------------------------------
 
@@ -347,40 +417,87 @@ class Tick:
         blocks = sorted({t // MEAN_S * MEAN_S for t in names if done < t // MEAN_S * MEAN_S < end})
         gains: Increments = {}
         for block in blocks:
-            cells: dict[str, Rows] = {}
-            for t in names:
-                if t // MEAN_S * MEAN_S == block:
-                    for series, found in _by_series(self._store.read(f"b{t}")).items():
-                        merge(cells.setdefault(series, {}), found)
-            past: Rows = {}
-            for t in self._store.names("c"):
-                if block - HOUR_S <= t < block:
-                    merge(past, self._store.read(f"c{t}"))
-            for rows in gains.values():
-                merge(past, rows)
-            usual = {s: row[1] / row[0] for s, row in past.items() if "|" not in s and row[0] > 0}
-            gains[f"c{block}"] = compare_block(cells, usual)
+            times = [t for t in names if t // MEAN_S * MEAN_S == block]
+            usual = self._usual(block, gains.values())
+            gains[f"c{block}"] = compare_block(self._bets(times), usual)
         return gains, blocks[-1] if blocks else done
 
-    def named(self, signal: str, since_s: float) -> list[str]:
-        """Return the slices that were worse than the others since then; empty: it is everywhere."""
-        total: Rows = {}
+    def _bets(self, times: Iterable[int]) -> dict[str, Rows]:
+        """Return the bets of some buckets, by series and group."""
+        cells: dict[str, Rows] = {}
+        for t in times:
+            for series, found in _by_series(self._store.read(f"b{t}")).items():
+                merge(cells.setdefault(series, {}), found)
+        return cells
+
+    def _usual(self, block: float, more: Iterable[Rows] = ()) -> dict[str, float]:
+        """Return the mean badness of the hour before a block, by signal."""
+        past: Rows = {}
+        for t in self._store.names("c"):
+            if block - HOUR_S <= t < block:
+                merge(past, self._store.read(f"c{t}"))
+        for rows in more:
+            merge(past, rows)
+        return {s: row[1] / row[0] for s, row in past.items() if "|" not in s and row[0] > 0}
+
+    def named(
+        self, signal: str, since_s: float, ahead: Mapping[str, list[float]] = MappingProxyType({})
+    ) -> list[str]:
+        """Return the slices that were worse than the others since then; empty: it is everywhere.
+
+        Answers of blocks that are not closed are compared as they are now, so that nobody waits
+        for the block to end. That is an e-value at each look, and no process over the looks within
+        one block.
+
+        Args:
+            signal: Which got worse.
+            since_s: When its rise began.
+            ahead: Log gains of slices whose bets are elsewhere, from blocks that are not closed.
+        """
+        compared = self._store.state()[1].get("compared", -MEAN_S)
+        total = dict(ahead)
         for t in self._store.names("c"):
             if t + MEAN_S > since_s:
                 merge(total, self._store.read(f"c{t}"))
+        usual = self._usual(compared + MEAN_S)
+        is_open: dict[int, list[int]] = {}
+        for t in self._store.names("b"):
+            if t >= compared + MEAN_S and t + BET_S > since_s:
+                is_open.setdefault(t // MEAN_S, []).append(t)
+        for times in is_open.values():
+            merge(total, compare_block(self._bets(times), usual))
         values = {s: e_value(logs) for s, logs in total.items() if s.startswith(f"{signal}|")}
         return [series.partition("|")[2] for series in e_bh(values)]
 
-    def difference(self, signal: str, slice_: str, baseline: str) -> Difference | None:
-        """Return the difference of two versions over the last day; None: it is not known yet."""
-        pairs = []
+    def differences(
+        self, pairs: Collection[tuple[str, str]], alpha: float = ALPHA
+    ) -> dict[tuple[str, str, str], Difference]:
+        """Return the differences of pairs of slices over the last day, as far as they are known.
+
+        Args:
+            pairs: A version and its baseline.
+            alpha: Of all signals of a pair together.
+
+        Returns:
+            By signal, version and baseline.
+        """
+        found: dict[tuple[str, str, str], list[tuple[list[float], list[float]]]] = {}
         for kind in "rh":
             for t in self._store.names(kind):
                 rows = self._store.read(f"{kind}{t}")
-                pair = rows.get(f"{signal}|{slice_}"), rows.get(f"{signal}|{baseline}")
-                if pair[0] is not None and pair[1] is not None:
-                    pairs.append((pair[0], pair[1]))
-        return difference(pairs)
+                for series, row in rows.items():
+                    signal, _, slice_ = series.partition("|")
+                    for version, baseline in pairs:
+                        other = rows.get(f"{signal}|{baseline}")
+                        if slice_ == version and other is not None:
+                            key = signal, version, baseline
+                            found.setdefault(key, []).append((row, other))
+        signals = len({signal for signal, _, _ in found})
+        return {
+            key: each
+            for key, rows in found.items()
+            if (each := difference(rows, alpha / signals)) is not None
+        }
 
     # --- folding --------------------------------------------------------------------------------
 
@@ -408,6 +525,10 @@ class Tick:
                 ended = [t for t in self._store.names(kind) if t + width < now_s - after]
                 drops += [f"{kind}{t}" for t in ended]
         return moves, drops
+
+
+def _means(sums: Rows) -> dict[str, Estimate]:
+    return {series: each for series, row in sums.items() if (each := estimate(row))}
 
 
 def _advance(

@@ -14,7 +14,8 @@ from ragmonitor.store.buckets import (
 )
 from ragmonitor.store.budget import Budget
 from ragmonitor.store.interface import Added, Decision, Settlement, Store, StoreUnavailableError
-from ragmonitor.store.opening import open_store
+from ragmonitor.store.kept import Kept
+from ragmonitor.store.opening import open_store, store_at
 from ragmonitor.store.outbox import Outbox
 from ragmonitor.store.redis import Redis
 from ragmonitor.store.sqlite import Memory, Sqlite
@@ -31,6 +32,7 @@ __all__ = [
     "Budget",
     "Decision",
     "Increments",
+    "Kept",
     "Memory",
     "Outbox",
     "Redis",
@@ -42,4 +44,5 @@ __all__ = [
     "merge",
     "merge_buckets",
     "open_store",
+    "store_at",
 ]

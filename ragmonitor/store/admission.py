@@ -17,22 +17,22 @@ class Admission:
     Admission is for good, so that a full dimension is asked for no more.
     """
 
-    def __init__(self, store: Store, dimensions: Sequence[str]) -> None:
+    def __init__(self, store: Store, dimensions: Sequence[str] | None = None) -> None:
         """Begin without asking.
 
         Args:
             store: Where values are admitted, once for all processes.
-            dimensions: The attributes that slices are made of.
+            dimensions: The attributes that slices are made of; None: all.
         """
         self._store = store
-        self._dimensions = tuple(dimensions)
+        self._dimensions = None if dimensions is None else tuple(dimensions)
         self._known: dict[str, frozenset[str]] = {}
         self._full: set[str] = set()
 
     def slices(self, attributes: Mapping[str, str]) -> tuple[str, ...]:
         """Return the slices that an answer is in. Raises `StoreUnavailableError`."""
         found = []
-        for dimension in self._dimensions:
+        for dimension in attributes if self._dimensions is None else self._dimensions:
             value = attributes.get(dimension)
             if not value:
                 continue

@@ -107,6 +107,7 @@ class Budget:
         *,
         per_hour: float | None = None,
         per_day: float | None = None,
+        unit: str = "usd",
         name: str = "judge",
     ) -> None:
         """Touch nothing yet.
@@ -115,7 +116,8 @@ class Budget:
             store: Where the account is.
             per_hour: Limit of any hour; None: there is none.
             per_day: Limit of any 24 hours; None: there is none. One is needed.
-            name: Of the account: what is paid from it, and in which unit.
+            unit: What the limits count, and whoever reserves.
+            name: Of the account: what is paid from it.
 
         Raises:
             ValueError: There is no limit, or it is not above 0.
@@ -124,7 +126,8 @@ class Budget:
         self._limits = [(per, limit) for per, limit in limits if limit is not None]
         if not self._limits:
             raise ValueError("a budget has a limit per hour or per day")
-        self._store, self._name = store, name
+        self._store, self._name = store, f"{name} {unit}"
+        self.unit = unit
         self._holder = secrets.token_hex(8)
         self._seen_s, self._seen = -math.inf, _Account(self._empty(), 0.0, {})
 
@@ -176,6 +179,13 @@ class Budget:
     def limits(self) -> Sequence[Bucket]:
         """Return each limit and what is left of it. Raises `StoreUnavailableError`."""
         return self._read()[1].buckets
+
+    def spent_limits(self) -> Sequence[Bucket]:
+        """Return each limit as if it were spent: while the store is away nothing may be."""
+        buckets = self._empty()
+        for bucket in buckets:
+            bucket.level = 0.0
+        return buckets
 
     def _see(self, account: _Account) -> None:
         self._seen, self._seen_s = account, time.monotonic()

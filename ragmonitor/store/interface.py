@@ -162,6 +162,9 @@ class Store(Protocol):
             ValueError: The row is too large.
         """
 
+    def keep_all(self, kind: str, rows: Mapping[str, bytes], *, most: int = MAX_ROWS) -> None:
+        """Write rows of a small history, by key, in one transaction; as `keep`."""
+
     def late(self) -> int:
         """Return how many bets came after their bucket was closed."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
 from ragmonitor.guard import record_problem
 from ragmonitor.store.interface import Store, StoreUnavailableError
@@ -13,36 +13,63 @@ from ragmonitor.store.sqlite import Memory, Sqlite
 FILE_NAME: Final = "ragmonitor.db"
 
 
-def open_store(place: str | Path | None, service: str) -> Store:
-    """Return a store that works; memory, with one warning, where the place cannot be used.
-
-    It touches the place, so call it on our own thread, and after a server has forked its workers.
+def store_at(place: str | Path, service: str) -> Store:
+    """Return the store of a place, which its first call opens.
 
     Args:
         place: A file, or a folder, which gets a file of ours; `redis://`, `rediss://` or
-            `redis+sentinel://`; None: memory.
+            `redis+sentinel://`.
         service: Whose sums these are.
 
     Raises:
         SettingsError: The address cannot be understood.
         MissingExtraError: `redis` is not installed.
     """
-    if place is None:
-        return Memory()
-    store: Store
     scheme, separator, _ = str(place).partition("://")
     if separator and scheme in ("redis", "rediss", "unix", SENTINEL):
-        store = Redis(*connect(str(place)), service)
-    else:
-        path = Path(place)
-        store = Sqlite(path / FILE_NAME if path.is_dir() else path, service)
-    try:
-        store.add({})
-    except StoreUnavailableError as error:
-        record_problem(
-            "state",
-            f"{error}: estimates are kept in the memory of this process, and end with it",
-            about=store.place,
-        )
+        return Redis(*connect(str(place)), service)
+    path = Path(place)
+    # A folder may be named that is not there yet.
+    return Sqlite(path if path.suffix and not path.is_dir() else path / FILE_NAME, service)
+
+
+def open_store(place: str | Path | None, service: str) -> Store:
+    """Return a store that works; memory, with one warning, where the place cannot be used.
+
+    It touches nothing before the first call, so that it may be made before a server forks its
+    workers; call it on our own thread alone. Raises as `store_at`.
+    """
+    if place is None:
         return Memory()
-    return store
+    return cast("Store", _Opened(store_at(place, service)))
+
+
+class _Opened:
+    """A store that gives way to memory if its first call fails."""
+
+    def __init__(self, store: Store) -> None:
+        self._wanted, self._memory = store, Memory()
+        self._store: Store | None = None
+
+    @property
+    def place(self) -> str:
+        return self._wanted.place
+
+    def __getattr__(self, name: str) -> Any:
+        if self._store is None:
+            try:
+                self._wanted.add({})
+                self._store = self._wanted
+            except StoreUnavailableError as error:
+                record_problem(
+                    "state",
+                    f"{error}: estimates are kept in the memory of this process, and end with it",
+                    about=self._wanted.place,
+                )
+                self._store = self._memory
+        return getattr(self._store, name)
+
+    def close(self) -> None:
+        """Close what was opened."""
+        if self._store is not None:
+            self._store.close()

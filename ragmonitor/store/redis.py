@@ -209,6 +209,10 @@ class Redis:
         arguments = [key, what, row or b"", is_expected, known, most, int(LONG_S)]
         return bool(self._run("KEEP", [f"rows:{kind}", f"order:{kind}"], arguments))
 
+    def keep_all(self, kind: str, rows: Mapping[str, bytes], *, most: int = MAX_ROWS) -> None:
+        for key, row in rows.items():
+            self.keep(kind, key, row, most=most)
+
     def late(self) -> int:
         return int(self._ask("hget", "state", "late") or 0)
 

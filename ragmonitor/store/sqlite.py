@@ -87,6 +87,11 @@ _FORGET_OPEN: Final = (
     " AND written < (SELECT max(written) FROM rows) - ?2"
 )
 
+_FORGET_OLDEST: Final = (
+    "DELETE FROM rows WHERE written IN (SELECT written FROM rows WHERE service = ?1 AND kind = ?2"
+    " ORDER BY written DESC LIMIT -1 OFFSET ?3)"
+)
+
 _of_parents: list[sqlite3.Connection] = []
 """Connections that a forked child has of its parent: they are never used, nor closed."""
 
@@ -172,6 +177,7 @@ class Sqlite:
                 f"{self.place} is on a network file system ({kind}), where SQLite loses data; "
                 "name a local file, or a Redis server"
             )
+        Path(self.place).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not os.path.exists(self.place):  # noqa: PTH110 - texts of answers may stand in it
             os.close(os.open(self.place, os.O_CREAT | os.O_RDWR, 0o600))
 
@@ -312,6 +318,17 @@ class Sqlite:
         query = "SELECT row FROM rows WHERE service = ? AND kind = ? AND key = ?"
         return next((row for (row,) in self._ask(query, kind, key)), None)
 
+    def keep_all(self, kind: str, rows: Mapping[str, bytes], *, most: int = MAX_ROWS) -> None:
+        for row in rows.values():
+            check_row(row)
+        with self._transaction():
+            for key, row in rows.items():
+                self._write(kind, key, row)
+            self._forget_oldest(kind, most)
+
+    def _forget_oldest(self, kind: str, most: int) -> None:
+        self._change(_FORGET_OLDEST, kind, most)
+
     def keep(
         self,
         kind: str,
@@ -326,9 +343,7 @@ class Sqlite:
             if expected is not ANY and self.row(kind, key) != expected:
                 return False
             self._write(kind, key, row)
-            known = self._ask(_KEYS, kind)
-            for (oldest,) in known[: max(0, len(known) - most)]:
-                self._write(kind, oldest, None)
+            self._forget_oldest(kind, most)
         return True
 
     def _write(self, kind: str, key: str, row: bytes | None) -> None:

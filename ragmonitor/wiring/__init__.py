@@ -21,7 +21,7 @@ from ragmonitor.wiring.wired_judges import (
     paid_judge,
     reader_of,
 )
-from ragmonitor.wiring.wired_statistics import estimates_of
+from ragmonitor.wiring.wired_statistics import estimates_of, store_of
 
 __all__ = [
     "budget_of",
@@ -40,6 +40,7 @@ __all__ = [
     "reader_of",
     "redactor_of",
     "restrict_logs",
+    "store_of",
     "traces_of",
     "view_of",
 ]

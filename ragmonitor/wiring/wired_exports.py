@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from pydantic import SecretStr
 
 from ragmonitor.addresses import shown
 from ragmonitor.errors import SettingsError, did_you_mean
-from ragmonitor.estimation import (
-    summarise,
-)
 from ragmonitor.evaluators import table
 from ragmonitor.export import (
     EXPORTERS,
@@ -25,7 +23,6 @@ from ragmonitor.feedback import Feedback
 from ragmonitor.guard import clean_messages, logger, withhold_messages
 from ragmonitor.incidents import IncidentKeeper, Journal
 from ragmonitor.incidents.incident_pages import IncidentPages
-from ragmonitor.incidents.journal import STATE_VERSION as INCIDENTS_VERSION
 from ragmonitor.incidents.notices import Notifier
 from ragmonitor.judging import JudgeConfig
 from ragmonitor.prices import Prices
@@ -37,12 +34,15 @@ from ragmonitor.protocols import (
 )
 from ragmonitor.redaction import PersonalData, Redactor, without_secrets
 from ragmonitor.settings import Settings
-from ragmonitor.state import state_of_service
+from ragmonitor.store import Memory, Store
 from ragmonitor.wiring.wired_judges import judge_doubt
 
 
 def meters_of(
-    settings: Settings, view: View | None, take: Callable[[Feedback], bool] | None = None
+    settings: Settings,
+    view: View | None,
+    take: Callable[[Feedback], bool] | None = None,
+    store: Store | None = None,
 ) -> PrometheusExporter:
     """Return the series and their endpoint, which serves the page too where there is one.
 
@@ -51,10 +51,11 @@ def meters_of(
         view: The page.
         take: Takes feedback that comes by HTTP, False: there is too much of it; None: it is not
             taken here.
+        store: Where the processes of this machine add up their counters, if it is a file.
     """
+    is_file = isinstance(settings.state, Path)
     return PrometheusExporter(
         service=settings.service,
-        summarise=summarise,
         version=settings.service_version,
         serve=settings.server.enabled,
         host=settings.server.host,
@@ -63,6 +64,7 @@ def meters_of(
         page_url="" if view is None else settings.server.page_url,
         cost_usd=Prices(settings.estimation.prices).cost_usd,
         receive=_feedback_intake(settings, take),
+        shared=store if is_file else None,
     )
 
 
@@ -218,7 +220,6 @@ def view_of(
     judge = None if judging is None else judging.judge.identity
     return View(
         settings.service,
-        summarise=summarise,
         builtin=builtin.identity.name,
         judge=None if judge is None else judge.name,
         doubt=judge_doubt(settings),
@@ -234,7 +235,10 @@ def view_of(
 
 
 def incidents_of(
-    settings: Settings, judging: JudgeConfig | None, lost: Callable[[str, int], None]
+    settings: Settings,
+    judging: JudgeConfig | None,
+    lost: Callable[[str, int], None],
+    store: Store | None = None,
 ) -> IncidentKeeper:
     """Return what makes incidents of alarms.
 
@@ -242,14 +246,13 @@ def incidents_of(
         settings: The settings.
         judging: The judges of a share of the answers.
         lost: Counts notices that did not arrive, by reason.
+        store: Where they are; None: in memory.
 
     Raises:
         MissingExtraError: Notices need what is not installed.
         SettingsError: An address of theirs is none.
     """
-    file = state_of_service(
-        settings.state, "incidents", settings.service, version=INCIDENTS_VERSION
-    )
+    store = Memory() if store is None else store
     urls = [url.get_secret_value() for url in settings.alarms.notify]
     notifier = None
     if urls:
@@ -262,13 +265,13 @@ def incidents_of(
         )
     policy = ContentPolicy(content=settings.content.shown, key=settings.content.key or PROCESS_KEY)
     return IncidentKeeper(
-        Journal(file, policy),
+        Journal(store, settings.content.shown),
         is_judged=judging is not None,
         notices=notifier,
         still_on_s=settings.alarms.notify_still_on_hours * 3_600.0,
         service=settings.service,
         service_version=settings.service_version,
-        summarise=summarise,
         policy=policy,
         leave_out=settings.estimation.leave_out,
+        now=store.now,
     )

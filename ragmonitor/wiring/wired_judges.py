@@ -5,9 +5,6 @@ from __future__ import annotations
 import time
 from functools import cache, partial
 from importlib.util import find_spec
-from pathlib import Path
-
-from pydantic import SecretStr
 
 from ragmonitor.addresses import shown
 from ragmonitor.capabilities import CapableJudge, as_judge
@@ -24,8 +21,9 @@ from ragmonitor.protocols import (
 )
 from ragmonitor.records import Severity, is_builtin
 from ragmonitor.redaction import Redact
-from ragmonitor.sampling import AdaptiveSampler, Budget, Floors, budget_state, spent_in
+from ragmonitor.sampling import AdaptiveSampler, Floors, spent_in
 from ragmonitor.settings import Settings
+from ragmonitor.store import Budget, Memory, Store
 
 
 def builtin_judge() -> CapableJudge:
@@ -49,15 +47,15 @@ def reader_of(settings: Settings) -> EveryAnswerReader | None:
     return EveryAnswerReader(judge, timeout_s=settings.judge.builtin_timeout_s)
 
 
-def judging_of(settings: Settings, *, budget: Budget | None = None) -> JudgeConfig | None:
+def judging_of(settings: Settings, store: Store | None = None) -> JudgeConfig | None:
     """Return the judge that reads a share of the answers, with its sampler; None: none does.
 
     Args:
         settings: The settings.
-        budget: What it may spend; None: one as the settings have it.
+        store: Where its budget is; None: in memory.
 
     Raises:
-        SettingsError: It costs money and has no budget; or the budget's state cannot be kept.
+        SettingsError: It costs money and has no budget.
     """
     if settings.judge.model is None:
         return None
@@ -78,7 +76,7 @@ def judging_of(settings: Settings, *, budget: Budget | None = None) -> JudgeConf
         sampler=AdaptiveSampler(
             settings.sample.rate,
             clock=time.monotonic,
-            budget=budget or budget_of(settings, settings.state),
+            budget=budget_of(settings, store),
             # What an evaluator asks is shown no more than a reading is.
             expected_cost=lambda interaction: judge.expected_cost(interaction) * (1 + asking),
             always=settings.sample.always,
@@ -135,8 +133,7 @@ def golden_reader(
     builtin: CapableJudge,
     judging: JudgeConfig | None,
     clean: Redact,
-    *,
-    place: SecretStr | None = None,
+    store: Store | None = None,
 ) -> GoldenReader:
     """Return what has answers to golden questions judged.
 
@@ -147,7 +144,7 @@ def golden_reader(
         builtin: The built-in judge.
         judging: The judges of a share of the answers.
         clean: Redacts one text.
-        place: Where the workers of a fleet share what is spent; None: it is this process's own.
+        store: Where what they spend is; None: in memory.
     """
     judge, timeout_s = builtin, None
     if judging is not None:
@@ -158,24 +155,19 @@ def golden_reader(
         clean=clean,
         timeout_s=timeout_s,
         min_severity=Severity(settings.estimation.min_severity),
-        budget=_golden_budget(settings, judging, place),
+        budget=_golden_budget(settings, judging, store),
     )
 
 
 def _golden_budget(
-    settings: Settings, judging: JudgeConfig | None, place: SecretStr | None
+    settings: Settings, judging: JudgeConfig | None, store: Store | None
 ) -> GoldenBudget | None:
     """Return what golden questions may spend of the judges' budget; None: there is none."""
     if judging is None or not settings.budget.is_given:
         return None
-    per_day, per_hour = (
-        None if limit is None else limit * BUDGET_SHARE for limit in settings.budget.limits
-    )
-    unit = settings.budget.unit
-    file = budget_state(place, service=settings.service, unit=unit, of="golden")
     return GoldenBudget(
         sampler=judging.sampler,
-        share=Budget(per_day, per_hour=per_hour, unit=unit, file=file),
+        share=_budget(settings, store, "golden", BUDGET_SHARE),
         spent=judging.spent,
     )
 
@@ -271,7 +263,7 @@ def _split_address(named: str) -> tuple[str, str | None]:
     return model, f"http{address}" if at else None
 
 
-def budget_of(settings: Settings, place: Path | SecretStr | None) -> Budget | None:
+def budget_of(settings: Settings, store: Store | None) -> Budget | None:
     """Return what all judges may spend together; None: there is no limit.
 
     What a process has reserved is taken out at once, for every process, so that nothing is spent
@@ -279,17 +271,20 @@ def budget_of(settings: Settings, place: Path | SecretStr | None) -> Budget | No
 
     Args:
         settings: The settings.
-        place: Where processes share it, as the setting `state`; None: it is this process's own.
-
-    Raises:
-        SettingsError: The place cannot be used.
+        store: Where processes share it; None: it is in memory.
     """
-    if not settings.budget.is_given:
-        return None
-    per_day, per_hour = settings.budget.limits
-    unit = settings.budget.unit
-    file = budget_state(place, service=settings.service, unit=unit)
-    try:
-        return Budget(per_day, per_hour=per_hour, unit=unit, file=file, clock=time.monotonic)
-    except OSError as error:
-        raise SettingsError(f"state: {place} cannot be written: {error}") from error
+    return _budget(settings, store, "judge", 1.0) if settings.budget.is_given else None
+
+
+def _budget(settings: Settings, store: Store | None, name: str, share: float) -> Budget:
+    """Return a budget of a share of the limits."""
+    per_day, per_hour = (
+        None if limit is None else limit * share for limit in settings.budget.limits
+    )
+    return Budget(
+        Memory() if store is None else store,
+        per_day=per_day,
+        per_hour=per_hour,
+        unit=settings.budget.unit,
+        name=name,
+    )

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from ragmonitor.capabilities import CapableJudge
 from ragmonitor.capture.probe_mark import is_probe
-from ragmonitor.estimation import Statistics
 from ragmonitor.evaluators import unscorable
 from ragmonitor.golden_reading import GoldenReader
 from ragmonitor.guard import contained, is_asked_to_end, record_error, shielded
@@ -28,6 +27,7 @@ from ragmonitor.records import (
     Report,
     SamplingDecision,
 )
+from ragmonitor.stats.service import Statistics
 from ragmonitor.worker.exports import Exports
 
 KEEP_S = 0.5
@@ -276,8 +276,7 @@ class AnswerHandler:
     def _keep(self) -> None:
         self._keeping, self._kept_s = None, time.monotonic()
         with shielded("estimate"):
-            for event in self._estimates.keep():
-                self._exports.announce(event)
+            self._estimates.keep()
 
     def _read(self, interaction: Interaction, missed: Cause | None = None) -> Report:
         """Return the report of the built-in rules.

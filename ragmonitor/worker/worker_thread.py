@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 from ragmonitor.apart import run, within
 from ragmonitor.capabilities import CapableJudge
-from ragmonitor.estimation import Statistics
 from ragmonitor.evaluators import Table
 from ragmonitor.golden_reading import GoldenReader
 from ragmonitor.guard import contained, errors, record_error, record_problem, shielded
@@ -32,6 +31,7 @@ from ragmonitor.lock_slices import say_whether_behind, work_in_slices
 from ragmonitor.protocols import Exporter, Finished, Judge, TraceExporter
 from ragmonitor.queues import MemoryQueue
 from ragmonitor.records import Cause, GaugeValue, Interaction, Severity, Snapshot
+from ragmonitor.stats.service import Statistics
 from ragmonitor.supervised import SupervisedThread
 from ragmonitor.worker.answer_handling import CANCEL_S, AnswerHandler
 from ragmonitor.worker.exports import Exports
@@ -360,7 +360,7 @@ class Worker:
             if left_s <= 0:
                 break
             await asyncio.wait(unfinished, timeout=left_s)
-        self._refresh()
+        self._refresh(is_due=True)
         return self._exports.flush(deadline) and not unfinished
 
     async def _tick(self) -> None:
@@ -368,10 +368,10 @@ class Worker:
             self._refresh()
             await asyncio.sleep(TICK_S)
 
-    def _refresh(self) -> None:
+    def _refresh(self, *, is_due: bool = False) -> None:
         with contained("worker"), self._step:
             self.ledger.count_notes()
-            self._estimate()
+            self._estimate(is_due=is_due)
             self.latest = self._snapshot()
             open_runs = 0
             with contained("capture"):
@@ -402,9 +402,9 @@ class Worker:
                 snapshot = replace(snapshot, gauges=(*snapshot.gauges, *sampling))
         return replace(snapshot, gauges=(*snapshot.gauges, *self._gauges()))
 
-    def _estimate(self) -> None:
+    def _estimate(self, *, is_due: bool) -> None:
         with contained("estimate"):
-            for event in self._estimates.tick():
+            for event in self._estimates.tick(is_due=is_due):
                 self._exports.announce(event)
             for joined in self._estimates.joined_feedback():
                 self._exports.pass_on(joined)

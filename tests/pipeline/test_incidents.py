@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.request
+from collections.abc import Callable
 
 import pytest
 from typer.testing import CliRunner
@@ -32,12 +34,26 @@ def alarmed(**options) -> Monitor:
         export={"traces": False},
         **options,
     ).start()
-    for number in range(60):
-        with monitor.interaction(query=f"Question {number}?", attributes={"route": "/r"}) as i:
-            i.retrieved([Chunk(text=CHUNK, id="policy", metadata={"source": SOURCE})])
-            i.answered(WRONG)
-    assert monitor.flush(60)
+
+    def answer() -> None:
+        for number in range(20):
+            with monitor.interaction(query=f"Question {number}?", attributes={"route": "/r"}) as i:
+                i.retrieved([Chunk(text=CHUNK, id="policy", metadata={"source": SOURCE})])
+                i.answered(WRONG)
+
+    answer_until_alarmed(monitor, answer)
     return monitor
+
+
+def answer_until_alarmed(monitor: Monitor, answer: Callable[[], None]) -> None:
+    """Give answers until there is an alarm: evidence takes time as well as verdicts."""
+    end_s = time.monotonic() + 60
+    while not any(each.active for each in monitor.alarms):
+        assert time.monotonic() < end_s
+        answer()
+        assert monitor.flush(60)
+        time.sleep(0.5)
+    assert monitor.flush(60)
 
 
 def get(url: str, token: str = "") -> tuple[str, str]:
@@ -74,9 +90,9 @@ def test_a_withheld_text_is_in_no_incident(tmp_path, content):
     server = {"ui": True, "port": 0}
     with alarmed(server=server, state=tmp_path / "state", content=content) as monitor:
         told, _ = get(f"{monitor.ui_url}incidents/latest.md")
-    kept = b"".join(path.read_bytes() for path in (tmp_path / "state").glob("incidents-*"))
-    assert kept
-    for text in (told, kept.decode()):
+    kept = b"".join(path.read_bytes() for path in (tmp_path / "state").glob("*.db*"))
+    assert b"hallucination" in kept
+    for text in (told, kept.decode(errors="replace")):
         assert "Helsinki" not in text
         assert "free of charge" not in text
         assert SOURCE not in text
@@ -96,23 +112,28 @@ def test_a_route_that_got_worse_raises_an_alarm_of_its_own_and_is_named_at_once(
     with Monitor(
         "shop",
         objectives={"hallucination": 0.6},
-        alarms=AlarmSettings(signals=("hallucination",), false_alarm_every_days=1.0),
+        alarms=AlarmSettings(
+            signals=("hallucination",),
+            false_alarm_every_days=1.0,
+            slice_limits=("route=billing:0.6",),
+        ),
         export={"traces": False},
         server={"ui": True, "port": 0},
         state=tmp_path / "state",
         worker=worker,
     ) as monitor:
-        for is_since in (False, True):
-            for number in range(280):
+
+        def answer(is_since: bool = True) -> None:
+            for number in range(80):
                 route = "billing" if number % 4 == 0 else "faq"
                 answer = WRONG if is_since and route == "billing" else CHUNK
                 attributes = {"route": route, "user_id": "u1"}
                 with monitor.interaction(query=f"Question {number}?", attributes=attributes) as i:
                     i.retrieved([Chunk(text=CHUNK, id="policy")])
                     i.answered(answer)
-            assert monitor.flush(60)
-            # Slices are chosen at one tick and have their slots from the next on.
-            assert monitor.flush(60)
+
+        answer(is_since=False)
+        answer_until_alarmed(monitor, answer)
         listed, _ = get(f"{monitor.ui_url}incidents.json")
         (incident,) = json.loads(listed)["incidents"]
         page, _ = get(f"{monitor.ui_url}incidents/{incident['id']}.md?lang=zh")

@@ -18,7 +18,6 @@ import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from ragmonitor.cli.drivers import GROUP
-from ragmonitor.estimation import summarise
 from ragmonitor.export import PrometheusExporter
 from ragmonitor.metrics import TABLE
 from tests.support.prometheus_server import free_port, require_binary
@@ -88,7 +87,7 @@ def judged(url: str) -> float:
 @pytest.fixture(scope="module")
 def described() -> Iterator[dict[str, str]]:
     """Return the type of everything that the endpoint may ever serve."""
-    exporter = PrometheusExporter("x", summarise=summarise, serve=False)
+    exporter = PrometheusExporter("x", serve=False)
     families = exporter.registry.collect()
     yield {family.name: family.type for family in families}
     exporter.close()

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.estimation.labels import Label, Share, corrected, wilson
-from ragmonitor.estimation.labels.correction import combined
 from ragmonitor.records import Estimate
+from ragmonitor.stats.labels import Label, Share, corrected, wilson
+from ragmonitor.stats.labels.correction import combined
 
 REPETITIONS = 500
 SENSITIVITY = 0.85

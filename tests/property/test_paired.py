@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.estimation.paired import paired_difference
+from ragmonitor.stats.paired import paired_difference
 
 shares = st.floats(0, 1)
 Pair = tuple[float, float]

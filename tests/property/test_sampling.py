@@ -17,8 +17,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ragmonitor.records import Cause, Interaction, SpanReference
-from ragmonitor.sampling import AdaptiveSampler, Budget, Floors
+from ragmonitor.sampling import AdaptiveSampler, Floors
 from ragmonitor.sampling.consistent_draws import WHOLE, is_drawn, place_of
+from ragmonitor.store import Budget, Memory
 from ragmonitor.testing import ManualClock
 from tests.support.stories import interaction
 
@@ -80,7 +81,7 @@ def test_whatever_comes_chances_are_chances(rate, limits, floor, steps):
     """In range, bounded in stake, drawn only where there was one, never beyond any limit."""
     clock = ManualClock()
     per_day, per_hour = limits or (None, None)
-    budget = Budget(per_day, per_hour=per_hour, clock=clock) if limits else None
+    budget = Budget(Memory(clock), per_day=per_day, per_hour=per_hour) if limits else None
     costs: list[float] = []
     sampler = AdaptiveSampler(
         rate,
@@ -227,7 +228,7 @@ def test_one_over_the_chance_is_the_right_weight(floors):
     sampler = AdaptiveSampler(
         1.0,
         clock=clock,
-        budget=Budget(per_hour=80.0, unit="calls", clock=clock),
+        budget=Budget(Memory(clock), per_hour=80.0, unit="calls"),
         expected_cost=lambda _: 1.0,
         floors=Floors("route", 6.0) if floors else None,
     )
@@ -265,7 +266,7 @@ def test_floors_reach_their_number_and_stay_within_the_budget():
     sampler = AdaptiveSampler(
         0.1,
         clock=clock,
-        budget=Budget(per_hour=240.0, unit="calls", clock=clock),
+        budget=Budget(Memory(clock), per_hour=240.0, unit="calls"),
         expected_cost=lambda _: 1.0,
         floors=Floors("route", 9.0),
     )
@@ -295,7 +296,8 @@ SPENDER = """
 import json, random, sys, threading, time
 from dataclasses import replace
 from pathlib import Path
-from ragmonitor.sampling import Budget, AdaptiveSampler, Floors, budget_state
+from ragmonitor.sampling import AdaptiveSampler, Floors
+from ragmonitor.store import Budget, Sqlite
 from tests.support.stories import interaction
 
 folder, name, began = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
@@ -303,9 +305,7 @@ folder, name, began = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 def now():  # a second is an hour
     return 1_000_000.0 + (time.time() - began) * 3_600
 
-budget = Budget(
-    per_hour=40.0, unit="calls", file=budget_state(folder, service="s", unit="calls"), now=now
-)
+budget = Budget(Sqlite(folder / "a.db", "s", clock=now), per_hour=40.0, unit="calls")
 sampler = AdaptiveSampler(
     1.0, clock=now, budget=budget, expected_cost=lambda _: 1.0, always=("t",),
     floors=Floors("route", 9.0),

@@ -22,7 +22,6 @@ from ragmonitor.records import (
     AlarmState,
     GaugeValue,
     JudgeIdentity,
-    Moments,
     Scored,
     SeriesKey,
     Snapshot,
@@ -30,7 +29,7 @@ from ragmonitor.records import (
     Totals,
 )
 from tests.support.prometheus_server import require_binary
-from tests.unit.export.examples import MODEL, TARGET, interaction, report, summarise
+from tests.unit.export.examples import MODEL, TARGET, interaction, report, windowed
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=20) | st.sampled_from(
     ["", "\ud800", 'a"b', "a\nb", "a\r\nb", "a\\", "\x00", "\u2028", "} 1", "other", "x" * 5000]
@@ -41,7 +40,7 @@ NASTY = ("\ud800", 'a"b}\n# EOF', "\x00\x01", "中文\\", "\r", "x" * 5000)
 def filled(text: Any) -> PrometheusExporter:
     """Return an exporter whose every label carries text of the application's."""
     judge = JudgeIdentity(name=text(), version=text(), kind=text())
-    built = PrometheusExporter(text(), version=text(), summarise=summarise, serve=False)
+    built = PrometheusExporter(text(), version=text(), serve=False)
     built.interaction(text(), text())
     built.dropped(text())
     built.breaker(text(), "open")
@@ -70,7 +69,7 @@ def filled(text: Any) -> PrometheusExporter:
     whole = replace(key, dimension="", group="")
     built.refresh(
         snapshot=Snapshot(
-            moments=((key, "1h", Moments.of(1.0)), (whole, "24h", Moments.of(0.0))),
+            means=windowed((key, "1h", (1.0,)), (whole, "24h", (0.0,))),
             totals=((whole, Totals(answers=1)),),
             alarms=(AlarmState(**alarm, evidence_s=1.0, active=True, objective=0.1),),
             gauges=(
@@ -115,7 +114,7 @@ def test_promtool_reads_what_the_application_put_into_labels() -> None:
 
 def test_labels_that_are_no_text_are_shown_as_text() -> None:
     """An application that gives a number where a name belongs keeps its series."""
-    built = PrometheusExporter("shop", summarise=summarise, serve=False)
+    built = PrometheusExporter("shop", serve=False)
     built.interaction(7, None)  # type: ignore[arg-type]
     text = generate_latest(built.registry).decode()
     assert 'ragmonitor_interactions_total{framework="7",service="shop",status="None"} 1.0' in text
@@ -131,15 +130,15 @@ def test_labels_that_are_no_text_are_shown_as_text() -> None:
             )
         },
         {"gauges": (GaugeValue(name="ragmonitor_anchors", value=1.0),)},
-        {"moments": ((SeriesKey(signal="s", judge="j"), "1h", None),)},
+        {"means": (None,)},
         {"totals": ((SeriesKey(signal="s", judge="j"), None),)},
         {"alarms": (None,)},
     ],
-    ids=["unknown gauge", "no number", "a label missing", "no sums", "no totals", "no alarm"],
+    ids=["unknown gauge", "no number", "a label missing", "no mean", "no totals", "no alarm"],
 )
 def test_one_bad_series_never_takes_the_others_down(bad: dict[str, Any]) -> None:
     """It is counted as an error of ours, and what stands after it is shown."""
-    built = PrometheusExporter("shop", summarise=summarise, serve=False)
+    built = PrometheusExporter("shop", serve=False)
     good = GaugeValue(name="ragmonitor_anchors", value=3.0, labels=(("judge", MODEL.name),))
     bad["gauges"] = (*bad.get("gauges", ()), good)
     before = guard.errors["metrics"]

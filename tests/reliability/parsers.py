@@ -21,8 +21,6 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from ragmonitor import guard
 from ragmonitor.errors import InputError, WireError
-from ragmonitor.estimation.anchors.anchor_files import anchors_of, read_own
-from ragmonitor.estimation.labels.label_table import read_labels, seal
 from ragmonitor.export.endpoint import Endpoint
 from ragmonitor.export.langfuse import refusals
 from ragmonitor.judges.reply import read_reply
@@ -31,7 +29,8 @@ from ragmonitor.redaction import Redactor
 from ragmonitor.span_readers.dialects import DIALECTS
 from ragmonitor.span_readers.spans import SpanRecord
 from ragmonitor.span_readers.steps import Step
-from ragmonitor.state import StateFile
+from ragmonitor.stats.labels.label_table import read_labels, seal
+from ragmonitor.stats.references import read_own
 from ragmonitor.wire import decode, decode_report, encode, encode_report
 from tests.support.stories import interaction
 from tests.unit.export.examples import report
@@ -139,13 +138,6 @@ def _records(name: str) -> Callable[[bytes], None]:
     return read
 
 
-def _state(data: bytes) -> None:
-    path = _file("state.json", data)
-    found = StateFile(path, version=1).read()
-    if found is not None:
-        anchors_of(found)
-
-
 def _parquet() -> bytes:
     import pyarrow as pa
     from pyarrow import parquet
@@ -170,7 +162,6 @@ def _endpoint() -> Endpoint:
         port=0,
         shared=False,
         rejected=lambda _: None,
-        state=dict,
     )
     endpoint.open()
     return endpoint
@@ -262,12 +253,6 @@ def parsers() -> dict[str, Parser]:
             read=_span,
             examples=(_MESSAGES, b'{"input": "Why?", "documents": [{"page_content": "a"}]}', b"7"),
             pieces=(*_JSON, b'"content":', b'"role":', b'"parts":', b'{"kwargs":'),
-        ),
-        "state": Parser(
-            read=_state,
-            examples=(b'{"version": 1, "anchors": {}, "checks": [1, 2.5]}', b'{"version": 1}'),
-            refuses=(ValueError,),
-            pieces=_JSON,
         ),
         "JSON lines": Parser(
             read=_records("records.jsonl"),

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from ragmonitor import guard
-from ragmonitor.estimation import summarise
 from ragmonitor.export import PrometheusExporter, View
 from ragmonitor.export.server import Reply
 from ragmonitor.feedback import JoinedFeedback, feedback_of
@@ -24,7 +23,6 @@ from ragmonitor.records import (
     Diagnosis,
     GaugeValue,
     Interaction,
-    Moments,
     Report,
     Scored,
     SentenceVerdict,
@@ -35,7 +33,15 @@ from ragmonitor.records import (
 )
 from ragmonitor.testing import ManualClock
 from tests.support.browser import Page, browser
-from tests.unit.export.examples import LEXICAL, MODEL, TARGET, assessment, interaction, report
+from tests.unit.export.examples import (
+    LEXICAL,
+    MODEL,
+    TARGET,
+    assessment,
+    interaction,
+    report,
+    windowed,
+)
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
 
@@ -124,11 +130,8 @@ def timed_out(n: int) -> Report:
     return wrong(n, assessment=None, diagnosis=None, evaluations=evaluations)
 
 
-def sums(bad: int, all_: int) -> Moments:
-    total = Moments()
-    for n in range(all_):
-        total += Moments.of(float(n < bad))
-    return total
+def sums(bad: int, all_: int) -> tuple[float, ...]:
+    return tuple(float(n < bad) for n in range(all_))
 
 
 def numbers(bad: int, evidence_days: float, *, active: bool) -> Snapshot:
@@ -152,7 +155,7 @@ def numbers(bad: int, evidence_days: float, *, active: bool) -> Snapshot:
         objective=0.05,
     )
     return Snapshot(
-        moments=(
+        means=windowed(
             (SeriesKey(**hallucination), "1h", sums(bad, 100)),
             (SeriesKey(**hallucination), "24h", sums(bad, 400)),
             (SeriesKey(signal="hallucination", judge="builtin"), "1h", sums(2 * bad, 400)),
@@ -194,13 +197,12 @@ class Shown:
         self.now = ManualClock(1_795_000_100.0)
         self.view = View(
             SERVICE,
-            summarise=summarise,
             builtin="builtin",
             clock=self.clock,
             now=self.now,
             **{"judge": MODEL.name, "trace_url": TRACES, **options},
         )
-        self.exporter = PrometheusExporter("shop", summarise=summarise, port=0, pages=self.view)
+        self.exporter = PrometheusExporter("shop", port=0, pages=self.view)
         self.exporter.refresh(snapshot=Snapshot(), queue_depth=0, open_runs=0, errors=guard.errors)
         self.base = str(self.exporter.url).removesuffix("/metrics")
 

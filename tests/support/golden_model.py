@@ -151,7 +151,6 @@ class ScriptedCompleter:
         return Completion(
             model="",
             text=text,
-
             is_cut=False,
             usage=replace(usage, cost_usd=cost),
         )

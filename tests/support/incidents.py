@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragmonitor.causes import CandidateCause
-from ragmonitor.estimation import summarise
+from ragmonitor.causes import Explanation, Mix, NamedPart
 from ragmonitor.export.content import ContentPolicy
 from ragmonitor.incidents import Incident, IncidentKeeper, Journal
 from ragmonitor.incidents.incident_keeper import Occasion
@@ -17,7 +15,6 @@ from ragmonitor.records import (
     AlarmState,
     Assessment,
     Chunk,
-    Estimate,
     Example,
     Interaction,
     JudgeIdentity,
@@ -27,6 +24,8 @@ from ragmonitor.records import (
     SpanReference,
     Verdict,
 )
+from ragmonitor.stats.interval import Estimate
+from ragmonitor.store import Memory, Store
 
 START_S = 1_800_000_000.0
 DAY_S = 86_400.0
@@ -49,7 +48,6 @@ def raised(signal: str = "hallucination", *, at_s: float = START_S, **changes: A
         "evidence_s": 40 * DAY_S,
         "threshold_s": 30 * DAY_S,
         "objective": 0.05,
-        "estimate": Estimate(mean=0.06, lower=0.04, upper=0.09, effective_n=80),
         "span": AlarmSpan(since_s=at_s - 110, scored=80, mean=0.41, bad=33, before=0.03),
     }
     return AlarmEvent(**known | changes)
@@ -79,22 +77,25 @@ def on(*signals: str, **changes: Any) -> Snapshot:
     return Snapshot(alarms=tuple(map(state, signals)), **changes)
 
 
-def candidate(name: str = "handbook.md", **changes: Any) -> CandidateCause:
-    """Return a document that goes with the rise beyond doubt."""
+CALM = Estimate(0.03, 0.01, 0.06, 200.0, 200.0, 1.0)
+RISEN = Estimate(0.8, 0.7, 0.9, 60.0, 60.0, 1.0)
+
+
+def part(name: str = "route=/returns", **changes: Any) -> NamedPart:
+    """Return a slice that got worse than the others."""
     known: dict[str, Any] = {
-        "kind": "document",
+        "kind": "slice",
         "name": name,
-        "signal": "hallucination",
-        "now": Estimate(mean=0.8, lower=0.7, upper=0.9, effective_n=60),
-        "before": Estimate(mean=0.03, lower=0.01, upper=0.06, effective_n=200),
-        "explained": 0.85,
-        "explained_lower": 0.7,
-        "explained_upper": 0.95,
-        "e_value": 4_000.0,
-        "is_discovery": True,
-        "since_s": START_S - 110,
+        "now": RISEN,
+        "before": CALM,
+        "mix": Mix(0.9, 0.1),
     }
-    return CandidateCause(**known | changes)
+    return NamedPart(**known | changes)
+
+
+def document(name: str = "handbook.md") -> NamedPart:
+    """Return a document that got worse than the others."""
+    return NamedPart(kind="document", name=name)
 
 
 def example(number: int = 1, *, text: str = SENTENCE, badness: float = 1.0) -> Example:
@@ -146,14 +147,14 @@ def report(number: int = 1, **changes: Any) -> Report:
     )
 
 
-class ScriptedFinder:
-    """Returns what it was given."""
+class Explained:
+    """Says what it was given."""
 
-    def __init__(self, *found: CandidateCause) -> None:
-        self.found: Sequence[CandidateCause] = found
+    def __init__(self, *parts: NamedPart, **others: Any) -> None:
+        self.found = Explanation(parts=parts, **others)
         self.asked: list[tuple[str, float]] = []
 
-    def candidates(self, signal: str, since_s: float) -> Sequence[CandidateCause]:
+    def __call__(self, signal: str, since_s: float) -> Explanation:
         """Return it, and remember what was asked."""
         self.asked.append((signal, since_s))
         return self.found
@@ -182,18 +183,26 @@ class ListedNotices:
 class Scene:
     """A keeper with a clock that the test moves."""
 
-    def __init__(self, journal: Journal | None = None, *finders: Any, **options: Any) -> None:
+    def __init__(
+        self,
+        explain: Any = None,
+        *,
+        beside: Scene | None = None,
+        store: Store | None = None,
+        **options: Any,
+    ) -> None:
         self.now_s = START_S
-        self.journal = journal or Journal()
+        self.explain = explain
+        self.store = store or (Memory(lambda: self.now_s) if beside is None else beside.store)
+        content = options.pop("content", "all")
+        self.journal = Journal(self.store, content)
         self.notices = ListedNotices()
-        policy = ContentPolicy(content=options.pop("content", "all"))
         self.keeper = IncidentKeeper(
             self.journal,
             **{
                 "service": "shop",
-                "finders": finders,
-                "summarise": summarise,
-                "policy": policy,
+                "explain": explain,
+                "policy": ContentPolicy(content=content),
                 "notices": self.notices,
                 "now": lambda: self.now_s,
             }
@@ -212,9 +221,9 @@ class Scene:
         self.keeper.snapshot(snapshot)
 
 
-def described(**changes: Any) -> Incident:
+def described(*parts: NamedPart, **options: Any) -> Incident:
     """Return an incident with a cause, two bad answers and everything else."""
-    scene = Scene(None, ScriptedFinder(candidate(**changes)), service_version="1.1")
+    scene = Scene(Explained(*(parts or (document(),)), **options), service_version="1.1")
     event = replace(raised(), examples=(example(1), example(2)))
     scene.keeper.alarm(event)
     return scene.incident

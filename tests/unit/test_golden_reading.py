@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from ragmonitor.capabilities import as_judge
 from ragmonitor.golden_reading import GoldenBudget, GoldenReader
 from ragmonitor.records import Cause, Interaction, JudgeUsage, SamplingDecision, Unscored
-from ragmonitor.sampling import Budget
+from ragmonitor.sampling import TotalBudget
+from ragmonitor.store import Budget, Memory
 from ragmonitor.testing import ScriptedJudge
 from tests.support.stories import assessment, interaction
 
@@ -20,7 +21,7 @@ class Purse:
     """A sampler that pays for every reading out of one budget."""
 
     def __init__(self, total: float) -> None:
-        self.budget = Budget(total=total, unit="calls")
+        self.budget = TotalBudget(total, unit="calls")
 
     def reserve(self, interaction: Interaction) -> SamplingDecision | None:
         if not self.budget.reserve(1.0):
@@ -28,7 +29,12 @@ class Purse:
         return SamplingDecision(inclusion_probability=1.0, drawn=True, reserved=1.0)
 
     def refund(self, decision: SamplingDecision, spent: float) -> None:
-        self.budget.refund(decision.reserved, spent)
+        self.budget.settle(decision.reserved, spent)
+
+
+def share_of(calls: int) -> Budget:
+    """Return a budget that has so many calls now."""
+    return Budget(Memory(lambda: 0.0), per_hour=8.0 * calls, unit="calls")
 
 
 def asked(n: int) -> Interaction:
@@ -43,7 +49,7 @@ def test_readings_keep_to_the_budget_and_to_their_share_of_it(common, share, ask
     judge = ScriptedJudge(lambda _: replace(assessment("supported"), usage=JudgeUsage(calls=1)))
     budget = GoldenBudget(
         sampler=purse,  # type: ignore[arg-type]
-        share=Budget(total=share, unit="calls"),
+        share=share_of(share),
         spent=lambda usage: float(usage.calls),
     )
     reader = GoldenReader(as_judge(judge), budget=budget)
@@ -55,7 +61,7 @@ def test_readings_keep_to_the_budget_and_to_their_share_of_it(common, share, ask
     paid = sum(a.report.assessment is not None for a in answers)
     paid += sum(a.reference is not None for a in answers)
     assert paid == len(judge.asked) == min(common, share, 2 * asks)
-    assert purse.budget.level() == common - paid
+    assert purse.budget.reserve(common - paid)
     for each in answers:
         if each.report.assessment is None:
             causes = {e.cause for e in each.report.evaluations if isinstance(e, Unscored)}

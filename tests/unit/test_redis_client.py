@@ -11,10 +11,9 @@ from typer.testing import CliRunner
 from ragmonitor import SettingsError
 from ragmonitor.cli.app import app
 from ragmonitor.errors import StreamError
-from ragmonitor.fleet.fleet_stream import FleetStream
 from ragmonitor.redis_client import redis_client
-from ragmonitor.state.redis_state import RedisServer as RedisServerOfStates
-from ragmonitor.state.redis_state import server_at
+from ragmonitor.store import StoreUnavailableError, store_at
+from ragmonitor.streams import RedisStream
 from tests.support.certificates import make_certificates
 from tests.support.redis_server import RedisServer, running_redis
 
@@ -89,10 +88,10 @@ def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]
 
 def test_records_and_states_go_over_tls(encrypted: RedisServer):
     """With a password in which each character of an address's own stands."""
-    stream = FleetStream(encrypted.url, "shop")
+    stream = RedisStream(encrypted.url, "shop")
     assert stream.put([b"record"]) == 1
     assert stream.state().waiting == 1
-    assert server_at(encrypted.url).now_s() > 0
+    assert store_at(encrypted.url, "shop").now() > 0
 
 
 @pytest.mark.parametrize(
@@ -112,8 +111,8 @@ def test_what_fails_is_said_without_the_address(
 ):
     """Neither host nor password stand in an error, of a stream or of a state."""
     url = changed(encrypted.url)
-    for failing in (FleetStream(url, "shop").state, RedisServerOfStates(url).now_s):
-        with pytest.raises((StreamError, OSError), match=said) as failed:
+    for failing in (RedisStream(url, "shop").state, store_at(url, "shop").now):
+        with pytest.raises((StreamError, StoreUnavailableError), match=said) as failed:
             failing()
         for part in (PASSWORD, quote(PASSWORD, safe=""), "127.0.0.1", "nowhere", "none.pem"):
             assert part not in str(failed.value)

@@ -366,18 +366,5 @@ ANNOTATIONS: tuple[Annotation, ...] = (
         color=ORANGE,
         is_time=True,
     ),
-    Annotation(
-        name=Words("Changes", "变化时间"),
-        expr=(
-            "max by (service, signal, end)"
-            f" (ragmonitor_change_timestamp_seconds{{{SERVICE}}} > 0) * 1000"
-        ),
-        title=Words(
-            "{{service}}: {{signal}} got worse, {{end}} (95 % interval of time)",
-            "{{service}}：{{signal}} 变差，{{end}}（时间的 95 % 区间）",
-        ),
-        color=ORANGE,
-        is_time=True,
-    ),
 )
 """Marked in every dashboard."""

@@ -9,42 +9,37 @@ from typing import Any, Final
 from ragmonitor import metrics as names
 from ragmonitor.export.service_state import alarm_record, estimate_record, threshold_days
 from ragmonitor.export.view.history import Column, Interval
-from ragmonitor.protocols import Summarise
 from ragmonitor.records import Estimate, GaugeValue, SeriesKey, Snapshot, Window
 
 MAX_SERIES: Final = 200
 HOUR: Final[Window] = "1h"
 
 
-def _means(
-    snapshot: Snapshot, summarise: Summarise
-) -> Iterator[tuple[SeriesKey, Window, Estimate, float]]:
+def _means(snapshot: Snapshot) -> Iterator[tuple[SeriesKey, Window, Estimate, float]]:
     """Yield each known mean: whose, of which window, with its interval, of how many answers."""
-    for key, window, moments in snapshot.moments:
-        estimate = summarise(moments)
-        if estimate is not None:
-            yield key, window, estimate, moments.judged
+    for each in snapshot.means:
+        if each.estimate is not None:
+            yield each.key, each.window, each.estimate, each.judged
 
 
-def intervals(snapshot: Snapshot, summarise: Summarise) -> dict[Column, Interval]:
+def intervals(snapshot: Snapshot) -> dict[Column, Interval]:
     """Return the means of the last hour over all answers, with their intervals."""
     return {
         (key.signal, key.judge): (estimate.mean, estimate.lower, estimate.upper)
-        for key, window, estimate, _ in _means(snapshot, summarise)
+        for key, window, estimate, _ in _means(snapshot)
         if window == HOUR and not key.dimension
     }
 
 
-def shown(snapshot: Snapshot, summarise: Summarise, *, judge: str | None) -> dict[str, Any]:
+def shown(snapshot: Snapshot, *, judge: str | None) -> dict[str, Any]:
     """Return numbers, alarms, cause and spending, ready for JSON.
 
     Args:
         snapshot: The statistics of now.
-        summarise: From a window's sums to its mean and interval.
         judge: The judge of a sample; None: there is none.
     """
     threshold = threshold_days(snapshot)
-    numbers = _numbers(snapshot, summarise)
+    numbers = _numbers(snapshot)
     gauges = _Gauges(snapshot.gauges)
     return {
         "numbers": [each for each in numbers if "dimension" not in each],
@@ -74,10 +69,10 @@ def shown(snapshot: Snapshot, summarise: Summarise, *, judge: str | None) -> dic
     }
 
 
-def _numbers(snapshot: Snapshot, summarise: Summarise) -> list[dict[str, Any]]:
+def _numbers(snapshot: Snapshot) -> list[dict[str, Any]]:
     numbers: list[dict[str, Any]] = []
     # All answers come before parts of them: of these there may be too many.
-    means = sorted(_means(snapshot, summarise), key=lambda each: bool(each[0].dimension))
+    means = sorted(_means(snapshot), key=lambda each: bool(each[0].dimension))
     for key, window, estimate, scored in means[:MAX_SERIES]:
         number: dict[str, Any] = {"signal": key.signal, "judge": key.judge, "window": window}
         if key.dimension:

@@ -20,7 +20,7 @@ from ragmonitor.export.view.access import Access, Refusal
 from ragmonitor.export.view.answers import Answers
 from ragmonitor.export.view.history import SPANS, History
 from ragmonitor.feedback import JoinedFeedback
-from ragmonitor.protocols import Clock, Exporter, Summarise
+from ragmonitor.protocols import Clock, Exporter
 from ragmonitor.records import AlarmEvent, Cause, Report, Snapshot, Unscored
 
 PATH: Final = "/ragmonitor/"
@@ -99,7 +99,6 @@ class View(Exporter):
         self,
         service: str,
         *,
-        summarise: Summarise,
         builtin: str,
         judge: str | None = None,
         doubt: str = "",
@@ -116,7 +115,6 @@ class View(Exporter):
 
         Args:
             service: Whose answers these are.
-            summarise: From a window's sums to its mean and interval.
             builtin: Name of the judge that scores every answer.
             judge: Name of the judge that scores a sample; None: there is none.
             doubt: Why that judge can never read; empty: nothing speaks against it.
@@ -129,7 +127,6 @@ class View(Exporter):
             clock: For the spacing of the history.
             now: Seconds since the epoch.
         """
-        self._summarise = summarise
         self._judge = judge
         self._doubt = doubt
         self._lower_is_better = tuple(lower_is_better)
@@ -138,7 +135,6 @@ class View(Exporter):
         self._incidents = incidents
         self._clock = clock
         self._now = now
-        self._processes: Callable[[], int] = lambda: 1
         self._constant = {
             "service": service,
             "service_version": version,
@@ -162,10 +158,6 @@ class View(Exporter):
         self._events: deque[dict[str, Any]] = deque(maxlen=MAX_EVENTS)
         self._snapshot = Snapshot()
         self._shown: tuple[Snapshot, dict[str, Any]] | None = None
-
-    def shared_by(self, processes: Callable[[], int]) -> None:
-        """Take the function that counts the processes of this application."""
-        self._processes = processes
 
     # --- from the worker ------------------------------------------------------------------------
 
@@ -231,7 +223,7 @@ class View(Exporter):
     def snapshot(self, snapshot: Snapshot) -> None:
         """Take the current numbers, and a point of the history where one is due."""
         # Outside of the lock: a browser must not wait for it, nor it for a browser.
-        values = numbers.intervals(snapshot, self._summarise)
+        values = numbers.intervals(snapshot)
         with self._lock:
             self._snapshot = snapshot
             self._history.add(values, clock_s=self._clock(), at_s=self._now())
@@ -310,7 +302,7 @@ class View(Exporter):
             span = "20m" if age_s < 1_200 else "2h" if age_s < 7_200 else "24h"
         snapshot, known = self._snapshot, self._shown
         if known is None or known[0] is not snapshot:
-            known = snapshot, numbers.shown(snapshot, self._summarise, judge=self._judge)
+            known = snapshot, numbers.shown(snapshot, judge=self._judge)
             self._shown = known
         judges = {each["judge"] for each in known[1]["numbers"] if each["signal"] == signal}
         preferred = (self._judge, self._constant["builtin"], *judges)
@@ -330,7 +322,7 @@ class View(Exporter):
         state["worst"] = [self._answers.entry(each) for each in worst]
         state["chart"] = {"signal": signal, "judge": judge, "span": span, **chart}
         state["incidents"] = [] if self._incidents is None else self._incidents.brief()
-        now = {"now_s": self._now(), "processes": self._processes()}
+        now = {"now_s": self._now()}
         return self._constant | known[1] | now | state
 
     def answers(self, query: Mapping[str, str]) -> dict[str, Any]:

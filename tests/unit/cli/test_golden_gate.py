@@ -73,7 +73,6 @@ def test_a_run_that_is_kept_is_for_its_user_alone(baseline):
         ([], "--baseline FILE"),
         (["--baseline", "missing.jsonl"], "missing.jsonl"),
         (["--save", "x", "--url", "http://a"], "whom to ask"),
-        (["--save", "x", "--service", "shop"], "live versions"),
         (["--save", "x", "--judge", "openai/x", "--budget-usd", "0"], "above 0"),
     ],
 )

@@ -10,19 +10,24 @@ import pytest
 from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
-from ragmonitor.incidents import Journal
-from ragmonitor.state import StateFile
-from tests.support.incidents import Scene, ScriptedFinder, candidate, example, raised
+from ragmonitor.store import Sqlite
+from tests.support.incidents import START_S, Explained, Scene, document, example, raised
 
 
 @pytest.fixture
 def state(tmp_path, monkeypatch):
-    """Return a state folder with one incident of the service shop."""
+    """Return a state with one incident of the service shop."""
     monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "state"
-    file = StateFile.of_service(folder, "incidents", "shop", version=1)
-    Scene(Journal(file), ScriptedFinder(candidate())).keeper.alarm(raised())
-    return folder
+    file = tmp_path / "kept.db"
+    keep(file, raised())
+    return file
+
+
+def keep(file, event, part=document()):
+    """Have an alarm raised."""
+    store = Sqlite(file, "shop", clock=lambda: START_S)
+    Scene(Explained(part), store=store).keeper.alarm(event)
+    store.close()
 
 
 def run(*words):
@@ -68,13 +73,11 @@ def test_what_is_wrong_is_said_in_one_line(state, words, problem):
 def test_an_incident_commands_no_terminal(tmp_path, monkeypatch, words):
     """Names of documents and attributes of answers are other people's."""
     monkeypatch.chdir(tmp_path)
-    file = StateFile.of_service(tmp_path / "state", "incidents", "shop", version=1)
     evil = "a.md\x1b]52;c;Y3VybA==\x07\x9b2J\n20270115-080000-forged  open"
     bad = example()
     bad = replace(bad, interaction=replace(bad.interaction, attributes={"route": evil}))
-    keeper = Scene(Journal(file), ScriptedFinder(candidate(evil, examples=(bad,)))).keeper
-    keeper.alarm(raised())
-    result = run(*words, "--state", tmp_path / "state", "--service", "shop")
+    keep(tmp_path / "kept.db", replace(raised(), examples=(bad,)), document(evil))
+    result = run(*words, "--state", tmp_path / "kept.db", "--service", "shop")
     assert result.exit_code == 0, result.output
     assert "a.md" in result.stdout
     assert not any(each in result.stdout for each in "\x1b\x07\x9b")

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
-from ragmonitor.estimation.labels.label_table import opened
+from ragmonitor.stats.labels.label_table import opened
 
 runner = CliRunner()
 AT = "2026-05-04T12:00:00.000Z"

@@ -15,7 +15,6 @@ from ragmonitor.records import (
     Interaction,
     JudgeIdentity,
     JudgeUsage,
-    Moments,
     Report,
     Retrieval,
     SamplingDecision,
@@ -28,6 +27,7 @@ from ragmonitor.records import (
     Usage,
     Verdict,
     Window,
+    WindowedMean,
 )
 
 SECOND = 1_000_000_000
@@ -162,32 +162,45 @@ def late_report(**changes: Any) -> Report:
     )
 
 
-def summarise(moments: Moments) -> Estimate | None:
-    """Return the mean with an interval of its own, or None without answers."""
-    if moments.scored <= 0 or (moments.coverage or 0) < 0.5:
-        return None
-    mean = moments.value / moments.scored
-    return Estimate(
-        mean=mean,
-        lower=max(0.0, mean - 0.1),
-        upper=min(1.0, mean + 0.1),
-        effective_n=moments.judged,
-    )
+def windowed(
+    *found: tuple[SeriesKey, Window, tuple[float, ...]], uncovered: float = 0.0
+) -> tuple[WindowedMean, ...]:
+    """Return means of scores, with intervals of their own; less than half is known of none."""
+    return tuple(_windowed(*each, uncovered=uncovered) for each in found)
 
 
-def sums(*scores: float) -> Moments:
-    """Return the moments of equally weighted scores."""
-    total = Moments()
-    for score in scores:
-        total += Moments.of(score)
-    return total
-
-
-def snapshot(*found: tuple[str, Window, Moments]) -> Snapshot:
-    """Return a state of windows of the built-in judge: signal, window, sums."""
-    return Snapshot(
-        moments=tuple(
-            (SeriesKey(signal=signal, judge="builtin"), window, moments)
-            for signal, window, moments in found
+def _windowed(
+    key: SeriesKey, window: Window, scores: tuple[float, ...], *, uncovered: float
+) -> WindowedMean:
+    estimate = None
+    if scores and uncovered <= 0.5:
+        mean = sum(scores) / len(scores)
+        estimate = Estimate(
+            mean=mean,
+            lower=max(0.0, mean - 0.1),
+            upper=min(1.0, mean + 0.1),
+            effective_n=len(scores),
         )
+    return WindowedMean(
+        key=key,
+        window=window,
+        estimate=estimate,
+        judged=len(scores),
+        coverage=1.0 - uncovered,
+        missing=0.0,
+        uncovered=uncovered,
     )
+
+
+def sums(*scores: float) -> tuple[float, ...]:
+    """Return equally weighted scores."""
+    return scores
+
+
+def snapshot(*found: tuple[str, Window, tuple[float, ...]], uncovered: float = 0.0) -> Snapshot:
+    """Return a state of windows of the built-in judge: signal, window, scores."""
+    keyed = [
+        (SeriesKey(signal=signal, judge="builtin"), window, scores)
+        for signal, window, scores in found
+    ]
+    return Snapshot(means=windowed(*keyed, uncovered=uncovered))

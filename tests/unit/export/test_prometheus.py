@@ -20,7 +20,6 @@ from ragmonitor.export import PrometheusExporter
 from ragmonitor.export.instruments import Labels
 from ragmonitor.records import (
     Cause,
-    Moments,
     Snapshot,
     Unscored,
 )
@@ -30,7 +29,6 @@ from tests.unit.export.examples import (
     late_report,
     report,
     snapshot,
-    summarise,
     sums,
 )
 
@@ -38,7 +36,7 @@ HOUR: Final = "1h"
 
 
 def exporter(**options: Any) -> PrometheusExporter:
-    return PrometheusExporter("shop", summarise=summarise, **{"serve": False, **options})
+    return PrometheusExporter("shop", **{"serve": False, **options})
 
 
 @pytest.fixture
@@ -102,7 +100,7 @@ def test_a_failed_reading_is_paid_for_too() -> None:
 def test_too_little_to_say_is_no_series() -> None:
     """Where the summary is None there is no number, rather than a zero."""
     built = exporter()
-    refresh(built, snapshot=snapshot(("faithfulness", HOUR, Moments())))
+    refresh(built, snapshot=snapshot(("faithfulness", HOUR, ())))
     labels = {"evaluator": "faithfulness", "judge": "builtin", "window": HOUR}
     assert sample(built, "score_mean", **labels) is None
 
@@ -114,19 +112,6 @@ def test_a_window_that_ran_empty_goes() -> None:
     refresh(built, snapshot=snapshot(("faithfulness", HOUR, sums(1.0))))
     refresh(built, snapshot=Snapshot())
     assert sample(built, "score_mean", **labels) is None
-
-
-def test_a_broken_summary_costs_only_its_gauge() -> None:
-    """The scrape goes on, and the error is counted."""
-
-    def broken(_: Moments) -> None:
-        raise ZeroDivisionError
-
-    built = PrometheusExporter("shop", summarise=broken, serve=False)
-    before = guard.errors["estimate"]
-    refresh(built, snapshot=snapshot(("faithfulness", HOUR, sums(1.0))), queue_depth=7)
-    assert sample(built, "queue_depth") == 7
-    assert guard.errors["estimate"] == before + 1
 
 
 def test_errors_are_counted_from_our_beginning() -> None:
@@ -144,8 +129,7 @@ def test_errors_are_counted_from_our_beginning() -> None:
 def test_a_window_that_is_hardly_observed_has_no_mean() -> None:
     """It says nothing rather than something of a few."""
     built = exporter()
-    moments = Moments.of(0.5) + Moments(uncovered=3.0)
-    refresh(built, snapshot=snapshot(("faithfulness", HOUR, moments)))
+    refresh(built, snapshot=snapshot(("faithfulness", HOUR, sums(0.5)), uncovered=0.75))
     labels = {"evaluator": "faithfulness", "judge": "builtin", "window": HOUR}
     assert sample(built, "score_mean", **labels) is None
 
@@ -194,7 +178,7 @@ def test_a_taken_port_is_told_once_with_its_remedy(caplog: pytest.LogCaptureFixt
         refresh(built)
     messages = [r.message for r in caplog.records if r.levelno == logging.WARNING]
     assert len(messages) == 1
-    assert "monitor.registry" in messages[0]
+    assert "name a file that they share (state)" in messages[0]
     assert "server.port" in messages[0]
 
 

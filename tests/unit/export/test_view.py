@@ -29,7 +29,7 @@ from ragmonitor.records import (
     Unscored,
 )
 from ragmonitor.testing import ManualClock
-from tests.unit.export.examples import LEXICAL, MODEL, interaction, report, summarise, sums
+from tests.unit.export.examples import LEXICAL, MODEL, interaction, report, sums, windowed
 
 TOKEN = "a token of enough length"
 
@@ -40,7 +40,7 @@ def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def view(**options: Any) -> View:
-    given = {"summarise": summarise, "builtin": "builtin", "judge": MODEL.name, **options}
+    given = {"builtin": "builtin", "judge": MODEL.name, **options}
     return View(given.pop("service", "shop"), **given)
 
 
@@ -57,7 +57,7 @@ def answers(shown: View, **query: str) -> dict[str, Any]:
 def snapshot(**changes: Any) -> Snapshot:
     return replace(
         Snapshot(
-            moments=(
+            means=windowed(
                 (SeriesKey(signal="hallucination", judge=MODEL.name), "1h", sums(1, 0, 0, 0)),
                 (SeriesKey(signal="hallucination", judge=MODEL.name), "24h", sums(1, 0)),
                 (SeriesKey(signal="hallucination", judge="builtin"), "1h", sums(1, 1, 0, 0)),
@@ -93,7 +93,7 @@ def bad(n: int, judge=MODEL, **changes: Any):
 
 @contextmanager
 def served(shown: View | None) -> Iterator[str]:
-    exporter = PrometheusExporter("shop", summarise=summarise, port=0, pages=shown)
+    exporter = PrometheusExporter("shop", port=0, pages=shown)
     exporter.refresh(snapshot=Snapshot(), queue_depth=0, open_runs=0, errors=guard.errors)
     try:
         assert exporter.url is not None
@@ -141,7 +141,7 @@ def test_however_many_parts_there_are_the_whole_is_told():
         for window in ("1h", "24h")
     )
     shown = view()
-    shown.snapshot(snapshot(moments=(*groups, *snapshot().moments)))
+    shown.snapshot(snapshot(means=(*windowed(*groups), *snapshot().means)))
     told = state(shown)
     assert len(told["numbers"]) == 4
     assert len(told["groups"]) < len(groups)
@@ -295,7 +295,7 @@ def test_an_error_of_ours_is_answered_and_counted():
     """And neither the server nor the application notices."""
     before = guard.errors["view"]
     broken = view()
-    broken.shared_by(lambda: 1 // 0)
+    broken._now = lambda: 1 // 0
     with served(broken) as base:
         assert get(base, "/ragmonitor/state.json")[0] == 500
         assert get(base, "/metrics")[0] == 200

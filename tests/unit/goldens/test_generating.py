@@ -12,7 +12,7 @@ from ragmonitor.errors import InputError
 from ragmonitor.goldens import Golden, ReferenceChunk
 from ragmonitor.goldens.generating import DropReason, Generation, PaidModel, generate
 from ragmonitor.offline.kept_replies import KeepingJudge, ReplyFile
-from ragmonitor.sampling import Budget
+from ragmonitor.sampling import TotalBudget
 from tests.support.golden_model import GoldenModel, scripted_judge
 
 SUBJECTS = ("bicycles", "kettles", "violins", "lanterns", "compasses", "umbrellas")
@@ -44,7 +44,7 @@ class Workshop:
     def paid(self, budget: float = 1.0) -> PaidModel:
         return PaidModel(
             KeepingJudge(as_judge(self.judge).within_budget("usd"), ReplyFile(self.path)),
-            Budget(total=budget, unit="usd"),
+            TotalBudget(budget, unit="usd"),
         )
 
     async def run(self, n=6, *, budget=1.0, languages=("en",), paid=None, source=None, **options):

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import stat
 from dataclasses import replace
 
 import pytest
 
-from ragmonitor.incidents import Journal
-from ragmonitor.incidents.incident_keeper import ORPHANED_AFTER_S
-from ragmonitor.incidents.journal import MAX_AGE_S, MAX_INCIDENTS
+from ragmonitor.incidents.incident_keeper import GRACE_S
+from ragmonitor.incidents.journal import KIND, MAX_AGE_S, MAX_INCIDENTS
 from ragmonitor.records import AlarmCause
-from ragmonitor.state import StateFile
 from tests.support.incidents import (
     START_S,
+    Explained,
     Scene,
-    ScriptedFinder,
-    candidate,
     cleared,
+    document,
     example,
     on,
+    part,
     raised,
     report,
+    state,
 )
 
 NONE = on()
@@ -37,127 +36,99 @@ JUDGE_CAUSE = AlarmCause(
 )
 
 
-def file(tmp_path, service="shop"):
-    return StateFile.of_service(tmp_path, "incidents", service, version=1)
-
-
 def test_an_alarm_opens_an_incident_that_names_its_cause():
     """With what moved, since when, and the answers behind it."""
-    finder = ScriptedFinder(candidate())
-    scene = Scene(None, finder)
+    explain = Explained(document())
+    scene = Scene(explain)
     scene.keeper.alarm(replace(raised(), examples=(example(),)))
     found = scene.incident
     assert found.is_open
-    assert finder.asked == [("hallucination", START_S - 120)]
+    assert explain.asked == [("hallucination", START_S - 120)]
     assert (found.cause.kind, found.cause.name, found.cause.named_s) == (
         "document",
         "handbook.md",
         START_S,
     )
     assert found.leading.rise is not None
-    assert (found.leading.rise.bad, found.leading.rise.scored) == (33, 80)
+    assert (found.leading.rise.mean, found.leading.rise.scored) == (0.41, 80)
     (answer,) = found.answers
     (sentence,) = answer.sentences
     assert (sentence.source, sentence.chunk, sentence.words) == ("handbook.md", 1, ("90",))
 
 
 def test_alarms_that_are_on_together_are_one_incident_until_the_last_is_cleared():
-    """What comes in is another matter, with an incident of its own."""
+    """Hallucination leads, whatever was first."""
     scene = Scene()
+    scene.keeper.alarm(raised("weak_retrieval", kind="input"))
     scene.keeper.alarm(raised("faithfulness"))
     scene.keeper.alarm(raised("hallucination"))
-    scene.keeper.alarm(raised("weak_retrieval", kind="input"))
-    assert [each.scope for each in scene.journal.recent()] == ["answers", "input"]
-    quality = scene.journal.recent()[0]
-    assert quality.leading.signal == "hallucination"
+    assert scene.incident.leading.signal == "hallucination"
     scene.keeper.alarm(cleared("hallucination", at_s=START_S + 60))
-    assert scene.journal.find(quality.id).is_open
+    scene.keeper.alarm(cleared("weak_retrieval", at_s=START_S + 60))
+    assert scene.incident.is_open
     scene.keeper.alarm(cleared("faithfulness", at_s=START_S + 60))
-    assert not scene.journal.find(quality.id).is_open
-    assert scene.notices.occasions == ["raised", "raised", "cleared"]
+    assert not scene.incident.is_open
+    assert scene.notices.occasions == ["raised", "cleared"]
 
 
 def test_evidence_that_comes_later_names_the_cause_and_people_are_told_once():
-    """Until then the incident says that none is known."""
-    finder = ScriptedFinder(candidate(is_discovery=False, e_value=3))
-    scene = Scene(None, finder)
+    """Until then the incident says that none is known, or that it is everywhere."""
+    explain = Explained()
+    scene = Scene(explain)
     scene.keeper.alarm(raised())
     assert scene.incident.cause.kind == "unknown"
-    finder.found = [candidate()]
+    explain.found = replace(explain.found, is_everywhere=True)
+    scene.pass_time(2, on("hallucination"))
+    assert scene.incident.cause.kind == "everywhere"
+    explain.found = Explained(document()).found
     scene.pass_time(2, on("hallucination"))
     assert scene.incident.cause.name == "handbook.md"
-    assert scene.incident.cause.named_s == START_S + 2
+    assert scene.incident.cause.named_s == START_S + 4
     scene.pass_time(100, on("hallucination"))
-    assert scene.incident.cause.named_s == START_S + 2
+    assert scene.incident.cause.named_s == START_S + 4
     assert scene.notices.occasions == ["raised", "named"]
 
 
 def test_a_name_stays_when_the_evidence_fades():
     """After the cause is gone its answers are good again; the incident still says what it was."""
-    finder = ScriptedFinder(candidate())
-    scene = Scene(None, finder)
+    explain = Explained(document())
+    scene = Scene(explain)
     scene.keeper.alarm(raised())
-    finder.found = [candidate("other.md", is_discovery=False)]
+    explain.found = Explained(is_everywhere=True).found
     scene.pass_time(2, on("hallucination"))
     assert scene.incident.named is not None
     assert scene.incident.named.name == "handbook.md"
 
 
-def test_what_is_shown_and_explains_most_is_named_first():
-    """Suspicions never are, however large their share."""
-    found = (
-        candidate("suspected", explained_lower=0.99, is_discovery=False),
-        candidate("small", explained_lower=0.1),
-        candidate("large", explained_lower=0.6),
-    )
-    scene = Scene(None, ScriptedFinder(*found))
-    scene.keeper.alarm(raised())
-    assert [each.name for each in scene.incident.candidates] == ["large", "small", "suspected"]
-    assert scene.incident.cause.name == "large"
+def test_the_slice_of_an_alarm_of_its_own_is_named_at_once():
+    """Nothing has to be looked for."""
+    scene = Scene()
+    scene.keeper.alarm(raised("hallucination{route=billing}", kind="slice"))
+    cause = scene.incident.cause
+    assert (cause.kind, cause.name) == ("slice", "route=billing")
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "of"),
-    [
-        ("version", "prompt_version 1.1", "prompt_version=1.1"),
-        ("version", "version 1.5", "service_version=1.5"),
-    ],
-)
-def test_a_document_or_version_is_named_rather_than_the_slice_of_its_answers(kind, name, of):
-    """They are the same answers; what whoever is woken can act upon is the cause itself."""
-    found = (candidate(of, kind="slice", e_value=1e9), candidate(name, kind=kind, e_value=30))
-    scene = Scene(None, ScriptedFinder(*found))
-    scene.keeper.alarm(raised())
-    assert (scene.incident.cause.kind, scene.incident.cause.name) == (kind, name)
-    assert [each.name for each in scene.incident.candidates] == [name]
-
-
-def test_a_version_without_evidence_is_no_suspect():
-    """That it is the newest one says nothing, unless its answers' slice has some."""
-    new = candidate("prompt_version 1.1", kind="version", is_discovery=False, e_value=1.2)
-    deployed = candidate("deployment: 1.5", kind="event", is_discovery=False, e_value=1)
-    finder = ScriptedFinder(new, deployed)
-    scene = Scene(None, finder)
-    scene.keeper.alarm(raised())
-    assert [each.kind for each in scene.incident.candidates] == ["event"]
-    slice_ = candidate("prompt_version=1.1", kind="slice", is_discovery=False, e_value=8)
-    finder.found = [*finder.found, slice_]
-    scene.pass_time(2, on("hallucination"))
-    version = scene.incident.candidates[0]
-    assert (version.kind, version.is_discovery, version.e_value) == ("version", False, 8)
+def test_answers_of_the_named_cause_come_first():
+    """Though others are as bad."""
+    scene = Scene(Explained(part("route=/other")))
+    bad = [
+        replace(each, interaction=replace(each.interaction, attributes={"route": route}))
+        for each, route in ((example(1), "/returns"), (example(2), "/other"))
+    ]
+    scene.keeper.alarm(replace(raised(), examples=tuple(bad)))
+    assert [each.id for each in scene.incident.answers] == ["i-2", "i-1"]
 
 
 def test_a_private_attribute_is_in_no_incident():
-    """Of alarms, examples and reports alike; the others are."""
+    """Of examples and reports alike; the others are."""
     private = replace(
         example(1).interaction, attributes={"user_email": "ada@x.org", "route": "/returns"}
     )
-    bad = replace(example(1), interaction=private)
-    scene = Scene(None, ScriptedFinder(candidate(examples=(bad,))), leave_out=("user*",))
+    scene = Scene(leave_out=("user*",))
     scene.keeper.export(
         replace(report(2), interaction=replace(private, id="i-2", query="Another?"))
     )
-    scene.keeper.alarm(replace(raised(), examples=(bad,)))
+    scene.keeper.alarm(replace(raised(), examples=(replace(example(1), interaction=private),)))
     assert len(scene.incident.answers) == 2
     assert "ada@x.org" not in scene.incident.model_dump_json()
     assert "/returns" in scene.incident.model_dump_json()
@@ -165,22 +136,21 @@ def test_a_private_attribute_is_in_no_incident():
 
 def test_a_judge_that_changed_is_named_before_any_document():
     """Its verdicts changed everywhere; documents would be named for no fault of theirs."""
-    scene = Scene(None, ScriptedFinder(candidate()))
+    scene = Scene(Explained(document()))
     scene.keeper.alarm(raised())
     scene.pass_time(2, on("hallucination", cause=JUDGE_CAUSE))
     assert scene.incident.cause.kind == "judge"
 
 
-def test_a_finder_that_fails_hurts_neither_the_incident_nor_other_finders():
-    """Its error is counted; what others find is there."""
+def test_an_explanation_that_fails_does_not_hurt_the_incident():
+    """Its error is counted."""
 
-    class Failing:
-        def candidates(self, signal, since_s):
-            raise ZeroDivisionError
+    def fail(signal, since_s):
+        raise ZeroDivisionError
 
-    scene = Scene(None, Failing(), ScriptedFinder(candidate()))
+    scene = Scene(fail)
     scene.keeper.alarm(raised())
-    assert scene.incident.cause.name == "handbook.md"
+    assert scene.incident.cause.kind == "unknown"
 
 
 def test_a_reminder_comes_after_the_hours_that_were_asked_for():
@@ -192,39 +162,75 @@ def test_a_reminder_comes_after_the_hours_that_were_asked_for():
     assert scene.notices.occasions == ["raised", "on", "on"]
 
 
+def test_control_characters_of_others_are_in_no_incident():
+    """Neither commands to a terminal nor signs that turn the direction of a line."""
+    hostile = "a\x1b]0;owned\x07b\u202ec\r\nd"
+    bad = example(1, text=hostile)
+    asked = replace(bad.interaction, query=hostile, attributes={hostile: hostile})
+    scene = Scene(Explained(document(hostile)), service_version=hostile)
+    scene.keeper.alarm(replace(raised(), examples=(replace(bad, interaction=asked),)))
+    found = scene.incident
+    assert found.answers[0].question == "a]0;ownedbc  d"
+    kept = found.model_dump_json()
+    assert not any(f"\\u{ord(each):04x}" in kept for each in "\x1b\x07")
+    assert "\u202e" not in kept
+
+
 # --- several processes, and restarts ----------------------------------------------------------
 
 
-def test_an_incident_goes_on_after_a_restart(tmp_path):
-    """The next run keeps it up to date once the first has not for a while, and closes it."""
-    first = Scene(Journal(file(tmp_path)))
+def test_an_incident_goes_on_after_a_restart():
+    """The next run keeps it up to date, and closes it."""
+    first = Scene()
     first.keeper.alarm(raised())
-    second = Scene(Journal(file(tmp_path)), ScriptedFinder(candidate()))
-    second.pass_time(ORPHANED_AFTER_S + 1, on("hallucination"))
+    second = Scene(Explained(document()), beside=first)
+    second.pass_time(60, on("hallucination"))
     assert second.incident.cause.name == "handbook.md"
     second.pass_time(200, NONE)
     assert not second.incident.is_open
     assert second.notices.occasions == ["named", "cleared"]
 
 
-def test_of_two_processes_one_opens_it_and_one_tells_people(tmp_path):
-    """The other one sees the same alarm, and finds the incident open."""
-    first, second = Scene(Journal(file(tmp_path))), Scene(Journal(file(tmp_path)))
+def test_of_two_processes_one_opens_it_and_one_tells_people():
+    """The other one finds it open, and adds its worst answers."""
+    first = Scene()
+    second = Scene(beside=first)
+    second.keeper.export(report(2))
     second.pass_time(0, on("hallucination"))
     first.keeper.alarm(raised())
     first.pass_time(2, on("hallucination"))
     second.pass_time(2, on("hallucination"))
-    assert first.incident == second.incident
     assert first.notices.occasions + second.notices.occasions == ["raised"]
+    assert [each.id for each in first.incident.answers] == ["i-2"]
+
+
+def test_a_process_that_is_a_tick_behind_neither_closes_it_nor_opens_another():
+    """Its snapshot is older than the alarm, or than its end."""
+    first = Scene()
+    second = Scene(beside=first)
+    first.keeper.alarm(raised())
+    second.pass_time(2, NONE)
+    assert first.incident.is_open
+    first.keeper.alarm(cleared(at_s=START_S + 60))
+    second.pass_time(2, on("hallucination"))
+    assert not first.incident.is_open
+    first.now_s += GRACE_S
+    second.pass_time(GRACE_S, NONE)
+    second.pass_time(60, on("hallucination", "refusal"))
+    assert len(first.journal.recent()) == 2, "another alarm opens another one"
+
+
+def test_an_alarm_that_is_raised_again_is_another_incident():
+    """Also where only its state is seen."""
+    scene = Scene()
+    scene.keeper.alarm(raised())
+    scene.keeper.alarm(cleared(at_s=START_S + 60))
+    later = replace(on(), alarms=(state(since_s=START_S + 600),))
+    scene.pass_time(600, later)
+    assert len(scene.journal.recent()) == 2
 
 
 # --- the journal --------------------------------------------------------------------------------
-
-
-def test_the_file_is_for_its_user_alone(tmp_path):
-    """Questions and answers stand in it."""
-    Scene(Journal(file(tmp_path))).keeper.alarm(raised())
-    assert stat.S_IMODE(file(tmp_path).path.stat().st_mode) == 0o600
 
 
 def test_incidents_are_bounded_in_number_and_age():
@@ -240,10 +246,25 @@ def test_incidents_are_bounded_in_number_and_age():
     assert len(scene.journal.recent()) == 1
 
 
-def test_a_record_that_cannot_be_read_is_dropped_and_the_others_stay(tmp_path):
+def test_a_record_that_cannot_be_read_is_left_out():
     """Whoever wrote it."""
-    journal = Journal(file(tmp_path))
-    Scene(journal).keeper.alarm(raised())
-    kept = file(tmp_path).read()["incidents"]
-    file(tmp_path).write({"incidents": [{"id": "../../etc"}, *kept, 7]})
-    assert [each.id for each in Journal(file(tmp_path)).recent()] == [kept[0]["id"]]
+    scene = Scene()
+    scene.keeper.alarm(raised())
+    scene.store.keep(KIND, "x", b'{"id": "../../etc"}')
+    assert [each.cause.kind for each in scene.journal.recent()] == ["unknown"]
+
+
+@pytest.mark.parametrize("content", ["hashed", "none"])
+def test_a_stricter_policy_shows_no_text_that_an_earlier_one_kept(content):
+    """No question, no document."""
+    first = Scene(Explained(document()))
+    first.keeper.alarm(replace(raised(), examples=(example(),)))
+    second = Scene(beside=first, content=content)
+    kept = second.incident.model_dump_json()
+    assert "handbook" not in kept
+    assert "Goods" not in kept
+    assert second.incident.cause.kind == "document"
+    second.pass_time(0, on("hallucination"))
+    rows = b"".join(second.store.rows(KIND).values())
+    assert b"handbook" not in rows, "with the first answer it leaves the store"
+    assert b"Goods" not in rows

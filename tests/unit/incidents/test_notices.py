@@ -16,13 +16,13 @@ from urllib.parse import unquote_plus
 import pytest
 
 from ragmonitor.incidents.notices import MAX_PER_HOUR, MAX_WAITING, Notifier
-from tests.support.incidents import SENTENCE, described
+from tests.support.incidents import SENTENCE, described, document
 
 pytest.importorskip("apprise")
 
 LINE = (
-    "[shop] alarm raised: Hallucination rate: 33 of 80 scored answers since 2027-01-15 07:58:10 "
-    "UTC; 3 % before; limit: at most 5 %; cause: document handbook.md"
+    "[shop] alarm raised: Hallucination rate: 41 % by 80 verdicts since 2027-01-15 07:58:10 UTC, "
+    "3 % before; limit: at most 5 %; scored by model; cause: document handbook.md"
 )
 LINK = "https://m.example/ragmonitor/incidents/20270115-080000-hallucination"
 SECRET = "hunter2hunter2hunter2"
@@ -101,7 +101,7 @@ def test_an_answer_is_quoted_only_where_that_is_permitted():
 
 def test_a_name_calls_nobody():
     """A document called @channel would wake everybody in it."""
-    line, _ = notifier().notice("raised", described(name="@channel <!here>\nnew line"))
+    line, _ = notifier().notice("raised", described(document("@channel <!here>\nnew line")))
     assert "@channel" not in line
     assert "<!here" not in line
     assert "\n" not in line
@@ -119,7 +119,7 @@ def test_a_name_calls_nobody():
 )
 def test_a_name_or_a_text_hides_no_address_behind_other_words(service, link):
     """Whoever reads a notice sees where a link of an answer's would lead."""
-    found = described(name=link)
+    found = described(document(link))
     answer = found.answers[0]
     quoted = answer.sentences[0].model_copy(update={"text": link})
     answer = answer.model_copy(update={"sentences": (quoted,)})
@@ -194,6 +194,6 @@ def test_a_service_is_sent_one_line_and_a_link(service):
         sends.tell("raised", described())
         assert sends.flush(10)
     (body,) = posted
-    assert "33" in body
+    assert "41" in body
     assert "20270115-080000-hallucination" in body
     assert "90 days" not in body

@@ -13,7 +13,7 @@ from ragmonitor.evaluators.table import Entry
 from ragmonitor.offline.scoring import Scorer, is_finished
 from ragmonitor.offline.shapes import Line
 from ragmonitor.records import Cause, JudgeIdentity, JudgeUsage, Scored, Unscored
-from ragmonitor.sampling import Budget
+from ragmonitor.sampling import TotalBudget
 from ragmonitor.testing import ScriptedJudge
 from tests.support import stories
 
@@ -87,10 +87,11 @@ async def test_what_is_under_way_when_the_lines_break_is_delivered():
 async def test_a_budget_is_settled_with_what_was_spent():
     """Readings that were cheaper than feared leave room for more; then it is over for good."""
     judge = PricedJudge(tokens=4)
-    scorer = Scorer(judge, FAITHFULNESS, budget=Budget(total=20, unit="tokens"), concurrency=1)
+    scorer = Scorer(judge, FAITHFULNESS, budget=TotalBudget(20, unit="tokens"), concurrency=1)
     outcomes = await all_of(scorer, [line(n) for n in range(6)])
     assert causes(outcomes) == ["scored"] * 3 + ["over_budget"] * 3
-    assert scorer.budget.level() == 8
+    assert scorer.budget.reserve(8)
+    assert not scorer.budget.reserve(1)
 
 
 async def test_an_evaluator_that_asks_has_its_share_of_the_budget():
@@ -100,7 +101,7 @@ async def test_an_evaluator_that_asks_has_its_share_of_the_budget():
         return 1.0
 
     entries = Table([*FAITHFULNESS, Entry(name="kind", version=1, evaluator=kind)])
-    scorer = Scorer(PricedJudge(), entries, budget=Budget(total=19, unit="tokens"))
+    scorer = Scorer(PricedJudge(), entries, budget=TotalBudget(19, unit="tokens"))
     assert causes(await all_of(scorer, [line(1)])) == ["over_budget"] * 2
 
 

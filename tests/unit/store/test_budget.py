@@ -67,7 +67,7 @@ def test_what_a_dead_process_had_reserved_counts_as_spent_and_its_room_is_free_a
 
 def test_an_account_that_cannot_be_read_is_spent(store):
     """Nothing is spent by a guess."""
-    store.keep("budget", "judge", b"{half")
+    store.keep("budget", "judge usd", b"{half")
     assert not Budget(store, per_hour=100.0).reserve(1.0)
 
 

@@ -163,8 +163,6 @@ function showChart() {
 function showOverview() {
   showVerdict();
   showMute();
-  const texts = [state.processes > 1 ? t("processes", { n: state.processes }) : ""];
-  say(byId("remark"), texts.filter(Boolean).join(" "));
   say(byId("withheld"), state.content === "all" ? "" : t("withheld", { content: state.content }));
   renew(byId("cards"), []);
   byId("cards").replaceChildren(...signals().slice(0, 4).map(card));

@@ -69,7 +69,6 @@ const TEXTS = {
   about: ["ragmonitor {version} · monitoring for {time}", "ragmonitor {version} · 已监测 {time}"],
   aboutVersion: ["version {service} · ragmonitor {version} · monitoring for {time}", "版本 {service} · ragmonitor {version} · 已监测 {time}"],
   foot: ["Kept in memory by this process until it ends. Times are {zone}, those of incidents UTC.", "由本进程保存在内存中，进程结束即消失。时间为 {zone}，事件中为 UTC。"],
-  processes: ["{n} processes run this application. The answers here are those of one of them; /metrics adds up all.", "该应用有 {n} 个进程。此处的回答来自其中一个；/metrics 汇总全部进程。"],
   withheld: ["Texts are withheld (content = {content}): ids, scores and verdicts only.", "文本不予显示（content = {content}）：仅有编号、分数与结论。"],
 
   fine: ["Fine: {all|the monitored signal is|all {all} monitored signals are} within {all|its limit|their limits}.", "正常：{all} 个受监测信号均未超限。"],

@@ -1,0 +1,102 @@
+"""Names what slices of answers are made of: values that come up again of what is known of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from typing import Final
+
+from ragmonitor.records import Report
+from ragmonitor.stats.signals import language_of
+
+SERVICE_VERSION: Final = "service_version"
+MAX_ATTRIBUTES: Final = 8
+"""Attributes of one answer, in the order of their names."""
+MAX_CHARACTERS: Final = 80
+"""Characters of a value; a longer one is a text, and names no slice."""
+RECURRING: Final = 3
+"""A value names a slice from so many answers on: ids and texts of answers never do."""
+MAX_COUNTED: Final = 2_000
+"""Values that are counted until they recur, and that recur."""
+LATENCY: Final = "latency_s"
+LATENCY_CUTS_S: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
+_BANDS: Final = (
+    "below 1",
+    *(f"{low:g} to {high:g}" for low, high in pairwise(LATENCY_CUTS_S)),
+    "16 or more",
+)
+
+
+class AnswerSlices:
+    """Returns the values by which the slices of an answer are told apart, by attribute.
+
+    Attributes need not be named beforehand. Of numbers only latency makes slices, where the rates
+    of its bands are shown. The store admits at most 20 values of a dimension and 100 in all.
+    """
+
+    def __init__(
+        self,
+        *,
+        version: str = "",
+        leave_out: Sequence[str] = (),
+        shown: Collection[str] = (),
+    ) -> None:
+        """Begin without an answer.
+
+        Args:
+            version: The setting `service_version`, where an interaction names no other.
+            leave_out: Patterns of attributes that are not looked at: `user*`.
+            shown: Dimensions whose rates are shown; they are looked at in any case.
+        """
+        self._version = version
+        self._leave_out = tuple(leave_out)
+        self._shown = frozenset(shown)
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._recurring: set[tuple[str, str]] = set()
+        self._wanted: dict[str, bool] = {}
+
+    def __call__(self, builtin: Report) -> Mapping[str, str]:
+        """Return the values of an answer, by the report of the judge of every answer."""
+        return {
+            dimension: value
+            for dimension, value in self._known(builtin)
+            if 0 < len(value) <= MAX_CHARACTERS and self._recurs(dimension, value)
+        }
+
+    def _known(self, builtin: Report) -> Iterator[tuple[str, str]]:
+        interaction = builtin.interaction
+        attributes = interaction.attributes
+        for name in sorted(attributes)[:MAX_ATTRIBUTES]:
+            if self._wants(name):
+                yield name, attributes[name]
+        if SERVICE_VERSION not in attributes:
+            yield SERVICE_VERSION, self._version
+        yield "name", interaction.name
+        yield "language", language_of(builtin)
+        yield "model", interaction.model
+        if LATENCY in self._shown:
+            yield LATENCY, _BANDS[bisect_right(LATENCY_CUTS_S, interaction.latency_s)]
+
+    def _wants(self, name: str) -> bool:
+        known = self._wanted.get(name)
+        if known is None:
+            known = name in self._shown or not any(fnmatchcase(name, p) for p in self._leave_out)
+            if len(self._wanted) < MAX_COUNTED:
+                self._wanted[name] = known
+        return known
+
+    def _recurs(self, dimension: str, value: str) -> bool:
+        key = dimension, value
+        if dimension == SERVICE_VERSION or dimension in self._shown or key in self._recurring:
+            return True
+        self._counts[key] += 1
+        if self._counts[key] >= RECURRING and len(self._recurring) < MAX_COUNTED:
+            del self._counts[key]
+            self._recurring.add(key)
+            return True
+        if len(self._counts) > MAX_COUNTED:
+            self._counts.clear()
+        return False

@@ -1,0 +1,252 @@
+"""Counts, per document, what its answers came to, and gathers evidence that it makes them worse."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from heapq import nlargest
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+from ragmonitor.export.content import ContentPolicy
+from ragmonitor.records import CERTAIN, Chunk, Interaction, Report, Verdict
+from ragmonitor.stats.comparison import compare_block
+from ragmonitor.stats.parts import Answer
+from ragmonitor.stats.signals import HALLUCINATION
+from ragmonitor.stats.sums import ALL, BET_GROUPS, MAX_WEIGHT
+from ragmonitor.stats.tick import WATERMARK_S
+from ragmonitor.store import BET_S, HOUR_S, MEAN_S, Increments, Rows, merge
+
+CAPACITY: Final = 400
+"""Documents that are kept: half of them the newest, half the most often contradicted. Up to twice
+as many are between two trims."""
+MAX_LISTED: Final = 40
+MAX_NAME: Final = 200
+MAX_OF_ANSWER: Final = 8
+"""Documents of one answer, as the model saw them."""
+MAX_VERDICTS: Final = 1_000
+"""Verdicts of one block; answers that come later in it are not compared."""
+MAX_COMPARED: Final = 100
+"""Documents of one block that are compared: those with the most answers."""
+SOURCE: Final = "source"
+"""The dimension of documents among the slices: `source=handbook.md`."""
+
+
+def name_of(chunk: Chunk, policy: ContentPolicy) -> str:
+    """Return a document's name for people: where it is from, else its id, else a hash.
+
+    Sources are texts, and shown under `content="all"` only; ids are none.
+    """
+    source = chunk.source
+    if source and policy.content == "all":
+        return source[:MAX_NAME]
+    if chunk.id:
+        return chunk.id[:MAX_NAME]
+    data = (source or chunk.text).encode("utf-8", "replace")
+    digest = hashlib.blake2b(data, key=policy.key[:64], digest_size=6).hexdigest()
+    return f"document-{digest}"
+
+
+@dataclass(slots=True, kw_only=True)
+class Source:
+    """The counts of one document; each is of answers."""
+
+    document: str
+    """Its name, as `name_of` has it."""
+    retrieved: int = 0
+    shown: int = 0
+    """Answers that the model was shown it for."""
+    rests_on: int = 0
+    """Answers with a sentence that it supports."""
+    contradicted: int = 0
+    """Answers with a sentence that it contradicts."""
+    last_s: float = 0.0
+    """When it was retrieved last, in seconds since the epoch."""
+
+
+class _Verdict(NamedTuple):
+    """A verdict that counts."""
+
+    bucket: int
+    documents: frozenset[str]
+    group: str
+    weight: float
+    bad: float
+
+
+@dataclass(slots=True)
+class _Block:
+    """What five minutes of answers are compared by."""
+
+    rates: dict[int, dict[str, float]] = field(default_factory=dict)
+    """Common rates summed over the answers of each document, by bucket; `""`: over all."""
+    verdicts: list[_Verdict] = field(default_factory=list)
+
+    def gains(self, since_s: float, usual: Mapping[str, float]) -> Rows:
+        """Return the log gains of documents from the bucket of a moment on."""
+        rates: dict[str, float] = {}
+        for bucket, known in self.rates.items():
+            if bucket + BET_S > since_s:
+                for name, rate in known.items():
+                    rates[name] = rates.get(name, 0.0) + rate
+        wanted = nlargest(MAX_COMPARED + 1, rates, key=rates.__getitem__)
+        cells = {_series(name): {ALL: [rates[name], 0.0, 0.0, 0.0]} for name in wanted}
+        for each in self.verdicts:
+            if each.bucket + BET_S > since_s:
+                bet = {each.group: [each.weight, each.bad, 0.0, 0.0]}
+                for name in ("", *each.documents):
+                    if _series(name) in cells:
+                        merge(cells[_series(name)], bet)
+        return compare_block(cells, usual)
+
+
+def _series(document: str) -> str:
+    return f"{HALLUCINATION}|{SOURCE}={document}" if document else HALLUCINATION
+
+
+class Documents:
+    """A bounded table of documents, and evidence like that of slices, without series of their own.
+
+    Within blocks of five minutes the answers that were shown a document are compared with the
+    others (`stats.comparison`). The log gains go to the store, so that processes add theirs up.
+    Counts are of this process, and forgotten with it. Used from one thread.
+    """
+
+    def __init__(
+        self, policy: ContentPolicy, *, series: str = HALLUCINATION, now: Callable[[], float]
+    ) -> None:
+        """Begin without a document.
+
+        Args:
+            policy: Says what a document may be called.
+            series: What hallucination is called in the sums.
+            now: Seconds since the epoch.
+        """
+        self._policy = policy
+        self._root = series
+        self._now = now
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget every document."""
+        self._sources: dict[str, Source] = {}
+        self._answers = 0
+        self._blocks: dict[int, _Block] = {}
+        self._past: dict[int, list[float]] = {}
+        """Weight and bad weight of the blocks of the last hour."""
+
+    def add(self, answer: Answer) -> None:
+        """Take in one completed answer."""
+        shown = [name_of(each, self._policy) for each in answer.interaction.chunks]
+        self._count(answer, shown)
+        decision = answer.completed.decision or CERTAIN
+        bucket = int(answer.at_s // BET_S) * BET_S
+        t = bucket // MEAN_S * MEAN_S
+        is_closed = self._now() >= t + MEAN_S + WATERMARK_S
+        if decision.inclusion_probability <= 0 or is_closed:
+            return
+        block = self._blocks.setdefault(t, _Block())
+        if len(block.verdicts) >= MAX_VERDICTS:
+            return
+        documents = frozenset(shown[:MAX_OF_ANSWER])
+        rates = block.rates.setdefault(bucket, {})
+        for name in ("", *documents):
+            rates[name] = rates.get(name, 0.0) + decision.rate
+        verdict = dict(answer.verdicts or ()).get(HALLUCINATION)
+        if verdict is not None and verdict.scored:
+            weight = min(MAX_WEIGHT, decision.importance_weight) * verdict.scored
+            group = zlib.crc32(_whose(answer.interaction)) % BET_GROUPS
+            block.verdicts.append(
+                _Verdict(bucket, documents, str(group), weight, weight * verdict.value)
+            )
+
+    # --- evidence -------------------------------------------------------------------------------
+
+    def take(self) -> Increments:
+        """Return the log gains of the blocks whose verdicts are all in, for the store."""
+        gains: Increments = {}
+        for t in sorted(t for t in self._blocks if t + MEAN_S + WATERMARK_S <= self._now()):
+            found = self._blocks.pop(t).gains(t, self._usual(t))
+            if HALLUCINATION in found:
+                self._past[t] = found[HALLUCINATION]
+                gains[f"c{t}"] = self._named(found)
+        return gains
+
+    def ahead(self, since_s: float) -> Rows:
+        """Return the log gains of the blocks that are not closed, from a moment on."""
+        gains: Rows = {}
+        for t, block in self._blocks.items():
+            if t + MEAN_S > since_s:
+                merge(gains, self._named(block.gains(since_s, self._usual(t))))
+        return gains
+
+    def _named(self, found: Rows) -> Rows:
+        """Return the gains of documents as they are called in the store."""
+        own = {name.partition("|")[2]: row for name, row in found.items() if name != HALLUCINATION}
+        return {f"{self._root}|{name}": row for name, row in own.items()}
+
+    def _usual(self, block: int) -> dict[str, float]:
+        self._past = {t: row for t, row in self._past.items() if t >= block - HOUR_S}
+        weight = sum(row[0] for row in self._past.values())
+        bad = sum(row[1] for row in self._past.values())
+        return {HALLUCINATION: bad / weight} if weight > 0 else {}
+
+    # --- the table ------------------------------------------------------------------------------
+
+    def _count(self, answer: Answer, shown: Sequence[str]) -> None:
+        interaction = answer.interaction
+        retrieved = {
+            name_of(chunk, self._policy)
+            for retrieval in interaction.retrievals
+            for chunk in retrieval.chunks
+        }
+        supporting, contradicting = _verdicts(answer.report, shown)
+        for name in retrieved.union(shown):
+            source = self._sources.get(name)
+            if source is None:
+                source = self._sources[name] = Source(document=name)
+            source.retrieved += 1
+            source.shown += name in shown
+            source.rests_on += name in supporting
+            source.contradicted += name in contradicting
+            source.last_s = max(source.last_s, answer.at_s)
+        self._answers += 1
+        if len(self._sources) > 2 * CAPACITY:
+            known = self._sources.values()
+            kept = nlargest(CAPACITY // 2, known, key=attrgetter("last_s"))
+            kept += nlargest(CAPACITY // 2, known, key=attrgetter("contradicted"))
+            self._sources = {each.document: each for each in kept}
+
+    def views(self) -> Mapping[str, Any]:
+        """Return the documents that contradict most answers, ready for JSON."""
+        if not self._answers:
+            return {}
+        order = attrgetter("contradicted", "shown")
+        listed = nlargest(MAX_LISTED, self._sources.values(), key=order)
+        return {
+            "documents": {
+                "answers": self._answers,
+                "kept": len(self._sources),
+                "listed": [asdict(each) for each in listed],
+            }
+        }
+
+
+def _verdicts(report: Report, shown: Sequence[str]) -> tuple[set[str], set[str]]:
+    """Return the documents that support a sentence of an answer, and those that contradict one."""
+    supporting: set[str] = set()
+    contradicting: set[str] = set()
+    assessment = report.assessment
+    for sentence in () if assessment is None else assessment.sentences or ():
+        if sentence.verdict is Verdict.SUPPORTED:
+            supporting.update(shown[at] for at in sentence.chunks if at < len(shown))
+        elif sentence.verdict is Verdict.CONTRADICTED:
+            contradicting.update(shown[at] for at in sentence.chunks[:1] if at < len(shown))
+    return supporting, contradicting
+
+
+def _whose(interaction: Interaction) -> bytes:
+    """Return what tells independent answers apart, as `stats.sums` does."""
+    return (interaction.session_id or interaction.id).encode("utf-8", "replace")

@@ -1,0 +1,215 @@
+"""Keeps what happened to the application: deployments, changes of the judge, events it reports."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final, Literal, NamedTuple
+
+from ragmonitor import metrics
+from ragmonitor.causes.answer_slices import MAX_CHARACTERS, SERVICE_VERSION
+from ragmonitor.guard import record_problem
+from ragmonitor.records import GaugeValue, Interaction
+from ragmonitor.store import Store
+
+EventKind = Literal["deployment", "judge_change", "event"]
+Clean = Callable[[str, str], str]
+"""Redacts a text, given the name that it has, or else nothing."""
+
+MAX_EVENTS: Final = 100
+"""Newest events that are kept; of one kind and name only the newest."""
+MAX_WAITING: Final = 1_000
+MAX_LENGTH: Final = 120
+MAX_TOLD: Final = 4_000
+"""The characters of a name or a value that are looked at; of those `MAX_LENGTH` are kept."""
+MAX_ATTRIBUTES: Final = 8
+READ_S: Final = 10.0
+SEEN_S: Final = 60.0
+"""That a version still answers is written this often."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened to the application."""
+
+    kind: EventKind
+    name: str
+    """`reindexed`, a version, a judge."""
+    at_s: float
+    """Seconds since the epoch."""
+    attributes: Mapping[str, str]
+
+
+class Seen(NamedTuple):
+    """When a version answered, in seconds since the epoch."""
+
+    first_s: float
+    last_s: float
+
+
+class _Told(NamedTuple):
+    """What the application told of an event."""
+
+    name: str
+    attributes: Mapping[str, str]
+    at_s: float
+    clean: Clean
+
+    def event(self) -> Event:
+        """Return it as it is kept: redacted, then cut."""
+        texts = {
+            self.clean(key, "")[:MAX_LENGTH]: self.clean(value, key)[:MAX_LENGTH]
+            for key, value in self.attributes.items()
+        }
+        name = self.clean(self.name, "")[:MAX_LENGTH]
+        return Event(kind="event", name=name, at_s=self.at_s, attributes=texts)
+
+
+class History:
+    """Keeps events, and when each version answered, in the store.
+
+    A deployment is the first answer of a version; a judge change is another identity of the judge;
+    the application says the rest by `Monitor.event`.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        version: str = "",
+        compare_by: Collection[str],
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """Touch nothing yet.
+
+        Args:
+            store: Where they are kept.
+            version: The setting `service_version`, where an interaction names no other.
+            compare_by: The attributes whose values are versions of the application.
+            now: Seconds since the epoch.
+        """
+        self._store = store
+        self._version = version
+        self._compare_by = frozenset((SERVICE_VERSION, *compare_by))
+        self._now = now
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget what waits: it is the parent's."""
+        self._told: deque[_Told] = deque(maxlen=MAX_WAITING)
+        self._seen: dict[str, float] = {}
+        self._written: dict[str, float] = {}
+        self._judge = self._known_judge = ""
+        self._read_s = -math.inf
+        self.events: Sequence[Event] = ()
+        """As of the last `poll`, in the order of time."""
+        self.versions: Mapping[str, Seen] = {}
+        """By slice, such as `service_version=1.1`; in the order of their first answers."""
+
+    def note(
+        self,
+        name: str,
+        attributes: Mapping[str, str],
+        at_s: float,
+        clean: Clean = lambda text, _: text,
+    ) -> None:
+        """Take note of an event that the application tells; from any thread, without waiting.
+
+        Args:
+            name: Of the event.
+            attributes: What else is known of it.
+            at_s: When it happened, in seconds since the epoch.
+            clean: Is called later, by the worker's thread.
+        """
+        kept = list(attributes.items())[:MAX_ATTRIBUTES]
+        texts = {str(key)[:MAX_TOLD]: str(value)[:MAX_TOLD] for key, value in kept}
+        self._told.append(_Told(str(name)[:MAX_TOLD], texts, at_s, clean))
+
+    def answered(self, interaction: Interaction, at_s: float) -> None:
+        """Notice the versions of an answer."""
+        own = {"model": interaction.model, SERVICE_VERSION: self._version}
+        for by in self._compare_by:
+            value = interaction.attributes.get(by) or own.get(by)
+            if value and len(value) <= MAX_CHARACTERS:
+                version = f"{by}={value}"
+                self._seen[version] = max(at_s, self._seen.get(version, 0.0))
+
+    def judged(self, judge: str) -> None:
+        """Notice the identity of the judge that gave a verdict."""
+        self._judge = judge
+
+    def poll(self) -> None:
+        """Write what was noted, and read what is known. Raises `StoreUnavailableError`."""
+        told = [self._told.popleft().event() for _ in range(len(self._told))]
+        for each in told:
+            self._keep(each)
+        self._note_judge()
+        now_s = self._now()
+        is_new = any(each not in self.versions for each in self._seen)
+        for version, last_s in self._seen.items():
+            if last_s >= self._written.get(version, -math.inf) + SEEN_S:
+                self._written[version] = last_s
+                row = self._store.row("version", version)
+                first_s = last_s if row is None else json.loads(row)[0]
+                self._store.keep("version", version, json.dumps([first_s, last_s]).encode())
+        if told or is_new or not 0 <= now_s - self._read_s < READ_S:
+            self._read_s = now_s
+            self._read()
+
+    def _keep(self, event: Event) -> None:
+        key = f"{event.kind}: {event.name}"
+        self._store.keep("event", key, json.dumps(asdict(event)).encode(), most=MAX_EVENTS)
+
+    def _note_judge(self) -> None:
+        if self._judge != self._known_judge:
+            self._known_judge, name = self._judge, self._judge[:MAX_LENGTH]
+            before = self._store.row("judge", "last")
+            if before != name.encode():
+                self._store.keep("judge", "last", name.encode())
+                if before is not None:
+                    self._keep(
+                        Event(kind="judge_change", name=name, at_s=self._now(), attributes={})
+                    )
+
+    def _read(self) -> None:
+        events: list[Event] = []
+        for row in self._store.rows("event").values():
+            try:
+                events.append(Event(**json.loads(row)))
+            except (TypeError, ValueError) as error:
+                record_problem("causes", f"an event in the store cannot be read: {error!r}")
+        rows = self._store.rows("version")
+        seen = {version: Seen(*json.loads(row)) for version, row in rows.items()}
+        # Of two that came at the same time the later name is the newer version.
+        order = sorted(seen, key=lambda version: (seen[version].first_s, version))
+        self.versions = {version: seen[version] for version in order}
+        events += [
+            Event(kind="deployment", name=_version_name(each), at_s=found.first_s, attributes={})
+            for each, found in self.versions.items()
+        ]
+        self.events = sorted(events, key=lambda each: each.at_s)[-MAX_EVENTS:]
+
+    def gauges(self) -> Iterator[GaugeValue]:
+        """Return when each event was last."""
+        for each in self.events:
+            yield GaugeValue.of(metrics.EVENT_TIMESTAMP, each.at_s, kind=each.kind, name=each.name)
+
+    def records(self) -> Mapping[str, object]:
+        """Return the events, newest last; without their attributes, which may be texts."""
+        if not self.events:
+            return {}
+        return {
+            "events": [
+                {"kind": each.kind, "name": each.name, "at_s": each.at_s} for each in self.events
+            ]
+        }
+
+
+def _version_name(slice_: str) -> str:
+    """Return what a version is called among the events: `1.1`, or `prompt_version 1.1`."""
+    dimension, _, value = slice_.partition("=")
+    return value if dimension == SERVICE_VERSION else f"{dimension} {value}"

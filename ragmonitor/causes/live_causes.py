@@ -1,0 +1,219 @@
+"""Finds the cause of an alarm: where the rise concentrates, what it rests on, and since when."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from ragmonitor.causes.answer_slices import SERVICE_VERSION
+from ragmonitor.causes.documents import SOURCE, Documents
+from ragmonitor.causes.explanation import Explanation, NamedPart, largest_shift, mean_of, split
+from ragmonitor.causes.history import Event, History
+from ragmonitor.causes.versions import Versions
+from ragmonitor.export.content import ContentPolicy
+from ragmonitor.guard import record_problem
+from ragmonitor.records import AlarmEvent, AlarmState, GaugeValue
+from ragmonitor.stats.interval import Estimate
+from ragmonitor.stats.parts import Answer, Means, Observation, Part
+from ragmonitor.stats.signals import HALLUCINATION
+from ragmonitor.stats.tick import Plan, Tick
+from ragmonitor.store import DAY_S, OTHER, Rows, Store, StoreUnavailableError
+
+BEFORE_S: Final = 900.0
+"""An event that was so long before a rise began may be its cause."""
+NEAR_S: Final = 300.0
+"""When a rise began is known to some minutes."""
+MAX_NAMED: Final = 6
+MIN_SHIFT: Final = 0.2
+"""The share of a rise below which the mix of the traffic is not worth a line."""
+LOOK_EACH_S: Final = 10.0
+
+
+class Causes(Part):
+    """What may be the cause of an alarm: slices, documents, versions and events.
+
+    Everything rests on the sums in the store, which slices of the answers are part of. A process
+    adds what is not summed up there: the evidence of documents, events, and when versions answered.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        signals: Mapping[str, str],
+        service_version: str = "",
+        compare_by: Collection[str] = (SERVICE_VERSION,),
+        policy: ContentPolicy,
+        judge: str,
+        higher_is_better: Callable[[str], bool],
+        threshold_s: float,
+    ) -> None:
+        """Touch nothing yet.
+
+        Args:
+            store: Where sums and histories are kept.
+            signals: The signals that are compared, by what they are called in the sums.
+            service_version: The setting, where an interaction names no other.
+            compare_by: The attributes whose values are versions of the application.
+            policy: Says what a document may be called.
+            judge: The judge that quality is measured by.
+            higher_is_better: Whether a signal is the better the higher it is.
+            threshold_s: The evidence at which alarms are raised.
+        """
+        self._store = store
+        # It evaluates nothing: it reads sums.
+        self._tick = Tick(store, Plan(watched=()))
+        self._judge = judge
+        self._series = {signal: series for series, signal in signals.items()}
+        self._documents = Documents(policy, series=self._series[HALLUCINATION], now=store.now)
+        self._history = History(
+            store, version=service_version, compare_by=compare_by, now=store.now
+        )
+        self._versions = Versions(
+            store,
+            self._tick,
+            self._history,
+            compare_by=compare_by,
+            signals=signals,
+            judge=judge,
+            higher_is_better=higher_is_better,
+            threshold_s=threshold_s,
+        )
+        self.event = self._history.note
+        """Takes note of an event of the application's; from any thread, without waiting."""
+        self._forget()
+
+    def _forget(self) -> None:
+        self._before: tuple[float, Rows] = (-math.inf, {})
+        self._events: Sequence[AlarmEvent] = ()
+        self._rates: list[dict[str, Any]] = []
+        self._looked_s = -math.inf
+
+    def clear(self) -> None:
+        """Forget what belongs to the parent of a forked process."""
+        for each in (self._documents, self._history, self._versions):
+            each.clear()
+        self._forget()
+
+    def add(self, answer: Answer) -> Sequence[Observation]:
+        """Take in one completed answer."""
+        self._history.answered(answer.interaction, answer.at_s)
+        if answer.completed.judged is not None:
+            self._history.judged(str(answer.completed.judged.judge))
+        self._documents.add(answer)
+        return ()
+
+    def tick(self) -> Sequence[Observation]:
+        """Write what was noted, read what other processes found, and compare versions."""
+        try:
+            gains = self._documents.take()
+            if gains:
+                self._store.add(gains)
+            self._history.poll()
+            self._events = (*self._events, *self._versions.evaluate())
+            self._look()
+        except StoreUnavailableError as error:
+            record_problem("state", f"{error}: no cause is known until it is back")
+        return ()
+
+    def _look(self) -> None:
+        """Read the rates of slices for the page, now and then."""
+        now_s = self._store.now()
+        if 0 <= now_s - self._looked_s < LOOK_EACH_S:
+            return
+        self._looked_s = now_s
+        root = f"{self._series[HALLUCINATION]}|"
+        means = json.loads(self._store.row("tick", "means:24h") or b"{}")
+        self._rates = [
+            {
+                "name": series.removeprefix(root),
+                "judged": round(found.judged),
+                "rate": {"mean": found.mean, "lower": found.lower, "upper": found.upper},
+            }
+            for series, each in means.items()
+            if series.startswith(root) and not series.endswith(f"={OTHER}")
+            for found in (Estimate(*each),)
+        ]
+
+    def alarm_events(self) -> Sequence[AlarmEvent]:
+        """Return the versions that were found worse since this was last asked."""
+        events, self._events = self._events, ()
+        return events
+
+    def alarm_states(self) -> Iterator[AlarmState]:
+        """Return where the alarm of versions stands."""
+        return self._versions.alarm_states()
+
+    def gauges(self, means: Means) -> Iterator[GaugeValue]:  # noqa: ARG002 - of the protocol
+        """Return the times of events, and the differences of versions."""
+        yield from self._history.gauges()
+        yield from self._versions.gauges()
+
+    def records(self) -> Mapping[str, object]:
+        """Return what /metrics.json says beside the series; no texts."""
+        return {**self._history.records(), **self._versions.records()}
+
+    def views(self) -> Mapping[str, Any]:
+        """Return what the page shows of slices and documents, ready for JSON."""
+        slices = {"slices": {"listed": self._rates}} if self._rates else {}
+        return {**slices, **self._documents.views()}
+
+    # --- of an alarm ----------------------------------------------------------------------------
+
+    def explain(self, signal: str, since_s: float) -> Explanation:
+        """Return what is known of why a signal is worse since a time.
+
+        Slices have sums of hallucination and refusal; what made another signal worse is looked for
+        in hallucination.
+
+        Args:
+            signal: One that answers are judged by.
+            since_s: When its rise began.
+
+        Raises:
+            StoreUnavailableError: Nothing is known now.
+        """
+        if self._before[0] != since_s:
+            self._before = since_s, self._tick.sums(since_s - DAY_S, since_s)
+        before, now = self._before[1], self._tick.sums(since_s)
+        series = self._series[HALLUCINATION]
+        if any(each.startswith(f"{self._series.get(signal)}|") for each in now):
+            series = self._series[signal]
+        named = self._tick.named(series, since_s, self._documents.ahead(since_s))
+        names = [each for each in named if not each.endswith(f"={OTHER}")]
+        shift = largest_shift(series, before, now)
+        compared = self._store.state()[1].get("compared", -1)
+        return Explanation(
+            parts=[self._part(series, each, before, now) for each in names[:MAX_NAMED]],
+            is_everywhere=not names and compared >= since_s,
+            mix=shift if shift is not None and shift[1].by_share >= MIN_SHIFT else None,
+            events=self._near(since_s),
+        )
+
+    def _part(self, series: str, name: str, before: Rows, now: Rows) -> NamedPart:
+        dimension, _, value = name.partition("=")
+        if dimension == SOURCE:
+            return NamedPart(kind="document", name=value)
+        is_version = self._versions.is_version(name)
+        of = "version" if dimension == SERVICE_VERSION else dimension
+        return NamedPart(
+            kind="version" if is_version else "slice",
+            name=f"{of} {value}" if is_version else name,
+            now=mean_of(now.get(f"{series}|{name}")),
+            before=mean_of(before.get(f"{series}|{name}")),
+            mix=split(series, name, before, now),
+        )
+
+    def _near(self, since_s: float) -> Sequence[Event]:
+        near = [
+            each
+            for each in self._history.events
+            if since_s - BEFORE_S <= each.at_s <= since_s + NEAR_S
+        ]
+        return sorted(near, key=lambda each: abs(each.at_s - since_s))
+
+    def close(self) -> None:
+        """Write what was noted."""
+        self.tick()

@@ -1,1 +1,0 @@
-"""Several workers that judge, and one estimator that keeps the numbers: docs/scaling.md."""

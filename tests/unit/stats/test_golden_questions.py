@@ -1,0 +1,237 @@
+"""Golden questions: scores beside each question's own history, and whose fault a fall is."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from ragmonitor import metrics
+from ragmonitor.judges import BuiltinJudge
+from ragmonitor.records import (
+    Assessment,
+    Chunk,
+    GoldenAnswer,
+    Interaction,
+    JudgeIdentity,
+    Probe,
+    Report,
+    Scored,
+)
+from ragmonitor.stats.goldens import (
+    REFERENCES,
+    GoldenQuestions,
+)
+from ragmonitor.store import Sqlite
+
+JUDGE = JudgeIdentity(name="judge", version="1", kind="LLM")
+OTHER = JudgeIdentity(name="judge", version="2", kind="LLM")
+TEXT = "The tower is 330 metres tall."
+HOUR_S = 3_600.0
+
+
+class Asking:
+    """Asks questions of a part, an hour between two rounds."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.now = 1_700_000_000.0
+        self.folder = folder
+        self.begin()
+
+    def begin(self) -> None:
+        self.part = GoldenQuestions(
+            judge="judge",
+            false_alarm_every_days=30,
+            now=lambda: self.now,
+            store=None if self.folder is None else Sqlite(self.folder / "a.db", "shop"),
+        )
+        self.events = []
+
+    def round(
+        self,
+        scores: dict[str, float],
+        *,
+        outcome: str = "answered",
+        reference: bool = True,
+        judge: JudgeIdentity = JUDGE,
+        version: int = 1,
+    ) -> None:
+        """Ask these questions, whose answers score so."""
+        self.now += HOUR_S
+        for golden, score in scores.items():
+            self.part.probed(
+                answer(
+                    golden,
+                    score,
+                    self.now,
+                    outcome=outcome,
+                    reference=reference,
+                    judge=judge,
+                    version=version,
+                )
+            )
+        self.events += self.part.alarm_events()
+        self.part.tick()
+
+    def gauge(self, name: str, **labels: str) -> float | None:
+        return next(
+            (
+                each.value
+                for each in self.part.gauges(None)  # type: ignore[arg-type]
+                if each.name == name and labels.items() <= dict(each.labels).items()
+            ),
+            None,
+        )
+
+
+def interaction(golden: str, at_s: float, outcome: str) -> Interaction:
+    return Interaction(
+        id=golden,
+        query=f"{golden}?",
+        chunks=(Chunk(text=TEXT),),
+        answer=TEXT,
+        reference=TEXT,
+        reference_chunks=(Chunk(text=TEXT),),
+        framework="python",
+        started_ns=round((at_s - 2) * 1e9),
+        ended_ns=round(at_s * 1e9),
+        probe=Probe(golden=golden, outcome=outcome),
+    )
+
+
+def answer(
+    golden: str,
+    score: float,
+    at_s: float,
+    *,
+    outcome: str = "answered",
+    reference: bool = True,
+    judge: JudgeIdentity = JUDGE,
+    version: int = 1,
+) -> GoldenAnswer:
+    record = interaction(golden, at_s, outcome)
+    if outcome != "answered":
+        return GoldenAnswer(
+            report=Report(interaction=record, judge=judge, evaluations=(), assessment=None)
+        )
+    said = TEXT if reference else "The tower is 999 feet tall and was painted by Monet."
+    read: Assessment = BuiltinJudge().read(
+        Interaction(**{**fields(record), "answer": said, "reference": ""})
+    )
+
+    def report(value: float) -> Report:
+        return Report(
+            interaction=record,
+            judge=judge,
+            evaluations=(
+                Scored(evaluator=f"answer_correctness@{version}", judge=judge, score=value),
+            ),
+            assessment=read,
+        )
+
+    return GoldenAnswer(report=report(score), reference=report(1.0))
+
+
+def fields(record: Interaction) -> dict[str, object]:
+    return {name: getattr(record, name) for name in Interaction.__dataclass_fields__}
+
+
+def usual(n: int = 100) -> dict[str, float]:
+    """Return scores of questions that differ much from each other."""
+    return {f"g{each}": (0.1, 0.5, 0.9, 1.0)[each % 4] for each in range(n)}
+
+
+def fallen(n: int = 100) -> dict[str, float]:
+    return {
+        golden: score * (0.2 if int(golden[1:]) % 3 else 1) for golden, score in usual(n).items()
+    }
+
+
+def test_a_fall_shows_at_once_and_raises_the_alarm():
+    """A hundred questions are enough: one round after it, the alarm of the answers is raised."""
+    asking = Asking()
+    for _ in range(5):
+        asking.round(usual())
+    assert asking.gauge(metrics.GOLDEN_SCORES["answer_correctness"], window="1h") == pytest.approx(
+        0.625
+    )
+    assert asking.events == []
+    asking.round(fallen())
+    upper = asking.gauge("ragmonitor_golden_answer_correctness_upper", window="1h")
+    assert upper is not None
+    assert upper < 0.5
+    assert [(each.signal, each.kind) for each in asking.events] == [
+        ("golden_answer_correctness", "quality")
+    ]
+    assert asking.part.cause == "application"
+
+
+def test_a_judge_that_rejects_reference_answers_is_named_instead_of_the_application():
+    """Their scores are left out, so that no alarm says that the answers got worse."""
+    asking = Asking()
+    for _ in range(3):
+        asking.round(usual(40))
+    asking.round(fallen(40), reference=False)
+    assert [(each.signal, each.kind) for each in asking.events] == [(REFERENCES, "judge")]
+    assert asking.part.cause == "judge"
+    assert asking.gauge(metrics.GOLDEN_FAULTS) == 40
+    assert asking.gauge(metrics.GOLDEN_REFERENCES) == 0
+    assert asking.gauge(metrics.GOLDEN_SCORES["answer_correctness"]) is None
+    worst = asking.part.views()["goldens"]["worst"][0]
+    assert worst["fault"].startswith("not in its chunks: The tower is 999 feet tall")
+
+
+def test_a_golden_question_that_never_held_is_its_own_fault_and_no_flip():
+    """Its reference answer fails from the beginning: it is listed, and no judge has changed."""
+    asking = Asking()
+    for _ in range(10):
+        asking.round({"g0": 0.2}, reference=False)
+    assert (asking.events, asking.gauge(metrics.GOLDEN_FAULTS)) == ([], 1)
+
+
+def test_a_judge_of_another_version_begins_a_new_history():
+    """Its lower scores are no fall of the application."""
+    asking = Asking()
+    for _ in range(5):
+        asking.round(usual())
+    for _ in range(2):
+        asking.round(fallen(), judge=OTHER)
+    assert asking.events == []
+
+
+def test_an_application_that_is_gone_is_not_a_bad_answer():
+    """Availability falls and raises its alarm; no score does."""
+    asking = Asking()
+    asking.round(usual(20))
+    asking.round(usual(20), outcome="refused")
+    assert [each.signal for each in asking.events] == ["golden_availability"]
+    assert asking.gauge(metrics.GOLDEN_AVAILABILITY, window="24h") == 0.5
+    assert asking.gauge(metrics.GOLDEN_ASKS, outcome="refused") == 20
+    asking.now += 1
+    assert asking.gauge(metrics.GOLDEN_SCORES["answer_correctness"], window="1h") is None
+
+
+def test_histories_and_alarms_outlive_a_restart(tmp_path: Path):
+    """The first round afterwards is compared with what was before."""
+    asking = Asking(tmp_path)
+    for _ in range(5):
+        asking.round(usual())
+    asking.part.close()
+    asking.begin()
+    asking.round(fallen())
+    assert [each.signal for each in asking.events] == ["golden_answer_correctness"]
+    assert all(b"tall" not in each.read_bytes() for each in tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_noise_alone_raises_no_alarm():
+    """Two months of a hundred questions a day whose scores are drawn at random: no alarm."""
+    chance = random.Random(3)
+    asking = Asking()
+    levels = usual()
+    for _ in range(60 * 24):
+        asking.round(
+            {g: float(chance.random() < p) for g, p in chance.sample([*levels.items()], 4)}
+        )
+    assert asking.events == []

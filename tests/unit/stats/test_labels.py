@@ -1,0 +1,209 @@
+"""People's labels: the file they fill in, and the corrected rate."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from ragmonitor import metrics
+from ragmonitor.guard import errors
+from ragmonitor.records import Estimate
+from ragmonitor.stats.labels import (
+    MIN_LABELS,
+    HumanLabels,
+    Label,
+    Share,
+    corrected,
+    hallucinated_share,
+    labels_to_halve,
+    read_labels,
+    read_rows,
+    wilson,
+)
+from ragmonitor.stats.labels.correction import RECENT_S, combined, recent
+from ragmonitor.stats.labels.label_file import LOOK_EVERY_S
+from ragmonitor.testing import ManualClock
+from tests.support.means import FixedMeans
+
+NOW = datetime(2026, 5, 4, 12, tzinfo=UTC).timestamp()
+
+
+def rate(mean, n=2_000):
+    lower, upper = wilson(mean, n)
+    return Estimate(mean=mean, lower=lower, upper=upper, effective_n=n)
+
+
+def labels(judged, hits, count, *, at_s=NOW, chance=1.0):
+    return [
+        Label(
+            interaction_id=f"{judged}{n}", judged=judged, human=n < hits, at_s=at_s, chance=chance
+        )
+        for n in range(count)
+    ]
+
+
+# --- the estimate ---------------------------------------------------------------------------------
+
+
+def test_the_corrected_rate_is_what_people_would_find():
+    """6 % judged; half of those are right, and 1 in 40 of the others is overlooked."""
+    found = corrected(rate(0.06), [*labels(True, 30, 60), *labels(False, 1, 40)])
+    assert found.mean == pytest.approx(0.06 * 0.5 + 0.94 / 40)
+    assert 0 < found.lower < found.mean < found.upper < 1
+
+
+def test_the_interval_adds_the_squares_of_what_each_part_may_be_off_by():
+    """By hand, after Zou and Donner."""
+    judged = Estimate(mean=0.1, lower=0.08, upper=0.13, effective_n=1_000)
+    precision = Share(mean=0.6, lower=0.5, upper=0.7, labels=90, effective_n=90)
+    omission = Share(mean=0.02, lower=0.01, upper=0.05, labels=90, effective_n=90)
+    found = combined(judged, precision, omission)
+    below = (0.1 * 0.1) ** 2 + (0.9 * 0.01) ** 2 + (0.58 * 0.02) ** 2
+    above = (0.1 * 0.1) ** 2 + (0.9 * 0.03) ** 2 + (0.58 * 0.03) ** 2
+    assert found.mean == pytest.approx(0.078)
+    assert found.lower == pytest.approx(0.078 - below**0.5)
+    assert found.upper == pytest.approx(0.078 + above**0.5)
+
+
+@pytest.mark.parametrize(
+    "few",
+    [
+        [*labels(True, 30, 60), *labels(False, 1, MIN_LABELS - 61)],
+        labels(True, 50, 200),
+        labels(False, 5, 200),
+        [],
+    ],
+)
+def test_too_few_labels_or_one_kind_only_correct_nothing(few):
+    """Below a hundred, and where a stratum is empty, there is no corrected rate."""
+    assert corrected(rate(0.06), few) is None
+
+
+def test_labels_of_old_answers_do_not_count():
+    """The judge and the application were others then."""
+    old = [*labels(True, 60, 60, at_s=NOW - RECENT_S - 1), *labels(False, 0, 40)]
+    assert corrected(rate(0.06), recent(old, NOW)) is None
+    assert corrected(rate(0.06), old) is not None
+
+
+def test_an_answer_that_was_judged_with_half_the_chance_counts_twice():
+    """Hajek's weights within the stratum, and fewer effective labels."""
+    mixed = [*labels(True, 10, 10, chance=0.5), *labels(True, 0, 20, chance=1.0)]
+    found = hallucinated_share(mixed, judged=True)
+    assert found.mean == pytest.approx(0.5)
+    assert found.labels == 30
+    assert found.effective_n == pytest.approx(40**2 / (10 * 4 + 20))
+
+
+def test_what_was_not_observed_stays_bounded():
+    """The judged rate's interval, which holds the worst and the best case, is carried over."""
+    judged = Estimate(mean=0.1, lower=0.05, upper=0.4, effective_n=900, coverage=0.7)
+    found = corrected(judged, [*labels(True, 60, 60), *labels(False, 0, 40)])
+    assert found.lower <= 0.05
+    assert found.upper >= 0.4
+    assert found.coverage == 0.7
+
+
+def test_the_labels_that_halve_the_interval_do():
+    """With the shares as they are."""
+    judged = rate(0.06, 1e9)
+    precision = hallucinated_share(labels(True, 30, 60), judged=True)
+    omission = hallucinated_share(labels(False, 2, 40), judged=False)
+    now = combined(judged, precision, omission)
+    more = labels_to_halve(judged, precision, omission)
+    times = (100 + more) / 100
+    then = combined(
+        judged,
+        hallucinated_share(labels(True, round(30 * times), round(60 * times)), judged=True),
+        hallucinated_share(labels(False, round(2 * times), round(40 * times)), judged=False),
+    )
+    assert then.upper - then.lower == pytest.approx((now.upper - now.lower) / 2, rel=0.05)
+
+
+# --- the file -------------------------------------------------------------------------------------
+
+HEAD = "id,question,answer,chunks,human,judged,chance,at\n"
+AT = "2026-05-04T12:00:00.000Z"
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "labels.csv"
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        *((word, True) for word in ("1", "TRUE", " Yes ", "是", "１", "x")),
+        *((word, False) for word in ("0", "False", "n", "否", "ok")),
+        *((word, None) for word in ("", "?", "unsure")),
+    ],
+)
+def test_people_write_yes_and_no_in_many_ways(path, cell, said):
+    """And a question mark where they cannot tell."""
+    path.write_text(f"{HEAD}a,q,x,c,{cell},no,,{AT}\n", encoding="utf-8")
+    [row] = read_rows(path)
+    assert row.human is said
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "utf-16", "gb18030"], ids=lambda name: f"in {name}"
+)
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"], ids=["comma", "semicolon", "tab"])
+def test_what_spreadsheets_make_of_it_is_read(path, encoding, delimiter):
+    """A Chinese Windows writes GB 18030, a German Excel semicolons."""
+    cells = [*HEAD.strip().split(","), *f"长,长城有多长？,x,c,是,yes,1,{AT}".split(",")]
+    lines = [delimiter.join(cells[:8]), delimiter.join(cells[8:])]
+    path.write_bytes("\r\n".join(lines).encode(encoding))
+    assert [(each.interaction_id, each.human) for each in read_labels(path)] == [("长", True)]
+
+
+# --- of a live monitor ----------------------------------------------------------------------------
+
+
+def table(hits=30, human="yes"):
+    rows = [f"p{n},,,,{human if n < hits else 'no'},yes,1,{AT}" for n in range(60)]
+    return HEAD + "\n".join([*rows, *(f"f{n},,,,no,no,1,{AT}" for n in range(60))]) + "\n"
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def live(path, clock):
+    return HumanLabels(path, now=lambda: NOW + clock(), clock=clock)
+
+
+def test_a_live_monitor_reads_the_file(path, live):
+    """The corrected rate under the judge's name with its interval, and how many labels it has."""
+    path.write_text(table())
+    told = {each.name: each for each in live.gauges(FixedMeans(rate(0.06)))}
+    name = metrics.CORRECTED_RATE
+    assert set(told) == {metrics.HUMAN_LABELS, name, f"{name}_lower", f"{name}_upper"}
+    assert told[name].value == pytest.approx(0.03)
+    assert told[name].labels == (("judge", "model"),)
+    assert told[metrics.HUMAN_LABELS].value == 120
+
+
+def test_labels_of_a_live_monitor_grow_old(path, live, clock):
+    """After thirty days they are not counted any more."""
+    path.write_text(table())
+    assert live.count == 120
+    clock.advance(RECENT_S + 1)
+    assert live.count == 0
+    assert live.estimate(rate(0.06)) is None
+
+
+def test_a_file_that_cannot_be_read_leaves_what_it_said_before(path, live, clock):
+    """Counted once as an error of ours, not at every look."""
+    path.write_text(table())
+    assert live.count == 120
+    before = errors["estimation"]
+    path.write_text(table(human="perhaps"))
+    for _ in range(3):
+        clock.advance(LOOK_EVERY_S)
+        assert live.count == 120
+    assert errors["estimation"] == before + 1

@@ -1,0 +1,149 @@
+"""Feedback is joined with its answer whenever it comes, and what finds none is counted."""
+
+from dataclasses import replace
+
+import pytest
+
+from ragmonitor import metrics
+from ragmonitor.feedback import feedback_of
+from ragmonitor.records import CompletedAnswer, Report, SpanReference
+from ragmonitor.stats.feedback import MAX_KINDS, OTHER, WAIT_S, PeoplesFeedback
+from ragmonitor.stats.parts import Answer
+from ragmonitor.stats.sums import Outcome
+from ragmonitor.store import Memory, Sqlite
+from ragmonitor.testing import ManualClock
+from tests.support.stories import BEGAN_NS, JUDGE, interaction
+
+DAY_S = 86_400.0
+SPAN = SpanReference(trace_id="a" * 32, span_id="b" * 16)
+BUILTIN = replace(JUDGE, name="builtin")
+
+
+def answer(identity, *, read=False, judged=None, target=SPAN):
+    """Return an answer that the judges found hallucinated, or not; `judged` None: not drawn."""
+    told = interaction(id=identity)
+    reports = {
+        name: Report(interaction=told, judge=judge, evaluations=(), assessment=None)
+        for name, judge in (("builtin", BUILTIN), ("judged", JUDGE))
+    }
+    if judged is None:
+        reports.pop("judged")
+    return Answer(
+        completed=CompletedAnswer(target=target, **reports),
+        interaction=told,
+        at_s=BEGAN_NS / 1e9,
+        builtin=[("hallucination", Outcome(True, float(read)))],
+        judged=None if judged is None else [("hallucination", Outcome(True, float(judged)))],
+        weight=1.0,
+    )
+
+
+def said(identity, value, now=0.0, **changes):
+    return feedback_of(identity, value, **({"kind": "thumbs", "at_s": now} | changes))
+
+
+@pytest.fixture(params=["memory", "file"])
+def path(request, tmp_path):
+    return None if request.param == "memory" else tmp_path / "feedback.sqlite"
+
+
+@pytest.fixture
+def clock():
+    return ManualClock(1_000.0)
+
+
+@pytest.fixture
+def part(path, clock):
+    return PeoplesFeedback(Memory() if path is None else Sqlite(path, "shop"), now=clock)
+
+
+def values(part):
+    return {(each.name, *dict(each.labels).values()): each.value for each in part.gauges(None)}
+
+
+def test_feedback_that_comes_days_later_is_joined(part, clock):
+    part.add(answer("a"))
+    part.tick()
+    clock.advance(5 * DAY_S)
+    assert part.note(said("a", False, comment="no"))
+    part.tick()
+    (joined,) = part.joined()
+    assert (joined.feedback.comment, joined.target) == ("no", SPAN)
+    assert not part.joined()
+
+
+def test_feedback_that_comes_before_its_answer_is_scored_waits_for_it(part):
+    part.note(said("a", True))
+    part.tick()
+    assert values(part)[metrics.FEEDBACK_WAITING,] == 1
+    part.add(answer("a"))
+    part.tick()
+    assert len(part.joined()) == 1
+    assert values(part)[metrics.FEEDBACK_WAITING,] == 0
+
+
+def test_people_and_judges_are_compared_on_the_answers_that_both_speak_of(part, clock):
+    """30 that both find good, 6 bad ones of which the judge sees 4, one that it suspects."""
+    verdicts = [(True, False)] * 30 + [(False, True)] * 4 + [(False, False)] * 2 + [(True, True)]
+    for number, (is_good, judged) in enumerate(verdicts):
+        part.add(answer(f"{number}", judged=judged))
+        part.note(said(f"{number}", is_good, clock()))
+    part.add(answer("nobody speaks of it", judged=True))
+    part.tick()
+    found = values(part)
+    cells = {
+        key[2:]: n for key, n in found.items() if key[:2] == (metrics.FEEDBACK_ANSWERS, "scripted")
+    }
+    assert cells == {
+        ("good", "good"): 30,
+        ("bad", "bad"): 4,
+        ("bad", "good"): 2,
+        ("good", "bad"): 1,
+    }
+    name = metrics.FEEDBACK_AGREEMENT
+    lower, mean, upper = (found[f"{name}{end}", "scripted"] for end in ("_lower", "", "_upper"))
+    assert mean == 34 / 37
+    # Wilson's interval of 34 of 37.
+    assert (round(lower, 3), round(upper, 3)) == (0.787, 0.972)
+
+
+def test_of_one_person_s_minds_the_last_counts(part, clock):
+    for number in range(10):
+        part.add(answer(f"{number}"))
+        part.note(said(f"{number}", True, clock()))
+    part.tick()
+    clock.advance(60.0)
+    part.note(said("3", False, clock()))
+    part.tick()
+    assert values(part)[metrics.FEEDBACK_AGREEMENT, "builtin"] == 0.9
+
+
+def test_processes_of_one_folder_join_each_other_s_answers(tmp_path, clock):
+    first, second = (
+        PeoplesFeedback(Sqlite(tmp_path / "a.sqlite", "shop"), now=clock) for _ in range(2)
+    )
+    first.add(answer("a"))
+    first.tick()
+    second.note(said("a", True))
+    second.tick()
+    assert len(second.joined()) == 1
+
+
+def test_kinds_are_bounded(part, clock):
+    """Whoever may give feedback names them: beyond the first fifty they count as one."""
+    for n in range(200):
+        part.note(said("a", True, kind=f"kind_{n}"))
+    part.note(said("a", False))
+    part.add(answer("a"))
+    part.tick()
+    clock.advance(WAIT_S)
+    part.note(said("nobody", True, kind="kind_199"))
+    part.tick()
+    clock.advance(WAIT_S)
+    part.tick()
+    received = {k: n for k, n in values(part).items() if k[0] == metrics.FEEDBACK}
+    assert len(received) == MAX_KINDS + 1
+    assert received[metrics.FEEDBACK, "thumbs", "bad"] == 1
+    assert received[metrics.FEEDBACK, OTHER, "good"] == 200 - (MAX_KINDS - 1) + 1
+    assert values(part)[metrics.FEEDBACK_UNKNOWN, OTHER] == 1
+    assert {each.feedback.kind for each in part.joined()} >= {"kind_0", OTHER}
