@@ -15,6 +15,7 @@ from ragmonitor.causes.history import History
 from ragmonitor.causes.signal_names import difference, is_share, signal_name
 from ragmonitor.records import AlarmEvent, AlarmState, GaugeValue
 from ragmonitor.stats.comparison import Decision, Difference
+from ragmonitor.stats.signals import HALLUCINATION
 from ragmonitor.stats.tick import Tick
 from ragmonitor.store import DAY_S, Store
 
@@ -122,7 +123,7 @@ class Versions:
     def clear(self) -> None:
         """Read everything anew."""
         self._due_s = -math.inf
-        self.differences: Sequence[VersionDifference] = ()
+        self.differences: list[VersionDifference] = []
         """As of the last `evaluate`."""
         self._worse: dict[str, float] = {}
         """When a version was found worse, by its slice."""
@@ -159,6 +160,7 @@ class Versions:
             for (series, version, baseline), each in found.items()
             if series in self._signals
         ]
+        self.differences.sort(key=lambda each: each.signal != HALLUCINATION)  # what people know
         events = [self._event(each) for each in self._newly_worse()]
         new = {
             "due_s": now_s + pause_s,

@@ -23,10 +23,10 @@ def state(tmp_path, monkeypatch):
     return file
 
 
-def keep(file, event, part=document()):
+def keep(file, event, part=None):
     """Have an alarm raised."""
     store = Sqlite(file, "shop", clock=lambda: START_S)
-    Scene(Explained(part), store=store).keeper.alarm(event)
+    Scene(Explained(part or document()), store=store).keeper.alarm(event)
     store.close()
 
 
