@@ -1,6 +1,6 @@
-"""Where monitors of tests work; `tests/pipeline/conftest.py` runs them in the other place, too."""
+"""Monitors of tests work on a thread, unless they are told otherwise."""
 
 import os
 
-# A helper process takes a second to start, which hundreds of tests would wait for.
+# A worker takes a second to start, which hundreds of tests would wait for.
 os.environ.setdefault("RAGMONITOR_WORKER", "thread")

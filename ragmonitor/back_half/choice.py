@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ragmonitor.back_half.line import UNIX
 from ragmonitor.back_half.local import LocalBackHalf
-from ragmonitor.back_half.setup import reason_to_stay, wants_worker
+from ragmonitor.back_half.setup import reason_to_stay, require_texts, wants_worker
 from ragmonitor.back_half.stream_sender import StreamBackHalf
 from ragmonitor.back_half.worker_sender import WorkerSender
 from ragmonitor.guard import logger
@@ -32,6 +32,7 @@ def back_half_of(settings: Settings, *, redactor: Redactor, poll: Callable[[], i
     if url is not None and not url.get_secret_value().startswith(UNIX):
         return StreamBackHalf(settings, redactor=redactor, poll=poll)
     if url is not None:
+        require_texts(settings)
         return WorkerSender(settings, redactor=redactor, poll=poll)
     if wants_worker(settings):
         why = reason_to_stay(settings)

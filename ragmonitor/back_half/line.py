@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -20,8 +19,8 @@ from ragmonitor.records import Status
 
 UNIX: Final = "unix:"
 """Begins the address of a worker that all processes of a machine share."""
-MAX_BYTES: Final = 32 * 2**20
-"""Bytes that a worker may have and not have begun."""
+MAX_BYTES: Final = 64 * 2**20
+"""Bytes that a worker may have in hand."""
 
 
 class Line:
@@ -37,11 +36,11 @@ class Line:
         self.channel = Channel(sock)
         self.child = child
         self.open: dict[int, tuple[str, Status] | None] = {}
-        """What each record is that something is owed of; None: nothing that counts."""
+        """Framework and status of each record that something is owed of; None: nothing counts."""
         self.is_heard = False
         """Whether the worker has said that it works."""
-        self._sent = self._begun = self._bytes = 0
-        self._sizes: deque[int] = deque()
+        self._sent = self._bytes = 0
+        self._sizes: dict[int, int] = {}
 
     @property
     def is_gone(self) -> bool:
@@ -49,7 +48,7 @@ class Line:
         return not self.channel.is_open
 
     def has_room(self, records: int) -> bool:
-        """Return whether one more may be sent while so many may wait there."""
+        """Return whether one more may be sent while so many may be open."""
         return len(self._sizes) < records and self._bytes < MAX_BYTES
 
     def put(self, data: bytes, owed: tuple[str, Status] | None) -> None:
@@ -61,22 +60,20 @@ class Line:
         """
         self._sent += 1
         self.open[self._sent] = owed
+        self._sizes[self._sent] = len(data)
         self._bytes += len(data)
-        self._sizes.append(len(data))
         try:
             with suppress(ChannelError):
                 self.channel.send(data)
         except BaseException:  # raised again: whoever sends counts it
-            del self.open[self._sent]
+            self.close([self._sent])
             raise
 
-    def progress(self, begun: int, closed: Iterable[int]) -> None:
-        """Note how many records the worker has begun with, and of which it owes nothing more."""
-        for _ in range(begun - self._begun):
-            self._bytes -= self._sizes.popleft()
-        self._begun = max(begun, self._begun)
-        for number in closed:
+    def close(self, numbers: Iterable[int]) -> None:
+        """Note of which records the worker owes nothing more."""
+        for number in numbers:
             self.open.pop(number, None)
+            self._bytes -= self._sizes.pop(number, 0)
 
     def listen(
         self, handlers: Mapping[str, Callable[..., object]], gone: Callable[[], object]
@@ -85,7 +82,7 @@ class Line:
 
         def work() -> None:
             context.attach(context.set_value("suppress_instrumentation", True))
-            self.channel.serve({"progress": self.progress, **handlers}, inline=frozenset(handlers))
+            self.channel.serve({"closed": self.close, **handlers}, inline=frozenset(handlers))
             gone()
 
         threading.Thread(target=work, name="ragmonitor-replies", daemon=True).start()

@@ -11,6 +11,7 @@ from typing import Any, Final
 from pydantic import SecretStr
 
 from ragmonitor import imports
+from ragmonitor.errors import SettingsError
 from ragmonitor.evaluators import table
 from ragmonitor.export import EXPORTERS
 from ragmonitor.export.content import PROCESS_KEY
@@ -31,6 +32,16 @@ def wants_worker(settings: Settings) -> bool:
     if settings.worker is not None:
         return settings.worker == "process"
     return isinstance(settings.judge.model, str) or isinstance(settings.judge.builtin, str)
+
+
+def require_texts(settings: Settings) -> None:
+    """Raise `SettingsError` where a worker with settings of its own may not be sent texts."""
+    if settings.content.shown != "all":
+        raise SettingsError(
+            "stream: a worker elsewhere scores texts, and content.policy is "
+            f"{settings.content.shown!r}: nothing could be scored; use content='all', with "
+            "redaction, or score in this process"
+        )
 
 
 def reason_to_stay(settings: Settings) -> str:

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
 
+from ragmonitor.back_half.setup import require_texts
 from ragmonitor.capture import sound
-from ragmonitor.errors import SettingsError, StreamError
+from ragmonitor.errors import StreamError
 from ragmonitor.evaluators import table
 from ragmonitor.feedback import Feedback
 from ragmonitor.guard import (
@@ -89,12 +90,7 @@ class StreamBackHalf:
             SettingsError: There is no stream at that address, or texts may not leave.
             MissingExtraError: A library for it is not installed.
         """
-        if settings.content.shown != "all":
-            raise SettingsError(
-                "stream: a worker elsewhere scores texts, and content.policy is "
-                f"{settings.content.shown!r}: nothing could be scored; use content='all', with "
-                "redaction, or score in this process"
-            )
+        require_texts(settings)
         require_compression()
         self._stream = RedisStream.of(settings) if open_stream is None else open_stream()
         self._redactor = redactor

@@ -6,15 +6,15 @@ import contextlib
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Final
 
 from ragmonitor.back_half.local import LocalBackHalf
+from ragmonitor.back_half.worker_process import Delivered
 from ragmonitor.errors import StreamError, WireError
 from ragmonitor.guard import contained, record_outage
 from ragmonitor.metrics import STREAM_UP
-from ragmonitor.records import Cause, GaugeValue, Interaction, Status
+from ragmonitor.records import Cause, GaugeValue
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.streams import Consumer, Delivery, Stream, StreamState, log_burial
@@ -33,21 +33,6 @@ WAIT_S: Final = 0.5
 """The wait for the first record, where there is none."""
 RETRY_S: Final = 1.0
 CLOSING_S: Final = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Delivered:
-    """A record off the stream, as something finished."""
-
-    record: Interaction | None
-    framework: str
-    status: Status
-    closed: Callable[[], None] | None = None
-    """Called when nothing more is owed for it."""
-
-    def interaction(self) -> Interaction | None:
-        """Return the record."""
-        return self.record
 
 
 class LeaseLostError(StreamError):
@@ -206,7 +191,7 @@ class StreamWorker:
             self._seen.popitem(last=False)
         self._open[delivery.id] = None
         self.back.put(
-            _Delivered(
+            Delivered(
                 record,
                 record.framework,
                 record.status,
@@ -216,10 +201,10 @@ class StreamWorker:
 
     def _bury(self, delivery: Delivery, reason: str) -> None:
         """Put a record aside, and count it: an answer as unscored."""
-        counted = _Delivered(None, "unknown", "error")
+        counted = Delivered(None, "unknown", "error")
         with contextlib.suppress(WireError):
             record = decode(delivery.data)
-            counted = _Delivered(None, record.framework, record.status)
+            counted = Delivered(None, record.framework, record.status)
         self._stream.bury(delivery, reason)
         log_burial(reason)
         if is_kind(delivery.data, b"f"):

@@ -17,6 +17,8 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,53 +48,42 @@ PAUSE_S: Final = 0.05
 ACCEPT_S: Final = 0.5
 MAX_LOGS: Final = 1_000
 CLOSING_S: Final = 10.0
-_STRICTNESS: Final = ("all", "hashed", "none")
 
 
-class Received:
-    """A record that a monitor has sent; decoded by the pipeline."""
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A record that came from elsewhere, as something finished."""
 
-    __slots__ = ("_data", "_has_begun", "_number", "_record", "_session")
+    record: Interaction | None
+    framework: str
+    status: Status
+    closed: Callable[[], object] | None = None
+    """Called when nothing more is owed for it."""
 
-    def __init__(self, session: Session, number: int, data: bytes) -> None:
-        self._session, self._number, self._data = session, number, data
-        self._record: Interaction | None = None
-        self._has_begun = False
+    def interaction(self) -> Interaction | None:
+        """Return the record."""
+        return self.record
 
-    @property
-    def framework(self) -> str:
-        """The record's; `unknown` if it cannot be read."""
-        record = self._read()
-        return "unknown" if record is None else record.framework
 
-    @property
-    def status(self) -> Status:
-        """The record's; `error` if it cannot be read."""
-        record = self._read()
-        return "error" if record is None else record.status
+def deliver(back: LocalBackHalf, data: bytes, closed: Callable[[], object]) -> None:
+    """Hand bytes to the pipeline, from whatever source; what cannot be read is counted there.
 
-    def _read(self) -> Interaction | None:
-        if self._record is None:
-            with suppress(WireError):
-                self._record = wire.decode(self._data)
-        return self._record
-
-    def interaction(self) -> Interaction:
-        """Return the record. Raises `WireError`."""
-        self._begin()
-        return self._record or wire.decode(self._data)
-
-    def closed(self) -> None:
-        """Note that nothing more is owed of it."""
-        self._begin()
-        self._session.closed.append(self._number)
-        self._session.has_news.set()
-
-    def _begin(self) -> None:
-        if not self._has_begun:
-            self._has_begun = True
-            self._session.begun += 1
-            self._session.has_news.set()
+    Args:
+        back: The pipeline.
+        data: Bytes of `ragmonitor.wire`.
+        closed: Called when nothing more is owed for a record.
+    """
+    if wire.is_kind(data, b"f"):
+        back.feedback(wire.decode_feedback(data))
+    elif wire.is_kind(data, b"j"):
+        back.refreeze()
+    else:
+        try:
+            record = wire.decode(data)
+            back.put(Delivered(record, record.framework, record.status, closed))
+        except WireError:
+            back.refuse(Delivered(None, "unknown", "error", closed), Cause.INTERNAL_ERROR)
+            raise
 
 
 class Session:
@@ -107,9 +98,8 @@ class Session:
             owns: It is this monitor's alone, and ends with it.
         """
         self.channel, self.back, self._owns = channel, back, owns
-        self.begun = self._received = 0
-        """Records that the pipeline has begun with, and that came."""
-        self.closed: deque[int] = deque()
+        self._received = 0
+        self._closed: deque[int] = deque()
         """Numbers of records of which nothing more is owed, and the monitor was not told yet."""
         self.has_news = threading.Event()
         self.waiting = self.open_runs = 0
@@ -117,7 +107,7 @@ class Session:
         self.was_closed = False
         """Whether the monitor has asked for the last numbers."""
         self._telling = threading.Lock()
-        self._told: tuple[object, object] = 0, None
+        self._told: object = None
 
     def serve(self) -> None:
         """Work until the monitor is gone."""
@@ -130,7 +120,6 @@ class Session:
                 "event": self.back.event,
                 "flush": self._flush,
                 "close": self._close,
-                "newest": lambda _timeout_s: self._newest(),
                 "families": lambda _timeout_s: plain_families(self.back.registry),
             },
             self._take,
@@ -138,13 +127,13 @@ class Session:
         self.has_news.set()
 
     def _take(self, data: bytes) -> None:
-        if wire.is_kind(data, b"f"):
-            self.back.feedback(wire.decode_feedback(data))
-        elif wire.is_kind(data, b"j"):
-            self.back.refreeze()
-        else:
+        if wire.is_kind(data, b"i"):
             self._received += 1
-            self.back.put(Received(self, self._received, data))
+        deliver(self.back, data, partial(self._note_closed, self._received))
+
+    def _note_closed(self, number: int) -> None:
+        self._closed.append(number)
+        self.has_news.set()
 
     def _counts(self, counts: Mapping[str, Any]) -> None:
         self.open_runs, self.waiting = counts["open_runs"], counts["waiting"]
@@ -161,20 +150,16 @@ class Session:
             {tuple(key): n for key, n in checks},
         )
 
-    def _flush(self, timeout_s: float) -> bool:
+    def _flush(self, timeout_s: float) -> tuple[bool, bytes | None]:
         flushed = self.back.flush(timeout_s)
         self.tell()
-        return flushed
-
-    def _close(self, timeout_s: float) -> tuple[bool, list[Any], bytes | None]:
-        self.was_closed = True
-        closed = self.back.close(timeout_s) if self._owns else self.back.flush(timeout_s)
-        self.tell()
-        return closed, plain_families(self.back.registry), self._newest()
-
-    def _newest(self) -> bytes | None:
         report = self.back.newest()
-        return None if report is None else wire.encode_report(report)
+        return flushed, None if report is None else wire.encode_report(report)
+
+    def _close(self, timeout_s: float) -> tuple[bool, bytes | None, list[Any]]:
+        self.was_closed = True
+        closed = self.back.close(timeout_s) if self._owns else True
+        return *self._flush(timeout_s if closed else 0.0), plain_families(self.back.registry)
 
     # --- to the monitor -------------------------------------------------------------------------
 
@@ -189,14 +174,13 @@ class Session:
         """Tell what became of records, and what is served, if that has changed."""
         self.has_news.clear()
         with self._telling, suppress(ChannelError):
-            closed = [self.closed.popleft() for _ in range(len(self.closed))]
-            begun, back = self.begun, self.back
+            if closed := [self._closed.popleft() for _ in range(len(self._closed))]:
+                self.channel.tell("closed", closed)
+            back = self.back
             state = (tuple(back.alarms), back.metrics_url, back.ui_url, back.destination())
-            if closed or begun != self._told[0]:
-                self.channel.tell("progress", begun, closed)
-            if state != self._told[1]:
+            if state != self._told:
                 self.channel.tell("state", *state)
-            self._told = begun, state
+                self._told = state
             while self._owns and waiting_logs:
                 self.channel.tell("log", *waiting_logs.popleft())
 
@@ -219,39 +203,42 @@ class Traces:
     def __init__(self, own: OtelExporter) -> None:
         self._own = own
         self.channel: Channel | None = None
-        """To the application that emits; None: nobody but this process does."""
+        """To the application that emits; None: this process does."""
 
     def emit(self, interaction: Interaction, reports: Sequence[Report]) -> SpanReference | None:
         """Emit the trace, and return its root's reference."""
-        channel = self.channel
-        if channel is None:
+        if self.channel is None:
             return self._own.emit(interaction, reports)
         with suppress(ChannelError, TimeoutError):
-            asked = channel.request("emit", [wire.encode_report(each) for each in reports])
+            asked = self.channel.request("emit", [wire.encode_report(each) for each in reports])
             return msgspec.convert(asked.result(EMIT_S), SpanReference | None)
         return None
 
     def export(self, report: Report) -> None:
         """Emit a late report."""
-        if not self._tells("late", lambda: wire.encode_report(report)):
+        if self.channel is None:
             self._own.export(report)
+        else:
+            self._tell("late", wire.encode_report(report))
 
     def alarm(self, event: AlarmEvent) -> None:
         """Emit an alarm."""
-        if not self._tells("alarm", lambda: event):
+        if self.channel is None:
             self._own.alarm(event)
+        else:
+            self._tell("alarm", event)
 
     def feedback(self, joined: JoinedFeedback) -> None:
         """Emit what a person said."""
-        if not self._tells("told", lambda: joined):
+        if self.channel is None:
             self._own.feedback(joined)
+        else:
+            self._tell("told", joined)
 
-    def _tells(self, name: str, news: Callable[[], object]) -> bool:
-        channel = self.channel
-        if channel is not None:
+    def _tell(self, name: str, news: object) -> None:
+        if self.channel is not None:
             with suppress(ChannelError):
-                channel.tell(name, news())
-        return channel is not None
+                self.channel.tell(name, news)
 
     def destination(self) -> str:
         """Say where traces go."""
@@ -355,13 +342,15 @@ def serve_at(path: Path, settings: Settings, stop: threading.Event) -> None:
     back.wake()
 
     def serve(channel: Channel) -> None:
-        begun = channel.first()
-        if begun is not None and _is_welcome(settings, *begun):
-            session = Session(channel, back, owns=False)
-            sessions.append(session)
-            session.serve()
-            sessions.remove(session)
-        channel.close()
+        service, _ = channel.first() or ("", {})
+        if service != settings.service:
+            record_problem("worker", f"a monitor of another service, {service!r}, is refused")
+            channel.close()
+            return
+        session = Session(channel, back, owns=False)
+        sessions.append(session)
+        session.serve()
+        sessions.remove(session)
 
     with _listening(path) as server:
         while not stop.is_set():
@@ -373,20 +362,6 @@ def serve_at(path: Path, settings: Settings, stop: threading.Event) -> None:
     for session in tuple(sessions):
         session.tell()
         session.channel.close()
-
-
-def _is_welcome(settings: Settings, service: str, told: Mapping[str, Any]) -> bool:
-    """Return whether a monitor may send its answers here."""
-    wanted, there = map(_STRICTNESS.index, (told["content"], settings.content.policy))
-    if service != settings.service:
-        record_problem("worker", f"a monitor of another service, {service!r}, is refused")
-    elif wanted > there:
-        record_problem(
-            "worker",
-            f"a monitor with content={told['content']!r} is refused: this worker has "
-            f"{settings.content.policy!r}; set content of the worker, too",
-        )
-    return service == settings.service and wanted <= there
 
 
 def _listening(path: Path) -> socket.socket:

@@ -121,6 +121,9 @@ class WorkerSender:
         self.registry = CollectorRegistry()
         """Every series, to be mounted in an application's own metrics endpoint."""
         self.registry.register(Scrape(self._families))
+        self._room = settings.capture.queue_size
+        if settings.judge.model is not None:
+            self._room += settings.judge.max_pending
         self._queue: MemoryQueue = MemoryQueue(settings.capture.queue_size)
         self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._thread = SupervisedThread(self._work)
@@ -137,8 +140,9 @@ class WorkerSender:
         self._ticked_s = 0.0
         self._open_runs = 0
         self._errors = Counter(guard.errors)
-        self._known: tuple[list[Metric], Report | None] = [], None
-        """Every series and the newest report, as the worker gave them last."""
+        self._newest: Report | None = None
+        self._families_known: list[Metric] = []
+        """Every series, as the worker gave them last."""
         self.alarms: Sequence[AlarmState] = ()
         """The state of each signal's evidence, as of a few seconds ago."""
         self.metrics_url: str | None = None
@@ -202,11 +206,8 @@ class WorkerSender:
         return is_taken
 
     def newest(self) -> Report | None:
-        """Return the report on the newest answer that was scored; None: there was none."""
-        if not self._closed:
-            families, _ = self._known
-            self._known = families, _report(self._asked(SCRAPE_S, "newest"))
-        return self._known[1]
+        """Return the report on the newest answer that was scored by the last flush."""
+        return self._newest
 
     def destination(self) -> str:
         """Say where traces go, without secrets."""
@@ -220,7 +221,10 @@ class WorkerSender:
         self.wake()
         if not self._is_handed(deadline):
             return False
-        return bool(self._asked(deadline - time.monotonic(), "flush")) and (
+        if (reply := self._asked(deadline - time.monotonic(), "flush")) is None:
+            return False
+        self._newest = _report(reply[1])
+        return reply[0] and (
             not self._traces.is_applications
             or self._traces.flush(max(0.1, deadline - time.monotonic()))
         )
@@ -266,7 +270,7 @@ class WorkerSender:
             ended = self._asked(last - time.monotonic(), "close")
             is_closed = is_handed and bool(ended and ended[0])
             if ended:
-                self._known = _metrics(ended[1]), _report(ended[2])
+                self._newest, self._families_known = _report(ended[1]), _metrics(ended[2])
         with self._counting:
             self._closed = True
             line = self._line
@@ -309,12 +313,12 @@ class WorkerSender:
         with shielded("count"):
             if self._line is None or not self._line.is_heard:
                 self._ledger.count_notes()
-        return _summed(self._known[0], self._meters.registry.collect())
+        return _summed(self._families_known, self._meters.registry.collect())
 
     def _fetch(self) -> None:
         given = self._asked(SCRAPE_S, "families")
         if given is not None:
-            self._known = _metrics(given), self._known[1]
+            self._families_known = _metrics(given)
 
     # --- the thread -----------------------------------------------------------------------------
 
@@ -345,7 +349,7 @@ class WorkerSender:
                 else:
                     line, told = line_to(self._address), {}
             try:
-                told |= {"restarts": self._deaths, "content": self._settings.content.policy}
+                told |= {"restarts": self._deaths}
                 line.listen(self._handlers(line), lambda: self._wakes.put(None))
                 line.channel.tell("begin", self._settings.service, told)
             except BaseException:
@@ -373,7 +377,7 @@ class WorkerSender:
                     self._ledger.note_refused(*owed, cause)
         if cause is Cause.INTERNAL_ERROR:
             self._deaths += 1
-            self._known = [], self._known[1]
+            self._families_known = []
             ended = "the worker has gone" if status is None else f"the worker ended ({status})"
             record_problem(
                 "worker",
@@ -389,7 +393,7 @@ class WorkerSender:
                 with contained("capture"):
                     self._open_runs = self._poll()
                 self._tell_counts(line)
-            while line.has_room(self._settings.capture.queue_size):
+            while line.has_room(self._room):
                 with self._counting:
                     taken = self._queue.take(1)
                     self._taken += len(taken)

@@ -10,7 +10,7 @@ shuffled anew each round:
 - no monitor: what the framework's own work does to the loop;
 - captured: answers are noted, the worker is held;
 - scored on a thread: the worker reads every answer on its thread, in slices;
-- scored in a process: `worker="process"` (the default).
+- scored in a process: `worker="process"` (the default where a model judges).
 
 Prints the ticker's lateness in milliseconds, and what each variant adds to "no monitor" at the 99th
 percentile, with the 90 % interval over rounds by bootstrap; the target is below 1 ms. Others' work

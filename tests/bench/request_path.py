@@ -14,7 +14,7 @@ CPU:
 
 - request: of the threads that requests run on, which is what their user waits for. While requests
   are measured ragmonitor's worker is held, as it would be on a core of its own;
-- total: of all threads, and of a helper process, until everything is processed: with ragmonitor,
+- total: of all threads, and of a worker, until everything is processed: with ragmonitor,
   scored, estimated and exported as a trace; with a peer, exported. To be at most OpenLLMetry's.
 
 Printed are what is added to no watcher at all, in microseconds per request, with its 90 % interval

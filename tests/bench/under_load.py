@@ -10,7 +10,7 @@ Closed loop: one thread asks again as soon as it has its answer. Measured is how
 second the application gives, and of ragmonitor how many were scored and how many were dropped and
 counted.
 
-Each watcher lives in a process of its own: none; ragmonitor on a thread and in a helper process,
+Each watcher lives in a process of its own: none; ragmonitor on a thread and in a worker,
 whose spans go by OTLP to a server that throws them away; the peers that are installed, whose spans
 go to an exporter that drops them in the process. The processes take turns in an order shuffled anew
 each round; printed is what is added to the application alone, with the range over rounds. All
@@ -18,7 +18,7 @@ share the machine's cores, the server included.
 
 `--causes` measures streams only, and beside what they feel of ragmonitor in a process: of a handler
 that does nothing; of capture alone (nothing is read before the end); and of no watcher at all,
-while a process that has nothing to do with the application works as long as a helper does.
+while a process that has nothing to do with the application works as long as a worker does.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ IDLE, CAPTURED, BESIDE = "a handler that does nothing", "capture alone", "alone,
 CAUSES = (ALONE, BESIDE, IDLE, CAPTURED, PROCESS, "OpenLLMetry")
 DRAIN_S = 120.0
 WORK_S = 0.004
-"""What a helper takes for an answer that it finds asleep."""
+"""What a worker takes for an answer that it finds asleep."""
 
 Ask = Callable[[], AsyncIterator[object]]
 
@@ -221,7 +221,7 @@ def counts(monitor: Any) -> tuple[float, float]:
 
 
 def work(every_s: float) -> None:
-    """Work and sleep by turns, as a helper does; in a process of its own, until it is ended."""
+    """Work and sleep by turns, as a worker does; in a process of its own, until it is ended."""
     os.nice(5)
     due = time.perf_counter()
     while True:

