@@ -159,27 +159,6 @@ def test_silence_without_the_private_list(
         hooks[:] = [entry for entry in hooks if entry[0].name != "ragmonitor_langchain"]
 
 
-def test_a_plain_model_call_is_no_interaction(monitor: Any, apps: Any) -> None:
-    """Nothing was retrieved, so there is nothing to judge."""
-    instrument(monitor)
-    apps.model().invoke("hello")
-    assert monitor.finished == []
-
-
-def test_a_bare_retriever_is_no_interaction(monitor: Any, apps: Any) -> None:
-    """Nothing was answered, so there is nothing to judge."""
-    instrument(monitor)
-    apps.Notes().invoke("hello")
-    assert monitor.finished == []
-
-
-def test_a_chain_without_a_retriever_is_no_interaction(monitor: Any, apps: Any) -> None:
-    """A translation chain, say."""
-    instrument(monitor)
-    (apps.model() | (lambda message: message.text)).invoke("hello")
-    assert monitor.finished == []
-
-
 async def test_the_callers_span_is_kept(monitor: Any, build: Any, way: Any) -> None:
     """The span that was current when the question came is the record's caller."""
     instrument(monitor)

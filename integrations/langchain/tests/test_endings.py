@@ -21,7 +21,6 @@ from integrations.langchain.tests.matrix import (
     ScriptedModel,
     agent,
     generating,
-    in_state,
     lcel,
     line,
     messages,
@@ -31,7 +30,6 @@ from integrations.langchain.tests.matrix import (
     retrieving,
     state,
     under,
-    whole,
 )
 from ragmonitor import ExportSettings, Monitor, Unscored
 from ragmonitor.records import Status
@@ -669,14 +667,3 @@ async def test_an_agent_s_stream_that_is_closed_early_is_partial(monitor: Any) -
     await settled(monitor)
     assert monitor.only.status == "partial"
     assert ANSWER.startswith(monitor.only.answer)
-
-
-def test_a_whole_answer_is_ok(monitor: Any) -> None:
-    """The same applications, left alone."""
-    instrument(monitor)
-    for build, text in ((_lcel, whole), (_retrieval_chain, under("answer"))):
-        app = build()
-        assert text([*app.stream()]) == ANSWER
-    app = _graph()
-    assert in_state("answer")([app.runnable.invoke(app.inputs)]) == ANSWER
-    assert [(i.status, i.answer) for i in monitor.interactions] == [("ok", ANSWER)] * 3

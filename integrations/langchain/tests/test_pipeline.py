@@ -10,9 +10,9 @@ import pytest
 from langchain_core.tools import tool
 
 from integrations.langchain.tests import matrix
-from ragmonitor import ExportSettings, Monitor, Scored
+from ragmonitor import ExportSettings, Monitor
 from ragmonitor.testing import ListExporter
-from ragmonitor_langchain import RagMonitorHandler, instrument, uninstrument
+from ragmonitor_langchain import instrument, uninstrument
 
 
 @pytest.fixture
@@ -29,33 +29,6 @@ def real(reports: Any) -> Any:
     ) as monitor:
         yield monitor
         uninstrument()
-
-
-async def test_every_answer_is_scored(
-    real: Any, reports: Any, build: Any, way: Any, apps: Any
-) -> None:
-    """Three answers that stand in their documents are three faithfulness scores of 1."""
-    instrument(real)
-    questions = ["How often is the pump serviced?"] * 3
-    await way(build(llm=apps.model("Serviced every six months.")), questions, {})
-    assert real.flush(10)
-    scores = [
-        evaluation.score
-        for report in reports.reports
-        for evaluation in report.evaluations
-        if isinstance(evaluation, Scored) and evaluation.evaluator.startswith("faithfulness@")
-    ]
-    assert scores == [1.0] * 3
-
-
-def test_a_handler_and_instrument_together_are_scored_once(
-    real: Any, reports: Any, apps: Any
-) -> None:
-    """One question, one interaction."""
-    instrument(real)
-    apps.lcel().chain.invoke("a", {"callbacks": [RagMonitorHandler(real)]})
-    assert real.flush(10)
-    assert len(list(reports.interactions())) == 1
 
 
 def test_the_readme_s_example_runs(

@@ -285,14 +285,6 @@ def test_a_tool_call_stands_in_the_next_prompt(monitor: Any) -> None:
     ]
 
 
-def test_a_graph_s_thread_is_the_session(monitor: Any) -> None:
-    """`thread_id` is LangGraph's word for it; nothing of LangGraph's own is an attribute."""
-    instrument(monitor)
-    graph = line(("retrieve", retrieving()), ("generate", generating(ScriptedModel())))
-    graph.invoke(state(QUERY), {"configurable": {"thread_id": "t-1"}})
-    assert (monitor.only.session_id, monitor.only.attributes) == ("t-1", {})
-
-
 # --- what cannot be known ------------------------------------------------------------------------
 
 

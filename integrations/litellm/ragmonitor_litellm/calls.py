@@ -33,16 +33,7 @@ class Reply:
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extraction:
-    """The content of one call; without `content`, it answers no question over retrieved text."""
-
-    content: Extracted | None
-    is_incomplete: bool = False
-    """Texts of the call are missing."""
-
-
-@dataclass(slots=True, kw_only=True, eq=False, weakref_slot=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Call:
     """The notes on one call while it goes on. Texts are kept by reference and not read yet."""
 
@@ -60,12 +51,13 @@ class Call:
     """The call is a part of a block of plain code."""
     first_token_ns: int = 0
     """The time when the first piece of a stream came."""
-    was_seen: bool = False
-    """A request failed after the user had seen a part of its answer."""
     is_cached: bool = False
     """litellm took the reply out of its cache."""
-    extraction: Extraction | None = None
-    """Read once, behind the request path."""
+    is_read: bool = False
+    """The two below have been read, behind the request path."""
+    found: Extracted | None = None
+    is_incomplete: bool = False
+    """Texts of the call are missing."""
 
     @property
     def request(self) -> Hashable:
@@ -84,13 +76,13 @@ class LiteLLMTranslator:
 
     def query(self, run: Run) -> str:
         """Return the question that the last call was about; empty if there is none."""
-        content = _extraction(run).content
-        return "" if content is None else content.query
+        found = _extracted(run)
+        return "" if found is None else found.query
 
     def chunks(self, run: Run) -> Sequence[Chunk] | None:
         """Return the chunks that the last call shows; None: it is over no retrieved text."""
-        content = _extraction(run).content
-        return None if content is None else [chunk_of(each) for each in content.chunks]
+        found = _extracted(run)
+        return None if found is None else [chunk_of(each) for each in found.chunks]
 
     def shown(self, root: Run) -> Sequence[Chunk] | None:
         """Return the call's chunks; None in a block, where the prompts tell what was shown."""
@@ -159,7 +151,7 @@ class LiteLLMTranslator:
             "user_id": _text(user) or first("user_id", "trace_user_id", "user_api_key_end_user_id"),
             "tags": tuple(tag for tag in tags if isinstance(tag, str)),
             "attributes": attributes,
-            "capture_incomplete": _extraction(root).is_incomplete,
+            "capture_incomplete": _extracted(root) is not None and call.is_incomplete,
         }
 
 
@@ -177,40 +169,39 @@ def _is_redacted(run: Run) -> bool:
     return _call_of(run).is_redacted or (isinstance(reply, Reply) and reply.text == REDACTED)
 
 
-def _extraction(run: Run) -> Extraction:
+def _extracted(run: Run) -> Extracted | None:
+    """Return the question and the chunks of the call; None: it is over no retrieved text."""
     call = _call_of(run)
-    if call.extraction is None:
-        call.extraction = _extract(call, is_redacted=_is_redacted(run))
-        if call.was_seen:
-            call.extraction = Extraction(content=call.extraction.content, is_incomplete=True)
-    return call.extraction
+    if not call.is_read:
+        call.is_read, call.is_incomplete = True, _is_redacted(run)
+        messages = _messages(call)
+        try:
+            call.found = _read(call, messages)
+        except Exception as error:  # noqa: BLE001 - an extractor is anybody's code
+            # Counted and not scored: with chunks missing, a truthful answer would look invented.
+            record_error("capture", error)
+            call.found, call.is_incomplete = Extracted(query=last_question(messages)), True
+        if call.found is not None and _is_redacted(run):
+            call.found = Extracted(query="")
+    return call.found
 
 
-def _extract(call: Call, *, is_redacted: bool) -> Extraction:
-    messages = _messages(call)
+def _read(call: Call, messages: Sequence[Mapping[str, Any]]) -> Extracted | None:
     own = first_marked(metadata_of(call.info.get("litellm_params") or {}))
-    try:
-        if own is not None:
-            extracted: Extracted | None = from_metadata(own, messages)
-        else:
-            extracted = None if call.extract is None else call.extract(messages, call.info)
-        if extracted is None:
-            return Extraction(content=None)
-        extracted = Extracted(
-            query=str(extracted.query), chunks=[chunk_of(each) for each in extracted.chunks]
-        )
-    except Exception as error:  # noqa: BLE001 - an extractor is anybody's code
-        # Counted and not scored: with chunks missing, a truthful answer would look invented.
-        record_error("capture", error)
-        question = "" if is_redacted else last_question(messages)
-        return Extraction(content=Extracted(query=question), is_incomplete=True)
-    if is_redacted:
-        return Extraction(content=Extracted(query=""), is_incomplete=True)
-    return Extraction(content=extracted)
+    if own is not None:
+        found: Extracted | None = from_metadata(own, messages)
+    else:
+        found = None if call.extract is None else call.extract(messages, call.info)
+    if found is None:
+        return None
+    return Extracted(query=str(found.query), chunks=[chunk_of(each) for each in found.chunks])
 
 
 def _messages(call: Call) -> list[Mapping[str, Any]]:
-    return [message for m in call.messages if (message := _mapping(m)) is not None]
+    read = (
+        m if isinstance(m, Mapping) else getattr(m, "model_dump", dict)() for m in call.messages
+    )
+    return [message for message in read if isinstance(message, Mapping)]
 
 
 def metadata_of(params: Mapping[str, Any]) -> list[Any]:
@@ -247,20 +238,6 @@ def reply_in(response: Any, model: str, *, is_redacted: bool) -> Reply | None:
         model=getattr(response, "model", None) or model,
         usage=Usage(input_tokens=inputs, output_tokens=outputs) if counted else Usage(),
     )
-
-
-def _mapping(message: Any) -> Mapping[str, Any] | None:
-    if isinstance(message, Mapping):
-        return message
-    dump = getattr(message, "model_dump", None)
-    if not callable(dump):
-        return None
-    try:
-        dumped = dump()
-    except Exception as error:  # noqa: BLE001 - a message of the application's own class
-        record_error("capture", error)
-        return None
-    return dumped if isinstance(dumped, Mapping) else None
 
 
 def _text(value: Any) -> str:

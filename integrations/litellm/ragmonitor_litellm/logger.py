@@ -196,8 +196,6 @@ class RagMonitorLogger(CustomLogger):
     def _failure(self, kwargs: Any, start_time: Any, end_time: Any) -> None:
         call = self._told_of(kwargs, start_time)
         if call is not None:
-            if call.streams and kwargs.get("completion_start_time") is not None:
-                call.was_seen = True
             # Text only: an exception holds its frames, and with them the whole request.
             error = error_text(kwargs.get("exception"))
             self._end(call, error=error, at_ns=_nanoseconds(end_time))

@@ -379,4 +379,4 @@ def test_what_cannot_be_read_of_a_call_is_counted(small):
     logger.log_pre_api_call("m", [Odd(), *PLAIN], told)
     logger.log_failure_event(told, None, None, None)
     (found,) = small.interactions
-    assert found.query == "q"
+    assert found.status == "error"

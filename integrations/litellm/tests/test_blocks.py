@@ -1,7 +1,5 @@
 """Calls within `with monitor.interaction(...)` become parts of that interaction."""
 
-import asyncio
-
 import litellm
 import pytest
 
@@ -21,18 +19,6 @@ def plain(quiet):
     instrument(quiet.monitor)
     quiet.call["messages"] = PLAIN
     return quiet
-
-
-async def test_a_call_in_a_block_is_its_answer(plain, way, story):
-    """With model, tokens and prompt; nothing else need be said."""
-    with plain.monitor.interaction(query="How often?") as i:
-        i.retrieved(story.CHUNKS)
-        await way(plain.call)
-    (interaction,) = await plain.later()
-    assert (interaction.query, interaction.answer) == ("How often?", story.ANSWER)
-    assert [c.text for c in interaction.chunks] == story.CHUNKS
-    (generation,) = interaction.generations
-    assert (generation.model, generation.input[0].text) == ("answering-1", "Hello.")
 
 
 async def test_every_call_counts_its_tokens_once(plain, server, story):
@@ -92,23 +78,6 @@ async def test_a_failure_that_the_application_handles_is_not(plain, server, stor
     failed, answered = interaction.generations
     assert failed.error.startswith("InternalServerError")
     assert not answered.error
-
-
-async def test_blocks_side_by_side_keep_their_calls(plain, server):
-    """Tasks have their own block each."""
-    server.always(lambda request: request.user)
-
-    async def ask(number):
-        with plain.monitor.interaction(query=str(number)) as i:
-            i.retrieved(["a"])
-            messages = [{"role": "user", "content": f"answer {number}"}]
-            await litellm.acompletion(**plain.call | {"messages": messages})
-
-    await asyncio.gather(*(ask(number) for number in range(20)))
-    interactions = await plain.later()
-    assert {i.query: i.answer for i in interactions} == {
-        str(number): f"answer {number}" for number in range(20)
-    }
 
 
 async def test_a_call_beneath_a_frameworks_run_is_counted_by_that_framework(plain, story):

@@ -313,17 +313,6 @@ async def test_the_end_of_a_stream_is_the_interactions(
     assert interaction.not_shown == ()
 
 
-@pytest.mark.parametrize("ending", [e for e in ENDINGS if "block" not in e.name], ids=str)
-async def test_without_a_monitor_a_stream_ends_the_same(
-    quiet_monitor: FakeMonitor, ending: Ending
-) -> None:
-    """What each ending asserts of the application holds where nobody listens."""
-    done = ending.do(Parts(monitor=quiet_monitor, streaming=True))
-    if isinstance(done, Awaitable):
-        await done
-    assert quiet_monitor.interactions == []
-
-
 def test_a_stream_never_read_but_held_is_given_up_by_the_sweep() -> None:
     """It ages out as partial, with its chunks and no answer; the application may still read it."""
     monitor = FakeMonitor(open_run_age_s=0)
@@ -600,17 +589,6 @@ async def test_a_workflow_out_of_time_is_an_error(monitor: FakeMonitor) -> None:
     assert interaction.error.startswith("WorkflowTimeoutError: ")
     assert (interaction.query, interaction.answer) == (QUESTION, "")
     assert ids(interaction.chunks) == ALL[:2]
-
-
-@pytest.mark.parametrize("shape", [ENGINE, "CitationQueryEngine", "CustomQueryEngine"])
-async def test_a_cancelled_task_is_cancelled(monitor: FakeMonitor, shape: str) -> None:
-    """Neither an error nor an answer; and so is what `asyncio.wait_for` gave up."""
-    asking = SHAPES[shape](_hanging(monitor)).asynchronous(QUESTION)
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(asking, 0.2)
-    interaction = monitor.only()
-    assert (interaction.status, interaction.answer, interaction.error) == ("cancelled", "", "")
-    assert interaction.query == QUESTION
 
 
 @pytest.mark.parametrize("how", ["cancel_run", "cancel"])
