@@ -107,15 +107,6 @@ def test_too_little_to_say_is_no_series() -> None:
     assert sample(built, "score_mean", **labels) is None
 
 
-def test_a_window_that_ran_empty_goes() -> None:
-    """A mean that is no longer among the sums is no longer scraped."""
-    built = exporter()
-    labels = {"evaluator": "faithfulness", "judge": "builtin", "window": HOUR}
-    refresh(built, snapshot=snapshot(("faithfulness", HOUR, sums(1.0))))
-    refresh(built, snapshot=Snapshot())
-    assert sample(built, "score_mean", **labels) is None
-
-
 def test_a_broken_summary_costs_only_its_gauge() -> None:
     """The scrape goes on, and the error is counted."""
 
@@ -139,15 +130,6 @@ def test_errors_are_counted_from_our_beginning() -> None:
         assert sample(built, "internal_errors_total", stage="test-stage") == 3
     finally:
         del guard.errors["test-stage"]
-
-
-def test_a_window_that_is_hardly_observed_has_no_mean() -> None:
-    """It says nothing rather than something of a few."""
-    built = exporter()
-    moments = Moments.of(0.5) + Moments(uncovered=3.0)
-    refresh(built, snapshot=snapshot(("faithfulness", HOUR, moments)))
-    labels = {"evaluator": "faithfulness", "judge": "builtin", "window": HOUR}
-    assert sample(built, "score_mean", **labels) is None
 
 
 def test_labels_are_bounded() -> None:
