@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from ragmonitor.export.endpoint import Endpoint
 from ragmonitor.export.feedback_intake import PATH, FeedbackIntake
 from ragmonitor.export.server import MAX_BODY_BYTES, HttpServer, Reply
 from ragmonitor.feedback import Feedback
@@ -142,14 +141,3 @@ def test_a_body_of_no_length_or_too_long_is_not_read(
 ) -> None:
     assert exchanged(served, post(b"{}", length)).startswith(b"HTTP/1.0 " + status)
     assert not taken
-
-
-def test_where_nothing_is_received_there_is_no_method_but_get() -> None:
-    assert Endpoint.__init__.__kwdefaults__["receive"] is None
-    server = HttpServer("127.0.0.1", 0, lambda *_: Reply(status=200), count=lambda _: None)
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    try:
-        assert exchanged(server, post(b"{}", "Content-Length: 2\r\n")).startswith(b"HTTP/1.0 501 ")
-    finally:
-        server.shutdown()
-        server.server_close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -76,21 +75,6 @@ def test_the_same_again_is_an_update(langfuse: FakeLangfuse, export: Exporting) 
     assert len(langfuse.seen) == 2
 
 
-def test_two_judges_and_two_versions_are_scores_of_their_own(
-    langfuse: FakeLangfuse, export: Exporting
-) -> None:
-    """None of them overwrites another."""
-    changed = replace(MODEL, version="p8")
-    export(
-        late_report(), late_report(evaluations=evaluations(changed)), report(LEXICAL, target=TARGET)
-    )
-    assert sorted(score["name"] for score in langfuse.scores.values()) == [
-        "faithfulness (builtin)",
-        "faithfulness (openai/gpt-4o-mini)",
-        "faithfulness (openai/gpt-4o-mini)",
-    ]
-
-
 def test_what_one_event_lacks_costs_that_event(
     langfuse: FakeLangfuse, export: Exporting, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -115,15 +99,6 @@ def test_what_may_be_taken_later_is_sent_again_alone(
     assert [len(json.loads(request.body)["batch"]) for request in langfuse.requests] == [2, 1]
     assert len(langfuse.scores) == 2
     assert not export.lost
-
-
-@pytest.mark.parametrize("target", [None, replace(TARGET, sampled=False)])
-def test_what_has_no_trace_is_not_scored(
-    langfuse: FakeLangfuse, export: Exporting, target: object
-) -> None:
-    """Traces that were sampled away, or never emitted, are in no backend."""
-    assert export(late_report(target=target))
-    assert langfuse.requests == []
 
 
 @pytest.mark.parametrize("reply", [b"", b"<html>", b"[]", b'{"errors": [{"id": "x"}]}', b"null"])

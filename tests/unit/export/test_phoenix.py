@@ -59,13 +59,6 @@ def test_the_same_again_is_an_update(phoenix: FakePhoenix) -> None:
     assert kept["result"]["score"] == 0.8
 
 
-def test_another_version_is_another_annotation(phoenix: FakePhoenix) -> None:
-    """A changed judge does not overwrite what the old one measured."""
-    changed = replace(MODEL, version="p8")
-    export(phoenix, late_report(), late_report(evaluations=evaluations(changed, 0.9)))
-    assert sorted(a["result"]["score"] for a in phoenix.annotations.values()) == [0.5, 0.9]
-
-
 @pytest.mark.parametrize("target", [None, replace(TARGET, sampled=False)])
 def test_what_has_no_trace_is_not_annotated(phoenix: FakePhoenix, target: object) -> None:
     """Traces that were sampled away, or never emitted, are in no backend."""
