@@ -3,8 +3,7 @@
 
     python deploy/grafana/generate.py [FOLDER]
 
-Needs `grafana-foundation-sdk==1769699379!11.6.0` (dependency group `dashboards`), and nothing of
-ragmonitor. The folder is `deploy/grafana/dashboards` unless another is named.
+Needs nothing but Python. The folder is `deploy/grafana/dashboards` unless another is named.
 """
 
 from __future__ import annotations

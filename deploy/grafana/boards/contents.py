@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from boards.panels import (
     BLUE,
@@ -35,6 +36,12 @@ from boards.panels import (
     or_zero,
     pooled,
 )
+
+lines = partial(Panel, kind="lines", unit="percentunit", low=0)
+stacked = partial(Panel, kind="stacked", unit="percentunit", low=0)
+stat = partial(Panel, kind="stat")
+heatmap = partial(Panel, kind="heatmap")
+table = partial(Panel, kind="table", unit="none")
 
 RATE = "[$__rate_interval]"
 UPPER = Words("interval, upper end", "区间上限")
@@ -90,13 +97,10 @@ def band(
             look=Look(color=RED, dashed=True),
         ),
     )
-    return Panel(
-        kind="lines",
+    return lines(
         title=title,
         description=description,
         at=at,
-        unit="percentunit",
-        low=0,
         queries=queries,
         leads_on=True,
     )
@@ -133,8 +137,7 @@ OVERVIEW = Board(
     variables=(DATASOURCE, SERVICES, JUDGE, EVALUATOR, WINDOW),
     contents=(
         Row(title="$service", y=0, repeat="service"),
-        Panel(
-            kind="stat",
+        stat(
             title=Words("Is an alarm raised?", "有告警吗？"),
             description=Words(
                 "Active alarms. Above 0: open “Investigate” and see which signal moved first.",
@@ -152,8 +155,7 @@ OVERVIEW = Board(
             ),
             leads_on=True,
         ),
-        Panel(
-            kind="stat",
+        stat(
             title=Words("How near is an alarm?", "离告警还有多远？"),
             description=Words(
                 "The strongest evidence, in percent of the threshold. At 100 % an alarm is raised.",
@@ -166,14 +168,13 @@ OVERVIEW = Board(
             thresholds=((None, GREEN), (0.33, ORANGE), (1, RED)),
             queries=(
                 Query(
-                    expr=f"clamp_max({evidence_share('max by (service)', floor=0)}, 1)",
+                    expr=evidence_share("max by (service)", 0, 1),
                     legend="{{service}}",
                 ),
             ),
             leads_on=True,
         ),
-        Panel(
-            kind="stat",
+        stat(
             title=Words("How many verdicts is it based on?", "依据多少条结论？"),
             description=Words(
                 "Effective sample size of the hallucination rate. Below 20 the interval says"
@@ -192,8 +193,7 @@ OVERVIEW = Board(
                 ),
             ),
         ),
-        Panel(
-            kind="stat",
+        stat(
             title=Words("How old is the newest score?", "最近一次评分距今多久？"),
             description=Words(
                 "Old while there is traffic: judging stopped; see “Pipeline”.",
@@ -263,8 +263,7 @@ OVERVIEW = Board(
             signal="refusal",
             color=ORANGE,
         ),
-        Panel(
-            kind="stacked",
+        stacked(
             title=Words("How much traffic is there?", "流量有多少？"),
             description=Words(
                 "Interactions per minute by how they ended. Rising errors are the application's"
@@ -274,7 +273,6 @@ OVERVIEW = Board(
             ),
             at=(16, 13, 8, 7),
             unit="reqpm",
-            low=0,
             queries=(
                 per_minute(
                     "ragmonitor_interactions_total", "service, status", SERVICE, "{{status}}"
@@ -297,8 +295,7 @@ INVESTIGATE = Board(
     variables=(DATASOURCE, SERVICES, JUDGE, EVALUATOR, WINDOW, DIMENSION),
     contents=(
         Row(title=Words("What, and since when", "什么，从何时起"), y=0),
-        Panel(
-            kind="lines",
+        lines(
             title=Words("Which signal moved first?", "哪个信号最先变化？"),
             description=Words(
                 "Evidence of every alarm in percent of its threshold. Retrieval first: the index or"
@@ -308,12 +305,11 @@ INVESTIGATE = Board(
                 "评审先动：先查评审，再信质量告警。",
             ),
             at=(0, 1, 14, 9),
-            unit="percentunit",
             low=0.001,
             logarithmic=True,
             queries=(
                 Query(
-                    expr=evidence_share("max by (service, signal, kind)"),
+                    expr=evidence_share("max by (service, signal, kind)", 0.001, 2),
                     legend="{{service}} · {{kind}} · {{signal}}",
                 ),
                 Query(
@@ -323,15 +319,13 @@ INVESTIGATE = Board(
                 ),
             ),
         ),
-        Panel(
-            kind="table",
+        table(
             title=Words("Which alarms are raised, and since when?", "哪些告警，从何时起？"),
             description=Words(
                 "Each alarm's limit, the mean since the rise began, and since when it is active.",
                 "每个告警的容忍上限、上升以来的均值，以及自何时起活动。",
             ),
             at=(14, 1, 10, 5),
-            unit="none",
             queries=tuple(
                 Query(expr=expr, legend="{{signal}}")
                 for expr in (
@@ -356,8 +350,7 @@ INVESTIGATE = Board(
             ),
             sorted_by=Words("State", "状态"),
         ),
-        Panel(
-            kind="table",
+        table(
             title=Words("What does the incident say?", "事件报告怎么说？"),
             description=Words(
                 "A click opens the newest incident on the service's own page: since when, because"
@@ -366,7 +359,6 @@ INVESTIGATE = Board(
                 "仅含设置了 server.ui_url 的服务。",
             ),
             at=(14, 6, 10, 4),
-            unit="none",
             if_empty=Words("No address of a page is set", "未设置页面地址"),
             queries=(
                 Query(
@@ -384,8 +376,7 @@ INVESTIGATE = Board(
             ),
         ),
         Row(title=Words("Which answers", "哪些回答"), y=10),
-        Panel(
-            kind="heatmap",
+        heatmap(
             title=Words("How are scores distributed: $evaluator?", "分数如何分布：$evaluator？"),
             description=Words(
                 "A second cloud at the bottom: something happened to some answers. A slow slide of"
@@ -404,8 +395,7 @@ INVESTIGATE = Board(
                 ),
             ),
         ),
-        Panel(
-            kind="stacked",
+        stacked(
             title=Words("What went wrong with them?", "它们出了什么问题？"),
             description=Words(
                 "Share of judged answers by diagnosis. retrieval_miss, refusal: look at the index;"
@@ -416,8 +406,6 @@ INVESTIGATE = Board(
                 "off_topic：查路由。",
             ),
             at=(12, 19, 12, 8),
-            unit="percentunit",
-            low=0,
             queries=(
                 Query(
                     expr="sum by (diagnosis) (rate(ragmonitor_diagnoses_total"
@@ -427,8 +415,7 @@ INVESTIGATE = Board(
                 ),
             ),
         ),
-        Panel(
-            kind="lines",
+        lines(
             title=Words(
                 "Whose answers are hallucinated, by $dimension?",
                 "谁的回答出现幻觉，按 $dimension？",
@@ -438,8 +425,6 @@ INVESTIGATE = Board(
                 "只有一组变差：看它特有的东西；全部变差：看它们共有的。",
             ),
             at=(0, 27, 12, 8),
-            unit="percentunit",
-            low=0,
             repeat="dimension",
             if_empty=Words("Answers are not split by anything yet", "尚未按任何维度拆分"),
             queries=(
@@ -454,8 +439,7 @@ INVESTIGATE = Board(
                 ),
             ),
         ),
-        Panel(
-            kind="table",
+        table(
             title=Words("Which group is surely worse?", "哪一组确实更差？"),
             description=Words(
                 "Each group's rate in its 95 % interval, sorted by the lower end. Few answers: a"
@@ -463,7 +447,6 @@ INVESTIGATE = Board(
                 "各组的幻觉率及 95 % 区间，按下限排序。回答太少则区间很宽，不下结论。",
             ),
             at=(0, 19, 12, 8),
-            unit="none",
             if_empty=Words("Answers are not split by anything yet", "尚未按任何维度拆分"),
             queries=tuple(
                 Query(
@@ -493,8 +476,7 @@ INVESTIGATE = Board(
             sorted_by=Words("Lower end", "下限"),
         ),
         Row(title=Words("Retrieval, time, money", "检索、耗时、费用"), y=35),
-        Panel(
-            kind="lines",
+        lines(
             title=Words("Is retrieval empty or weak?", "检索为空或变弱吗？"),
             description=Words(
                 "Share of questions for which nothing was found, or whose best chunk was weaker"
@@ -502,8 +484,6 @@ INVESTIGATE = Board(
                 "没有检索到、或最好的片段比平时更弱的问题占比。空：索引或过滤条件；弱：向量模型，或新的问题。",
             ),
             at=(0, 36, 8, 8),
-            unit="percentunit",
-            low=0,
             queries=tuple(
                 Query(expr=mean_of_all(signal), legend=legend)
                 for signal, legend in (
@@ -512,8 +492,7 @@ INVESTIGATE = Board(
                 )
             ),
         ),
-        Panel(
-            kind="heatmap",
+        heatmap(
             title=Words("How many chunks does the model see?", "模型看到多少片段？"),
             description=Words(
                 "A new band at 0: nothing is found; a lower band after a deployment: the limit or a"
@@ -530,8 +509,7 @@ INVESTIGATE = Board(
                 ),
             ),
         ),
-        Panel(
-            kind="lines",
+        lines(
             title=Words("How long do answers take?", "回答要多久？"),
             description=Words(
                 "From the question to the last token: half, and 95 % took at most this long. Dots"
@@ -541,13 +519,11 @@ INVESTIGATE = Board(
             ),
             at=(16, 36, 8, 8),
             unit="s",
-            low=0,
             queries=quantiles(
                 "ragmonitor_interaction_seconds", "service", "{{service}}", exemplars=True
             ),
         ),
-        Panel(
-            kind="lines",
+        lines(
             title=Words("What does a good answer cost?", "一条合格回答花多少钱？"),
             description=Words(
                 "What all answers cost, divided by those without hallucination, with the 95 %"
@@ -556,7 +532,6 @@ INVESTIGATE = Board(
             ),
             at=(0, 44, 12, 8),
             unit="currencyUSD",
-            low=0,
             if_empty=Words("No prices or too few verdicts", "没有价格或评审结论太少"),
             queries=tuple(
                 Query(
@@ -568,8 +543,7 @@ INVESTIGATE = Board(
                 for end, name in (("", ""), ("_lower", " · 2.5 %"), ("_upper", " · 97.5 %"))
             ),
         ),
-        Panel(
-            kind="lines",
+        lines(
             title=Words("Are golden questions answered correctly?", "标准问题答对了吗？"),
             description=Words(
                 "Correctness and context recall of the golden questions, and how many were"
@@ -578,8 +552,6 @@ INVESTIGATE = Board(
                 "标准问题的正确性、上下文召回率与可用率。召回率先降：检索或索引；仅正确性下降：提示词或模型。",
             ),
             at=(12, 44, 12, 8),
-            unit="percentunit",
-            low=0,
             if_empty=Words("No golden questions are asked", "未提问标准问题"),
             queries=(
                 *(
@@ -641,8 +613,7 @@ PIPELINE = Board(
     variables=(DATASOURCE, SERVICES, JUDGE, EVALUATOR, WINDOW),
     contents=(
         Row(title=Words("The judge", "评审"), y=0),
-        Panel(
-            kind="stacked",
+        stacked(
             title=Words("Why have answers no score?", "回答为什么没有分数？"),
             description=Words(
                 "Evaluations without a score by cause, per minute; those not sampled are left out."
@@ -655,7 +626,6 @@ PIPELINE = Board(
             ),
             at=(0, 1, 8, 8),
             unit="opm",
-            low=0,
             queries=(
                 per_minute(
                     "ragmonitor_evaluations_total",
@@ -665,8 +635,7 @@ PIPELINE = Board(
                 ),
             ),
         ),
-        Panel(
-            kind="lines",
+        lines(
             title=Words("How many answers are judged?", "评审了多少回答？"),
             description=Words(
                 "Inclusion probability of a usual answer, drawn answers without a verdict, and"
@@ -674,8 +643,6 @@ PIPELINE = Board(
                 "通常一条回答被抽中的概率、抽中却没有结论的占比、没有机会被评审的占比。",
             ),
             at=(8, 1, 8, 8),
-            unit="percentunit",
-            low=0,
             queries=(
                 Query(
                     expr=f"avg by (service) (ragmonitor_judge_sampling_rate{{{JUDGED}}})",
@@ -691,8 +658,7 @@ PIPELINE = Board(
                 ),
             ),
         ),
-        Panel(
-            kind="lines",
+        lines(
             title=Words("How much of the budget is spent?", "预算用了多少？"),
             description=Words(
                 "What judging cost in the last hour and day as a share of its limits. At 100 %"
@@ -701,8 +667,6 @@ PIPELINE = Board(
                 "或降低抽样。",
             ),
             at=(16, 1, 8, 8),
-            unit="percentunit",
-            low=0,
             thresholds=((None, GREEN), (0.8, ORANGE), (1, RED)),
             lines_at_thresholds=True,
             if_empty=Words("No judge that costs anything", "没有需要花费的评审"),
@@ -710,8 +674,7 @@ PIPELINE = Board(
                 Query(expr=BUDGETS, legend=Words("{{unit}} per {{per}}", "{{unit}} / {{per}}")),
             ),
         ),
-        Panel(
-            kind="lines",
+        lines(
             title=Words("How long does the judge take?", "评审要多久？"),
             description=Words(
                 "Half, and 95 % of the readings took at most this long, by judge.",
@@ -719,11 +682,9 @@ PIPELINE = Board(
             ),
             at=(0, 9, 8, 8),
             unit="s",
-            low=0,
             queries=quantiles("ragmonitor_judge_seconds", "judge", "{{judge}}"),
         ),
-        Panel(
-            kind="lines",
+        lines(
             title=Words("Does the judge still judge as it did?", "评审的标准变了吗？"),
             description=Words(
                 "Share of the reference answers on which the judge's verdict has changed. A rise:"
@@ -731,8 +692,6 @@ PIPELINE = Board(
                 "评审对参考样例改变裁决的比例。上升：先查评审，再信质量告警。",
             ),
             at=(8, 9, 8, 8),
-            unit="percentunit",
-            low=0,
             if_empty=Words("No reference answers yet", "还没有参考样例"),
             queries=(
                 Query(
@@ -741,8 +700,7 @@ PIPELINE = Board(
                 ),
             ),
         ),
-        Panel(
-            kind="lines",
+        lines(
             title=Words("How many answers wait?", "多少回答在等待？"),
             description=Words(
                 "Answers in the queue of a process, and on a stream. A rise that does not end:"
@@ -751,7 +709,6 @@ PIPELINE = Board(
             ),
             at=(16, 9, 8, 8),
             unit="short",
-            low=0,
             queries=(
                 Query(
                     expr=f"sum by (service) (ragmonitor_queue_depth{{{SERVICE}}})",
@@ -764,8 +721,7 @@ PIPELINE = Board(
             ),
         ),
         Row(title=Words("What is lost", "丢失了什么"), y=17),
-        Panel(
-            kind="lines",
+        lines(
             title=Words("What was dropped in the last hour?", "最近一小时丢弃了什么？"),
             description=Words(
                 "Answers and deliveries that were lost, by reason. queue_full: too slow; otlp_,"
@@ -775,11 +731,9 @@ PIPELINE = Board(
             ),
             at=(0, 18, 12, 8),
             unit="short",
-            low=0,
             queries=last_hour((("ragmonitor_dropped_total", "reason", "dropped"),)),
         ),
-        Panel(
-            kind="lines",
+        lines(
             title=Words("Did the monitor itself fail?", "监控器自身出错了吗？"),
             description=Words(
                 "Errors of the monitoring by stage, in the last hour. The application does not"
@@ -789,7 +743,6 @@ PIPELINE = Board(
             ),
             at=(12, 18, 12, 8),
             unit="short",
-            low=0,
             queries=last_hour((("ragmonitor_internal_errors_total", "stage", "errors"),)),
         ),
     ),

@@ -88,7 +88,7 @@ class State:
     color: str
 
 
-Kind = Literal["lines", "stacked", "stat", "states", "heatmap", "table"]
+Kind = Literal["lines", "stacked", "stat", "heatmap", "table"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,6 @@ class Panel:
     lines_at_thresholds: bool = False
     logarithmic: bool = False
     """For evidence, which goes from a thousandth of the threshold to many times it."""
-    states: tuple[State, ...] = ()
     columns: tuple[Column, ...] = ()
     sorted_by: Words | None = None
     """The column that a table is sorted by, largest first."""
@@ -217,19 +216,20 @@ def gained(series: str, *, by: str = "") -> str:
     return f"sum by ({labels}) (({counter} unless {known}) or increase({counter}[1h]))"
 
 
-def evidence_share(
-    aggregation: str, series: str = "ragmonitor_alarm_evidence_seconds", *, floor: float = 0.001
-) -> str:
-    """Return the expression of evidence as a share of the threshold, for a logarithmic axis.
+def evidence_share(aggregation: str, least: float, most: float) -> str:
+    """Return the expression of evidence as a share of the threshold, within bounds.
+
+    Beyond the threshold the number says nothing more: an alarm is raised at 1.
 
     Args:
         aggregation: Over which labels, `service` among them.
-        series: The evidence.
-        floor: What less is shown as; a logarithmic axis has no 0.
+        least: What less is shown as; a logarithmic axis has no 0.
+        most: What more is shown as.
     """
     return (
-        f"clamp_min({aggregation} ({series}{{{SERVICE}}}) / on (service) group_left ()"
-        f" max by (service) (ragmonitor_alarm_threshold_seconds{{{SERVICE}}}), {floor:g})"
+        f"clamp({aggregation} (ragmonitor_alarm_evidence_seconds{{{SERVICE}}})"
+        " / on (service) group_left ()"
+        f" max by (service) (ragmonitor_alarm_threshold_seconds{{{SERVICE}}}), {least:g}, {most:g})"
     )
 
 

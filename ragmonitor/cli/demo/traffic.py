@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import random
 import threading
 import time
@@ -18,6 +19,8 @@ from ragmonitor.cli.drivers import Application
 
 SLOWEST: Final = 3.0
 """A demo takes up to so many times as long as it was told, where it cannot ask at the rate."""
+SLACK_S: Final = 0.5
+"""An asker that is this far behind asks on at the rate, and not faster."""
 SHORT_S: Final = 15.0
 """In the spike of a shorter demo every question is one that the replaced document answers."""
 
@@ -102,13 +105,15 @@ class Asker(threading.Thread):
     def run(self) -> None:
         """Ask until the time is over."""
         began_s, seconds = time.monotonic(), self._plan.seconds
+        end_s = began_s + SLOWEST * seconds if seconds else math.inf
         with asyncio.Runner() as runner:
             for turn in itertools.count():
                 self.elapsed_s = turn / self._plan.rate
-                passed_s = time.monotonic() - began_s
-                if self._stopping.wait(max(0.0, self.elapsed_s - passed_s)):
+                ahead_s = self.elapsed_s - (time.monotonic() - began_s)
+                began_s += max(0.0, -ahead_s - SLACK_S)  # what is late is not made up for
+                if self._stopping.wait(max(0.0, ahead_s)):
                     return
-                if seconds and (self.elapsed_s >= seconds or passed_s > SLOWEST * seconds):
+                if seconds and (self.elapsed_s >= seconds or time.monotonic() > end_s):
                     return
                 self._ask(turn, runner)
 

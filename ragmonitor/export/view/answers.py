@@ -457,44 +457,32 @@ def marked(answer: str, sentences: Sequence[SentenceVerdict]) -> list[dict[str, 
     """Return the answer in consecutive pieces, each with its verdict.
 
     A piece without a sentence has no verdict. An unsupported sentence has `parts` in place of the
-    text, each with whether it is among the unsupported words. Where the answer is too long the
+    text, each with whether it is among the unsupported words. Of an answer that is too long the
     unsupported sentences are kept before others, and `cut` counts the characters left out.
     """
-    pieces: list[tuple[str, SentenceVerdict | None]] = []
-    reached = 0
+    pieces: list[dict[str, Any]] = []
+    room, reached = MAX_ANSWER, 0
+
+    def add(text: str, sentence: SentenceVerdict | None) -> None:
+        nonlocal room
+        is_bad = sentence is not None and is_unsupported(sentence) and room > -MAX_ANSWER
+        kept = text[: MAX_SENTENCE if is_bad else min(MAX_SENTENCE, max(0, room))]
+        room -= len(kept)
+        if kept:
+            pieces.append(_piece(kept, sentence))
+        if len(kept) < len(text):
+            if not pieces or "cut" not in pieces[-1]:
+                pieces.append({"cut": 0})
+            pieces[-1]["cut"] += len(text) - len(kept)
+
     for sentence in sorted(sentences, key=lambda each: each.start):
         start, end = max(reached, sentence.start), min(len(answer), sentence.end)
-        if start >= end:
-            continue
-        if start > reached:
-            pieces.append((answer[reached:start], None))
-        pieces.append((answer[start:end], sentence))
-        reached = end
-    if reached < len(answer):
-        pieces.append((answer[reached:], None))
-    keeps = _within_room(pieces)
-    marked_pieces: list[dict[str, Any]] = []
-    for (text, of), kept in zip(pieces, keeps, strict=True):
-        if kept:
-            marked_pieces.append(_piece(text[:kept], of))
-        if kept < len(text):
-            if marked_pieces and "cut" in marked_pieces[-1]:
-                marked_pieces[-1]["cut"] += len(text) - kept
-            else:
-                marked_pieces.append({"cut": len(text) - kept})
-    return marked_pieces
-
-
-def _within_room(pieces: Sequence[tuple[str, SentenceVerdict | None]]) -> list[int]:
-    """Return how many characters of each piece there is room for."""
-    room = MAX_ANSWER
-    keeps = [0] * len(pieces)
-    for wanted in (True, False):
-        for n, (text, of) in enumerate(pieces):
-            if (of is not None and is_unsupported(of)) == wanted:
-                keeps[n] = min(len(text), room, MAX_SENTENCE)
-                room -= keeps[n]
-    return keeps
+        if start < end:
+            add(answer[reached:start], None)
+            add(answer[start:end], sentence)
+            reached = end
+    add(answer[reached:], None)
+    return pieces
 
 
 def _piece(text: str, sentence: SentenceVerdict | None) -> dict[str, Any]:
