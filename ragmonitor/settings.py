@@ -721,8 +721,7 @@ class ReceiveSettings(Group):
 
     host: str = option(
         "127.0.0.1",
-        "Address to listen on for spans; another than loopback only with receive.token or "
-        "receive.tls_client_ca.",
+        "Address to listen on for spans; another than loopback only with receive.token.",
         change="When applications on other machines, or in other containers, send spans.",
     )
     http_port: int = option(
@@ -744,19 +743,6 @@ class ReceiveSettings(Group):
         "OTEL_EXPORTER_OTLP_HEADERS sets. None: nothing.",
         change="When it listens on another address than loopback.",
         min_length=16,
-    )
-    tls_certificate: FilePath = option(
-        None,
-        "A PEM file of the certificate with which connections are encrypted. None: they are not.",
-        change="When spans come over a network.",
-    )
-    tls_key: FilePath = option(
-        None, "A PEM file of its key.", change="Together with the certificate."
-    )
-    tls_client_ca: FilePath = option(
-        None,
-        "A PEM file of those whose certificates a sender must have one of. None: it needs none.",
-        change="When senders are to be known by certificates.",
     )
     quiet_s: float = option(
         6.0,
@@ -791,14 +777,6 @@ class ReceiveSettings(Group):
         ge=2**16,
         le=2**28,
     )
-
-    @model_validator(mode="after")
-    def _is_whole(self) -> Self:
-        if (self.tls_certificate is None) != (self.tls_key is None):
-            raise ValueError("tls_certificate and tls_key are given together")
-        if self.tls_client_ca is not None and self.tls_certificate is None:
-            raise ValueError("tls_client_ca needs tls_certificate and tls_key")
-        return self
 
 
 _ANY_HOST: Final = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not listened on

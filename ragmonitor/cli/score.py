@@ -17,17 +17,11 @@ from typing import TYPE_CHECKING, BinaryIO
 from ragmonitor.cli.interruption import INTERRUPTED, interruptible
 from ragmonitor.cli.options import ScoreOptions, ScoringOptions
 from ragmonitor.cli.score_files import (
-    Kept,
     ScoreFile,
-    Written,
     check_fits,
-    judged_by,
-    name_of,
     opened,
     output_for,
     refuse_input,
-    rewrite,
-    sift,
 )
 from ragmonitor.cli.score_tables import scores_table
 from ragmonitor.cli.terminal import (
@@ -42,15 +36,15 @@ from ragmonitor.cli.terminal import (
 from ragmonitor.errors import InputError, SettingsError, file_errors
 from ragmonitor.evaluators import register_embedding
 from ragmonitor.imports import imported
-from ragmonitor.judges import sentences
 from ragmonitor.judges.litellm_embedding import LitellmEmbedding
 from ragmonitor.offline.bottleneck import ADVICE, Bottleneck
 from ragmonitor.offline.evaluating import scorer_of
+from ragmonitor.offline.kept_replies import SUFFIX, ReplyFile
 from ragmonitor.offline.reader_pool import ReaderPool
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, Records
 from ragmonitor.offline.summary import Summary
-from ragmonitor.records import BUILTIN, Cause, Language
+from ragmonitor.records import BUILTIN, Cause
 from ragmonitor.sampling import TotalBudget
 
 if TYPE_CHECKING:
@@ -76,14 +70,13 @@ def run(options: ScoreOptions) -> int:
     """
     load_plugins_and_embedding(options)
     records = Records(options.file, options.form)
-    if options.resume and (options.file_out is None or records.size_bytes is None):
-        raise SettingsError("--resume reads the input twice and the output once; it needs files")
-    scorer = scorer_for(options)
+    replies = _replies(options)
+    scorer = scorer_for(options, replies)
     check_fits(options.written_form, scorer.entries)
     lines = iter(records)
     # Before an output is touched: a file of no known format, a judge that cannot read.
     head = [*islice(lines, 1)]
-    if not head and not options.resume:
+    if not head:
         raise InputError(f"{options.file} holds no record: nothing was scored")
     asyncio.run(scorer.prepare())
     scoring = Scoring(scorer, options, records)
@@ -111,8 +104,40 @@ def use_embedding(options: ScoringOptions) -> None:
     register_embedding(embedding, version=version)
 
 
-def scorer_for(options: ScoringOptions) -> Scorer:
+def _replies(options: ScoreOptions) -> Path | None:
+    """Return the file that keeps a model's replies, beside the output; None: none is needed.
+
+    Raises:
+        InputError: It holds replies of an earlier run, and nobody said what is to become of them.
+        SettingsError: There is no output that could be gone on with.
+    """
+    is_kept = options.file_out is not None and options.judge != BUILTIN
+    if not is_kept or options.file_out is None or _is_special(options.file_out):
+        if options.resume:
+            raise SettingsError("--resume goes on with a file, -o FILE, that a model scores")
+        return None
+    path = options.file_out.with_name(f"{options.file_out.name}{SUFFIX}")
+    if path.exists() and options.overwrite:
+        path.unlink()
+    if path.exists() and not options.resume:
+        raise InputError(
+            f"{path} holds replies of {options.judge} or another model, which were paid for; "
+            "--resume goes on with them, --overwrite begins anew"
+        )
+    return path
+
+
+def _is_special(path: Path) -> bool:
+    """Return whether it is a pipe or a device, beside which nothing can be kept."""
+    return path.exists() and not path.is_file()
+
+
+def scorer_for(options: ScoringOptions, replies: Path | None = None) -> Scorer:
     """Return the engine.
+
+    Args:
+        options: Of the command.
+        replies: A file of replies that need not be paid for again.
 
     Raises:
         SettingsError: There is no budget, or there are two; an evaluator is unknown, or a setting
@@ -129,14 +154,15 @@ def scorer_for(options: ScoringOptions) -> Scorer:
         budget_tokens=options.budget_tokens,
         concurrency=options.concurrency,
         api_base=options.api_base,
-        pool=ReaderPool(partial(_reader_for, options), workers) if workers > 1 else None,
+        pool=ReaderPool(partial(_reader_for, options, replies), workers) if workers > 1 else None,
+        replies=None if replies is None else ReplyFile(replies),
     )
 
 
-def _reader_for(options: ScoringOptions) -> Scorer:
+def _reader_for(options: ScoringOptions, replies: Path | None) -> Scorer:
     """Return what reads in one of several processes."""
     load_plugins_and_embedding(options)
-    return scorer_for(replace(options, workers=1))
+    return scorer_for(replace(options, workers=1), replies)
 
 
 @dataclass(slots=True)
@@ -147,8 +173,6 @@ class Scoring:
     options: ScoreOptions
     records: Records
     summary: Summary = field(init=False)
-    skipped: Counter[tuple[str, str]] = field(init=False, default_factory=Counter)
-    """Records that an earlier run finished, by id and hash of the texts."""
     _file: BinaryIO = field(init=False)
     _output: ScoreFile = field(init=False)
 
@@ -174,17 +198,13 @@ class Scoring:
             self._output.finish(self.summary.tally)
             self._file.flush()
             return
-        with file_errors(path):
-            self._refuse_to_lose(path)
-            if self.options.resume and path.exists():
-                self._resume(path)
-            else:
-                self._begin(opened(path))
-            with self._file:
-                try:
-                    yield
-                finally:
-                    self._output.finish(self.summary.tally)
+        refuse_input(path, self.options.file)
+        with file_errors(path), opened(path) as file:
+            self._begin(file)
+            try:
+                yield
+            finally:
+                self._output.finish(self.summary.tally)
 
     def run(self, lines: Iterator[Line]) -> None:
         """Score the lines. Ctrl-C ends it after what is in flight; a second one at once."""
@@ -194,7 +214,7 @@ class Scoring:
         size = self.records.size_bytes
         with progress("scoring", size, quiet=bare, text=self._progress_text) as advance:
             try:
-                asyncio.run(self._score(self._unfinished(lines), advance))
+                asyncio.run(self._score(lines, advance))
             except (KeyboardInterrupt, asyncio.CancelledError):
                 self.summary.is_interrupted = True
         self.summary.usage = self.scorer.usage
@@ -219,68 +239,20 @@ class Scoring:
         is_said = not self.options.quiet and self.scorer.budget is not None
         return interruptible(self.scorer.stopping, is_said=is_said)
 
-    def _unfinished(self, lines: Iterator[Line]) -> Iterator[Line]:
-        for line in lines:
-            if line.interaction is not None and self.skipped:
-                name = name_of(line.interaction, self.options.written_form)
-                if self.skipped[name] > 0:
-                    self.skipped[name] -= 1
-                    continue
-            yield line
-
     def _write(self, outcome: Outcome) -> None:
         self._output.write(outcome)
-        if self.is_awaited or self.scorer.budget is not None:  # paid for: it must not be lost
+        if self.is_awaited:
             self._file.flush()
         self.summary.add(outcome)
         is_shown = not self.options.quiet and self.summary.bad_lines <= BAD_LINES_SHOWN
         if outcome.report is None and is_shown:
             say(f"line {outcome.line.number}: {outcome.line.error}")
 
-    def _begin(self, file: BinaryIO) -> ScoreFile:
+    def _begin(self, file: BinaryIO) -> None:
         self._file = file
         self._output = output_for(
             self.options.written_form, file, self.scorer.entries, self.scorer.scoring_version
         )
-        return self._output
-
-    def _refuse_to_lose(self, path: Path) -> None:
-        refuse_input(path, self.options.file)
-        if self.options.resume and path.exists() and not path.is_file():
-            raise InputError(f"{path} is no file that --resume could go on with")
-        # A pipe or a device holds nothing to lose, and who reads it may wait for ever.
-        if self.options.resume or self.options.overwrite or not path.is_file():
-            return
-        judge = judged_by(path)
-        if judge and judge.rpartition("@")[0] != BUILTIN:
-            raise InputError(
-                f"{path} holds scores of {judge}, which were paid for; --resume goes on with "
-                "them, --overwrite begins anew"
-            )
-
-    def _resume(self, path: Path) -> None:
-        """Keep the finished records of the output, and say what becomes of the others."""
-        form = self.options.written_form
-        wanted: Counter[tuple[str, str]] = Counter()
-        languages: dict[tuple[str, str], Language] = {}
-        for line in Records(self.options.file, self.options.form):
-            if line.interaction is not None:
-                name = name_of(line.interaction, form)
-                wanted[name] += 1
-                languages[name] = sentences.language(line.interaction.answer)
-        kept = sift(path, form, scoring_version=self.scorer.scoring_version, wanted=wanted)
-
-        def count(written: Written) -> None:
-            self.summary.resumed += 1
-            name = (written.id, written.texts)
-            self.summary.add_scores(
-                written.evaluations(self.scorer.judge.identity), languages[name]
-            )
-
-        self._file, self._output = rewrite(path, form, kept, self._begin, count)
-        self.skipped = Counter(kept.finished)
-        if not self.options.quiet:
-            say(_resumed(path, kept))
 
     def _progress_text(self) -> str:
         usage, done = self.scorer.usage, self.summary.lines
@@ -332,7 +304,7 @@ class Scoring:
         console.print(
             f"{summary.lines} {'line' if summary.lines == 1 else 'lines'}, {summary.bad_lines} bad"
             f"; judge {summary.judge}"
-            + (f"; {summary.resumed} finished before" if summary.resumed else "")
+            + (f"; {hits} read before" if (hits := summary.usage.cache_hits) else "")
             + (f"; written to {self.options.file_out}" if self.options.file_out else "")
         )
         hidden = summary.bad_lines - BAD_LINES_SHOWN
@@ -375,15 +347,6 @@ def _usage_text(scorer: Scorer) -> str:
         f"{used.calls} {'call' if used.calls == 1 else 'calls'}, "
         f"{used.input_tokens + used.output_tokens} tokens, {used.cost_usd:.4f} USD"
     )
-
-
-def _resumed(path: Path, kept: Kept) -> str:
-    text = f"{path}: {kept.finished.total()} records are finished and are not scored again"
-    if kept.unfinished:
-        text += f"; {kept.unfinished} had no score for a passing cause and are tried again"
-    if kept.changed:
-        text += f"; {kept.changed} have changed since and are scored anew"
-    return text
 
 
 def _bottlenecks(counts: Counter[Bottleneck]) -> Table:

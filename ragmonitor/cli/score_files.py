@@ -1,15 +1,11 @@
-"""Writes the files of `ragmonitor score`, and reads an interrupted one back to resume it."""
+"""Writes the files of `ragmonitor score`, and reads them back for `ragmonitor compare`."""
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import json
-import os
-import shutil
-from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,18 +15,10 @@ from ragmonitor.cli.options import OutputFormat
 from ragmonitor.errors import InputError, SettingsError, file_errors
 from ragmonitor.evaluators import Table
 from ragmonitor.export.jsonl import encoded, owners_alone
-from ragmonitor.offline.scoring import Outcome, is_finished, texts_key
+from ragmonitor.offline.scoring import Outcome
 from ragmonitor.offline.summary import Tally
-from ragmonitor.offline.tables import guarded
-from ragmonitor.records import (
-    Cause,
-    Evaluation,
-    Interaction,
-    JudgeIdentity,
-    Report,
-    Scored,
-    Unscored,
-)
+from ragmonitor.offline.tables import MAX_CELL_BYTES, guarded
+from ragmonitor.records import Cause, Report
 
 RAGCHECKER: Final = "ragchecker_"
 """Before RAGChecker's own name of a score."""
@@ -49,9 +37,7 @@ GROUPS: Final = {
 """RAGChecker's, in its order."""
 CSV_BEGINS: Final = b"id,line,error,"
 LOOKED_AT_LINES: Final = 50
-_BEGINS: Final = (CSV_BEGINS, b'{"id":', b'{"line":', b'{"results":')
-"""The beginning of what we write, even if it was torn off in its first record."""
-MAX_CELL_BYTES: Final = 64 * 1024 * 1024
+_OF_RAGCHECKER: Final = ("judge", "scoring_version", "evaluations", "diagnosis")
 
 
 def opened(path: Path) -> BinaryIO:
@@ -70,7 +56,7 @@ def refuse_input(path: Path, file: str) -> None:
 
 
 class ScoreFile:
-    """Writes outcomes in order, as JSON lines; after each, the file can be resumed."""
+    """Writes outcomes in order, as JSON lines."""
 
     def __init__(self, file: BinaryIO, scoring_version: str) -> None:
         self._file = file
@@ -79,10 +65,6 @@ class ScoreFile:
     def write(self, outcome: Outcome) -> None:
         """Write one line's outcome."""
         self._file.write(encoded(outcome.as_dict(self._scoring_version)))
-
-    def copy(self, record: Mapping[str, Any]) -> None:
-        """Write one record again, as an earlier run wrote it."""
-        self._file.write(encoded(dict(record)))
 
     def finish(self, tally: Tally) -> None:
         """Write the end of the file, which JSON lines and CSV do not have."""
@@ -127,7 +109,7 @@ class CsvFile(ScoreFile):
             "risk",
             "unsupported",
             "judge",
-            "key",
+            "scoring_version",
         )
         self.copy({name: name for name in self._columns})
 
@@ -209,15 +191,9 @@ def _ragchecker_record(
             {"doc_id": chunk.id or None, "text": chunk.text} for chunk in interaction.chunks
         ],
         "metrics": dict(scores),
-        # Read by nobody else, and what to go on with after an interruption.
-        "ragmonitor": {name: record[name] for name in ("judge", "key", "evaluations", "diagnosis")},
+        # Read by `ragmonitor compare` alone.
+        "ragmonitor": {name: record[name] for name in _OF_RAGCHECKER},
     }
-
-
-def name_of(interaction: Interaction, form: OutputFormat) -> tuple[str, str]:
-    """Return the name of a record in an output: its written id, and a hash of its texts."""
-    identity = guarded(interaction.id) if form == "csv" else interaction.id
-    return identity, texts_key(interaction)
 
 
 # --- reading back -------------------------------------------------------------------------------
@@ -230,21 +206,8 @@ class Written:
     id: str
     judge: str
     scoring_version: str
-    texts: str
-    """Hash of the texts it is of."""
     scores: Mapping[str, float | Cause]
     """The score of each evaluator, or why there is none."""
-    record: Mapping[str, Any]
-    """The record as it stands in the file."""
-
-    def evaluations(self, judge: JudgeIdentity) -> tuple[Evaluation, ...]:
-        """Return the evaluations it tells of."""
-        return tuple(
-            Unscored(evaluator=name, judge=judge, cause=outcome)
-            if isinstance(outcome, Cause)
-            else Scored(evaluator=name, judge=judge, score=outcome)
-            for name, outcome in self.scores.items()
-        )
 
 
 def written_form(path: Path) -> OutputFormat | None:
@@ -282,7 +245,7 @@ def read_back(path: Path, form: OutputFormat) -> Generator[Written]:
 
 def _of_line(raw: bytes) -> Written | None:
     record = _object(raw)
-    return _written(record, record)
+    return _written(record)
 
 
 def _of_ragchecker(raw: bytes) -> Written | None:
@@ -290,7 +253,7 @@ def _of_ragchecker(raw: bytes) -> Written | None:
     ours = record.get("ragmonitor")
     if not isinstance(ours, dict):
         return None
-    return _written({"id": record.get("query_id")} | ours, record)
+    return _written({"id": record.get("query_id")} | ours)
 
 
 def _object(raw: bytes) -> dict[str, Any]:
@@ -301,7 +264,7 @@ def _object(raw: bytes) -> dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
-def _written(record: Mapping[str, Any], whole: Mapping[str, Any]) -> Written | None:
+def _written(record: Mapping[str, Any]) -> Written | None:
     identity, evaluations = record.get("id"), record.get("evaluations")
     if not isinstance(identity, str) or not isinstance(evaluations, dict):
         return None
@@ -315,14 +278,11 @@ def _written(record: Mapping[str, Any], whole: Mapping[str, Any]) -> Written | N
         if cause not in _CAUSES:
             return None
         scores[name] = Cause(cause)
-    scoring_version, _, texts = str(record.get("key", "")).partition("-")
     return Written(
         id=identity,
         judge=str(record.get("judge", "")),
-        scoring_version=scoring_version,
-        texts=texts,
+        scoring_version=str(record.get("scoring_version", "")),
         scores=scores,
-        record=whole,
     )
 
 
@@ -349,8 +309,8 @@ def _of_row(row: Mapping[str, str]) -> Written | None:
         # Neither: an evaluator that passed over this record.
         and (row[name] or row[f"{name}_unscored"])
     }
-    record = {name: row[name] for name in ("id", "judge", "key")}
-    return _written(record | {"evaluations": evaluations}, row)
+    record = {name: row[name] for name in ("id", "judge", "scoring_version")}
+    return _written(record | {"evaluations": evaluations})
 
 
 def _number(text: str) -> float | None:
@@ -361,131 +321,3 @@ def _number(text: str) -> float | None:
 
 
 _CAUSES: Final = frozenset(cause.value for cause in Cause)
-
-
-# --- going on -----------------------------------------------------------------------------------
-
-
-@dataclass(slots=True, kw_only=True)
-class Kept:
-    """Counts the records of an earlier output by what becomes of them, by id and texts."""
-
-    finished: Counter[tuple[str, str]]
-    """The number of records of each that are done."""
-    unfinished: int = 0
-    """Records without a score that another run may have: they are scored again."""
-    changed: int = 0
-    """Records whose texts are other ones now: likewise."""
-
-
-def sift(
-    path: Path, form: OutputFormat, *, scoring_version: str, wanted: Counter[tuple[str, str]]
-) -> Kept:
-    """Return which records of an output can stay.
-
-    Args:
-        path: Of an earlier run's output.
-        form: Its format.
-        scoring_version: Of this run.
-        wanted: The records of the input, by id and hash of the texts.
-
-    Raises:
-        InputError: It was scored by another judge or version, or holds records that are not in the
-            input: to go on would mix what must not be compared, or lose what was paid for.
-    """
-    _check_ours(path, form)
-    kept = Kept(finished=Counter())
-    ids = {identity for identity, _ in wanted}
-    foreign = 0
-    for written in read_back(path, form):
-        if written.scoring_version != scoring_version:
-            raise InputError(
-                f"{path} was scored by judge {written.judge or '(unknown)'} with "
-                f"{', '.join(written.scores)}; now judge, evaluators or a version of them differ. "
-                "Name another output with -o, or score everything anew with --overwrite"
-            )
-        name = (written.id, written.texts)
-        if written.id not in ids:
-            foreign += 1
-        elif kept.finished[name] >= wanted[name]:
-            kept.changed += 1
-        elif is_finished(written.evaluations(_ANY)):
-            kept.finished[name] += 1
-        else:
-            kept.unfinished += 1
-    if foreign:
-        raise InputError(
-            f"{path} holds {foreign} records that are not in the input; name another output "
-            "with -o, or score everything anew with --overwrite"
-        )
-    return kept
-
-
-def _check_ours(path: Path, form: OutputFormat) -> None:
-    """Raise `InputError` unless the file is an output of ours."""
-    present = written_form(path)
-    if present is not None and present != form:
-        raise InputError(
-            f"{path} holds the format {present}; name it with --output-format {present}"
-        )
-    with path.open("rb") as file:
-        begins = file.read(len(CSV_BEGINS))
-    if begins and not any(mark.startswith(begins) or begins.startswith(mark) for mark in _BEGINS):
-        raise InputError(
-            f"{path} is no output of `ragmonitor score`; name another with -o, or replace it with "
-            "--overwrite"
-        )
-
-
-def rewrite(
-    path: Path,
-    form: OutputFormat,
-    kept: Kept,
-    begin: Callable[[BinaryIO], ScoreFile],
-    on_kept: Callable[[Written], None],
-) -> tuple[BinaryIO, ScoreFile]:
-    """Replace the output by the records that stay, and return it open at its end.
-
-    A process that dies meanwhile leaves the old file whole. A link stays a link.
-
-    Args:
-        path: Of the output.
-        form: Its format.
-        kept: Which records stay.
-        begin: Builds the writer on the open file.
-        on_kept: Called with each record that stays.
-    """
-    path = path.resolve()
-    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    left = Counter(kept.finished)
-    file = opened(draft)
-    try:
-        shutil.copymode(path, draft)  # whoever may read the old one may read the new one
-        output = begin(file)
-        for written in read_back(path, form):
-            name = (written.id, written.texts)
-            if left[name] > 0 and is_finished(written.evaluations(_ANY)):
-                left[name] -= 1
-                output.copy(written.record)
-                on_kept(written)
-        file.flush()
-        os.fsync(file.fileno())
-        draft.replace(path)
-    except BaseException:  # an interruption too: no half-written copy may stay behind
-        file.close()
-        draft.unlink(missing_ok=True)
-        raise
-    return file, output
-
-
-def judged_by(path: Path) -> str:
-    """Return who judged the first record of an output; empty if it holds none of ours."""
-    form = written_form(path)
-    if form is None:
-        return ""
-    with contextlib.closing(read_back(path, form)) as records:
-        first = next(records, None)
-    return "" if first is None else first.judge
-
-
-_ANY: Final = JudgeIdentity(name="any", version="0", kind="CODE")

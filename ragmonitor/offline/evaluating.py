@@ -14,6 +14,7 @@ from ragmonitor.capabilities import as_judge
 from ragmonitor.errors import SettingsError
 from ragmonitor.evaluators import table
 from ragmonitor.judges import JUDGES, BuiltinJudge
+from ragmonitor.offline.kept_replies import ReplyFile
 from ragmonitor.offline.reader_pool import AHEAD, ReaderPool
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, read_given
@@ -130,8 +131,9 @@ def scorer_of(
     concurrency: int | None = None,
     api_base: str | None = None,
     pool: ReaderPool | None = None,
+    replies: ReplyFile | None = None,
 ) -> Scorer:
-    """Return the engine of one run. Arguments as of `evaluate`, and the processes that read.
+    """Return the engine of one run: arguments as of `evaluate`, then as of `Scorer`.
 
     A model is asked with the settings of a monitor's judge.
 
@@ -151,6 +153,7 @@ def scorer_of(
         is_fitted=not names,
         min_severity=Severity(settings.estimation.min_severity),
         pool=pool,
+        replies=replies,
     )
     budget = _budget(budget_usd, budget_tokens)
     if judge is None or judge == BUILTIN:

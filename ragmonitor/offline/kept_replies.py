@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -22,6 +22,9 @@ from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.judges.cache import key_of
 from ragmonitor.protocols import Asker, Section
 from ragmonitor.records import Assessment, Cause, Interaction, JudgeIdentity, JudgeUsage
+
+SUFFIX: Final = ".replies"
+"""Behind the name of an output: the file of the replies that were paid for it."""
 
 
 class _Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -91,7 +94,7 @@ class ReplyFile:
 
 def replies_of(output: Path) -> ReplyFile:
     """Return the replies that were paid for an output: `FILE.replies` beside it."""
-    return ReplyFile(output.with_name(f"{output.name}.replies"))
+    return ReplyFile(output.with_name(f"{output.name}{SUFFIX}"))
 
 
 class KeepingJudge(CapableJudge):

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.process import BaseProcess
-from multiprocessing.util import Finalize
 from typing import Final, Protocol
 
 from ragmonitor.apart import apart
@@ -23,8 +20,6 @@ from ragmonitor.records import Interaction
 
 AHEAD: Final = 4
 """Answers that are handed over for each process: while it reads one the next is there."""
-ENDING_S: Final = 5.0
-"""For the processes to end by themselves."""
 
 
 class AnswerReader(Protocol):
@@ -36,10 +31,6 @@ class AnswerReader(Protocol):
 
     async def read(self, interaction: Interaction) -> Reading:
         """Return what the judge found."""
-        ...
-
-    async def close(self) -> None:
-        """Close connections."""
         ...
 
 
@@ -64,27 +55,23 @@ class ReaderPool:
         self.n = n
         self._make = make
         self._executor: ProcessPoolExecutor | None = None
-        self._processes: list[BaseProcess] = []
 
     async def start(self) -> None:
-        """Start the processes, and wait until each can read; if they run already, do nothing.
+        """Start the processes, and wait until one can read; if they run already, do nothing.
 
         Raises:
-            SettingsError: One cannot read; it says why.
+            SettingsError: It cannot read; it says why.
         """
         if self._executor is not None:
             return
-        loop, others = asyncio.get_running_loop(), {*multiprocessing.active_children()}
         context = multiprocessing.get_context("spawn")
         self._executor = ProcessPoolExecutor(self.n, context, _begin, (self._make,))
-        with _interrupts_blocked():  # each first call starts a process
-            ready = [loop.run_in_executor(self._executor, _problem) for _ in range(self.n)]
-            self._processes = [*({*multiprocessing.active_children()} - others)]
+        loop = asyncio.get_running_loop()
         try:
-            problems = await asyncio.gather(*ready)
+            problem = await loop.run_in_executor(self._executor, _problem)
         except BrokenProcessPool as error:
             raise SettingsError(f"a worker process has ended: {error}") from error
-        for problem in filter(None, problems):
+        if problem:
             raise SettingsError(f"a worker process: {problem}")
 
     async def read(self, interaction: Interaction) -> Reading:
@@ -109,28 +96,10 @@ class ReaderPool:
         return reading
 
     async def close(self) -> None:
-        """End the processes; what they are reading is given up."""
+        """End the processes once they have read what they are at."""
         executor, self._executor = self._executor, None
-        if executor is None:
-            return
-        executor.shutdown(wait=False, cancel_futures=True)
-        await asyncio.gather(*(apart(each.join, ENDING_S) for each in self._processes))
-        for each in self._processes:
-            if each.is_alive():
-                each.kill()
-
-
-@contextlib.contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """Keep Ctrl-C from processes that begin here until they ignore it."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if executor is not None:
+            await apart(executor.shutdown, cancel_futures=True)
 
 
 # --- in the process -------------------------------------------------------------------------------
@@ -142,8 +111,6 @@ _problems: list[str] = []
 
 def _begin(make: Callable[[], AnswerReader]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         reader = make()
@@ -152,7 +119,6 @@ def _begin(make: Callable[[], AnswerReader]) -> None:
         _problems.append(str(error))
         return
     _readers.append(reader)
-    Finalize(None, lambda: _runner.run(reader.close()), exitpriority=10)
 
 
 def _end_with_parent() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,12 +16,12 @@ from ragmonitor.evaluators import Table, unscorable
 from ragmonitor.export.jsonl import report_line
 from ragmonitor.guard import record_error
 from ragmonitor.judging import Reading, ReadingEngine
+from ragmonitor.offline.kept_replies import KeepingJudge, ReplyFile
 from ragmonitor.offline.reader_pool import ReaderError, ReaderPool
 from ragmonitor.offline.shapes import Line
 from ragmonitor.protocols import Judge
 from ragmonitor.records import (
     Cause,
-    Evaluation,
     Interaction,
     JudgeRole,
     JudgeUsage,
@@ -64,17 +63,13 @@ class Outcome:
         """Return what `ragmonitor score` writes of it, for JSON.
 
         Args:
-            scoring_version: Of the scorer; the line then has a key of it and of its texts.
+            scoring_version: Of the scorer.
         """
         if self.report is None:
             return {"line": self.line.number, "error": self.line.error}
         whole = report_line(self.report)
         kept = {name: whole[name] for name in KEPT_FIELDS}
-        return (
-            kept | {"key": key(scoring_version, self.report.interaction)}
-            if scoring_version
-            else kept
-        )
+        return kept | ({"scoring_version": scoring_version} if scoring_version else {})
 
     def as_row(self, scoring_version: str = "") -> dict[str, Any]:
         """Return the same in the cells of a table; sentences at fault stand under `unsupported`."""
@@ -108,6 +103,7 @@ class Scorer:
         asking_timeout_s: float = 60.0,
         min_severity: Severity = Severity.MAJOR,
         pool: ReaderPool | None = None,
+        replies: ReplyFile | None = None,
     ) -> None:
         """Begin; nothing is asked yet.
 
@@ -122,11 +118,15 @@ class Scorer:
             min_severity: The least severity of a finding that makes an answer hallucinated.
             pool: Processes that read, by the same judge and evaluators; order and budget stay here.
                 None: this process reads.
+            replies: Replies that earlier runs paid for; the judge is not asked for them again.
 
         Raises:
             SettingsError: The judge cannot say its cost in the budget's unit.
         """
-        self.judge = as_judge(judge).within_budget(None if budget is None else budget.unit)
+        judge = as_judge(judge)
+        if replies is not None:
+            judge = KeepingJudge(judge, replies)
+        self.judge = judge.within_budget(None if budget is None else budget.unit)
         self.entries = entries
         self.entries_without_reference = (
             Table(entry for entry in entries if not entry.needs_reference) if is_fitted else entries
@@ -242,7 +242,7 @@ class Scorer:
         failure: Exception | None = None
         try:
             while not self.stopping.is_set():
-                line = await self._next(lines) if may_block else next(lines, None)
+                line = await apart(next, lines, None) if may_block else next(lines, None)
                 if line is None:
                     break
                 await held.put((line, await self._begin(line.interaction)))
@@ -252,17 +252,6 @@ class Scorer:
         await held.put(None)
         if failure is not None:
             raise failure
-
-    async def _next(self, lines: Iterator[Line]) -> Line | None:
-        """Return the next line; None: there is none, or no further one is to be begun."""
-        coming = asyncio.ensure_future(apart(next, lines, None))
-        stopping = asyncio.create_task(self.stopping.wait())
-        try:
-            await asyncio.wait({coming, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            return None if stopping.done() else coming.result()
-        finally:
-            coming.cancel()
-            stopping.cancel()
 
     async def _begin(self, interaction: Interaction | None) -> Coming:
         if interaction is None:
@@ -345,25 +334,6 @@ class Scorer:
         return self.entries if interaction.reference.strip() else self.entries_without_reference
 
 
-def key(scoring_version: str, interaction: Interaction) -> str:
-    """Return the scoring version and the hash of the texts, in hex: `version-texts`."""
-    return f"{scoring_version}-{texts_key(interaction)}"
-
-
-def texts_key(interaction: Interaction) -> str:
-    """Return 16 hex digits that change with every text that is scored."""
-    texts: list[Any] = [
-        interaction.query,
-        interaction.answer,
-        interaction.reference,
-        [[chunk.id, chunk.text] for chunk in interaction.chunks],
-        [[chunk.id, chunk.text] for chunk in interaction.reference_chunks],
-        # Only where it keeps an answer from being scored, so that older outputs stay known.
-        *([interaction.status] if interaction.status != "ok" else []),
-    ]
-    return hashlib.blake2b(json.dumps(texts).encode(), digest_size=8).hexdigest()
-
-
 def unread_because(report: Report) -> str:
     """Return why the judge gave nothing on an answer that it was to read: `cause: detail`.
 
@@ -373,11 +343,3 @@ def unread_because(report: Report) -> str:
         return ""
     first = next((each for each in report.evaluations if not isinstance(each, Scored)), None)
     return "" if first is None else f"{first.cause}: {first.detail}".removesuffix(": ")
-
-
-def is_finished(evaluations: Iterable[Evaluation]) -> bool:
-    """Return whether another run could add nothing: something was scored, or the record is why."""
-    evaluations = tuple(evaluations)
-    return any(isinstance(each, Scored) for each in evaluations) or not any(
-        not isinstance(each, Scored) and each.cause in PASSING for each in evaluations
-    )

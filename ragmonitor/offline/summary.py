@@ -101,8 +101,6 @@ class Summary:
     judge: str = ""
     lines: int = 0
     bad_lines: int = 0
-    resumed: int = 0
-    """Lines that an earlier run finished."""
     is_interrupted: bool = False
     """Whether further lines were not begun."""
     usage: JudgeUsage = field(default_factory=JudgeUsage)
@@ -143,7 +141,7 @@ class Summary:
         return {
             "lines": self.lines,
             "bad_lines": self.bad_lines,
-            "resumed": self.resumed,
+            "resumed": usage.cache_hits,
             "interrupted": self.is_interrupted,
             "judge": self.judge,
             "judge_calls": usage.calls,

@@ -5,7 +5,6 @@ https://opentelemetry.io/docs/specs/otlp/#otlphttp
 
 from __future__ import annotations
 
-import ssl
 import threading
 from dataclasses import replace
 from email.message import Message
@@ -35,7 +34,6 @@ class HttpReceiver:
         port: int,
         *,
         max_bytes: int,
-        tls: ssl.SSLContext | None = None,
     ) -> None:
         """Listen.
 
@@ -44,7 +42,6 @@ class HttpReceiver:
             host: Address to listen on.
             port: 0: any free one.
             max_bytes: Of one request, as it comes and unpacked.
-            tls: With which connections are encrypted; None: they are not.
 
         Raises:
             OSError: The address cannot be listened on.
@@ -59,11 +56,9 @@ class HttpReceiver:
             receive=self._receive,
             admit=self._admit,
             max_body_bytes=max_bytes,
-            tls=tls,
         )
         shown = f"[{host}]" if ":" in host else host
-        scheme = "http" if tls is None else "https"
-        self.url = f"{scheme}://{shown}:{self._server.server_address[1]}"
+        self.url = f"http://{shown}:{self._server.server_address[1]}"
         """The address at which it listens, as OTEL_EXPORTER_OTLP_ENDPOINT wants it."""
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="ragmonitor-otlp-http", daemon=True

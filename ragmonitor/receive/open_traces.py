@@ -21,8 +21,7 @@ TRACE_BYTES: Final = 500
 Admission = Literal["now", "later", "never"]
 """When there is room for a request. `never`: it takes more than may be held at all."""
 SpanOutcome = Literal["taken", "duplicate", "late"]
-"""The outcome of a span: held; known already; of a trace that was given up, or came to one that
-has left without being a part of anything new."""
+"""The outcome of a span: held; known already; of a trace that was given up."""
 State = Literal["growing", "partial", "whole", "over"]
 """The state of a trace. `whole`: nothing that is named is missing, and it is quiet; `partial`:
 quiet, and all that is missing are parents in other processes; `over`: there is no more waiting for
@@ -32,13 +31,11 @@ it."""
 class OpenTrace:
     """The spans of one trace that have come."""
 
-    __slots__ = ("began_s", "changed_s", "left", "looked_at", "matches", "size_bytes", "spans")
+    __slots__ = ("began_s", "changed_s", "looked_at", "matches", "size_bytes", "spans")
 
-    def __init__(self, now: float, left: dict[str, str]) -> None:
+    def __init__(self, now: float) -> None:
         self.spans: dict[str, HeldSpan] = {}
         """The spans by id."""
-        self.left = left
-        """The parents, by id, of the same trace's spans that have left before."""
         self.size_bytes = TRACE_BYTES
         self.began_s = self.changed_s = now
         """The time when its first, and its last span came."""
@@ -92,8 +89,8 @@ class OpenTraces:
         self._lock = threading.Lock()
         self._open: OrderedDict[bytes, OpenTrace] = OrderedDict()
         """Open traces by id; the one that has changed last comes last."""
-        self._left: OrderedDict[bytes, dict[str, str] | None] = OrderedDict()
-        """The parents, by id, of the spans of traces that have left; None: it was given up."""
+        self._left: OrderedDict[bytes, set[str] | None] = OrderedDict()
+        """The spans' ids of traces that have left; None: it was given up."""
         self._remembered = 0
         self.size_bytes = 0
         """About how much memory the spans and their traces take."""
@@ -160,14 +157,14 @@ class OpenTraces:
         return outcomes, given_up
 
     def _add(self, trace_id: bytes, span: HeldSpan, now: float) -> SpanOutcome:
-        left = self._left.get(trace_id, {})
+        left = self._left.get(trace_id, set())
         if left is None:
             return "late"
         trace = self._open.get(trace_id)
         if span.span_id in left or (trace is not None and span.span_id in trace.spans):
             return "duplicate"
         if trace is None:
-            trace = self._open[trace_id] = OpenTrace(now, left)
+            trace = self._open[trace_id] = OpenTrace(now)
             self.size_bytes += trace.size_bytes
         trace.spans[span.span_id] = span
         trace.matches = trace.matches or span.matches
@@ -231,11 +228,7 @@ class OpenTraces:
             return  # what it encloses, or is enclosed by, may yet be an interaction
         before = self._left.pop(trace_id, None)
         self._remembered -= len(before or ())
-        left = (
-            None
-            if give_up
-            else (before or {}) | {span.span_id: span.parent_id for span in trace.spans.values()}
-        )
+        left = None if give_up else (before or set()) | trace.spans.keys()
         self._left[trace_id] = left
         self._remembered += len(left or ())
         while self._remembered > MAX_REMEMBERED_SPANS or len(self._left) > self._max_traces:

@@ -17,7 +17,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 PROTOBUF: Final = "application/x-protobuf"
 JSON: Final = "application/json"
-MAX_JSON_BRACKETS: Final = 500_000
+MAX_JSON_BRACKETS: Final = 200_000
 """Opening ones in a body of JSON, those in texts too: it is read value by value, in Python."""
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _BROKEN_JSON: Final = (

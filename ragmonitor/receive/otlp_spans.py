@@ -30,6 +30,8 @@ RESOURCE_ATTRIBUTES: Final = (
     "deployment.environment.name",
 )
 """Those of a process that its interactions get as attributes."""
+MAX_VALUES: Final = 10_000
+"""The values of one list of an attribute; further ones are not read."""
 MAX_STATE_CHARACTERS: Final = 512
 """Of a trace state: what every system has to pass on (W3C Trace Context, section 3.3.1.5)."""
 _MEMBER: Final = (
@@ -198,8 +200,8 @@ def plain(value: AnyValue) -> Any:
     """Return a value of OTLP's as one of Python's; protobuf bounds how deep it is nested."""
     kind = value.WhichOneof("value")
     if kind == "array_value":
-        return [plain(each) for each in value.array_value.values]
+        return [plain(each) for each in value.array_value.values[:MAX_VALUES]]
     if kind == "kvlist_value":
-        return _plain_of(value.kvlist_value.values)
+        return _plain_of(value.kvlist_value.values[:MAX_VALUES])
     found = None if kind is None else getattr(value, kind)
     return found.hex() if isinstance(found, bytes) else found

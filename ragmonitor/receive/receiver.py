@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import ssl
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, Literal, Protocol
 
 from ragmonitor.back_half.local import LocalBackHalf
 from ragmonitor.back_half.stream_sender import StreamBackHalf
 from ragmonitor.capture.recorder import tool_matcher
-from ragmonitor.errors import SettingsError
+from ragmonitor.errors import RagMonitorError, SettingsError
 from ragmonitor.export.view.access import is_loopback
 from ragmonitor.guard import contained, record_error
 from ragmonitor.metrics import RECEIVED_TRACES
@@ -21,10 +19,10 @@ from ragmonitor.protocols import Clock
 from ragmonitor.receive.http_receiver import HttpReceiver
 from ragmonitor.receive.open_traces import OpenTrace, OpenTraces, State
 from ragmonitor.receive.span_intake import SpanIntake
-from ragmonitor.receive.trace_assembly import Received, assembled
+from ragmonitor.receive.trace_assembly import assembled
 from ragmonitor.records import GaugeValue
 from ragmonitor.redaction import Redactor
-from ragmonitor.settings import ReceiveSettings, Settings
+from ragmonitor.settings import Settings
 
 SWEEP_S: Final = 0.25
 """The pause between looks at the open traces."""
@@ -71,15 +69,10 @@ class Receiver:
         options = settings.receive
         self._options = options
         self._service = settings.service
-        self._tls = _tls_of(options)
-        if (
-            options.token is None
-            and options.tls_client_ca is None
-            and not is_loopback(options.host)
-        ):
+        if options.token is None and not is_loopback(options.host):
             raise SettingsError(
                 f"receive.host: on {options.host} anybody could send spans; set receive.token "
-                "(RAGMONITOR_RECEIVE__TOKEN) or receive.tls_client_ca, or listen on 127.0.0.1"
+                "(RAGMONITOR_RECEIVE__TOKEN), or listen on 127.0.0.1"
             )
         self.traces = OpenTraces(
             max_bytes=options.max_held_bytes,
@@ -115,38 +108,31 @@ class Receiver:
             SettingsError: An address cannot be listened on, or names no topic of Kafka.
             MissingExtraError: A library for Kafka is not installed.
         """
-        with contextlib.ExitStack() as opened:
-            for open_one in (self._open_http, self._open_kafka):
-                listener = open_one()
-                if listener is not None:
-                    opened.callback(listener.close)
-                    self.listeners = (*self.listeners, listener)
-            opened.pop_all()
-        self.back.wake()
-
-    def _open_http(self) -> Listener:
         options = self._options
-        with _listening(options.host, options.http_port):
-            return HttpReceiver(
-                self.intake,
-                options.host,
-                options.http_port,
-                max_bytes=options.max_request_bytes,
-                tls=self._tls,
+        try:
+            http = HttpReceiver(
+                self.intake, options.host, options.http_port, max_bytes=options.max_request_bytes
             )
+        except OSError as error:
+            place = f"{options.host}:{options.http_port}"
+            raise SettingsError(f"{place} cannot be listened on: {error.strerror}") from None
+        self.listeners = (http,)
+        if options.kafka is not None:
+            from ragmonitor.receive.kafka_receiver import KafkaReceiver
 
-    def _open_kafka(self) -> Listener | None:
-        if self._options.kafka is None:
-            return None
-        from ragmonitor.receive.kafka_receiver import KafkaReceiver
-
-        return KafkaReceiver(
-            self.intake,
-            self.traces,
-            self._options.kafka.get_secret_value(),
-            self._service,
-            max_bytes=self._options.max_request_bytes,
-        )
+            try:
+                kafka = KafkaReceiver(
+                    self.intake,
+                    self.traces,
+                    options.kafka.get_secret_value(),
+                    self._service,
+                    max_bytes=options.max_request_bytes,
+                )
+            except RagMonitorError:
+                http.close()
+                raise
+            self.listeners = (http, kafka)
+        self.back.wake()
 
     def run(self, stop: threading.Event) -> None:
         """Work until asked to stop; then read what is held, as it is, and have it scored."""
@@ -182,11 +168,8 @@ class Receiver:
         held = [*trace.spans.values()] if trace.matches else []
         count = len(trace.spans)
         try:
-            found, late = assembled(
-                held,
-                trace.left,
-                root_names=self._root_names,
-                is_retrieval_tool=self._is_retrieval_tool,
+            found = assembled(
+                held, root_names=self._root_names, is_retrieval_tool=self._is_retrieval_tool
             )
         except Exception as error:  # noqa: BLE001 - a trace must cost only itself
             record_error("capture", error)
@@ -199,18 +182,13 @@ class Receiver:
             return
         if not self.traces.release(trace_id, trace, count):
             return  # it has grown meanwhile
-        self.intake.count_spans(Counter(late=late))
-        if late < count:
-            self._outcomes["interaction" if found else "none"] += 1
-        for each in found:
-            self._hand_over(each)
-
-    def _hand_over(self, received: Received) -> None:
-        if received.is_probe:
-            received.release()
-            self.back.give_up("probe")
-        else:
-            self.back.put(received)
+        self._outcomes["interaction" if found else "none"] += 1
+        for received in found:
+            if received.is_probe:
+                received.release()
+                self.back.give_up("probe")
+            else:
+                self.back.put(received)
 
     def _gauges(self) -> Sequence[GaugeValue]:
         outcomes = {**self._outcomes, "too_large": self.intake.given_up}
@@ -218,32 +196,3 @@ class Receiver:
             *self.intake.gauges(),
             *(GaugeValue.of(RECEIVED_TRACES, n, outcome=name) for name, n in outcomes.items()),
         )
-
-
-@contextlib.contextmanager
-def _listening(host: str, port: int) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise SettingsError(f"{host}:{port} cannot be listened on: {error.strerror}") from None
-
-
-def _tls_of(options: ReceiveSettings) -> ssl.SSLContext | None:
-    """Return with what connections are encrypted; None: they are not.
-
-    Raises:
-        SettingsError: The certificates cannot be read.
-    """
-    if options.tls_certificate is None or options.tls_key is None:
-        return None
-    try:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=options.tls_client_ca)
-        context.load_cert_chain(options.tls_certificate, options.tls_key)
-    except OSError as error:
-        raise SettingsError(
-            f"the files of receive.tls_certificate, receive.tls_key and receive.tls_client_ca "
-            f"cannot be used: {error.strerror}"
-        ) from None
-    if options.tls_client_ca is not None:
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context

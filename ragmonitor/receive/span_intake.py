@@ -36,6 +36,8 @@ RequestOutcome = Literal["taken", "partial", "full", "unauthorized"] | Rejection
 """The outcome of a request. `partial`: spans in it had no sound ids; `full`: it is to be sent again
 later, as there is no room for open traces; the rest as the server of /metrics counts them."""
 
+MAX_PARTS: Final = 200_000
+"""Spans, attributes, events and links of one request: about a second of one processor."""
 _NO_IDS: Final = "spans without a trace id of 16 bytes and a span id of 8"
 
 
@@ -89,15 +91,16 @@ class SpanIntake:
             FullError: There is no room for it; nothing of it was taken.
             UnreadableBodyError: There will never be.
         """
+        _check_parts(request)
         batches = [*_batches(request)]
         size_bytes = request.ByteSize() + sum(
             len(batch.spans) * overhead_bytes(batch.scope, batch.process) for batch in batches
         )
         trace_ids = {span.trace_id for batch in batches for span in batch.spans}
+        spans, outcomes = _sound_spans(batches)
         with self._taking:
             room = self._traces.room(size_bytes, trace_ids)
             if room == "now":
-                spans, outcomes = _sound_spans(batches)
                 taken, given_up = self._traces.add(spans)
         if room == "later":
             self.count("full")
@@ -137,6 +140,23 @@ class SpanIntake:
                 for name, counts in tables
                 for outcome, n in counts.items()
             ]
+
+
+def _check_parts(request: ExportTraceServiceRequest) -> None:
+    """See that a request has not so many parts that to read it would keep a processor busy.
+
+    Raises:
+        UnreadableBodyError: It has; an empty part takes two bytes.
+    """
+    parts = len(request.resource_spans)
+    for resource in request.resource_spans if parts <= MAX_PARTS else ():
+        parts += len(resource.resource.attributes) + len(resource.scope_spans)
+        for scope in resource.scope_spans if parts <= MAX_PARTS else ():
+            parts += len(scope.spans)
+            for span in scope.spans if parts <= MAX_PARTS else ():
+                parts += len(span.attributes) + len(span.events) + len(span.links)
+    if parts > MAX_PARTS:
+        raise UnreadableBodyError(413, f"a request has at most {MAX_PARTS:,} spans and attributes")
 
 
 class _Batch(NamedTuple):

@@ -1,7 +1,7 @@
 """Finds the interactions among the spans of one trace, also where spans are missing.
 
 What has come over a network has gaps that spans of one's own process do not have: a parent that was
-never sent, a clock that is wrong, a part that comes after the rest was read.
+never sent, a clock that is wrong.
 """
 
 from __future__ import annotations
@@ -53,42 +53,32 @@ class Received:
 
 def assembled(
     held: Iterable[HeldSpan],
-    left: Mapping[str, str],
     *,
     root_names: Collection[str],
     is_retrieval_tool: Callable[[str], bool],
-) -> tuple[list[Received], int]:
-    """Return the interactions of one trace, and how many spans came too late to be in one.
+) -> list[Received]:
+    """Return the interactions of one trace.
 
     Spans that enclose themselves are left out.
 
     Args:
         held: The spans that have come.
-        left: Those that have left before with their interaction: their parents by id. What encloses
-            one of them, or is below it, comes too late.
         root_names: Only trees whose roots have one of these names; empty: any.
         is_retrieval_tool: Whether the text that a tool of this name gives counts as retrieved.
     """
     by_id = {span.span_id: span for span in held}
-    late = _late(by_id, left) if left else set()
-    for span_id in late | _in_rings(by_id):
+    for span_id in _in_rings(by_id):
         by_id.pop(span_id, None)
     spans = {span_id: span_record(span) for span_id, span in by_id.items()}
     _stand_in_for_missing(spans)
     _align_clocks(spans, by_id)
     trees = trees_of(spans.values(), root_names=root_names, is_retrieval_tool=is_retrieval_tool)
-    return [Received(tree, _attributes(tree, by_id)) for tree in trees], len(late)
+    return [Received(tree, _attributes(tree, by_id)) for tree in trees]
 
 
 def _attributes(tree: FinishedTree, held: Mapping[str, HeldSpan]) -> Mapping[str, str]:
     root = held.get(tree.root.span_id) or held[tree.steps[0].span.span_id]
     return root.process.attributes
-
-
-def _late(held: Mapping[str, HeldSpan], left: Mapping[str, str]) -> set[str]:
-    parents = {**left, **{span_id: span.parent_id for span_id, span in held.items()}}
-    ancestry = Ancestry(parents)
-    return (ancestry.below(left.keys()) | ancestry.enclosing(left)) & held.keys()
 
 
 def _in_rings(held: Mapping[str, HeldSpan]) -> set[str]:

@@ -83,8 +83,12 @@ def write(path, *records):
     return str(path)
 
 
-def records(n, **changes):
-    return [{**GOOD, "id": f"r{number}", **changes} for number in range(n)]
+def records(n):
+    """Return answers that differ, so that each is read."""
+    return [
+        {**GOOD, "id": f"r{number}", "question": f"{number}: {GOOD['question']}"}
+        for number in range(n)
+    ]
 
 
 def run(*arguments):
@@ -103,25 +107,19 @@ def ids_in(path):
     return [json.loads(line)["id"] for line in text.splitlines()]
 
 
-def tear(path):
-    """Cut the file in the middle of its last record, as a machine that goes down does."""
-    data = path.read_bytes()
-    path.write_bytes(data[: data.rindex(b"r3") + 40])
-
-
 @pytest.mark.parametrize("name", FORMATS)
 def test_what_is_finished_is_not_asked_for_again(tmp_path, llm, name):
-    """After a machine went down in the middle of a line: that line is scored, no other is."""
+    """After a machine went down in the middle of the last reply: that one is asked for again."""
     file, output = write(tmp_path / "in.jsonl", *records(4)), tmp_path / name
-    whole = run(file, *MODEL, "-o", output)
-    assert whole.exit_code == 0
-    before = output.read_bytes()
-    tear(output)
+    assert run(file, *MODEL, "-o", output).exit_code == 0
+    before, replies = output.read_bytes(), tmp_path / f"{name}.replies"
+    replies.write_bytes(replies.read_bytes()[:-20])
+    output.unlink()
     llm.asked = ()
     result = run(file, *MODEL, "-o", output, "--resume")
     assert result.exit_code == 0
     assert llm.asked == ("r3",)
-    assert "3 records are finished" in result.stderr
+    assert "3 read before" in result.stderr
     assert output.read_bytes() == before
 
 
@@ -130,14 +128,13 @@ def test_what_went_over_the_budget_is_scored_by_the_next(tmp_path, llm):
     file, output = write(tmp_path / "in.jsonl", *records(5)), tmp_path / "out.jsonl"
     first = run(file, "--judge", "m", "--budget-tokens", "25", "-o", output)
     assert "the budget is spent after 2 answers; the same command with --resume" in first.stderr
-    second = run(file, "--judge", "m", "--budget-tokens", "100", "-o", output, "--resume")
-    assert "3 had no score for a passing cause" in second.stderr
+    run(file, "--judge", "m", "--budget-tokens", "100", "-o", output, "--resume")
     assert llm.asked == ("r0", "r1", "r2", "r3", "r4")
     assert ids_in(output) == ["r0", "r1", "r2", "r3", "r4"]
 
 
 def test_a_failed_reading_is_tried_again(tmp_path, llm):
-    """A refusal to answer would not be: that lies in the record."""
+    """Its cost is known all the same."""
     file, output = write(tmp_path / "in.jsonl", *records(3)), tmp_path / "out.jsonl"
     llm.failing = frozenset({"r1"})
     run(file, *MODEL, "-o", output)
@@ -146,56 +143,24 @@ def test_a_failed_reading_is_tried_again(tmp_path, llm):
     assert llm.asked == ("r1",)
 
 
-def test_records_that_changed_are_scored_anew(tmp_path, llm):
-    """An old score beside a new answer would be a lie."""
+def test_another_judge_or_another_answer_is_read_anew(tmp_path, llm):
+    """An old verdict beside a new answer would be a lie; other evaluators need no new one."""
     output = tmp_path / "out.jsonl"
-    run(write(tmp_path / "in.jsonl", *records(3)), *MODEL, "-o", output)
-    changed = [*records(2), {**GOOD, "id": "r2", "answer": "Another answer."}]
+    file = write(tmp_path / "in.jsonl", *records(3))
+    run(file, *MODEL, "-o", output)
     llm.asked = ()
-    result = run(write(tmp_path / "in.jsonl", *changed), *MODEL, "-o", output, "--resume")
+    run(file, *MODEL, "--evaluators", "hallucination", "-o", output, "--resume")
+    assert llm.asked == ()
+    changed = [*records(2), {**GOOD, "id": "r2", "answer": "Another answer."}]
+    run(write(tmp_path / "in.jsonl", *changed), *MODEL, "-o", output, "--resume")
     assert llm.asked == ("r2",)
-    assert "1 have changed since" in result.stderr
+    llm.version, llm.asked = "2", ()
+    run(file, *MODEL, "-o", output, "--resume")
+    assert llm.asked == ("r0", "r1", "r2")
     assert ids_in(output) == ["r0", "r1", "r2"]
 
 
-def test_records_without_ids_and_equal_ones_are_all_scored(tmp_path, llm):
-    """Two equal records are two."""
-    file, output = write(tmp_path / "in.jsonl", *[{**GOOD, "id": "r"}] * 3), tmp_path / "out.jsonl"
-    run(file, "--judge", "m", "--budget-tokens", "20", "-o", output)
-    run(file, *MODEL, "-o", output, "--resume")
-    assert len(llm.asked) == 3
-    assert len(ids_in(output)) == 3
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [("--evaluators", "faithfulness"), ("--judge", "another"), ()],
-    ids=["evaluators", "judge", "version of the judge"],
-)
-def test_another_scoring_version_is_not_mixed_in(tmp_path, llm, changes):
-    """The file stays as it is, and the message says what to do."""
-    file, output = write(tmp_path / "in.jsonl", *records(2)), tmp_path / "out.jsonl"
-    run(file, *MODEL, "-o", output)
-    before = output.read_bytes()
-    llm.version = "1" if changes else "2"
-    result = run(file, *MODEL, *changes, "-o", output, "--resume")
-    assert result.exit_code == 2
-    assert "was scored by judge m@1" in result.stderr
-    assert "--overwrite" in result.stderr
-    assert output.read_bytes() == before
-
-
-def test_an_output_of_other_records_is_not_gone_on_with(tmp_path, llm):
-    """What was paid for must not be thrown away by a slip of the hand."""
-    output = tmp_path / "out.jsonl"
-    run(write(tmp_path / "in.jsonl", *records(3)), *MODEL, "-o", output)
-    other = write(tmp_path / "other.jsonl", {**GOOD, "id": "x"})
-    result = run(other, *MODEL, "-o", output, "--resume")
-    assert result.exit_code == 2
-    assert "3 records that are not in the input" in result.stderr
-
-
-def test_what_was_paid_for_is_not_overwritten_by_accident(tmp_path, llm):
+def test_what_was_paid_for_is_not_lost_by_accident(tmp_path, llm):
     """With --overwrite it is; what the built-in judge wrote costs nothing to write again."""
     file, output = write(tmp_path / "in.jsonl", *records(2)), tmp_path / "out.jsonl"
     assert run(file, "-o", output).exit_code == 0
@@ -205,16 +170,7 @@ def test_what_was_paid_for_is_not_overwritten_by_accident(tmp_path, llm):
     assert "which were paid for; --resume goes on" in refused.stderr
     assert run(file, *MODEL, "-o", output, "--overwrite").exit_code == 0
     assert len(llm.asked) == 4
-
-
-def test_a_file_of_somebody_elses_is_not_rewritten(tmp_path, llm):
-    """A slip of the hand must not empty it."""
-    file, output = write(tmp_path / "in.jsonl", *records(1)), tmp_path / "notes.txt"
-    output.write_text("Do not lose this.")
-    result = run(file, *MODEL, "-o", output, "--resume")
-    assert result.exit_code == 2
-    assert "is no output of `ragmonitor score`" in result.stderr
-    assert output.read_text() == "Do not lose this."
+    assert run(file, "-o", output, "--resume").exit_code == 2
 
 
 @pytest.mark.slow
@@ -247,41 +203,3 @@ def test_an_interrupted_run_is_gone_on_with(tmp_path, name):
         assert done.returncode == 0
         assert len(ids_in(output)) == 8
         assert len(server.chats) == 8
-
-
-AWKWARD = [
-    "a\rb",
-    "\r",
-    "a\nb",
-    "a\r\nb",
-    "=1+1",
-    "+1",
-    "-1",
-    "@SUM(A1)",
-    "\tid",
-    " =1+1",
-    "＝1+1",
-    "'quoted",
-    '"quoted"',
-    "a,b;c",
-    "half \ud83d",
-    "nul \x00 in it",
-    "退货",
-]
-
-
-@pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("identity", AWKWARD, ids=ascii)
-def test_no_id_is_scored_twice(tmp_path, llm, name, identity):
-    """Line ends, formulas, quotes, half a character: what was written is known again."""
-    told = [{**GOOD, "id": identity}, *records(2)]
-    file, output = write(tmp_path / "in.jsonl", *told), tmp_path / name
-    assert run(file, *MODEL, "-o", output).exit_code == 0
-    assert len(llm.asked) == 3
-    before = output.read_bytes()
-    for _ in range(2):
-        result = run(file, *MODEL, "-o", output, "--resume")
-        assert result.exit_code == 0, result.stderr
-        assert "3 records are finished" in result.stderr
-    assert len(llm.asked) == 3
-    assert output.read_bytes() == before

@@ -37,14 +37,11 @@ async def readings(ids, *, n=2, make=NamingReader):
 
 
 async def test_each_answer_gets_its_own_reading_from_another_process(tmp_path):
-    """Each process closes its judge in the end, also one that the other left nothing to read."""
+    """And none of them by the process that hands them out."""
     ids = [str(n) for n in range(100)]
     gave = await readings(ids, make=partial(NamingReader, str(tmp_path)))
     assert len(set(gave)) <= 2
     assert os.getpid() not in gave
-    closed = {int(each.name) for each in tmp_path.iterdir()}
-    assert set(gave) <= closed
-    assert len(closed) == 2
 
 
 @pytest.mark.slow

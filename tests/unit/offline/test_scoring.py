@@ -10,9 +10,9 @@ import pytest
 from ragmonitor.errors import InputError, JudgeError
 from ragmonitor.evaluators import Table, table
 from ragmonitor.evaluators.table import Entry
-from ragmonitor.offline.scoring import Scorer, is_finished
+from ragmonitor.offline.scoring import Scorer
 from ragmonitor.offline.shapes import Line
-from ragmonitor.records import Cause, JudgeIdentity, JudgeUsage, Scored, Unscored
+from ragmonitor.records import Cause, JudgeIdentity, JudgeUsage, Unscored
 from ragmonitor.sampling import TotalBudget
 from ragmonitor.testing import ScriptedJudge
 from tests.support import stories
@@ -113,27 +113,3 @@ def test_the_scoring_version_changes_with_judge_and_evaluators():
     (entry,) = FAITHFULNESS
     newer: Entry = replace(entry, version=entry.version + 1)
     assert Scorer(scripted(), Table([newer])).scoring_version != scoring_version
-
-
-def scored():
-    return Scored(evaluator="a@1", judge=stories.JUDGE, score=0.5)
-
-
-def unscored(cause):
-    return Unscored(evaluator="b@1", judge=stories.JUDGE, cause=cause)
-
-
-@pytest.mark.parametrize(
-    ("evaluations", "expected"),
-    [
-        ([scored()], True),
-        ([scored(), unscored(Cause.JUDGE_TIMEOUT)], True),
-        ([unscored(Cause.REFUSAL)], True),
-        ([unscored(Cause.UNREADABLE)], True),
-        ([unscored(Cause.OVER_BUDGET)], False),
-        ([unscored(Cause.JUDGE_DOWN), unscored(Cause.NO_REFERENCE)], False),
-    ],
-)
-def test_only_a_passing_cause_leaves_a_record_unfinished(evaluations, expected):
-    """Another run would find the same for all others, and be paid for it."""
-    assert is_finished(evaluations) is expected

@@ -7,14 +7,12 @@ import http.client
 import json
 import ssl
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from google.rpc.status_pb2 import Status
 
 from ragmonitor import SettingsError
 from ragmonitor.export import server
-from tests.support.certificates import make_certificates
 from tests.support.receiving import (
     ANSWER,
     PROTOBUF,
@@ -152,24 +150,6 @@ def test_beyond_loopback_it_needs_a_token(host: str) -> None:
         Receiving(receive={"host": host})
     made = Receiving(receive={"host": host, "token": TOKEN})
     made.receiver.close()
-
-
-def test_senders_are_known_by_their_certificates(tmp_path: Path) -> None:
-    """TLS on both sides stands for a token: who has none is not heard."""
-    files = make_certificates(tmp_path)
-    with receiving(
-        receive={
-            "tls_certificate": files.own,
-            "tls_key": files.key,
-            "tls_client_ca": files.authority,
-        }
-    ) as here:
-        trusting = ssl.create_default_context(cafile=str(files.authority))
-        with pytest.raises((ssl.SSLError, ConnectionError, http.client.HTTPException)):
-            sent_by(here, trusting)
-        trusting.load_cert_chain(files.own, files.key)
-        assert sent_by(here, trusting) == 200
-        assert len(here.after(7)) == 1
 
 
 def sent_by(here: Receiving, context: ssl.SSLContext) -> int:

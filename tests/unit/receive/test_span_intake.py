@@ -9,7 +9,8 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ragmonitor.receive.open_traces import OpenTraces
-from ragmonitor.receive.span_intake import FullError, SpanIntake
+from ragmonitor.receive.otlp_bodies import UnreadableBodyError
+from ragmonitor.receive.span_intake import MAX_PARTS, FullError, SpanIntake
 from ragmonitor.testing import ManualClock
 from tests.support.receiving import request_of, span
 
@@ -81,3 +82,13 @@ def test_the_traces_of_a_request_need_room() -> None:
     assert len(traces) == 10
     intake.take(request_of(span(3)))
     assert len(traces) == 10
+
+
+def test_a_request_has_a_bounded_number_of_parts() -> None:
+    """Ten million empty spans have twenty megabytes, and would keep a processor busy for a minute."""
+    request = ExportTraceServiceRequest()
+    spans = request.resource_spans.add().scope_spans.add().spans
+    for _ in range(MAX_PARTS + 1):
+        spans.add()
+    with pytest.raises(UnreadableBodyError):
+        empty()[1].take(request)

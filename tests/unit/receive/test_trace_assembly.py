@@ -76,19 +76,6 @@ def test_turns_of_one_session_are_answers_of_their_own(here: Receiving) -> None:
     assert len(here.after(121)) == 2
     here.take(root(1))
     assert len(here.after(121)) == 2
-    here.receiver.close()
-    assert here.counted("ragmonitor_received_spans_total", outcome="late") == 1
-
-
-def test_spans_that_come_after_their_answer_was_read_are_late(here: Receiving) -> None:
-    """Below it and above it: counted, and no answer of their own."""
-    here.take(*answer())
-    assert len(here.after(7)) == 1
-    here.take(retrieval(8, 7), model(9, 7), root(7, 3))
-    assert len(here.after(121)) == 1
-    here.receiver.close()
-    assert here.counted("ragmonitor_received_spans_total", outcome="late") == 3
-    assert here.counted("ragmonitor_received_traces_total") == 1
 
 
 def test_what_comes_twice_is_taken_once(here: Receiving) -> None:
