@@ -97,7 +97,6 @@ bench-numbers: $(STAMP)  ## Estimates and alarms on simulated traffic (an hour)
 	$(BIN)/python tests/bench/estimates.py
 	$(BIN)/python tests/bench/alarms.py false
 	$(BIN)/python tests/bench/alarms.py delay
-	$(BIN)/python tests/bench/sampling.py
 
 fuzz: $(STAMP)  ## Spoiled examples through every parser for HOURS (HOURS=1)
 	$(BIN)/python -m tests.reliability.fuzz --hours $(HOURS) $(ARGS)

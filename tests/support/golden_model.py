@@ -15,7 +15,7 @@ from typing import Any
 
 from ragmonitor.judges import LlmJudge
 from ragmonitor.judges import sentences as splitter
-from ragmonitor.judges.provider import Completion, Form, Price, ProviderError
+from ragmonitor.judges.provider import Completion, Price, ProviderError
 from ragmonitor.judges.tokens import estimate_tokens
 from ragmonitor.records import JudgeUsage
 from tests.support.openai_server import Reply, Request
@@ -119,7 +119,6 @@ class ScriptedCompleter:
     timeout_s: float = 5.0
     price: Price = field(default_factory=lambda: Price(input_usd=1e-6, output_usd=1e-6))
     thinking_tokens: int = 0
-    form: Form = "json_object"
     is_loaded: bool = True
     refusals: deque[ProviderError] = field(default_factory=deque)
     """Raised by the next calls."""
