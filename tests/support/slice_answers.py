@@ -33,7 +33,7 @@ def answer(
     decision = SamplingDecision(inclusion_probability=probability, drawn=drawn, rate=probability)
     builtin = records.builtin(simulated, interaction)
     judged = records.judged(simulated, interaction, decision) if drawn else None
-    verdicts = None if judged is None else outcomes(judged)
+    verdicts = None if judged is None else tuple(outcomes(judged).items())
     return Answer(
         completed=CompletedAnswer(
             builtin=builtin,
@@ -43,8 +43,7 @@ def answer(
         ),
         interaction=interaction,
         at_s=at_s,
-        group=0 if interaction.session_id else -1,
-        builtin=outcomes(builtin),
+        builtin=tuple(outcomes(builtin).items()),
         judged=verdicts,
         weight=1 / probability,
         verdicts=verdicts,

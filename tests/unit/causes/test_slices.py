@@ -155,6 +155,6 @@ def test_a_refusal_and_a_missing_verdict_have_no_value():
     given = answer()
     failed = Records().failed(given.interaction, given.completed.decision)
     assert failed.judge == JUDGE
-    row = log.add(given._replace(verdicts=outcomes(failed)))
+    row = log.add(given._replace(verdicts=tuple(outcomes(failed).items())))
     assert row.value(SIGNAL) is None
     assert row.value("no such signal") is None

@@ -60,7 +60,6 @@ def answered(
         ),
         interaction=interaction,
         at_s=at_s,
-        group=-1,
         builtin=(("hallucination", outcome),),
         judged=(("hallucination", outcome),) if drawn else None,
         weight=1 / probability if probability else 0.0,

@@ -224,7 +224,7 @@ def test_of_two_processes_one_opens_it_and_one_tells_people(tmp_path):
 def test_the_file_is_for_its_user_alone(tmp_path):
     """Questions and answers stand in it."""
     Scene(Journal(file(tmp_path))).keeper.alarm(raised())
-    assert stat.S_IMODE(file(tmp_path).path.stat().st_mode) == 0o600
+    assert {stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()} == {0o600}
 
 
 def test_incidents_are_bounded_in_number_and_age():
@@ -245,5 +245,6 @@ def test_a_record_that_cannot_be_read_is_dropped_and_the_others_stay(tmp_path):
     journal = Journal(file(tmp_path))
     Scene(journal).keeper.alarm(raised())
     kept = file(tmp_path).read()["incidents"]
-    file(tmp_path).write({"incidents": [{"id": "../../etc"}, *kept, 7]})
+    broken = {"incidents": [{"id": "../../etc"}, *kept, 7]}
+    assert file(tmp_path).update(lambda _: broken, stage="incident", what="incidents")
     assert [each.id for each in Journal(file(tmp_path)).recent()] == [kept[0]["id"]]
