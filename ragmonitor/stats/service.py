@@ -78,6 +78,12 @@ MAX_EXAMPLES: Final = 50
 MAX_OPEN: Final = 100_000
 LEARN_EACH_S: Final = 5.0
 LOOK_EACH_S: Final = 10.0
+MAX_LATE_S: Final = 1_800.0
+"""An answer that is older counts as so old: its value matters, its time no more."""
+MIN_SLICE: Final = 50.0
+"""Verdicts of a day from which a slice has an alarm of its own."""
+MAX_SLICE_SHARE: Final = 0.9
+"""A slice with more of the verdicts is the whole."""
 RISING_FROM: Final = 0.01
 """Evidence is rising from this share of the threshold on."""
 UNCERTAINTY_KEPT: Final = 500.0
@@ -110,7 +116,7 @@ class Watching:
     shown: Sequence[str] = ()
     """Dimensions of slices whose rates are shown."""
     slices: Sequence[str] = ()
-    """Patterns of the slices that have an alarm: `route=*`."""
+    """Patterns of the dimensions whose slices have an alarm: `route`."""
     slices_share: float = 0.0
     """The share of the false alarms that all of them have."""
     versions_by: Sequence[str] = ()
@@ -146,8 +152,8 @@ class Watching:
             reserve=stream.reserve,
         )
 
-    def slice_stream(self, name: str) -> Stream:
-        """Return the stream of a slice."""
+    def slice_stream(self, name: str, objective: float | None) -> Stream:
+        """Return the stream of a slice, with its objective; None: it is learned."""
         judge = self.quality_judge
         return Stream(
             signal=slice_signal(HALLUCINATION, name),
@@ -155,7 +161,7 @@ class Watching:
             series=f"{self.series(HALLUCINATION, judge)}|{name}",
             kind="slice",
             share=self.slices_share / SLICE_ALARMS,
-            default_objective=self.limits.get(name),
+            default_objective=objective,
         )
 
 
@@ -213,6 +219,7 @@ class Statistics:
         self._tick = ticking.Tick(self.store, plan)
         self._found: ticking.Evaluation | None = None
         """What was found last; None: nothing yet, or the store is away."""
+        self._is_away = False
         self._latest: tuple[Report | None, dict[str, Outcome | None]] = (None, {})
         self._open: OrderedDict[str, Summed] = OrderedDict()
         """Drawn answers whose verdict is on its way."""
@@ -312,8 +319,9 @@ class Statistics:
         )
 
     def _time_of(self, interaction: Interaction) -> float:
-        """Return when an answer was given; a clock that is ahead puts it into no later bucket."""
-        return min(self._now(), interaction.ended_ns / 1e9)
+        """Return when an answer was given, as far as its clock can be believed."""
+        now_s = self._now()
+        return min(now_s, max(now_s - MAX_LATE_S, interaction.ended_ns / 1e9))
 
     def _session(self, session: str) -> str:
         """Return a session's id; one that tells nothing apart is none."""
@@ -485,9 +493,10 @@ class Statistics:
             found = self._tick.run(is_due=is_due)
             self._found = self._tick.look() if found is None else found
             events = [self._event(each) for each in self._found.events]
+            self._is_away = False
             self._explain()
         except StoreUnavailableError as error:
-            self._found = None
+            self._found, self._is_away = None, True
             record_problem("state", f"{error}: no mean and no alarm is known until it is back")
         for part in self._in_turn():
             events += part.alarm_events()
@@ -499,20 +508,48 @@ class Statistics:
         if self._found is None or watching.slices_share <= 0:
             return
         root = watching.series(HALLUCINATION, watching.quality_judge)
-        judged = {
-            name: each.judged
-            for series, each in self._found.coverages.get("24h", {}).items()
-            if (name := series.partition("|")[2]) and series.startswith(f"{root}|")
-            if not name.endswith(f"={OTHER}")
-            and any(fnmatch.fnmatchcase(name, pattern) for pattern in watching.slices)
-        }
+        day = self._found.coverages.get("24h", {})
+        whole = day[root].judged if root in day else 0.0
+        judged = {}
+        for series, each in day.items():
+            name = series.removeprefix(f"{root}|")
+            dimension, _, value = name.partition("=")
+            is_enough = MIN_SLICE <= each.judged <= MAX_SLICE_SHARE * whole
+            if name == series or value == OTHER or not (is_enough or name in watching.limits):
+                continue
+            if any(fnmatch.fnmatchcase(dimension, pattern) for pattern in watching.slices):
+                judged[name] = each.judged
         kept = sorted(judged, key=judged.__getitem__, reverse=True)[:SLICE_ALARMS]
-        streams = [*watching.streams, *map(watching.slice_stream, sorted(kept))]
+        streams = [
+            *watching.streams,
+            *(
+                watching.slice_stream(name, self._slice_objective(name, root))
+                for name in sorted(kept)
+            ),
+        ]
         if len(streams) != len(self._streams) or any(
             s.series not in self._streams for s in streams
         ):
             self._streams = {each.series: each for each in streams}
             self._tick.watch([watching.watched(each) for each in streams])
+
+    def _slice_objective(self, name: str, root: str) -> float | None:
+        """Return what is accepted of a slice: its limit, else the service's objective.
+
+        One that is worse from the beginning learns its own, which then holds.
+        """
+        series = f"{root}|{name}"
+        if name in self._watching.limits:
+            return self._watching.limits[name]
+        if series in self._streams:
+            return self._streams[series].default_objective
+        known = self._tick.objectives
+        if series in known:
+            return known[series]
+        objective = self._watching.objectives.get(HALLUCINATION)
+        usual = None if self._found is None else self._found.means.get("24h", {}).get(series)
+        is_worse = objective is not None and usual is not None and usual.mean > objective
+        return None if is_worse else objective
 
     # --- alarms ---------------------------------------------------------------------------------
 
@@ -584,6 +621,12 @@ class Statistics:
         found, states = self._found, []
         for series, stream in self._streams.items():
             shown = None if found is None else found.alarms.get(series)
+            if shown is None and not self._is_away:  # nothing is known of it yet
+                watched = self._watching.watched(stream)
+                days = self._watching.every_days / stream.share
+                shown = ticking.Shown(
+                    0.0, days, False, watched.objective, True, learned=watched.objective is not None
+                )
             if shown is not None:
                 span = self._known_span(series, shown)
                 states.append(alarm_state(stream, shown, self._watching.every_days, span))
