@@ -78,6 +78,10 @@ MAX_EXAMPLES: Final = 50
 MAX_OPEN: Final = 100_000
 LEARN_EACH_S: Final = 5.0
 LOOK_EACH_S: Final = 10.0
+MAX_SLICE_SHARE: Final = 0.9
+"""A slice with more of the verdicts is the whole."""
+RECORDED: Final = frozenset(("language", "model", "name", "latency_s"))
+"""Dimensions that are no attribute of the application's."""
 RISING_FROM: Final = 0.01
 """Evidence is rising from this share of the threshold on."""
 UNCERTAINTY_KEPT: Final = 500.0
@@ -110,7 +114,7 @@ class Watching:
     shown: Sequence[str] = ()
     """Dimensions of slices whose rates are shown."""
     slices: Sequence[str] = ()
-    """Patterns of the slices that have an alarm: `route=*`."""
+    """Patterns of the dimensions whose slices have an alarm: `route`."""
     slices_share: float = 0.0
     """The share of the false alarms that all of them have."""
     versions_by: Sequence[str] = ()
@@ -122,6 +126,12 @@ class Watching:
     def quality_judge(self) -> str:
         """The judge that quality is measured by."""
         return self.judge or self.reader
+
+    def has_alarms(self, dimension: str) -> bool:
+        """Return whether slices by a dimension have alarms; those of the records only by name."""
+        if dimension in RECORDED:
+            return dimension in self.slices
+        return any(fnmatch.fnmatchcase(dimension, pattern) for pattern in self.slices)
 
     def series(self, signal: str, judge: str) -> str:
         """Return the name of a signal in the sums."""
@@ -499,12 +509,15 @@ class Statistics:
         if self._found is None or watching.slices_share <= 0:
             return
         root = watching.series(HALLUCINATION, watching.quality_judge)
+        coverages = self._found.coverages.get("24h", {})
+        most = MAX_SLICE_SHARE * coverages[root].judged if root in coverages else 0.0
         judged = {
             name: each.judged
-            for series, each in self._found.coverages.get("24h", {}).items()
+            for series, each in coverages.items()
             if (name := series.partition("|")[2]) and series.startswith(f"{root}|")
             if not name.endswith(f"={OTHER}")
-            and any(fnmatch.fnmatchcase(name, pattern) for pattern in watching.slices)
+            and each.judged <= most
+            and watching.has_alarms(name.partition("=")[0])
         }
         kept = sorted(judged, key=judged.__getitem__, reverse=True)[:SLICE_ALARMS]
         streams = [*watching.streams, *map(watching.slice_stream, sorted(kept))]
