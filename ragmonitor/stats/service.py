@@ -78,6 +78,8 @@ MAX_EXAMPLES: Final = 50
 MAX_OPEN: Final = 100_000
 LEARN_EACH_S: Final = 5.0
 LOOK_EACH_S: Final = 10.0
+QUITE_RECENT_S: Final = 1_700.0
+"""Of so long ago there are bets, where the means of whole buckets say nothing yet."""
 MAX_SLICE_SHARE: Final = 0.9
 """A slice with more of the verdicts is the whole."""
 RECORDED: Final = frozenset(("language", "model", "name", "latency_s"))
@@ -566,18 +568,30 @@ class Statistics:
         )
 
     def _span(self, series: str, since_s: float) -> AlarmSpan | None:
-        """Return what was found of the answers since a moment, and before it."""
-        found = self._tick.span(series, since_s)
-        if found is None:
+        """Return what was found of the answers since a moment, and before it.
+
+        Within half an hour it is exact to ten seconds; later to five minutes, or to the hour.
+        """
+        stream = self._streams[series]
+        recent = self._tick.recent(series, since_s)
+        if recent is not None:
+            scored, bad = recent.judged, recent.judged * recent.mean
+            mean = stream.badness(recent.mean) or 0.0
+        elif (found := self._tick.span(series, since_s)) is not None:
+            scored, bad, mean = found.judged, found.hits, found.mean
+        else:
             return None
-        signal = self._streams[series].signal.partition("{")[0]
         before = self._tick.between(since_s - DAY_S, since_s).get(series)
+        calm = self._tick.recent(series, self._now() - QUITE_RECENT_S, since_s)
+        was = None if before is None else before.mean
+        if was is None and calm is not None:
+            was = stream.badness(calm.mean)
         return AlarmSpan(
             since_s=since_s,
-            scored=round(found.judged),
-            mean=found.mean,
-            bad=round(found.hits) if signal in YES_OR_NO else None,
-            before=None if before is None else before.mean,
+            scored=round(scored),
+            mean=mean,
+            bad=round(bad) if stream.signal.partition("{")[0] in YES_OR_NO else None,
+            before=was,
         )
 
     def _known_span(self, series: str, shown: ticking.Shown) -> AlarmSpan | None:
@@ -620,10 +634,12 @@ class Statistics:
         series = self._watching.series(HALLUCINATION, self._watching.quality_judge)
         since, usual = references.rereads(since_s)
         before = self._tick.between(since_s - DAY_S, since_s).get(series)
+        before = before or self._tick.recent(series, now_s - QUITE_RECENT_S, since_s)
         raised = (self._found.alarms.get(series) if self._found is not None else None) or None
         after = None
         if raised is not None and raised.is_active:
-            after = self._tick.between(raised.raised_at_s, math.inf).get(series)
+            after = self._tick.recent(series, raised.raised_at_s)
+            after = after or self._tick.between(raised.raised_at_s, math.inf).get(series)
         cause = judge_or_application(since, usual, before, after)
         expected = None
         if before is not None and after is not None:
