@@ -607,8 +607,8 @@ class AlarmSettings(Group):
     )
     slice_limits: Names = option(
         (),
-        "Limits of slices: 'route=billing:0.12' accepts a hallucination rate of 12 % there. Others "
-        "have that of the objective, or what was learned of them where that is more.",
+        "Limits of slices: 'route=billing:0.12' accepts a hallucination rate of 12 % there. That "
+        "of others is learned.",
         change="For a slice that is known to be worse and stays so.",
     )
     notify: Annotated[tuple[SecretStr, ...], BeforeValidator(_at_spaces)] = option(

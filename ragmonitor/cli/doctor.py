@@ -20,7 +20,7 @@ from ragmonitor.cli.masking import Masker
 from ragmonitor.cli.monitor_client import address, fetched, why_no_numbers
 from ragmonitor.cli.options import DoctorOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, new_console, print_json
-from ragmonitor.cli.writable import WriteCheck, checked_file
+from ragmonitor.cli.writable import WriteCheck, checked_file, checked_folder
 from ragmonitor.errors import InputError, RagMonitorError, StreamError
 from ragmonitor.export import JsonLines
 from ragmonitor.export.posting import DeliveryError, PostingExporter
@@ -338,9 +338,10 @@ def _files(settings: Settings) -> Iterator[Check]:
         "at each restart, and processes would not share them"
     )
     place = settings.state
-    if place is not None:
-        address = place if isinstance(place, Path) else place.get_secret_value()
-        yield _is_kept(settings, address, loss)
+    if isinstance(place, Path):
+        yield _is_file(settings, place, loss)
+    elif place is not None:
+        yield _is_kept(settings, place.get_secret_value(), loss)
     labels, answers = settings.estimation.human_labels, settings.judge.reference_answers
     if labels is not None:
         yield _is_readable("estimation.human_labels", labels, read_labels, unit="labels")
@@ -348,20 +349,35 @@ def _files(settings: Settings) -> Iterator[Check]:
         yield _is_readable("judge.reference_answers", answers, read_own, unit="answers")
 
 
-def _is_kept(settings: Settings, place: str | Path, loss: str) -> Check:
-    """Return whether the store keeps rows, by one that is written and removed."""
+def _is_file(settings: Settings, place: Path, loss: str) -> Check:
+    """Return whether the file of the state can be used; one that is missing is not made."""
+    file = Path(store_at(place, settings.service).place)
+    if not file.exists():
+        folder = checked_folder(file.parent)
+        return _is_writable("state", folder, variable=f"{PREFIX}STATE", loss=loss)
     store = store_at(place, settings.service)
+    try:
+        store.row("doctor", "doctor")
+        store.close()
+    except StoreUnavailableError as error:
+        remedy = f"name another file in {PREFIX}STATE, on a local disk that can be written"
+        return Check("state", "failed", f"{reason(error)}; {loss}", remedy)
+    return Check("state", "ok", f"{file} keeps what is to outlive a restart")
+
+
+def _is_kept(settings: Settings, address: str, loss: str) -> Check:
+    """Return whether the Redis server keeps rows, by one that is written and removed."""
+    store = store_at(address, settings.service)
     try:
         store.keep("doctor", "doctor", b"")
         store.keep("doctor", "doctor", None)
         store.close()
     except StoreUnavailableError as error:
         remedy = (
-            f"correct {PREFIX}STATE: a file on a local disk that can be written, or the address of "
-            "a Redis 7"
+            f"start the server, or correct the address in {PREFIX}STATE; it has to be a Redis 7"
         )
         return Check("state", "failed", f"{reason(error)}; {loss}", remedy)
-    return Check("state", "ok", f"{shown(store.place)} keeps what is to outlive a restart")
+    return Check("state", "ok", "the Redis server keeps what is to outlive a restart")
 
 
 def _clock(settings: Settings) -> Iterator[Check]:

@@ -64,13 +64,13 @@ def beta_quantile(probability: float, a: float, b: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def t_quantile(freedom: int) -> float:
-    """Return the 97.5 % point of Student's t.
+def t_quantile(freedom: int, tail: float = TAIL) -> float:
+    """Return the point of Student's t that leaves so much above it.
 
     >>> round(t_quantile(31), 4)
     2.0395
     """
-    x = beta_quantile(0.05, freedom / 2, 0.5)
+    x = beta_quantile(2 * tail, freedom / 2, 0.5)
     return math.sqrt(freedom * (1 - x) / x)
 
 

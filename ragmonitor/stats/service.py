@@ -80,10 +80,14 @@ LEARN_EACH_S: Final = 5.0
 LOOK_EACH_S: Final = 10.0
 QUITE_RECENT_S: Final = 1_700.0
 """Of so long ago there are bets, where the means of whole buckets say nothing yet."""
-MAX_SLICE_SHARE: Final = 0.9
-"""A slice with more of the verdicts is the whole."""
 RECORDED: Final = frozenset(("language", "model", "name", "latency_s"))
 """Dimensions that are no attribute of the application's."""
+MAX_LATE_S: Final = 1_800.0
+"""An answer that is older counts as so old: its value matters, its time no more."""
+MIN_SLICE: Final = 100.0
+"""Verdicts of a day from which a slice has an alarm of its own."""
+MAX_SLICE_SHARE: Final = 0.9
+"""A slice with more of the verdicts is the whole."""
 RISING_FROM: Final = 0.01
 """Evidence is rising from this share of the threshold on."""
 UNCERTAINTY_KEPT: Final = 500.0
@@ -225,6 +229,7 @@ class Statistics:
         self._tick = ticking.Tick(self.store, plan)
         self._found: ticking.Evaluation | None = None
         """What was found last; None: nothing yet, or the store is away."""
+        self._is_away = False
         self._latest: tuple[Report | None, dict[str, Outcome | None]] = (None, {})
         self._open: OrderedDict[str, Summed] = OrderedDict()
         """Drawn answers whose verdict is on its way."""
@@ -324,8 +329,9 @@ class Statistics:
         )
 
     def _time_of(self, interaction: Interaction) -> float:
-        """Return when an answer was given; a clock that is ahead puts it into no later bucket."""
-        return min(self._now(), interaction.ended_ns / 1e9)
+        """Return when an answer was given, as far as its clock can be believed."""
+        now_s = self._now()
+        return min(now_s, max(now_s - MAX_LATE_S, interaction.ended_ns / 1e9))
 
     def _session(self, session: str) -> str:
         """Return a session's id; one that tells nothing apart is none."""
@@ -497,9 +503,10 @@ class Statistics:
             found = self._tick.run(is_due=is_due)
             self._found = self._tick.look() if found is None else found
             events = [self._event(each) for each in self._found.events]
+            self._is_away = False
             self._explain()
         except StoreUnavailableError as error:
-            self._found = None
+            self._found, self._is_away = None, True
             record_problem("state", f"{error}: no mean and no alarm is known until it is back")
         for part in self._in_turn():
             events += part.alarm_events()
@@ -511,16 +518,17 @@ class Statistics:
         if self._found is None or watching.slices_share <= 0:
             return
         root = watching.series(HALLUCINATION, watching.quality_judge)
-        coverages = self._found.coverages.get("24h", {})
-        most = MAX_SLICE_SHARE * coverages[root].judged if root in coverages else 0.0
-        judged = {
-            name: each.judged
-            for series, each in coverages.items()
-            if (name := series.partition("|")[2]) and series.startswith(f"{root}|")
-            if not name.endswith(f"={OTHER}")
-            and each.judged <= most
-            and watching.has_alarms(name.partition("=")[0])
-        }
+        day = self._found.coverages.get("24h", {})
+        whole = day[root].judged if root in day else 0.0
+        judged = {}
+        for series, each in day.items():
+            name = series.removeprefix(f"{root}|")
+            dimension, _, value = name.partition("=")
+            is_enough = MIN_SLICE <= each.judged <= MAX_SLICE_SHARE * whole
+            if name == series or value == OTHER or not (is_enough or name in watching.limits):
+                continue
+            if watching.has_alarms(dimension):
+                judged[name] = each.judged
         kept = sorted(judged, key=judged.__getitem__, reverse=True)[:SLICE_ALARMS]
         streams = [*watching.streams, *map(watching.slice_stream, sorted(kept))]
         if len(streams) != len(self._streams) or any(
@@ -611,6 +619,12 @@ class Statistics:
         found, states = self._found, []
         for series, stream in self._streams.items():
             shown = None if found is None else found.alarms.get(series)
+            if shown is None and not self._is_away:  # nothing is known of it yet
+                watched = self._watching.watched(stream)
+                days = self._watching.every_days / stream.share
+                shown = ticking.Shown(
+                    0.0, days, False, watched.objective, True, learned=watched.objective is not None
+                )
             if shown is not None:
                 span = self._known_span(series, shown)
                 states.append(alarm_state(stream, shown, self._watching.every_days, span))

@@ -185,7 +185,8 @@ class Tick:
         """Evaluate; None: another process has the lease, or was faster.
 
         Args:
-            is_due: Means are formed anew in any case, and not each ten seconds.
+            is_due: Means are formed anew in any case, and not each ten seconds; bets of the last
+                moments count before their ten seconds are over.
 
         Raises:
             StoreUnavailableError: Nothing has changed, or all of it.
@@ -232,7 +233,8 @@ class Tick:
         closed = state.get("closed", -1)
         is_minute = is_due or now_s // 60 != state.get("minute")
         names = store.names("b")
-        fresh = [t for t in names if t > closed and t + BET_S <= now_s]
+        # Where somebody waits for it, what is known of the bucket of now is looked at, too.
+        fresh = [t for t in names if t > closed and (is_due or t + BET_S <= now_s)]
         bets = {t: _by_series(store.read(f"b{t}")) for t in fresh}
         closing = _closing(fresh, bets, now_s)
         rows: dict[str, bytes] = {}
@@ -255,8 +257,8 @@ class Tick:
             alarms[each.series] = Shown.of(alarm, ahead, now_s)
             for what, at_s, began_s in happened:
                 since_s = began_s if what == "raised" else before_s
-                before_s = at_s
-                events.append(AlarmEvent(each.series, what, at_s, since_s))
+                before_s = min(at_s, now_s)
+                events.append(AlarmEvent(each.series, what, before_s, since_s))
         last = closing[-1] if closing else closed
         gains, compared = self._comparisons(state.get("compared", -1), last, names)
         moves, drops = self._folding(now_s, names, last, is_minute=is_minute)

@@ -105,7 +105,7 @@ def test_no_number_of_the_traffic_depends_on_golden_questions(story: list[str]):
             snapshot = monitor._back.estimates.snapshot()  # type: ignore[attr-defined]
             traffic = [told.id for told in judge.asked if told.id.startswith("traffic-")]
             return {
-                "moments": snapshot.moments,
+                "means": snapshot.means,
                 "totals": snapshot.totals,
                 "alarms": [each for each in snapshot.alarms if "golden" not in each.signal],
                 "drawn": sorted(traffic),

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from ragmonitor import EstimationSettings, JsonLines, Monitor, SettingsError
+from ragmonitor import EstimationSettings, JsonLines, Monitor
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.settings import merged
 from tests.support.stories import assessment, interaction
@@ -41,7 +41,7 @@ def scored(**options):
                 "state": place,
                 "estimation": EstimationSettings(drift_reference_size=100),
             },
-            "will be lost at the end of this process",
+            "end with it",
         ),
         (lambda place: {"exporters": [JsonLines(place)]}, "reports are lost until it can"),
         (
@@ -65,9 +65,3 @@ def test_a_place_that_cannot_be_used_is_a_line_a_matter(caplog, blocked, options
         assert lost in message
         assert re.search("Not a directory|File exists", message)
         assert (record.exc_info, "\n" in message) == (None, False)
-
-
-def test_a_budget_that_cannot_be_kept_is_told_at_once(blocked):
-    """Before any money is spent, where somebody looks."""
-    with pytest.raises(SettingsError, match="state:"):
-        scored(state=blocked, budget={"calls_per_day": 10})

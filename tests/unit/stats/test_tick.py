@@ -234,7 +234,7 @@ def test_what_is_recent_is_told_to_ten_seconds():
     service.run(140.0, lambda t, _: 1.0)
     found = service.tick.recent("s", onset_s)
     assert found.mean == 1.0
-    assert found.judged == 7
+    assert found.judged == 6
     assert service.tick.span("s", onset_s).mean < 1
     assert service.tick.recent("s", onset_s - 600, onset_s).mean == 0
     assert service.tick.recent("s", service.now_s - HOUR_S) is None
