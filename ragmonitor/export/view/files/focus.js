@@ -75,7 +75,6 @@ export class Focus {
     if (!known && !alarm) return element("p", { class: "quiet" }, t("focusUnknownSlice"));
     return facts([
       ["focusRate", known && range(known.rate)],
-      ["focusShare", known && `${number(known.share, "hallucination")} · ${known.answers}`],
       ["docJudged", known && String(known.judged)],
       ["focusAlarm", alarm && this.stateOf(alarm)],
     ]);

@@ -80,7 +80,6 @@ const TEXTS = {
   rise: ["{signal} has been worse from here on, by its alarm", "据告警，{signal}自此变差"],
   focusSlice: ["Slice", "分片"],
   focusRate: ["Hallucination rate, last 24 hours", "幻觉率（最近 24 小时）"],
-  focusShare: ["Of all answers", "占全部回答"],
   focusAlarm: ["Its own alarm", "独立告警"],
   focusIncident: ["It stands in the incident of", "见于该时刻的事件："],
   focusAnswers: ["Below are its answers among the recent ones. The address of this page leads here again.", "下面是近期回答中属于它的那些。本页地址可直接回到这里。"],
