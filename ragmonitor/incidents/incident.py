@@ -107,10 +107,12 @@ class IncidentAlarm(Part):
 
 
 class Mix(Part):
-    """What of a rise goes with a part's own rate, and with its share of the traffic."""
+    """What of a rise goes with worse answers, and with the mix of the traffic."""
 
     by_rate: float
     by_share: float
+    dimension: Name = ""
+    """The attribute that the traffic is divided by; empty: the part itself and the others."""
 
 
 class Suspect(Part):
@@ -121,13 +123,6 @@ class Suspect(Part):
     now: Rate | None = None
     before: Rate | None = None
     mix: Mix | None = None
-
-
-class Shift(Part):
-    """The attribute by which the mix of the traffic changed."""
-
-    dimension: Name
-    mix: Mix
 
 
 class NearEvent(Part):
@@ -259,7 +254,7 @@ class Incident(Part):
     check: JudgeCheck | None = None
     parts: tuple[Suspect, ...] = ()
     """The most evidence first."""
-    shift: Shift | None = None
+    shift: Mix | None = None
     events: tuple[NearEvent, ...] = ()
     cause: NamedCause
     answers: tuple[BadAnswer, ...] = ()
@@ -325,10 +320,10 @@ class Incident(Part):
         if found is not None:
             parts = tuple(map(Suspect.model_validate, found.parts)) or parts
             events = [NearEvent.model_validate(each) for each in found.events[:MAX_EVENTS]]
-            shift = found.mix and Shift(
-                dimension=found.mix[0], mix=Mix.model_validate(found.mix[1])
-            )
-            update |= {"parts": parts, "shift": shift or self.shift, "events": tuple(events)}
+            update |= {"parts": parts, "events": tuple(events)}
+            if found.mix is not None:
+                dimension, mix = found.mix
+                update["shift"] = Mix(dimension=dimension, **mix._asdict())
         kind: CauseKind = "unknown"
         name = self.leading.slice
         if check is not None and check.cause == "judge":

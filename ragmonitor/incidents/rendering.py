@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 from typing import Final
@@ -36,8 +36,6 @@ _STYLE: Final = """
 :root{color-scheme:light dark}
 body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}h3{font-size:1rem;margin-top:1.5rem}
-table{border-collapse:collapse;display:block;overflow-x:auto}
-th,td{border:1px solid #8886;padding:.25rem .5rem;text-align:left;vertical-align:top}
 blockquote{margin:.5rem 0;padding:.25rem .75rem;border-left:4px solid #c0392b;background:#c0392b18}
 blockquote+blockquote{border-color:#2980b9;background:#2980b918}
 h1,h2,h3,p,li,blockquote{overflow-wrap:anywhere}
@@ -47,11 +45,10 @@ CONTENT_SECURITY_POLICY: Final = (
     f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
-_META_POLICY: Final = escape(CONTENT_SECURITY_POLICY.rpartition("; frame-ancestors")[0])
 
 
 def as_markdown(incident: Incident, language: Language = "en", links: Links = Links()) -> str:
-    """Return the incident as Markdown (CommonMark, with tables of GitHub's)."""
+    """Return the incident as Markdown (CommonMark)."""
     return "\n\n".join(_story(incident, Wording(language), links)) + "\n"
 
 
@@ -73,13 +70,12 @@ def as_html(
     from markdown_it import MarkdownIt
 
     say = Wording(language)
-    body = MarkdownIt("commonmark", {"html": False}).enable("table")
+    body = MarkdownIt("commonmark", {"html": False})
     title = escape(_title(incident, say))
     other = f'<p><a href="{escape(other_url)}">{say("other_language")}</a></p>' if other_url else ""
     return (
         f'<!doctype html><html lang="{language}"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_META_POLICY}">'
         f"<title>{title}</title><style>{_STYLE}</style></head><body>"
         f"{other}{body.render(as_markdown(incident, language, links))}</body></html>"
     )
@@ -144,24 +140,18 @@ def _times(incident: Incident, say: Wording) -> Iterator[str]:
 
 
 def _moved(alarm: IncidentAlarm, say: Wording) -> str:
+    """Return the one number that the alarm, the page and the incident all say."""
     known = {"signal": say.signal(alarm), "bound": say.bound(alarm), "judge": alarm.judge}
+    rise = alarm.rise
     if alarm.signal == "version_worse":
         return say("version_worse")
-    if alarm.rise is None:
-        return say("beyond", **known)
-    return say("rise", **known, **_rise(alarm, say))
-
-
-def _rise(alarm: IncidentAlarm, say: Wording) -> dict[str, object]:
-    """Return the one number that the alarm, the page and the incident all say."""
-    rise = alarm.rise
     if rise is None:
-        return {}
+        return say("beyond", **known)
     before = ""
     if rise.before is not None:
         before = say("before", mean=say.mean(rise.before, alarm.whole))
     mean, time = say.mean(rise.mean, alarm.whole), moment(rise.since_s)
-    return {"mean": mean, "scored": rise.scored, "time": time, "before": before}
+    return say("rise", **known, mean=mean, scored=rise.scored, time=time, before=before)
 
 
 def _cause(incident: Incident, say: Wording) -> Iterator[str]:
@@ -181,7 +171,7 @@ def _cause(incident: Incident, say: Wording) -> Iterator[str]:
         shares = percent(named.mix.by_rate), percent(named.mix.by_share)
         yield say("mix", rate=shares[0], share=shares[1])
     elif incident.shift is not None:
-        share = percent(incident.shift.mix.by_share)
+        share = percent(incident.shift.by_share)
         yield say("shift", dimension=incident.shift.dimension, share=share)
     others = [say.cause(each.kind, each.name) for each in incident.parts if each is not named]
     if others:
@@ -217,29 +207,13 @@ def _questions(incident: Incident, say: Wording) -> Iterator[str]:
 
 
 def _alarms(incident: Incident, say: Wording) -> Iterator[str]:
-    names = ("signal", "judge", "rise", "limit", "evidence", "raised", "cleared")
-    yield _row(say(f"col_{name}") for name in names)
-    yield _row("---" for _ in names)
     for each in incident.alarms:
-        rise = _rise(each, say)
-        yield _row(
-            map(
-                _plain,
-                (
-                    say.signal(each),
-                    each.judge,
-                    f"{rise['mean']}{rise['before']}" if rise else "–",
-                    say.bound(each),
-                    percent(each.threshold_share),
-                    moment(each.raised_s),
-                    say("still_on") if each.cleared_s is None else moment(each.cleared_s),
-                ),
-            )
-        )
-
-
-def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+        end = say("still_on")
+        if each.cleared_s is not None:
+            end = say("cleared", time=moment(each.cleared_s))
+        share = percent(each.threshold_share)
+        known = {"what": _moved(each, say), "raised": moment(each.raised_s), "share": share}
+        yield f"- {_plain(say('alarm', **known, end=end))}"
 
 
 def _answers(incident: Incident, say: Wording, links: Links) -> Iterator[str]:

@@ -78,6 +78,10 @@ MAX_EXAMPLES: Final = 50
 MAX_OPEN: Final = 100_000
 LEARN_EACH_S: Final = 5.0
 LOOK_EACH_S: Final = 10.0
+QUITE_RECENT_S: Final = 1_700.0
+"""Of so long ago there are bets, where the means of whole buckets say nothing yet."""
+RECORDED: Final = frozenset(("language", "model", "name", "latency_s"))
+"""Dimensions that are no attribute of the application's."""
 MAX_LATE_S: Final = 1_800.0
 """An answer that is older counts as so old: its value matters, its time no more."""
 MIN_SLICE: Final = 50.0
@@ -128,6 +132,12 @@ class Watching:
     def quality_judge(self) -> str:
         """The judge that quality is measured by."""
         return self.judge or self.reader
+
+    def has_alarms(self, dimension: str) -> bool:
+        """Return whether slices by a dimension have alarms; those of the records only by name."""
+        if dimension in RECORDED:
+            return dimension in self.slices
+        return any(fnmatch.fnmatchcase(dimension, pattern) for pattern in self.slices)
 
     def series(self, signal: str, judge: str) -> str:
         """Return the name of a signal in the sums."""
@@ -517,7 +527,7 @@ class Statistics:
             is_enough = MIN_SLICE <= each.judged <= MAX_SLICE_SHARE * whole
             if name == series or value == OTHER or not (is_enough or name in watching.limits):
                 continue
-            if any(fnmatch.fnmatchcase(dimension, pattern) for pattern in watching.slices):
+            if watching.has_alarms(dimension):
                 judged[name] = each.judged
         kept = sorted(judged, key=judged.__getitem__, reverse=True)[:SLICE_ALARMS]
         streams = [
@@ -590,18 +600,30 @@ class Statistics:
         )
 
     def _span(self, series: str, since_s: float) -> AlarmSpan | None:
-        """Return what was found of the answers since a moment, and before it."""
-        found = self._tick.span(series, since_s)
-        if found is None:
+        """Return what was found of the answers since a moment, and before it.
+
+        Within half an hour it is exact to ten seconds; later to five minutes, or to the hour.
+        """
+        stream = self._streams[series]
+        recent = self._tick.recent(series, since_s)
+        if recent is not None:
+            scored, bad = recent.judged, recent.judged * recent.mean
+            mean = stream.badness(recent.mean) or 0.0
+        elif (found := self._tick.span(series, since_s)) is not None:
+            scored, bad, mean = found.judged, found.hits, found.mean
+        else:
             return None
-        signal = self._streams[series].signal.partition("{")[0]
         before = self._tick.between(since_s - DAY_S, since_s).get(series)
+        calm = self._tick.recent(series, self._now() - QUITE_RECENT_S, since_s)
+        was = None if before is None else before.mean
+        if was is None and calm is not None:
+            was = stream.badness(calm.mean)
         return AlarmSpan(
             since_s=since_s,
-            scored=round(found.judged),
-            mean=found.mean,
-            bad=round(found.hits) if signal in YES_OR_NO else None,
-            before=None if before is None else before.mean,
+            scored=round(scored),
+            mean=mean,
+            bad=round(bad) if stream.signal.partition("{")[0] in YES_OR_NO else None,
+            before=was,
         )
 
     def _known_span(self, series: str, shown: ticking.Shown) -> AlarmSpan | None:
@@ -650,10 +672,12 @@ class Statistics:
         series = self._watching.series(HALLUCINATION, self._watching.quality_judge)
         since, usual = references.rereads(since_s)
         before = self._tick.between(since_s - DAY_S, since_s).get(series)
+        before = before or self._tick.recent(series, now_s - QUITE_RECENT_S, since_s)
         raised = (self._found.alarms.get(series) if self._found is not None else None) or None
         after = None
         if raised is not None and raised.is_active:
-            after = self._tick.between(raised.raised_at_s, math.inf).get(series)
+            after = self._tick.recent(series, raised.raised_at_s)
+            after = after or self._tick.between(raised.raised_at_s, math.inf).get(series)
         cause = judge_or_application(since, usual, before, after)
         expected = None
         if before is not None and after is not None:

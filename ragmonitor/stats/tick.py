@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from ragmonitor.stats.alarm import Alarm, Event
+from ragmonitor.stats.beta import clopper_pearson
 from ragmonitor.stats.comparison import (
     ALPHA,
     Difference,
@@ -26,7 +27,7 @@ from ragmonitor.stats.comparison import (
 )
 from ragmonitor.stats.interval import Coverage, Estimate, Span, coverage, estimate, span
 from ragmonitor.stats.judge_change import Cause, Rereads, judge_or_application
-from ragmonitor.stats.sums import ALL, OPEN
+from ragmonitor.stats.sums import ALL, BAD, OPEN, WEIGHT
 from ragmonitor.stats.suspicion import Suspicion
 from ragmonitor.store import BET_S, DAY_S, HOUR_S, MEAN_S, Increments, Rows, Store, merge
 
@@ -398,6 +399,25 @@ class Tick:
         """Return the verdicts since a moment, to the bucket; None: there are none."""
         row = self.sums(since_s).get(series)
         return None if row is None else span(row)
+
+    def recent(self, series: str, since_s: float, until_s: float = math.inf) -> Estimate | None:
+        """Return the mean *badness* by the bets of the last half an hour, to ten seconds.
+
+        Verdicts have their importance weights, and each group counts as one. None: there are none,
+        or bets are not kept for so long.
+        """
+        if since_s < self._store.now() - LOOKBACK_S:
+            return None
+        times = [t for t in self._store.names("b") if since_s < t + BET_S <= until_s]
+        bets = self._bets(times).get(series, {})
+        cells = [cell for group, cell in bets.items() if group != ALL and cell[WEIGHT] > 0]
+        weight = math.fsum(cell[WEIGHT] for cell in cells)
+        if weight <= 0:
+            return None
+        mean = math.fsum(cell[BAD] for cell in cells) / weight
+        n = weight**2 / math.fsum(cell[WEIGHT] ** 2 for cell in cells)
+        lower, upper = clopper_pearson(mean * n, n)
+        return Estimate(mean, min(mean, lower), max(mean, upper), n, weight, 1.0)
 
     def sums(self, since_s: float, until_s: float | None = None) -> Rows:
         """Return the sums of all answers since a moment, to the bucket.

@@ -226,6 +226,20 @@ def test_a_slice_is_named_before_its_block_has_ended():
     assert service.tick.named("s", BEGAN_S) == ["tenant=b"]
 
 
+def test_what_is_recent_is_told_to_ten_seconds():
+    """A bucket of means would hold answers from before the rise."""
+    service = Service()
+    service.run(HOUR_S + 150, lambda t, _: 0.0)
+    onset_s = service.now_s + BET_S
+    service.run(140.0, lambda t, _: 1.0)
+    found = service.tick.recent("s", onset_s)
+    assert found.mean == 1.0
+    assert found.judged == 6
+    assert service.tick.span("s", onset_s).mean < 1
+    assert service.tick.recent("s", onset_s - 600, onset_s).mean == 0
+    assert service.tick.recent("s", service.now_s - HOUR_S) is None
+
+
 def test_the_cause_rests_on_answers_after_the_alarm():
     """Before there are any it is not known."""
     service = Service()
