@@ -179,10 +179,6 @@ class PrometheusExporter(Exporter):
         """Whether this process serves this monitor's other pages."""
         return self._endpoint.has_pages
 
-    def number(self, number: int) -> None:
-        """Say how this one is numbered among those of its process: see `Endpoint.number`."""
-        self._endpoint.number = number
-
     # --- counting -------------------------------------------------------------------------------
 
     def count_first(self, count: Callable[[], None]) -> None:

@@ -44,7 +44,8 @@ for line in sys.stdin:
         if child:
             print(json.dumps({"child": child}), flush=True)
             continue
-        exporter.after_fork_in_child()
+        exporter.forget()
+        exporter = PrometheusExporter("客服", summarise=summarise, port=int(sys.argv[1]))
         sys.stdin.close()
         for score in order["scores"]:
             exporter.interaction("langchain", "ok")
