@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from ragmonitor.back_half.line import UNIX
+from ragmonitor.back_half.setup import UNIX
 from ragmonitor.cli.service_options import EstimatorOptions, ReceiveOptions, WorkerOptions
 from ragmonitor.cli.terminal import FINE, say
 from ragmonitor.settings import Settings

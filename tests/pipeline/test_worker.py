@@ -215,7 +215,8 @@ def test_the_end_takes_five_seconds_at_most() -> None:
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
     for _ in range(20):
-        answer(monitor)
+        answer(monitor, PARCEL * 10_000)  # more than a socket takes
+    assert not monitor.flush(0.5)
     began_s = time.monotonic()
     assert not monitor.close(4)
     assert time.monotonic() - began_s < 5
@@ -550,7 +551,8 @@ def test_a_model_judges_in_a_worker_by_default() -> None:
     """The application never imports litellm, and its answer is accounted for by both judges."""
     variables = {
         **{key: value for key, value in os.environ.items() if key != "RAGMONITOR_WORKER"},
-        "OPENAI_API_KEY": "none", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1",
+        "OPENAI_API_KEY": "none",
+        "OPENAI_BASE_URL": "http://127.0.0.1:9/v1",
     }
     ended = subprocess.run(
         [sys.executable, "-c", JUDGED],
