@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import select
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
@@ -21,7 +23,9 @@ from ragmonitor.guard import contained, record_problem
 
 HEADER_BYTES: Final = 4
 MAX_FRAME_BYTES: Final = 2 * wire.MAX_BYTES
-_FLAGS: Final = getattr(socket, "MSG_NOSIGNAL", 0)  # an application may have SIGPIPE end it
+LOOK_MS: Final = 50.0
+# It waits by itself, and an application may have SIGPIPE end it.
+_FLAGS: Final = socket.MSG_DONTWAIT | getattr(socket, "MSG_NOSIGNAL", 0)
 
 
 class ChannelError(Exception):
@@ -61,30 +65,59 @@ class Channel:
                 record_problem("worker", "the application has closed the socket of its worker")
             raise ChannelError("the socket was closed")
 
-    def send(self, data: bytes) -> None:
-        """Send bytes of `wire`; waits while the other side does not read. Raises `ChannelError`."""
-        left = memoryview(len(data).to_bytes(HEADER_BYTES) + data)
-        with self._sending:
+    def send(self, data: bytes, *, within_s: float = threading.TIMEOUT_MAX) -> None:
+        """Send bytes of `wire`; waits while the other side does not read.
+
+        Args:
+            data: The bytes.
+            within_s: How long it may take to begin: half of a frame is worse than none.
+
+        Raises:
+            ChannelError: The other side is gone, or did not read in time.
+        """
+        deadline = time.monotonic() + within_s
+        frame = memoryview(len(data).to_bytes(HEADER_BYTES) + data)
+        if not self._sending.acquire(timeout=max(0.0, within_s)):
+            raise ChannelError("the other side does not read")
+        try:
+            left = frame
             while left:
-                self._require_own()
-                try:
-                    left = left[self._socket.send(left, _FLAGS) :]
-                except BaseException as error:
-                    self.close()  # the other side has half of a frame
-                    if not isinstance(error, OSError):
-                        raise
-                    raise ChannelError(f"the other side is gone: {error}") from error
+                if len(left) == len(frame) and time.monotonic() > deadline:
+                    raise ChannelError("the other side does not read")
+                left = left[self._sent(left) :]
+        finally:
+            self._sending.release()
 
-    def tell(self, name: str, *args: object) -> None:
-        """Send a message. Raises `ChannelError`."""
-        self.send(wire.encode_message((0, name, args)))
+    def _sent(self, left: memoryview) -> int:
+        """Return how many bytes were sent, after a look at whether it takes some."""
+        try:
+            self._require_own()
+            return self._socket.send(left, _FLAGS)
+        except BlockingIOError:
+            writable = select.poll()
+            writable.register(self._socket.fileno(), select.POLLOUT)
+            writable.poll(LOOK_MS)
+            return 0
+        except ChannelError:
+            raise
+        except BaseException as error:
+            self.close()  # the other side may have half of a frame
+            if not isinstance(error, OSError):
+                raise
+            raise ChannelError(f"the other side is gone: {error}") from error
 
-    def request(self, name: str, *args: object) -> Future[Any]:
-        """Send a request; the future has the reply, or a `ChannelError`. Raises `ChannelError`."""
+    def tell(self, name: str, *args: object, within_s: float = threading.TIMEOUT_MAX) -> None:
+        """Send a message. Raises as `send`."""
+        self.send(wire.encode_message((0, name, args)), within_s=within_s)
+
+    def request(
+        self, name: str, *args: object, within_s: float = threading.TIMEOUT_MAX
+    ) -> Future[Any]:
+        """Send a request; the future has the reply, or a `ChannelError`. Raises as `send`."""
         number, future = next(self._numbers), Future[Any]()
         self._awaited[number] = future
         try:
-            self.send(wire.encode_message((number, name, args)))
+            self.send(wire.encode_message((number, name, args)), within_s=within_s)
         except ChannelError:
             self._awaited.pop(number, None)
             raise

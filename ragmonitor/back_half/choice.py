@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from ragmonitor.back_half.line import UNIX
 from ragmonitor.back_half.local import LocalBackHalf
-from ragmonitor.back_half.setup import reason_to_stay, require_texts, wants_worker
-from ragmonitor.back_half.stream_sender import StreamBackHalf
-from ragmonitor.back_half.worker_sender import WorkerSender
+from ragmonitor.back_half.setup import UNIX, reason_to_stay, require_texts, wants_worker
 from ragmonitor.guard import logger
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 
-BackHalf = LocalBackHalf | WorkerSender | StreamBackHalf
-"""What takes finished interactions, and scores and exports them, or has it done."""
+if TYPE_CHECKING:
+    from ragmonitor.back_half.stream_sender import StreamBackHalf
+    from ragmonitor.back_half.worker_sender import WorkerSender
+
+    BackHalf = LocalBackHalf | WorkerSender | StreamBackHalf
+    """What takes finished interactions, and scores and exports them, or has it done."""
 
 
 def back_half_of(settings: Settings, *, redactor: Redactor, poll: Callable[[], int]) -> BackHalf:
@@ -28,15 +30,23 @@ def back_half_of(settings: Settings, *, redactor: Redactor, poll: Callable[[], i
     Raises:
         SettingsError: The settings cannot be carried out.
     """
+
+    def sender() -> WorkerSender:
+        from ragmonitor.back_half.worker_sender import WorkerSender
+
+        return WorkerSender(settings, redactor=redactor, poll=poll)
+
     url = settings.stream.url
     if url is not None and not url.get_secret_value().startswith(UNIX):
+        from ragmonitor.back_half.stream_sender import StreamBackHalf
+
         return StreamBackHalf(settings, redactor=redactor, poll=poll)
     if url is not None:
         require_texts(settings)
-        return WorkerSender(settings, redactor=redactor, poll=poll)
+        return sender()
     if wants_worker(settings):
         why = reason_to_stay(settings)
         if not why:
-            return WorkerSender(settings, redactor=redactor, poll=poll)
+            return sender()
         logger.info("ragmonitor: answers are scored on a thread of this process: %s", why)
     return LocalBackHalf(settings, redactor=redactor, poll=poll)

@@ -15,10 +15,9 @@ from typing import Final
 from opentelemetry import context
 
 from ragmonitor.back_half.channel import Channel, ChannelError
+from ragmonitor.back_half.setup import UNIX
 from ragmonitor.records import Status
 
-UNIX: Final = "unix:"
-"""Begins the address of a worker that all processes of a machine share."""
 MAX_BYTES: Final = 64 * 2**20
 """Bytes that a worker may have in hand."""
 

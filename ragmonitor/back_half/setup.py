@@ -17,6 +17,8 @@ from ragmonitor.export import EXPORTERS
 from ragmonitor.export.content import PROCESS_KEY
 from ragmonitor.settings import Settings
 
+UNIX: Final = "unix:"
+"""Begins the address of a worker that all processes of a machine share."""
 _PLAIN: Final = (str, bool, int, float, type(None))
 _OBJECTS: Final = ("custom_provider_map", "custom_prompt_dict")
 """Names of litellm: what an application puts there works in its own process only."""

@@ -25,8 +25,8 @@ from prometheus_client.samples import Exemplar, Sample
 from ragmonitor import guard, supervised, wire
 from ragmonitor.apart import EXECUTOR, is_on_a_loop
 from ragmonitor.back_half.channel import ChannelError
-from ragmonitor.back_half.line import UNIX, Line, line_to, line_to_child
-from ragmonitor.back_half.setup import described
+from ragmonitor.back_half.line import Line, line_to, line_to_child
+from ragmonitor.back_half.setup import UNIX, described
 from ragmonitor.capture import sound
 from ragmonitor.evaluators import table
 from ragmonitor.export.prometheus import Scrape
@@ -249,9 +249,10 @@ class WorkerSender:
             line = self._line
             try:
                 if line is not None and not line.is_gone:
-                    self._tell_counts(line)
+                    self._tell_counts(line, within_s=left_s)
                     # It keeps a little for the way back.
-                    return line.channel.request(name, 0.95 * left_s).result(left_s)
+                    asked = line.channel.request(name, 0.95 * left_s, within_s=left_s)
+                    return asked.result(left_s)
             except ChannelError:  # the next one is asked
                 pass
             except TimeoutError:
@@ -437,7 +438,7 @@ class WorkerSender:
         self._ledger.give_up("unreadable")
         return False
 
-    def _tell_counts(self, line: Line) -> None:
+    def _tell_counts(self, line: Line, within_s: float = threading.TIMEOUT_MAX) -> None:
         """Tell the worker what was counted here, or have it told the next. Raises as `tell`."""
         # A worker that never works takes no counts along.
         noted = self._ledger.take() if line.is_heard else ({}, {}, {})
@@ -453,6 +454,7 @@ class WorkerSender:
                     "has_provider": self._address is None and self._traces.is_applications,
                     "noted": [[*each.items()] for each in noted],
                 },
+                within_s=within_s,
             )
         except ChannelError:
             self._ledger.take_over(*noted)

@@ -7,7 +7,7 @@ import signal
 import threading
 from pathlib import Path
 
-from ragmonitor.back_half.line import UNIX
+from ragmonitor.back_half.setup import UNIX
 from ragmonitor.cli.service_options import ReceiveOptions, WorkerOptions
 from ragmonitor.cli.terminal import FINE, say
 from ragmonitor.settings import Settings

@@ -215,7 +215,8 @@ def test_the_end_takes_five_seconds_at_most() -> None:
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
     for _ in range(20):
-        answer(monitor)
+        answer(monitor, PARCEL * 10_000)  # more than a socket takes
+    assert not monitor.flush(0.5)
     began_s = time.monotonic()
     assert not monitor.close(4)
     assert time.monotonic() - began_s < 5
@@ -499,3 +500,66 @@ def test_a_shared_worker_scores_one_service(tmp_path: Path) -> None:
     captured, found = sums(monitor)
     assert captured == found.total() == 1
     assert "scored" not in found
+
+
+PROVIDER = """
+import sys
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+spans = InMemorySpanExporter()
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(spans))
+trace.set_tracer_provider(provider)
+from ragmonitor import Monitor
+with Monitor("support-bot", server=False, worker="process") as monitor:
+    with monitor.interaction(query="How heavy may a parcel be?") as i:
+        i.retrieved(["A parcel may weigh 40 kg."])
+        i.answered("A parcel may weigh 40 kg.")
+    assert monitor.flush(30)
+    *_, root = spans.get_finished_spans()
+    assert root.attributes["ragmonitor.score.faithfulness"] == 1.0
+    assert "litellm" not in sys.modules
+"""
+
+
+def test_traces_go_to_the_application_s_own_provider() -> None:
+    """It has the trace with the scores of its worker, and imports nothing of a judge."""
+    ended = subprocess.run(
+        [sys.executable, "-c", PROVIDER], capture_output=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+JUDGED = """
+import sys
+from ragmonitor import Monitor
+monitor = Monitor("support-bot", server=False, judge="openai/fake", budget="calls_per_day=9")
+with monitor.interaction(query="How heavy may a parcel be?") as i:
+    i.retrieved(["A parcel may weigh 40 kg."])
+    i.answered("A parcel may weigh 40 kg.")
+monitor.close(20)
+text = [s for f in monitor.registry.collect() for s in f.samples]
+assert "litellm" not in sys.modules
+outcomes = {s.labels["outcome"] for s in text if s.name == "ragmonitor_evaluations_total"}
+print(sorted(outcomes))
+"""
+
+
+def test_a_model_judges_in_a_worker_by_default() -> None:
+    """The application never imports litellm, and its answer is accounted for by both judges."""
+    variables = {
+        **{key: value for key, value in os.environ.items() if key != "RAGMONITOR_WORKER"},
+        "OPENAI_API_KEY": "none",
+        "OPENAI_BASE_URL": "http://127.0.0.1:9/v1",
+    }
+    ended = subprocess.run(
+        [sys.executable, "-c", JUDGED],
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env=variables,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert b"scored" in ended.stdout

@@ -196,14 +196,3 @@ def test_a_port_that_comes_free_is_taken_over() -> None:
         assert fetch(built.url)[1].endswith("# EOF\n")
     finally:
         built.close()
-
-
-def test_a_forked_child_begins_at_zero() -> None:
-    """What the parent counted is the parent's; the registry stays the one that was mounted."""
-    built = exporter()
-    registry = built.registry
-    built.dropped("queue_full")
-    built.after_fork_in_child()
-    built.dropped("queue_full", 3)
-    assert built.registry is registry
-    assert sample(built, "dropped_total", reason="queue_full") == 3
