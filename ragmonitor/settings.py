@@ -608,7 +608,7 @@ class AlarmSettings(Group):
     slice_limits: Names = option(
         (),
         "Limits of slices: 'route=billing:0.12' accepts a hallucination rate of 12 % there. That "
-        "of others is learned.",
+        "of others is the objective, or is learned where they are worse from the beginning.",
         change="For a slice that is known to be worse and stays so.",
     )
     notify: Annotated[tuple[SecretStr, ...], BeforeValidator(_at_spaces)] = option(

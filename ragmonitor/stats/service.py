@@ -84,7 +84,7 @@ RECORDED: Final = frozenset(("language", "model", "name", "latency_s"))
 """Dimensions that are no attribute of the application's."""
 MAX_LATE_S: Final = 1_800.0
 """An answer that is older counts as so old: its value matters, its time no more."""
-MIN_SLICE: Final = 100.0
+MIN_SLICE: Final = 50.0
 """Verdicts of a day from which a slice has an alarm of its own."""
 MAX_SLICE_SHARE: Final = 0.9
 """A slice with more of the verdicts is the whole."""
@@ -162,8 +162,8 @@ class Watching:
             reserve=stream.reserve,
         )
 
-    def slice_stream(self, name: str) -> Stream:
-        """Return the stream of a slice."""
+    def slice_stream(self, name: str, objective: float | None) -> Stream:
+        """Return the stream of a slice, with its objective; None: it is learned."""
         judge = self.quality_judge
         return Stream(
             signal=slice_signal(HALLUCINATION, name),
@@ -171,7 +171,7 @@ class Watching:
             series=f"{self.series(HALLUCINATION, judge)}|{name}",
             kind="slice",
             share=self.slices_share / SLICE_ALARMS,
-            default_objective=self.limits.get(name),
+            default_objective=objective,
         )
 
 
@@ -530,12 +530,36 @@ class Statistics:
             if watching.has_alarms(dimension):
                 judged[name] = each.judged
         kept = sorted(judged, key=judged.__getitem__, reverse=True)[:SLICE_ALARMS]
-        streams = [*watching.streams, *map(watching.slice_stream, sorted(kept))]
+        streams = [
+            *watching.streams,
+            *(
+                watching.slice_stream(name, self._slice_objective(name, root))
+                for name in sorted(kept)
+            ),
+        ]
         if len(streams) != len(self._streams) or any(
             s.series not in self._streams for s in streams
         ):
             self._streams = {each.series: each for each in streams}
             self._tick.watch([watching.watched(each) for each in streams])
+
+    def _slice_objective(self, name: str, root: str) -> float | None:
+        """Return what is accepted of a slice: its limit, else the service's objective.
+
+        One that is worse from the beginning learns its own, which then holds.
+        """
+        series = f"{root}|{name}"
+        if name in self._watching.limits:
+            return self._watching.limits[name]
+        if series in self._streams:
+            return self._streams[series].default_objective
+        known = self._tick.objectives
+        if series in known:
+            return known[series]
+        objective = self._watching.objectives.get(HALLUCINATION)
+        usual = None if self._found is None else self._found.means.get("24h", {}).get(series)
+        is_worse = objective is not None and usual is not None and usual.mean > objective
+        return None if is_worse else objective
 
     # --- alarms ---------------------------------------------------------------------------------
 

@@ -171,6 +171,11 @@ class Tick:
             self._plan = replace(self._plan, watched=watched)
             self._is_announced = False
 
+    @property
+    def objectives(self) -> Mapping[str, float | None]:
+        """The objectives that hold for the service, by series, as they were read last."""
+        return self._objectives
+
     def look(self) -> Evaluation:
         """Return what another process found last. Raises `StoreUnavailableError`."""
         version, state = self._store.state()
