@@ -828,8 +828,8 @@ class ServerSettings(Group):
         "127.0.0.1", "Address to listen on.", change="0.0.0.0 in a container that is scraped."
     )
     port: int = option(
-        # In neither OpenTelemetry's list of ports (9464 is its own /metrics) nor Prometheus' list of
-        # exporters (9100 to 9999, all given away), and not registered with IANA.
+        # In neither OpenTelemetry's list of ports (9464 is its own /metrics) nor Prometheus' list
+        # of exporters (9100 to 9999, all given away), and not registered with IANA.
         7247,
         "Port to listen on; 0: any free one.",
         change="When the port is taken.",
