@@ -1,10 +1,9 @@
-"""The incidents beside the page: a list, and each of them as HTML, Markdown or JSON."""
+"""The incidents beside the page: a list, and each of them as Markdown or JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import quote
 
 from ragmonitor.causes.signal_names import Language
 from ragmonitor.export.content import compact_json
@@ -12,17 +11,10 @@ from ragmonitor.export.server import Reply
 from ragmonitor.export.view.page import SAFE_HEADERS
 from ragmonitor.incidents.incident import Incident
 from ragmonitor.incidents.journal import Journal
-from ragmonitor.incidents.rendering import CONTENT_SECURITY_POLICY as _POLICY
-from ragmonitor.incidents.rendering import (
-    Links,
-    as_html,
-    as_markdown,
-    headline,
-)
+from ragmonitor.incidents.rendering import Links, as_markdown, headline
 
 PREFIX: Final = "incidents"
 MAX_LISTED: Final = 20
-_HEADERS: Final = tuple({**dict(SAFE_HEADERS), "Content-Security-Policy": _POLICY}.items())
 
 
 class IncidentPages:
@@ -51,8 +43,8 @@ class IncidentPages:
         """Return what is at a name; None: nothing.
 
         Args:
-            name: `incidents.json`, or `incidents/ID` with `.md`, `.json` or nothing at its end; the
-                ID `latest` is the newest one.
+            name: `incidents.json`, `incidents/ID.md` or `incidents/ID.json`; the ID `latest` is
+                the newest one.
             query: `lang` is `en` or `zh`.
         """
         if name == f"{PREFIX}.json":
@@ -72,11 +64,9 @@ class IncidentPages:
             return _reply("application/json", compact_json(incident.model_dump(mode="json")))
         if suffix == "md":
             return _reply("text/markdown", as_markdown(incident, language, self._links))
-        other = f"{quote(incident.id)}?lang={'en' if language == 'zh' else 'zh'}"
-        page = as_html(incident, language, self._links, other_url=other)
-        return None if suffix else _reply("text/html", page)
+        return None
 
 
 def _reply(kind: str, text: str) -> Reply:
     body = text.encode("utf-8", "backslashreplace")
-    return Reply(status=200, content_type=f"{kind}; charset=utf-8", body=body, headers=_HEADERS)
+    return Reply(status=200, content_type=f"{kind}; charset=utf-8", body=body, headers=SAFE_HEADERS)

@@ -46,21 +46,6 @@ class Page:
         """Return how many elements fit."""
         return int(self.run("return document.querySelectorAll(arguments[0]).length", selector))
 
-    def choose(self, name: str, value: str) -> None:
-        """Choose in the filter of that name."""
-        self.run(
-            "const s = document.querySelector(`#filters [name=${arguments[0]}]`);"
-            "s.value = arguments[1]; s.dispatchEvent(new Event('change'))",
-            name,
-            value,
-        )
-
-    def options(self, name: str) -> list[str]:
-        """Return what the filter of that name offers."""
-        script = "return [...document.querySelector(arguments[0]).options].map((o) => o.value)"
-        found: list[str] = self.run(script, f"#filters [name={name}]")
-        return found
-
     def errors(self) -> list[str]:
         """Return what the console has complained of since this was last asked."""
         return [entry["message"] for entry in self.driver.get_log("browser")]

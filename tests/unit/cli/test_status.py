@@ -94,15 +94,6 @@ def shown(monitor):
     return runner.invoke(app, ["status", "--address", monitor.metrics_url])
 
 
-def test_nobody_at_the_address_of_the_settings_is_exit_code_2(monkeypatch):
-    """The address is said, and what to look at."""
-    monkeypatch.setenv("RAGMONITOR_SERVER__PORT", "9")
-    result = runner.invoke(app, ["status"])
-    assert result.exit_code == 2
-    assert "127.0.0.1:9/" in result.stderr
-    assert "is the monitored application running?" in result.stderr
-
-
 def test_watching_ends_with_ctrl_c_and_shows_answers_that_come(monitored):
     """Those that were there before are not shown as new."""
     monitor = monitored(5)

@@ -45,7 +45,9 @@ export function draw(box, read, { chart, from, to, limit, marks, label, nothing 
   const width = box.clientWidth, height = box.clientHeight;
   if (!width) return;
   const { times, mean, lower, upper, signal } = chart;
-  const high = Math.max(0.05, limit?.value ?? 0, ...upper.filter((each) => each !== null)) * 1.05;
+  // The first intervals, of few answers, may be wider than the chart.
+  const known = (values) => values.filter((each) => each !== null);
+  const high = 1.2 * Math.max(0.05, limit?.value ?? 0, known(upper).at(-1) ?? 0, ...known(mean));
   const most = isRate(signal) ? [0.1, 0.2, 0.4, 0.6, 0.8].find((each) => high <= each) ?? 1 : 1;
   const x = (time) => LEFT + ((time - from) / Math.max(1, to - from)) * (width - LEFT - RIGHT);
   const y = (value) => (value === null ? null : height - BOTTOM - (Math.min(value, most) / most) * (height - TOP - BOTTOM));

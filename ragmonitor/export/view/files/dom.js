@@ -101,12 +101,11 @@ export const percent = (share) => (share > 0 && share < 1e-4 ? "< 0.01%" : `${Nu
 /** A mean; what is below 1 is not written as 1. */
 export function number(value, signal = "") {
   if (isDifference(signal)) return `${value > 0.5 ? "+" : ""}${(2 * value - 1).toFixed(2)}`;
-  const shown = isRate(signal) ? 100 * value : value;
+  const [shown, whole, end] = isRate(signal) ? [100 * value, 100, "%"] : [value, 1, ""];
   const decimals = isRate(signal) ? Number(shown > 0 && shown < 10) : 2;
-  const whole = isRate(signal) ? 100 : 1;
   const text = shown.toFixed(decimals);
-  const exact = Number(text) === whole && shown < whole ? shown.toFixed(decimals + 2) : text;
-  return isRate(signal) ? `${exact}%` : exact;
+  const isRoundedUp = Number(text) === whole && shown < whole;
+  return (isRoundedUp ? String(whole - 10 ** -(decimals + 1)) : text) + end;
 }
 
 /** The limit of an alarm, never rounded to more than it permits. */
