@@ -23,7 +23,7 @@ from numbers import Integral, Number, Real
 from pathlib import PurePath
 from typing import Any, Final, get_args
 
-from ragmonitor.guard import record_error
+from ragmonitor.guard import record_error, record_problem
 from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import (
     Chunk,
@@ -587,7 +587,21 @@ def _counted(counts: Any, names: tuple[str, ...]) -> int | None:
         if isinstance(count, float) and count.is_integer():  # Cohere's client
             count = int(count)
         if isinstance(count, int) and not isinstance(count, bool):
-            return count
+            return token_count(count)
+    return None
+
+
+MAX_TOKENS: Final = 100_000_000
+"""The tokens of one call of a model; one larger number would be every sum for good."""
+
+
+def token_count(value: Any) -> int | None:
+    """Return the tokens of one call; None: no number is given, or one that cannot be."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    if 0 <= value <= MAX_TOKENS:
+        return value
+    record_problem("capture", "a call cannot have used so many tokens: they are not counted")
     return None
 
 
