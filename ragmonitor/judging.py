@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Real
@@ -40,6 +39,9 @@ from ragmonitor.records import (
 )
 from ragmonitor.sampling import AdaptiveSampler
 
+MAX_USED = 1_000_000_000
+"""Tokens, dollars, calls or seconds of one reading; what says more is not believed: one such number
+would be the sum for good."""
 JUDGE_GRACE_S = 5.0
 """Beyond a judge's own time for a reading, after which it is given up."""
 
@@ -236,7 +238,7 @@ def _plausible(*usages: JudgeUsage) -> tuple[JudgeUsage, bool]:
             value: Any = getattr(usage, each.name, None)
             # A bool is an int to Python, and no count to anybody.
             is_count = isinstance(value, Real) and not isinstance(value, bool)
-            if is_count and 0 <= value < math.inf:
+            if is_count and 0 <= value <= MAX_USED:
                 used[each.name] = value
             else:
                 wrong[each.name] = None
@@ -245,7 +247,7 @@ def _plausible(*usages: JudgeUsage) -> tuple[JudgeUsage, bool]:
         record_problem(
             "judge",
             f"a judge's usage cannot be so ({', '.join(wrong)}): 0 is counted, and what was "
-            "reserved for the reading is charged; its numbers are finite and 0 or more",
+            f"reserved for the reading is charged; its numbers are from 0 to {MAX_USED:,}",
         )
     return total, not wrong
 

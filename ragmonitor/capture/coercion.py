@@ -20,7 +20,7 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from ragmonitor.guard import record_error
+from ragmonitor.guard import record_error, record_problem
 from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import (
     Chunk,
@@ -534,7 +534,21 @@ def _counted(counts: Any, names: tuple[str, ...]) -> int | None:
         if isinstance(count, float) and count.is_integer():  # Cohere's client
             count = int(count)
         if isinstance(count, int) and not isinstance(count, bool):
-            return count
+            return token_count(count)
+    return None
+
+
+MAX_TOKENS: Final = 100_000_000
+"""The tokens of one call of a model; one larger number would be every sum for good."""
+
+
+def token_count(value: Any) -> int | None:
+    """Return the tokens of one call; None: no number is given, or one that cannot be."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    if 0 <= value <= MAX_TOKENS:
+        return value
+    record_problem("capture", "a call cannot have used so many tokens: they are not counted")
     return None
 
 

@@ -320,7 +320,9 @@ class Scoring:
         if not self.summary.is_interrupted and not over:
             return
         end = "interrupted" if self.summary.is_interrupted else "the budget is spent"
-        if self.options.file_out is None or self.options.file == "-":
+        if self.options.judge == BUILTIN:
+            how = "the same command begins anew"
+        elif self.options.file_out is None or self.options.file == "-":
             how = "with -o FILE it could have been gone on with"
         else:
             how = "the same command with --resume goes on from here"

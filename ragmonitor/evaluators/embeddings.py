@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -99,16 +100,20 @@ def character_grams(texts: Sequence[str]) -> list[list[float]]:
 
 
 def _grams(text: str) -> list[float]:
-    counts: dict[int, int] = {}
-    for match in _TOKEN.finditer(text[:_MAX_CHARACTERS].casefold()):
-        for piece in _pieces(match[0]):
-            at = zlib.crc32(piece.encode("utf-8", "replace")) % DIMENSIONS
-            counts[at] = counts.get(at, 0) + 1
+    counts: Counter[int] = Counter()
+    for piece, count in piece_counts(text).items():
+        counts[zlib.crc32(piece.encode("utf-8", "replace")) % DIMENSIONS] += count
     vector = [0.0] * DIMENSIONS
     for at, count in counts.items():
         vector[at] = 1.0 + math.log(count)
     length = math.hypot(*vector)
     return [value / length for value in vector] if length else vector
+
+
+def piece_counts(text: str) -> Counter[str]:
+    """Return how often each word and each piece of one stands in a text's beginning."""
+    tokens = _TOKEN.findall(text[:_MAX_CHARACTERS].casefold())
+    return Counter(piece for token in tokens for piece in _pieces(token))
 
 
 def _pieces(token: str) -> list[str]:

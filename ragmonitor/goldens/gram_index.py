@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
-from ragmonitor.patterns import lazy_pattern
-
-_TOKEN: Final = lazy_pattern("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+|[^\\W_]+")
-_HAN: Final = lazy_pattern("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
-_GRAM: Final = 4
-_MAX_CHARACTERS: Final = 20_000
-"""The characters of a text, from its beginning, that are compared."""
+from ragmonitor.evaluators.embeddings import piece_counts
 
 
 class Neighbour(NamedTuple):
@@ -73,19 +66,6 @@ class GramIndex:
 
 
 def _sparse(text: str) -> list[tuple[str, float]]:
-    counts = Counter(_pieces(text[:_MAX_CHARACTERS].casefold()))
-    weights = {piece: 1.0 + math.log(count) for piece, count in counts.items()}
+    weights = {piece: 1.0 + math.log(count) for piece, count in piece_counts(text).items()}
     length = math.hypot(*weights.values())
     return [(piece, weight / length) for piece, weight in weights.items()]
-
-
-def _pieces(text: str) -> Iterator[str]:
-    for match in _TOKEN.finditer(text):
-        token = match[0]
-        if _HAN.match(token):
-            yield from token
-            yield from (token[at : at + 2] for at in range(len(token) - 1))
-        else:
-            word = f"^{token}$"
-            yield word
-            yield from (word[at : at + _GRAM] for at in range(len(word) - _GRAM + 1))

@@ -57,10 +57,10 @@ class ReaderPool:
         self._executor: ProcessPoolExecutor | None = None
 
     async def start(self) -> None:
-        """Start the processes, and wait until one can read; if they run already, do nothing.
+        """Start the processes, and wait until they can read; if they run already, do nothing.
 
         Raises:
-            SettingsError: It cannot read; it says why.
+            SettingsError: One cannot read; it says why.
         """
         if self._executor is not None:
             return
@@ -68,10 +68,12 @@ class ReaderPool:
         self._executor = ProcessPoolExecutor(self.n, context, _begin, (self._make,))
         loop = asyncio.get_running_loop()
         try:
-            problem = await loop.run_in_executor(self._executor, _problem)
+            # Each first call starts a process.
+            ready = (loop.run_in_executor(self._executor, _problem) for _ in range(self.n))
+            problems = await asyncio.gather(*ready)
         except BrokenProcessPool as error:
             raise SettingsError(f"a worker process has ended: {error}") from error
-        if problem:
+        for problem in filter(None, problems):
             raise SettingsError(f"a worker process: {problem}")
 
     async def read(self, interaction: Interaction) -> Reading:

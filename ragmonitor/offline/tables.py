@@ -39,7 +39,7 @@ _NO_TEXT: Final = (
 """The beginnings of files of gzip, zstd, zip and bzip2, and of UTF-16."""
 _DOCUMENT: Final = re.compile(rb'\s*(?:\[|\{\s*\Z|\{\s*"(?:results|input_data)"\s*:)')
 """The beginning of a file that is one JSON document."""
-_FORMULA: Final = re.compile("'* *(?:[\t\r\n]|\\s*[-=+@\uff1d\uff0b\uff0d\uff20])")
+_FORMULA: Final = re.compile("'*(?: *[\t\r\n]|\\s*[-=+@\uff1d\uff0b\uff0d\uff20])")
 """The beginning of a cell that a spreadsheet would compute, guarded or not."""
 _NO_LIST: Final = "expected a list as JSON or as Python writes it"
 

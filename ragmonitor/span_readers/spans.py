@@ -13,7 +13,7 @@ from opentelemetry.trace import (
     format_span_id,
 )
 
-from ragmonitor.capture.coercion import MAX_ERROR_CHARACTERS, text_in
+from ragmonitor.capture.coercion import MAX_ERROR_CHARACTERS, text_in, token_count
 from ragmonitor.span_readers.span_events import EVENTS, with_contents
 from ragmonitor.span_readers.texts import UNREADABLE, parsed
 
@@ -92,9 +92,8 @@ class SpanRecord:
         return next((text for name in names if (text := self.text(name))), "")
 
     def count(self, name: str) -> int | None:
-        """Return an attribute that counts; None if it is none."""
-        value = self.attributes.get(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
+        """Return an attribute that counts tokens; None if it is none."""
+        return token_count(self.attributes.get(name))
 
     def is_cut(self, text: str) -> bool:
         """Return whether the SDK may have cut this text."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from ragmonitor.errors import SettingsError
 from ragmonitor.judging import Reading
@@ -14,8 +13,7 @@ from tests.support import stories
 class NamingReader:
     """Returns readings that name their process, and does what some ids ask for."""
 
-    def __init__(self, folder="", *, is_broken=False):
-        self._folder = folder
+    def __init__(self, *, is_broken=False):
         self._is_broken = is_broken
 
     async def prepare(self):
@@ -40,8 +38,3 @@ class NamingReader:
                 assessment=assessment,
             )
         )
-
-    async def close(self):
-        """Leave a file that says so."""
-        if self._folder:
-            Path(self._folder, str(os.getpid())).touch()  # noqa: ASYNC240 - at its end

@@ -14,6 +14,7 @@ import pytest
 
 from ragmonitor.capture import InteractionRecorder, Record, json_of, result_texts, score_of, sound
 from ragmonitor.capture.coercion import CUT, MAX_NODES, usage_of
+from ragmonitor.guard import errors
 from ragmonitor.records import Chunk, Interaction, Message, SpanReference, Usage
 
 
@@ -316,3 +317,11 @@ def test_mappings_with_a_text_are_chunks(name):
     assert sound(interaction(chunks=[found])).chunks == (
         Chunk(text="a", id="7", score=0.5, metadata={"page": 1}),
     )
+
+
+def test_an_impossible_number_of_tokens_is_not_counted():
+    """One of them would be the sum for good."""
+    before = errors["capture"]
+    assert usage_of({"prompt_tokens": 2**62, "completion_tokens": -1}) == Usage()
+    assert usage_of({"prompt_tokens": 7}).input_tokens == 7
+    assert errors["capture"] == before + 2

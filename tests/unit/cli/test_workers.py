@@ -89,11 +89,12 @@ def test_the_output_and_the_summary_are_those_of_one_process(tmp_path, name):
 def test_plugins_are_loaded_in_every_worker(tmp_path):
     """Of the folder that the command was started in."""
     (tmp_path / "mine.py").write_text(
-        "import os\n"
+        "import os, time\n"
         "from ragmonitor import evaluator\n"
         "@evaluator('where')\n"
         "def where(interaction, assessment):\n"
         "    open(str(os.getpid()), 'w').close()\n"
+        "    time.sleep(0.3)  # the other one takes some, too\n"
         "    return 1.0\n"
     )
     file = write(tmp_path / "in.jsonl", [record(n) for n in range(1, 17)])
@@ -112,8 +113,9 @@ def test_plugins_are_loaded_in_every_worker(tmp_path):
 def test_workers_share_one_budget_and_the_calls_in_flight(tmp_path):
     """What was spent is within it; what it did not suffice for are the last lines."""
     question, contexts, answer = stories.ENGLISH
-    plain = {"question": question, "contexts": contexts, "answer": answer}
-    file = write(tmp_path / "in.jsonl", [{**plain, "id": f"r{n}"} for n in range(40)])
+    plain = {"contexts": contexts, "answer": answer}
+    records = [{**plain, "question": f"{n}: {question}", "id": f"r{n}"} for n in range(40)]
+    file = write(tmp_path / "in.jsonl", records)
     with OpenAiServer() as server:
         model = ("--judge", "openai/judge", "--api-base", server.api_base, "--concurrency", 4)
         whole = score(
@@ -139,11 +141,9 @@ def test_workers_share_one_budget_and_the_calls_in_flight(tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc here")
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_whatever_ends_it_no_worker_stays_and_it_can_be_gone_on_with(tmp_path, sign):
+def test_whatever_ends_it_no_worker_stays(tmp_path, sign):
     """Ctrl-C reaches the whole group, as from a terminal; the others the command alone."""
-    # Bad lines stand behind the others after a resumption.
-    readable = [each for each in map(record, range(2_000)) if each["contexts"] != "no list"]
-    file = write(tmp_path / "in.jsonl", readable)
+    file = write(tmp_path / "in.jsonl", [*map(record, range(2_000))])
     output = tmp_path / "out.jsonl"
     arguments = (file, "-o", output, "--workers", 2)
     with subprocess.Popen(
@@ -165,10 +165,3 @@ def test_whatever_ends_it_no_worker_stays_and_it_can_be_gone_on_with(tmp_path, s
     assert running.returncode == (130 if sign is signal.SIGINT else -sign)
     assert "Traceback" not in told
     until("no worker", lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in workers))
-    if sign is signal.SIGINT:
-        assert "goes on from here" in told
-    done = score(*arguments, "--resume", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    other = score(file, "-o", tmp_path / "whole.jsonl", cwd=tmp_path)
-    assert other.returncode == 0
-    assert output.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()

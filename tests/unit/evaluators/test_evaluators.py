@@ -16,22 +16,6 @@ def outcome(name, told, found):
     return evaluation.score if isinstance(evaluation, Scored) else evaluation.cause
 
 
-@pytest.mark.parametrize(
-    ("verdicts", "expected"),
-    [
-        (("supported",), 1.0),
-        (("supported", "absent", "contradicted"), 1 / 3),
-        (("supported", "no_claim"), 1.0),
-        (("absent",), 0.0),
-        (("no_claim",), Cause.NO_CLAIMS),
-        ((), Cause.NO_CLAIMS),
-    ],
-)
-def test_faithfulness_is_the_supported_share_of_claims(verdicts, expected):
-    """Sentences without a claim count neither way; without any claim there is no score."""
-    assert outcome("faithfulness", interaction(), assessment(*verdicts)) == expected
-
-
 def test_faithfulness_explains_itself():
     """The unsupported sentences, each with the words that the chunks lack."""
     found = assessment("supported", "absent")
@@ -49,36 +33,6 @@ def test_an_explanation_is_in_the_answer_s_language():
         table.select(["faithfulness"]), interaction(), replace(found, sentences=(named,))
     )
     assert evaluation.explanation == "与资料矛盾：塔建于1920年。 [1920年]"
-
-
-def test_a_refusal_is_unscored_and_not_zero():
-    """Faithfulness, relevancy and utilization of a refusal say `refusal`."""
-    refusal = assessment("no_claim", evasive=True)
-    names = ("faithfulness", "answer_relevancy", "context_utilization")
-    assert {outcome(name, interaction(), refusal) for name in names} == {Cause.REFUSAL}
-
-
-def test_context_relevance_is_the_mean_over_chunks():
-    """Two chunks of relevance 1 and 0.5 give 0.75, whatever was answered."""
-    assert outcome("context_relevance", interaction(), assessment(evasive=True)) == 0.75
-
-
-def test_context_utilization_counts_supporting_chunks():
-    """One of two chunks supports a sentence: 0.5."""
-    assert outcome("context_utilization", interaction(), assessment("supported", "absent")) == 0.5
-
-
-def test_without_chunks_there_is_no_context_score():
-    """An answer to an empty retrieval has no faithfulness, and that is neither 0 nor 1."""
-    told = interaction(texts=())
-    assert outcome("faithfulness", told, assessment("absent")) == Cause.NO_CONTEXT
-    assert outcome("answer_relevancy", told, assessment("absent")) == 1.0
-
-
-@pytest.mark.parametrize("name", ["answer_relevancy", "context_relevance"])
-def test_without_a_question_nothing_is_relevant_to_it(name):
-    """An empty question leaves relevancy unscored."""
-    assert outcome(name, interaction(query=" "), assessment("supported")) == Cause.NO_QUERY
 
 
 @pytest.mark.parametrize(

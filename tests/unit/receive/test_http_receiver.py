@@ -145,7 +145,7 @@ def test_a_website_sends_nothing(here: Receiving) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "spans.example.com"])
 def test_beyond_loopback_it_needs_a_token(host: str) -> None:
-    """It does not even begin without one, or certificates."""
+    """It does not even begin without one."""
     with pytest.raises(SettingsError, match=r"receive\.token"):
         Receiving(receive={"host": host})
     made = Receiving(receive={"host": host, "token": TOKEN})

@@ -85,7 +85,7 @@ def test_the_traces_of_a_request_need_room() -> None:
 
 
 def test_a_request_has_a_bounded_number_of_parts() -> None:
-    """Ten million empty spans have twenty megabytes, and would keep a processor busy for a minute."""
+    """Ten million empty spans have twenty megabytes, and would keep a processor busy."""
     request = ExportTraceServiceRequest()
     spans = request.resource_spans.add().scope_spans.add().spans
     for _ in range(MAX_PARTS + 1):
