@@ -128,6 +128,9 @@ class FunctionCompleter:
     async def load(self) -> None:
         """Do nothing: a function needs no loading."""
 
+    async def close(self) -> None:
+        """Do nothing: there are none."""
+
     async def complete(
         self, messages: Sequence[Message], *, max_tokens: int, within_s: float
     ) -> Completion:

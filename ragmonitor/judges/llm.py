@@ -365,7 +365,8 @@ class LlmJudge:
         return max(_SMALLEST_COST, price.of(inputs, outputs))
 
     async def close(self) -> None:
-        """Do nothing: connections are litellm's, and it closes them."""
+        """Close the connections of the running loop."""
+        await self._completer.close()
 
     def _fixed_tokens(self, interaction: Interaction) -> float:
         """Return the tokens of every call of a reading, whichever chunks it is shown."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -17,10 +18,13 @@ from typing import Any, Final, Literal, Protocol
 from ragmonitor import imports
 from ragmonitor.apart import apart
 from ragmonitor.errors import MissingExtraError, RagMonitorError
+from ragmonitor.guard import silenced
 from ragmonitor.judges.judge_prompts import Message
 from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.records import Cause, JudgeUsage
 
+LOGGERS: Final = ("LiteLLM", "LiteLLM Router", "httpx", "openai._base_client")
+"""The loggers that tell of each call with its texts, and of each failure in several lines."""
 _DISPENSABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "response_format": ("response_format", "response format", "json_object", "json mode"),
     "temperature": ("temperature",),
@@ -133,6 +137,10 @@ class Completer(Protocol):
         """Return the reply to one call. `load` first. Raises `ProviderError`."""
         ...
 
+    async def close(self) -> None:
+        """Close the connections of the running loop."""
+        ...
+
 
 class Provider:
     """Calls one model, or where it fails its fallbacks in turn.
@@ -241,22 +249,23 @@ class Provider:
         while True:
             options = self._options(model, room)
             try:
-                response = await self._litellm.acompletion(
-                    model=model,
-                    messages=[dict(message) for message in messages],
-                    **self._address(model),
-                    # Later than ours, so that ours decides; and always the same, since litellm
-                    # keeps one connection pool for each value.
-                    timeout=self._timeout_s + 1.0,
-                    num_retries=0,
-                    max_retries=0,
-                    drop_params=True,
-                    caching=False,
-                    # Where the application has litellm log, our calls are none of its own.
-                    metadata={"ragmonitor": False},
-                    **{"no-log": True},
-                    **options,
-                )
+                with _unheard():
+                    response = await self._litellm.acompletion(
+                        model=model,
+                        messages=[dict(message) for message in messages],
+                        **self._address(model),
+                        # Later than ours, so that ours decides; and always the same, since litellm
+                        # keeps one connection pool for each value.
+                        timeout=self._timeout_s + 1.0,
+                        num_retries=0,
+                        max_retries=0,
+                        drop_params=True,
+                        caching=False,
+                        # Where the application has litellm log, our calls are none of its own.
+                        metadata={"ragmonitor": False},
+                        **{"no-log": True},
+                        **options,
+                    )
             except Exception as error:  # noqa: BLE001 - whatever litellm raises
                 if self._forgoes(model, error, options):
                     calls += 1
@@ -264,6 +273,21 @@ class Provider:
                 # Not `from error`: what litellm raises may quote the key, and logs show it.
                 raise self._described(error) from None
             return self._completion(response, model, messages, room, calls)
+
+    async def close(self) -> None:
+        """Close the connections that were opened on the running loop, before it ends.
+
+        litellm keeps its clients under the loop's id, beside those of the application's loops.
+        """
+        pool: Any = getattr(self._litellm, "in_memory_llm_clients_cache", None)
+        clients: dict[str, Any] = getattr(pool, "cache_dict", {})
+        for key in [key for key in clients if key.endswith(f"-{id(asyncio.get_running_loop())}")]:
+            client: Any = clients.get(key)
+            # Out of the cache first: another loop may get this one's id.
+            with contextlib.suppress(Exception):
+                pool.delete_cache(key)
+            with contextlib.suppress(Exception):
+                await client.close()
 
     def _address(self, model: str) -> dict[str, Any]:
         api_base = self._chain[model]
@@ -392,6 +416,24 @@ def _count(value: object, max_count: int) -> int:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not value >= 0:
         return 0
     return int(min(value, max_count))
+
+
+@contextlib.contextmanager
+def _unheard() -> Iterator[None]:
+    """Call litellm without logs and callbacks of the application's.
+
+    Its logging worker is one for the process, bound to the application's loop: a call that is not
+    marked as litellm's own would move it here, and the application's pending callbacks be lost.
+    """
+    internal: Any = sys.modules.get("litellm._internal_context")
+    mark: Any = getattr(internal, "is_internal_call", None)
+    token = None if mark is None else mark.set(True)
+    try:
+        with silenced(LOGGERS):
+            yield
+    finally:
+        if token is not None:
+            mark.reset(token)
 
 
 def _listed_price(litellm: Any, model: str) -> Price | None:

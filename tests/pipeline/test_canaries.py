@@ -190,7 +190,7 @@ NAMES = ("session", "user", "tag", "attribute", "name", "model", "retriever", "i
 """What the application calls things; these stay, on its traces and where answers are listed."""
 NAMED = {"spans", "events", "jsonl", "page", "incidents"}
 """Where they may stand, under any switch; sessions and other labels nowhere else."""
-MEASURED = {way: {"model"} for way in ("metrics", "state", "multiprocess")}
+MEASURED = {way: {"model"} for way in ("metrics", "state", "files")}
 """What series are told apart by: model calls by their model, as OpenTelemetry has it."""
 
 

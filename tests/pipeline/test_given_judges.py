@@ -18,7 +18,6 @@ from tests.support.stories import assessment, interaction
 
 pytest.importorskip("litellm")
 
-ANCHOR = "How tall is the anchor?"
 ANSWER = "When was tower 1 built?"
 
 
@@ -143,14 +142,6 @@ def servers(monkeypatch):
 
 
 @pytest.fixture
-def anchors(tmp_path):
-    told = {"question": ANCHOR, "contexts": ["It is 9 m tall."], "answer": "It is 9 m tall."}
-    file = tmp_path / "anchors.jsonl"
-    file.write_text(json.dumps(told | {"hallucinated": False}), encoding="utf-8")
-    return file
-
-
-@pytest.fixture
 def monitors():
     """Make monitors that judge everything, without a port."""
     made = []
@@ -177,20 +168,15 @@ def observe(monitor, number=1, **changes):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_given_judge_is_itself_asked_in_every_role(name, servers, anchors, monitors):
-    """It reads the drawn answer and the anchor; nobody else is asked."""
+def test_a_given_judge_is_itself_asked(name, servers, monitors):
+    """It reads the drawn answer; nobody else is asked."""
     own, public = servers
     case = CASES[name](own) if name.startswith("model") else CASES[name]()
-    monitor = monitors(
-        case.judge,
-        judge={"reference_answers": anchors, "reference_answers_per_day": 1_000},
-        budget={"calls_per_day": 10**6},
-    )
+    monitor = monitors(case.judge, budget={"calls_per_day": 10**6})
     observe(monitor)
-    assert monitor.flush(60)  # the anchor's check began with the first refresh
     chats = own.chats
     asked = [question_of(r.user) for r in chats] if name.startswith("model") else case.asked
-    assert sorted(asked) == sorted([ANSWER, ANCHOR])
+    assert asked == [ANSWER]
     assert {r.headers["authorization"] for r in chats} <= {"Bearer own-key"}
     assert public.requests == []
     registry, judge = monitor.registry, case.judge.identity.name

@@ -60,6 +60,7 @@ def test_a_canary_that_invents_more_is_worse(tmp_path: Path) -> None:
             candidate="1.5",
             baseline="1.4",
             address=str(canary.metrics_url),
-            timeout="0s",
+            timeout="2m",
+            every="2s",
         )
         assert rollout.run(options) == rollout.EXIT["worse"]

@@ -348,7 +348,7 @@ STEPS: dict[str, tuple[object, str]] = {
     "started": (worker_sender, "line_to_child"),
     "described": (worker_sender, "described"),
     "listening": (Line, "listen"),
-    "made sound": (worker_sender, "is_sound"),
+    "made sound": (worker_sender, "sound"),
     "encoded": (wire, "encode"),
     "room": (Line, "has_room"),
     "put": (Line, "put"),

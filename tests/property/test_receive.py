@@ -122,9 +122,8 @@ def read(traces: OpenTraces) -> list[Interaction | None]:
     """Return what the traces that are due hold, as the receiver does it."""
     found = []
     for trace_id, trace, _ in traces.due(at_end=True):
-        finished, _ = assembled(
+        finished = assembled(
             trace.spans.values(),
-            trace.left,
             root_names=(),
             is_retrieval_tool=lambda _: True,
         )
