@@ -8,7 +8,6 @@ from collections import Counter
 import pytest
 
 from ragmonitor import Monitor
-from ragmonitor.metrics import DROPPED
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.scrape import outcomes, total
 from tests.support.stories import assessment, interaction
@@ -161,8 +160,8 @@ def test_a_finaliser_within_a_lock_of_the_counters_waits_for_nobody():
     done = threading.Event()
 
     def collect():
-        counter = monitor._back.meters._instruments._instruments[DROPPED]
-        with counter._lock, monitor._back.worker.ledger._refused._adding:
+        counters = monitor._back.meters._instruments
+        with counters._lock, monitor._back.worker.ledger._refused._adding:
             for _ in range(3):
                 cycle = [Stream()]
                 cycle.append(cycle)

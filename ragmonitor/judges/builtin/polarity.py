@@ -17,6 +17,8 @@ from ragmonitor.patterns import lazy_pattern
 
 REACH: Final = 4
 """Characters behind a Chinese sign of negation that it negates."""
+_AND: Final = ("和", "或", "与", "及", "、")
+"""What follows one of these is negated as what is before it."""
 _SIDES: Final = frozenset(
     map(
         stem,
@@ -190,6 +192,8 @@ def _chinese_clauses(text: str, found: Sequence[Term], *, is_open: bool) -> Iter
             until = end + REACH
         elif term.weight:
             clause.append((term.key, count if end <= until else 0))
+            if end <= until and text[end : end + 1] in _AND:
+                until = end + 1 + REACH
     yield _Clause(clause, count, is_open)
 
 
