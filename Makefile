@@ -4,6 +4,7 @@ VENV ?= .venv
 ARGS ?=
 BIN := $(VENV)/bin
 HOURS ?= 1
+RUNS ?= 100
 STAMP := $(VENV)/.installed
 PHOENIX := .phoenix
 PROXY := .litellm-proxy
@@ -13,7 +14,7 @@ INTEGRATIONS := $(wildcard integrations/*)
 PACKAGES := . $(INTEGRATIONS)
 SOURCES := ragmonitor $(wildcard integrations/*/ragmonitor_*)
 
-.PHONY: help setup phoenix proxy demo demo-stack  test test-all nightly check size bench bench-numbers fuzz build docs sbom audit batch-recipes clean
+.PHONY: help setup phoenix proxy demo demo-stack test test-all nightly check size bench bench-numbers fuzz build docs sbom audit batch-recipes clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
@@ -56,10 +57,10 @@ $(RECIPES)/.installed: tests/batch_recipes/constraints.txt
 	  pyspark 'ray[data]' hypothesis pytest pytest-asyncio
 	@touch $@
 
-demo: $(STAMP)  ## Watch a live RAG application being monitored (ARGS="--seconds 60 --json")
+demo: $(STAMP)  ## Run a live RAG application under monitoring (ARGS="--seconds 60 --json")
 	$(BIN)/ragmonitor demo $(ARGS)
 
-demo-stack: $(STAMP)  ## The demo with Prometheus and Alertmanager: see the page fire and resolve (Debian's packages)
+demo-stack: $(STAMP)  ## Run the demo with Debian's Prometheus and Alertmanager: an alert fires and resolves
 	$(BIN)/python tools/demo_stack.py $(ARGS)
 
 # Tests start hundreds of interpreters, which are to find compiled what they import.
@@ -71,10 +72,10 @@ test: $(STAMP)  ## Run what a change needs, in parallel (five minutes on two cor
 test-all: $(STAMP)  ## Run the rest: matrices, simulations, real servers, browsers (some 20 minutes on two cores)
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -m slow $(ARGS)
 
-size: $(STAMP)  ## Print how large the house is beside its ceilings; fail above one
+size: $(STAMP)  ## Print the project's size beside its ceilings; fail above one
 	$(BIN)/python tools/size.py
 
-nightly:  ## What is slow and rarely tells anything, in stages (ARGS="slow audit"; an hour on two cores)
+nightly:  ## Run the slow and rare checks, in stages (ARGS="slow audit"; an hour on two cores)
 	.ci/nightly $(ARGS)
 
 check: $(STAMP)  ## Format, lint, strict types, import contracts, size
@@ -93,12 +94,11 @@ bench: $(STAMP)  ## Measure: request path, event loop, load, built-in judge (ARG
 	$(BIN)/python tests/bench/builtin_judge.py
 	$(BIN)/python tests/bench/auroc.py $(ARGS)
 
-bench-numbers: $(STAMP)  ## Estimates and alarms on simulated traffic (an hour)
-	$(BIN)/python tests/bench/estimates.py
-	$(BIN)/python tests/bench/alarms.py false
-	$(BIN)/python tests/bench/alarms.py delay
+bench-numbers: $(STAMP)  ## Intervals, alarms and causes on simulated traffic (minutes; RUNS=100)
+	for what in coverage width false delay traffic slices versions judge; do \
+	  $(BIN)/python tests/bench/core.py $$what --runs $(RUNS) || exit 1; done
 
-fuzz: $(STAMP)  ## Spoiled examples through every parser for HOURS (HOURS=1)
+fuzz: $(STAMP)  ## Send spoiled examples through every parser (HOURS=1)
 	$(BIN)/python -m tests.reliability.fuzz --hours $(HOURS) $(ARGS)
 
 build: $(STAMP)  ## Build the wheels into dist/
@@ -120,11 +120,11 @@ sbom: build  ## Write the bill of materials of the wheels as they install, sbom.
 	$(BIN)/python -m pip install --quiet --group sbom
 	$(BIN)/cyclonedx-py environment --output-format JSON --output-file sbom.cdx.json build/sbom
 
-audit: sbom  ## Known vulnerabilities and licences of what the wheels install
+audit: sbom  ## Look up known vulnerabilities and licences of what the wheels install
 	$(BIN)/python -m pip install --quiet --group audit
 	$(BIN)/pip-licenses --python build/sbom/bin/python --partial-match \
 	  --fail-on 'GNU General Public;GNU Affero;Server Side Public;Business Source' >build/licences.txt
 	$(BIN)/python tools/audit.py build/sbom
 
 clean:  ## Remove what the targets made
-	rm -rf $(VENV) $(PHOENIX) $(DOCS) $(RECIPES) $(DATASETS) dist build site sbom.cdx.json .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .ragas
+	rm -rf $(VENV) $(PHOENIX) $(DOCS) $(RECIPES) dist build site sbom.cdx.json .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .ragas

@@ -611,10 +611,8 @@ class CompletedAnswer:
 
 
 JudgeRole = Literal["builtin", "sampled", "anchor", "golden"]
-"""The role in which a judge reads an answer: the built-in judge of every answer, the judge of a
-drawn share, one that stands in where that judge failed, a second opinion, the same judge once more,
-the same judge on an answer of the past, or on one to a golden question. It is the role and not the
-judge's kind."""
+"""The role in which a judge reads an answer: it reads every answer, a drawn share, a reference
+answer, or the answer to a golden question. It does not follow from the judge's kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -284,7 +284,7 @@ def _sampling_lines(now: Mapping[str, Any]) -> Iterator[str]:
     for each in now["sampling"]:
         rate, asked = _percent(each["rate"]), _percent(each["asked"])
         if each["rate"] < 0.995 * each["asked"]:
-            text = f"the budget bears {rate} at {speed}; asked: {asked}"
+            text = f"the budget permits {rate} at {speed}; asked: {asked}"
         else:
             text = f"{rate}, as asked, at {speed}"
         yield f"sampling ({each['judge']}): {text}"

@@ -1,6 +1,6 @@
 """What the statistics on sums are worth: coverage, alarms, comparisons, cost, and counting once.
 
-    python tests/bench/core.py coverage|width|false|delay|slices|versions|judge|cost [--runs 100]
+    python tests/bench/core.py coverage|width|false|delay|traffic|slices|versions|judge|cost [--runs 100]
     python tests/bench/core.py gate [--runs 60]   # so many seconds
     python tests/bench/core.py kill [--runs 20]   # so many kills
 
@@ -309,6 +309,28 @@ def delay(runs: int) -> None:
             )
 
 
+def traffic(runs: int) -> None:
+    """Print how soon 4 → 20 % is an alarm, by how much traffic there is and is judged."""
+    print("| answers an hour | judged | judged until the alarm | p50 / p90 |\n|---|---|---|---|")
+    for per_hour in (60, 600, 6_000):
+        for share in (0.01, 0.1, 1.0):
+            judged = per_hour * share
+            if judged < 6:
+                continue
+            hours, quiet_s = max(4.0, 600 / judged), max(1.0, min(10.0, 6_000 / judged)) * HOUR_S
+            work = [
+                (f"{per_hour}{share}{n}", 0.20, hours, min(share, 0.99), 0.25, quiet_s, judged)
+                for n in range(runs)
+            ]
+            delays = [math.inf if each is None else each for each in _map(one_delay, work)]
+            p50, p90 = sorted(delays)[runs // 2], sorted(delays)[runs * 9 // 10]
+            print(
+                f"| {per_hour:,} | {100 * share:.0f} % | {p50 / 60 * judged:.0f} "
+                f"| {p50:.0f} / {p90:.0f} min |",
+                flush=True,
+            )
+
+
 def one_delay(  # noqa: PLR0917 - called through a pool
     seed: str,
     after: float,
@@ -316,13 +338,14 @@ def one_delay(  # noqa: PLR0917 - called through a pool
     share: float,
     reserve: float,
     quiet_s: float = 10 * HOUR_S,
+    judged_per_hour: float = 180.0,
 ) -> float | None:
     """Return after how many minutes a rise is an alarm; None: not in time."""
     rng = random.Random(seed)
     alarm = Alarm.begin(BASE, 2 * DAYS, reserve * 2 * DAYS)
     alarm.reserve = 0.75 * alarm.max_reserve
     suspicion, score = Suspicion(), Score(0.8, rng)
-    pace_s = 3600 / 180 * share
+    pace_s = HOUR_S / judged_per_hour * share
     usual = statistics.fmean(
         math.sqrt(g * (1 - g))
         for g in (score.posterior(score(rng.random() < BASE), BASE) for _ in range(500))
@@ -774,7 +797,7 @@ def _map(function: Callable[..., Any], work: Sequence[tuple[Any, ...]]) -> list[
 
 COMMANDS: dict[str, Callable[[int], None]] = {
     each.__name__: each
-    for each in (coverage, width, false, delay, slices, versions, judge, cost, gate, kill)
+    for each in (coverage, width, false, delay, traffic, slices, versions, judge, cost, gate, kill)
 }
 
 

@@ -32,5 +32,5 @@ def test_the_page_on_the_architecture_draws_the_layers_that_hold():
     drawn = "\n".join(line.replace(" | ", " · ") for line in contract["layers"])
     assert f"```\n{drawn}\n```" in page
     names = {name for line in contract["layers"] for name in line.split(" | ")}
-    parts = set(re.findall(r"`(\w+)(?:/|\.py)`", page))
-    assert names - parts == set()
+    paths = re.findall(r"`(ragmonitor/[\w/.]+)`", page)
+    assert names - {part for path in paths for part in re.split(r"[/.]", path)} == set()

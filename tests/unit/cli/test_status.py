@@ -141,7 +141,7 @@ def test_what_the_budget_bears_is_said_where_it_is_less_than_was_asked():
         "dropped": {"queue_full": 3},
     }
     text = "\n".join(lines({"services": [service]}, is_settled=False))
-    assert "the budget bears 3.9 % at 3.9 answers/s; asked: 100 %" in text
+    assert "the budget permits 3.9 % at 3.9 answers/s; asked: 100 %" in text
     assert "$0.2 spent since the start; budget: $5 per day, of which $4.8" in text
     assert "NOT ALL ACCOUNTED FOR: 10 captured = 2 scored + 1 under way + 7 not scored" in text
     assert "dropped: 3 (queue_full 3)" in text

@@ -107,7 +107,7 @@ const TEXTS = {
   judgedCount: ["{n} scored by {judge}", "{judge} 已评分 {n} 条"],
   onlyBuiltin: ["no LLM judge is configured: every score is the built-in judge's", "未配置大模型评审：所有分数来自内置评审"],
   samples: ["a sample of {rate}", "抽样 {rate}"],
-  bears: ["the budget bears {rate} at {speed}; asked: {asked}", "按{speed}，预算只够评审 {rate}；要求 {asked}"],
+  bears: ["the budget permits {rate} at {speed}; asked: {asked}", "按{speed}，预算只够评审 {rate}；要求 {asked}"],
   missing: ["{share} of the drawn answers have no verdict", "抽中的回答中 {share} 无结论"],
   spent: ["{usd} spent since the start", "启动以来花费 {usd}"],
   budget: ["budget: {limit} per {per}", "预算：每{per} {limit}"],
