@@ -500,50 +500,26 @@ VERSION_DIFFERENCE_UPPER: Final = _differences(
 )
 
 
-def _golden(name: str, text: str, labels: str, *, root: str = "") -> str:
-    """Add a mean over the golden questions with the ends of its interval."""
-    _goldens(name, text, labels, unit="ratio")
-    _ends(partial(_goldens, labels=labels, unit="ratio"), root or name)
-    return name
-
-
-_OF_QUESTIONS: Final = "of the golden questions asked in the window, as of all of them now."
-GOLDEN_SCORES: Final[dict[str, str]] = {
-    evaluator: _golden(f"ragmonitor_golden_{evaluator}", f"{text} {_OF_QUESTIONS}", "judge window")
-    for evaluator, text in (
-        ("answer_correctness", "Mean correctness"),
-        ("context_recall", "Mean share of the reference answer that the chunks hold,"),
-        ("context_precision", "Mean average precision of the ranking of chunks,"),
-        ("faithfulness", "Mean faithfulness"),
-        ("refusal_correctness", "Share of unanswerable questions that are declined,"),
-    )
-}
-"""Gauges by evaluator."""
+GOLDEN_EVALUATORS: Final = (
+    *("answer_correctness", "context_recall", "context_precision", "faithfulness"),
+    "refusal_correctness",
+)
 GOLDEN_RAGCHECKER_SCORES: Final = (
     *("precision", "recall", "f1", "claim_recall", "context_precision", "context_utilization"),
     *("noise_sensitivity_in_relevant", "hallucination", "self_knowledge"),
 )
-GOLDEN_RAGCHECKER: Final = _golden(
-    "ragmonitor_golden_ragchecker",
-    f"RAGChecker's metrics {_OF_QUESTIONS}",
-    "metric judge window",
+GOLDEN_SCORE: Final = _goldens(
+    "ragmonitor_golden_score",
+    "Mean score of the golden questions asked in the window, as of all of them now; availability "
+    "is the share that got an answer, and ragchecker_ begins RAGChecker's.",
+    "evaluator judge window",
+    unit="ratio",
 )
-GOLDEN_AVAILABILITY: Final = _golden(
-    "ragmonitor_golden_availability_ratio",
-    "Share of golden questions that got an answer.",
-    "window",
-    root="ragmonitor_golden_availability",
-)
+_ends(partial(_goldens, labels="evaluator judge window", unit="ratio"), GOLDEN_SCORE)
 GOLDEN_LATENCY_SECONDS: Final = _goldens(
     "ragmonitor_golden_latency_seconds",
     "Time to the answers to golden questions: half of them, or 95 %, took at most this long.",
     "percentile window",
-)
-GOLDEN_QUESTIONS: Final = _goldens(
-    "ragmonitor_golden_questions",
-    "Different golden questions asked in the window.",
-    "window",
-    unit="questions",
 )
 GOLDEN_ASKS: Final = _goldens(
     "ragmonitor_golden_asks",

@@ -21,7 +21,6 @@ from ragmonitor.settings import Budget, ExportSettings, Settings
 FLUSH_TIMEOUT_S: Final = 120.0
 CALLS_PER_HOUR: Final = 1_000_000
 """A judge needs a budget for traffic, of which a probe has none; `per_hour` bounds what it asks."""
-PREFIX: Final = "ragmonitor_golden_"
 
 
 def run(options: ProbeOptions) -> int:
@@ -148,14 +147,9 @@ def figures(monitor: Monitor) -> dict[str, Any]:
                 results["references"] = round(value, 4)
             elif name == metrics.GOLDEN_LATENCY_SECONDS and labels["window"] == "1h":
                 results[f"latency_p{labels['percentile']}_s"] = round(value, 4)
-            elif name.startswith(PREFIX) and labels.get("window") == "1h":
-                metric = labels.get("metric")
-                key = name.removeprefix(PREFIX)
-                end = next((e for e in ("lower", "upper") if key.endswith(f"_{e}")), "mean")
-                key = key.removesuffix(f"_{end}").removesuffix("_ratio")
-                if key != "questions":
-                    row = scores.setdefault(f"{key}_{metric}" if metric else key, {})
-                    row[end] = round(value, 4)
+            elif name.startswith(metrics.GOLDEN_SCORE) and labels["window"] == "1h":
+                end = name.removeprefix(metrics.GOLDEN_SCORE).removeprefix("_") or "mean"
+                scores.setdefault(labels["evaluator"], {})[end] = round(value, 4)
     return results
 
 

@@ -37,11 +37,11 @@ _NUMBERS: Final[Mapping[str, tuple[str, str]]] = {
         "%.0f %%",
     ),
     "golden_correct": (
-        f'100 * avg({names.GOLDEN_SCORES["answer_correctness"]}{{{_SERVICE},window="1h"}})',
+        f'100 * avg({names.GOLDEN_SCORE}{{{_SERVICE},evaluator="answer_correctness",window="1h"}})',
         "%.0f %%",
     ),
     "golden_answered": (
-        f'100 * avg({names.GOLDEN_AVAILABILITY}{{{_SERVICE},window="1h"}})',
+        f'100 * avg({names.GOLDEN_SCORE}{{{_SERVICE},evaluator="availability",window="1h"}})',
         "%.0f %%",
     ),
     "difference": (f"100 * max({names.VERSION_DIFFERENCE}{_VERSION})", "%+.1f"),

@@ -556,15 +556,15 @@ INVESTIGATE = Board(
             queries=(
                 *(
                     Query(
-                        expr=f"avg by (service) (ragmonitor_golden_{name}"
-                        f'{{{SERVICE}, judge=~"$judge", window="$window"}})',
+                        expr="avg by (service) (ragmonitor_golden_score"
+                        f'{{{SERVICE}, evaluator="{name}", judge=~"$judge", window="$window"}})',
                         legend=f"{{{{service}}}} · {name}",
                     )
                     for name in ("answer_correctness", "context_recall")
                 ),
                 Query(
-                    expr="avg by (service) (ragmonitor_golden_availability_ratio"
-                    f'{{{SERVICE}, window="$window"}})',
+                    expr="avg by (service) (ragmonitor_golden_score"
+                    f'{{{SERVICE}, evaluator="availability", window="$window"}})',
                     legend=Words("{{service}} · answered", "{{service}} · 可用率"),
                 ),
             ),
