@@ -135,7 +135,7 @@ def _monitor(options: ProbeOptions) -> Monitor:
 def figures(monitor: Monitor) -> dict[str, Any]:
     """Return the golden questions' gauges of the last hour as one object."""
     scores: dict[str, Any] = {}
-    results: dict[str, Any] = {"asks": {}, "scores": scores, "faults": 0, "references": None}
+    results: dict[str, Any] = {"asks": {}, "scores": scores, "faults": 0}
     for family in monitor.registry.collect():
         for sample in family.samples:
             name, labels, value = sample.name, sample.labels, sample.value
@@ -143,13 +143,11 @@ def figures(monitor: Monitor) -> dict[str, Any]:
                 results["asks"][labels["outcome"]] = round(value)
             elif name == metrics.GOLDEN_FAULTS:
                 results["faults"] = round(value)
-            elif name == metrics.GOLDEN_REFERENCES:
-                results["references"] = round(value, 4)
             elif name == metrics.GOLDEN_LATENCY_SECONDS and labels["window"] == "1h":
                 results[f"latency_p{labels['percentile']}_s"] = round(value, 4)
-            elif name.startswith(metrics.GOLDEN_SCORE) and labels["window"] == "1h":
-                end = name.removeprefix(metrics.GOLDEN_SCORE).removeprefix("_") or "mean"
-                scores.setdefault(labels["evaluator"], {})[end] = round(value, 4)
+            elif name == metrics.GOLDEN_SCORE and labels["window"] == "1h":
+                row = scores.setdefault(labels["evaluator"], {})
+                row[labels["bound"]] = round(value, 4)
     return results
 
 

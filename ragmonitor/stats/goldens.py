@@ -371,15 +371,8 @@ class GoldenQuestions(Part):
         return level_of(histories, since_s)
 
     def _plain(self) -> Iterator[GaugeValue]:
-        judge = self._judge
-        read = [each for each in self._questions.values() if each.reference is not None]
-        faults = sum(each.reference is False for each in read)
-        yield GaugeValue.of(metrics.GOLDEN_FAULTS, faults, judge=judge)
-        if read:
-            yield GaugeValue.of(metrics.GOLDEN_REFERENCES, 1 - faults / len(read), judge=judge)
-        for cause in ("judge", "application"):
-            is_it = float(self.cause == cause)
-            yield GaugeValue.of(metrics.GOLDEN_CAUSE, is_it, judge=judge, cause=cause)
+        faults = sum(each.reference is False for each in self._questions.values())
+        yield GaugeValue.of(metrics.GOLDEN_FAULTS, faults, judge=self._judge)
         for outcome, n in self._outcomes.items():
             yield GaugeValue.of(metrics.GOLDEN_ASKS, n, outcome=outcome)
 
