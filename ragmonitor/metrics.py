@@ -10,7 +10,6 @@ Names follow https://prometheus.io/docs/practices/naming/; the client adds `_tot
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
@@ -26,7 +25,6 @@ GENAI_SECONDS_BUCKETS: Final = tuple(0.01 * 2**n for n in range(14))
 GENAI_TOKEN_BUCKETS: Final = tuple(float(4**n) for n in range(11))
 """The first of those that the conventions recommend: up to a million tokens."""
 COST_BUCKETS: Final = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0)
-STAGE_BUCKETS: Final = (0.0001, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,35 +106,20 @@ _spending = partial(_row, "Sampling and money")
 _judging = partial(_row, "The judge")
 _versions = partial(_row, "Versions and events")
 _goldens = partial(_row, "Golden questions", transient=True)
-_inputs = partial(_row, "What comes in")
 _people = partial(_row, "What people say")
 _operation = partial(_row, "Operation")
 
 
-def _ends(add: Callable[[str, str], str], root: str) -> None:
-    """Add the ends of the interval of a mean."""
-    for end in ("lower", "upper"):
-        add(f"{root}_{end}", f"The {end} end of the 95 % interval.")
-
-
 def _estimate(name: str, text: str, labels: str, *, root: str = "") -> str:
-    """Add the mean over a window with its interval and effective sample size."""
-    root = root or name
+    """Add the mean over a window with its interval."""
     _means(name, text, labels)
-    _interval(root, labels)
-    _means(
-        f"{root}_effective_n",
-        "Effective sample size: how many answers drawn at random would tell as much.",
-        labels,
-        unit="answers",
-    )
+    for end, bound in (("lower", 0), ("upper", 1)):
+        text = f"The {end} end of the 95 % interval, with {bound} for each unobserved answer."
+        _means(f"{root or name}_{end}", text, labels)
     return name
 
 
-def _interval(root: str, labels: str, *, derived: bool = True, transient: bool = False) -> None:
-    for end, bound in (("lower", 0), ("upper", 1)):
-        text = f"The {end} end of the 95 % interval, with {bound} for each unobserved answer."
-        _means(f"{root}_{end}", text, labels, derived=derived, transient=transient)
+_BOUNDS: Final = "Its 95 % interval is in the label bound: mean, lower or upper."
 
 
 INTERACTIONS: Final = _events(
@@ -213,15 +196,14 @@ ANSWER_COST_USD: Final = _amounts(
     "model",
     buckets=COST_BUCKETS,
 )
-_good_cost = partial(
-    _row, "Time and money", labels="judge window model", unit="US dollars", transient=True
-)
-COST_PER_GOOD_ANSWER: Final = _good_cost(
+COST_PER_GOOD_ANSWER: Final = _row(
+    "Time and money",
     "ragmonitor_cost_per_good_answer_usd",
     "Cost of all answers of the window / answers that claim something, all of it supported; by the "
-    "model that answered, and of all without that label.",
+    f"model that answered, and of all without that label. {_BOUNDS}",
+    "judge window model bound",
+    transient=True,
 )
-_ends(_good_cost, COST_PER_GOOD_ANSWER)
 
 SCORE_MEAN: Final = _estimate(
     "ragmonitor_score_mean",
@@ -238,10 +220,15 @@ HALLUCINATION_RATE: Final = _estimate(
 REFUSAL_RATE: Final = _estimate(
     "ragmonitor_refusal_rate", "Share of answers that decline to answer.", "judge window"
 )
-GROUP_HALLUCINATION_RATE: Final = _estimate(
+GROUP_HALLUCINATION_RATE: Final = _means(
     "ragmonitor_group_hallucination_rate",
     "Share of answers with an unsupported sentence, of a part of the traffic.",
     "judge window dimension group",
+)
+GROUP_HALLUCINATION_BOUND: Final = _means(
+    "ragmonitor_group_hallucination_rate_bound",
+    "The ends of its 95 % interval: bound is lower or upper.",
+    "judge window dimension group bound",
 )
 EMPTY_RETRIEVAL_RATIO: Final = _means(
     "ragmonitor_empty_retrieval_ratio", "Share of answers without any chunk.", "window"
@@ -253,14 +240,10 @@ WEAK_RETRIEVAL_RATIO: Final = _means(
 )
 CORRECTED_RATE: Final = _means(
     "ragmonitor_hallucination_rate_corrected",
-    "Hallucination rate of the last day as people's labels correct it.",
-    "judge",
+    f"Hallucination rate of the last day as people's labels correct it. {_BOUNDS}",
+    "judge bound",
     derived=False,
     transient=True,
-)
-_interval(CORRECTED_RATE, "judge", derived=False, transient=True)
-HUMAN_LABELS: Final = _means(
-    "ragmonitor_human_labels", "People's labels of the last 30 days.", unit="labels", derived=False
 )
 
 # Summable over windows and processes: from these PromQL forms the means (docs/statistics.md).
@@ -270,18 +253,10 @@ ANSWERS: Final = _sums(
 JUDGED_ANSWERS: Final = _sums(
     "ragmonitor_judged_answers", "Judged answers to which the signal applies.", unit="answers"
 )
-ESTIMATE_SUM_POSITIVE: Final = _sums(
-    "ragmonitor_estimate_sum_positive", "Positive pseudo-outcomes of the value."
-)
-ESTIMATE_SUM_NEGATIVE: Final = _sums(
-    "ragmonitor_estimate_sum_negative", "Negative pseudo-outcomes of the value, as a size."
-)
-ESTIMATE_COUNT_POSITIVE: Final = _sums(
-    "ragmonitor_estimate_count_positive", 'Positive pseudo-outcomes of "the signal applies".'
-)
-ESTIMATE_COUNT_NEGATIVE: Final = _sums(
-    "ragmonitor_estimate_count_negative",
-    'Negative pseudo-outcomes of "the signal applies", as a size.',
+ESTIMATE: Final = _sums(
+    "ragmonitor_estimate",
+    'Pseudo-outcomes of the value, or of "the signal applies", by their sign, as a size.',
+    labels="signal judge of sign",
 )
 
 _ALARM: Final = "signal judge kind"
@@ -300,26 +275,17 @@ ALARM_ACTIVE: Final = _alarms(
     "Whether the alarm is raised and not cleared: 0 or 1.",
     _ALARM,
 )
-ALARM_SINCE: Final = _alarms(
-    "ragmonitor_alarm_since_timestamp_seconds",
-    "When the active alarm was raised; without one absent, or 0 if several processes count.",
-    _ALARM,
-)
-ALARM_RISE_START: Final = _alarms(
-    "ragmonitor_alarm_rise_start_timestamp_seconds",
-    "When the rise began that the evidence rests on, held while the alarm is active; without one "
-    "absent, or 0 if several processes count. The other ragmonitor_alarm_rise_ series go with it.",
-    _ALARM,
+ALARM_START: Final = _alarms(
+    "ragmonitor_alarm_start_timestamp_seconds",
+    "When the active alarm was raised (of: alarm), and when the rise began that its evidence rests "
+    "on (of: rise); without one absent, or 0 if several processes count.",
+    f"{_ALARM} of",
 )
 ALARM_RISE_MEAN: Final = _alarms(
     "ragmonitor_alarm_rise_mean",
-    "Mean of these answers, on the signal's own scale; absent without an active alarm.",
-    _ALARM,
-)
-ALARM_RISE_MEAN_BEFORE: Final = _alarms(
-    "ragmonitor_alarm_rise_mean_before",
-    "Mean of the scored answers before the rise; absent if there were none.",
-    _ALARM,
+    "Mean of the scored answers since the rise (side: since) and before it (side: before), on the "
+    "signal's own scale; absent without an active alarm, or without such answers.",
+    f"{_ALARM} side",
 )
 ALARM_OBJECTIVE: Final = _alarms(
     "ragmonitor_alarm_objective",
@@ -332,15 +298,7 @@ ALARM_LEARNED_RATIO: Final = _alarms(
     "Share of the verdicts that learning the limit needs.",
     _ALARM,
 )
-ALARM_LATE_VERDICTS: Final = _alarms(
-    "ragmonitor_alarm_late_verdicts",
-    "Verdicts that came too late after their draw to update an alarm, since the process began.",
-)
 ALARMS_RAISED: Final = _alarms("ragmonitor_alarms_raised", "Alarms raised.", _ALARM, kind="counter")
-SLICE_ALARMS: Final = _alarms(
-    "ragmonitor_slice_alarms",
-    "Slices of the traffic that have an alarm of their own.",
-)
 _slice_alarms = partial(_alarms, labels="slice judge", transient=True)
 SLICE_ALARM_ACTIVE: Final = _slice_alarms(
     "ragmonitor_slice_alarm_active",
@@ -350,10 +308,6 @@ SLICE_ALARM_ACTIVE: Final = _slice_alarms(
 SLICE_ALARM_EVIDENCE_SECONDS: Final = _slice_alarms(
     "ragmonitor_slice_alarm_evidence_seconds",
     "As ragmonitor_alarm_evidence_seconds, of a slice.",
-)
-SLICE_ALARM_OBJECTIVE: Final = _slice_alarms(
-    "ragmonitor_slice_alarm_objective",
-    "The limit of the slice's mean: that of the service, or what was learned of the slice.",
 )
 
 SAMPLING_RATE: Final = _spending(
@@ -435,47 +389,16 @@ JUDGE_BREAKER_STATE: Final = _judging(
     "Circuit breaker of a judge's provider: 0 closed, 1 half open (one call tries), 2 open.",
     "judge",
 )
-BUILTIN_AUROC: Final = _judging(
-    "ragmonitor_builtin_auroc",
-    "Probability that the predicted chance of a bad verdict, as earlier verdicts teach it, is "
-    "higher for a bad answer than for a good one.",
-    "judge",
-    unit="ratio",
-)
 ALARM_CAUSE: Final = _judging(
     "ragmonitor_alarm_cause",
     "Cause of the active alarm: 1 for what is known, all 0 without an alarm.",
     "judge cause",
-)
-ALARM_CAUSE_REREAD: Final = _judging(
-    "ragmonitor_alarm_cause_reread",
-    "Old answers without a hallucination that were judged again since the alarm.",
-    "judge",
-    unit="answers",
-)
-ALARM_CAUSE_FLIPPED: Final = _judging(
-    "ragmonitor_alarm_cause_flipped",
-    "Those of them in which the judge now finds a hallucination.",
-    "judge",
-    unit="answers",
-)
-ANCHORS: Final = _judging(
-    "ragmonitor_anchors",
-    "Reference answers: frozen, and judged again and again.",
-    "judge",
-    unit="answers",
 )
 ANCHOR_FLIP_RATE: Final = _judging(
     "ragmonitor_anchor_flip_rate",
     "Share of the reference answers on which the judge's verdict has changed.",
     "judge",
     transient=True,
-)
-ANCHOR_CHECKS: Final = _judging(
-    "ragmonitor_anchor_checks",
-    "Reference answers judged again, by outcome.",
-    "judge outcome",
-    kind="counter",
 )
 JUDGE_INFO: Final = _judging(
     "ragmonitor_judge_info",
@@ -486,64 +409,35 @@ LAST_SCORE_TIMESTAMP: Final = _judging(
     "ragmonitor_last_score_timestamp_seconds", "When the judge last gave a score.", "judge"
 )
 
-_differences = partial(_versions, labels="by candidate baseline signal judge", transient=True)
-VERSION_DIFFERENCE: Final = _differences(
+VERSION_DIFFERENCE: Final = _versions(
     "ragmonitor_version_difference",
-    "Mean of the newest version less that of its baseline.",
-)
-VERSION_DIFFERENCE_LOWER: Final = _differences(
-    "ragmonitor_version_difference_lower",
-    "The lower end of the difference's 95 % confidence sequence, which holds whenever it is read.",
-)
-VERSION_DIFFERENCE_UPPER: Final = _differences(
-    "ragmonitor_version_difference_upper", "The upper end of it."
+    "Mean of the newest version less that of its baseline; bound is mean, or lower or upper of its "
+    "95 % confidence sequence, which holds whenever it is read.",
+    "by candidate baseline signal judge bound",
+    transient=True,
 )
 
 
-def _golden(name: str, text: str, labels: str, *, root: str = "") -> str:
-    """Add a mean over the golden questions with the ends of its interval."""
-    _goldens(name, text, labels, unit="ratio")
-    _ends(partial(_goldens, labels=labels, unit="ratio"), root or name)
-    return name
-
-
-_OF_QUESTIONS: Final = "of the golden questions asked in the window, as of all of them now."
-GOLDEN_SCORES: Final[dict[str, str]] = {
-    evaluator: _golden(f"ragmonitor_golden_{evaluator}", f"{text} {_OF_QUESTIONS}", "judge window")
-    for evaluator, text in (
-        ("answer_correctness", "Mean correctness"),
-        ("context_recall", "Mean share of the reference answer that the chunks hold,"),
-        ("context_precision", "Mean average precision of the ranking of chunks,"),
-        ("faithfulness", "Mean faithfulness"),
-        ("refusal_correctness", "Share of unanswerable questions that are declined,"),
-    )
-}
-"""Gauges by evaluator."""
+GOLDEN_EVALUATORS: Final = (
+    *("answer_correctness", "context_recall", "context_precision", "faithfulness"),
+    "refusal_correctness",
+)
 GOLDEN_RAGCHECKER_SCORES: Final = (
     *("precision", "recall", "f1", "claim_recall", "context_precision", "context_utilization"),
     *("noise_sensitivity_in_relevant", "hallucination", "self_knowledge"),
 )
-GOLDEN_RAGCHECKER: Final = _golden(
-    "ragmonitor_golden_ragchecker",
-    f"RAGChecker's metrics {_OF_QUESTIONS}",
-    "metric judge window",
-)
-GOLDEN_AVAILABILITY: Final = _golden(
-    "ragmonitor_golden_availability_ratio",
-    "Share of golden questions that got an answer.",
-    "window",
-    root="ragmonitor_golden_availability",
+GOLDEN_SCORE: Final = _goldens(
+    "ragmonitor_golden_score",
+    "Mean score of the golden questions asked in the window, as of all of them now; availability "
+    "is the share that got an answer, and ragchecker_ begins RAGChecker's. "
+    f"{_BOUNDS}",
+    "evaluator judge window bound",
+    unit="ratio",
 )
 GOLDEN_LATENCY_SECONDS: Final = _goldens(
     "ragmonitor_golden_latency_seconds",
     "Time to the answers to golden questions: half of them, or 95 %, took at most this long.",
     "percentile window",
-)
-GOLDEN_QUESTIONS: Final = _goldens(
-    "ragmonitor_golden_questions",
-    "Different golden questions asked in the window.",
-    "window",
-    unit="questions",
 )
 GOLDEN_ASKS: Final = _goldens(
     "ragmonitor_golden_asks",
@@ -558,26 +452,12 @@ GOLDEN_FAULTS: Final = _goldens(
     "judge",
     unit="questions",
 )
-GOLDEN_REFERENCES: Final = _goldens(
-    "ragmonitor_golden_references_ratio",
-    "Share of the reference answers that the judge bears out.",
-    "judge",
-)
-GOLDEN_CAUSE: Final = _goldens(
-    "ragmonitor_golden_cause",
-    "Who is at fault while an alarm of golden questions is active: 1 for what is known, else 0.",
-    "judge cause",
-)
 
 EVENT_TIMESTAMP: Final = _versions(
     "ragmonitor_event_timestamp_seconds",
     "When it last happened: a deployment (the first answer of a version), a change of the judge, "
     "or what the application told by `Monitor.event`.",
     "kind name",
-)
-REFERENCE_RATIO: Final = _inputs(
-    "ragmonitor_drift_reference_ratio",
-    "Share of the reference retrievals that is collected; at 1 the reference is frozen.",
 )
 
 CHECKS: Final = _judging(
@@ -600,24 +480,14 @@ FEEDBACK_UNKNOWN: Final = _people(
     "kind",
     kind="counter",
 )
-FEEDBACK_WAITING: Final = _people(
-    "ragmonitor_feedback_waiting", "Feedback that waits for its answer to be scored."
-)
-FEEDBACK_ANSWERS: Final = _people(
-    "ragmonitor_feedback_answers",
-    "Answers of which people and a judge said whether they are good, in the last 30 days. Who "
-    "speaks is no random sample.",
-    "judge people verdict",
-    unit="answers",
-)
 FEEDBACK_AGREEMENT: Final = _people(
     "ragmonitor_feedback_agreement",
-    "Share of those answers on which people and the judge agree.",
-    "judge",
+    "Share of the answers of the last 30 days on which people and the judge agree, of those that "
+    f"both spoke of. Who speaks is no random sample. {_BOUNDS}",
+    "judge bound",
     unit="ratio",
     transient=True,
 )
-_ends(partial(_people, labels="judge", unit="ratio", transient=True), FEEDBACK_AGREEMENT)
 
 QUEUE_DEPTH: Final = _operation(
     "ragmonitor_queue_depth", "Interactions that wait to be scored.", unit="interactions"
@@ -625,22 +495,16 @@ QUEUE_DEPTH: Final = _operation(
 OPEN_RUNS: Final = _operation(
     "ragmonitor_open_runs", "Framework runs that have not ended.", unit="runs"
 )
-_stream = partial(_operation, unit="records")
-STREAM_WAITING: Final = _stream(
-    "ragmonitor_stream_waiting", "Records on the stream that no worker has taken."
-)
-STREAM_OPEN: Final = _stream(
-    "ragmonitor_stream_open", "Records on the stream that the worker has taken and not settled."
-)
-STREAM_BURIED: Final = _stream(
-    "ragmonitor_stream_buried", "Records that were put aside; the worker's log says why."
+STREAM_RECORDS: Final = _operation(
+    "ragmonitor_stream_records",
+    "Records on the stream, by state: waiting, open (taken by a worker), or buried (put aside; the "
+    "worker's log says why).",
+    "state",
+    unit="records",
 )
 STREAM_OLDEST_SECONDS: Final = _operation(
     "ragmonitor_stream_oldest_seconds",
     "Age of the oldest record on the stream that is not settled; 0: there is none.",
-)
-STREAM_LIMIT: Final = _stream(
-    "ragmonitor_stream_limit", "Records on the stream beyond which this process puts none."
 )
 STREAM_UP: Final = _operation(
     "ragmonitor_stream_up", "1: the process reaches the stream; 0: it does not."
@@ -649,27 +513,11 @@ STORE_UP: Final = _operation(
     "ragmonitor_store_up",
     "1: the store of `state` was reached last; 0: it is away, and with it every mean and alarm.",
 )
-STORE_LOST: Final = _operation(
-    "ragmonitor_store_lost",
-    "Batches of sums that found no room in memory while the store was away.",
-    unit="batches",
-)
-RECEIVED_REQUESTS: Final = _operation(
-    "ragmonitor_received_requests",
-    "Requests with spans that `ragmonitor receive` got, by what became of them.",
-    "outcome",
-    kind="counter",
-)
-RECEIVED_SPANS: Final = _operation(
-    "ragmonitor_received_spans",
-    "Spans in them, by what became of them.",
-    "outcome",
-    kind="counter",
-)
-RECEIVED_TRACES: Final = _operation(
-    "ragmonitor_received_traces",
-    "Traces whose spans have left, by what was found in them.",
-    "outcome",
+RECEIVED: Final = _operation(
+    "ragmonitor_received",
+    "What `ragmonitor receive` got, by what became of it: requests, the spans in them, and the "
+    "traces whose spans have left.",
+    "what outcome",
     kind="counter",
 )
 DROPPED: Final = _operation(
@@ -680,25 +528,13 @@ DROPPED: Final = _operation(
 )
 INTERNAL_ERRORS: Final = _operation(
     "ragmonitor_internal_errors",
-    "Errors of the monitoring itself.",
+    "Errors of the monitoring itself; worker_restart: one ended the worker, which began again.",
     "stage",
-    kind="counter",
-)
-WORKER_RESTARTS: Final = _operation(
-    "ragmonitor_worker_restarts",
-    "Times that the worker began again after an error had ended its run.",
     kind="counter",
 )
 WORKER_SEEN: Final = _operation(
     "ragmonitor_worker_seen_timestamp_seconds",
     "When the worker last showed its state; of several processes the one furthest behind.",
-)
-WORKER_SECONDS: Final = _operation(
-    "ragmonitor_worker_seconds",
-    "Time that one interaction takes behind the request, by stage.",
-    "stage",
-    buckets=STAGE_BUCKETS,
-    kind="histogram",
 )
 SERVICE_INFO: Final = _operation(
     "ragmonitor_service_info",

@@ -1032,12 +1032,11 @@ class GaugeValue:
     def interval(
         cls, name: str, mean: float, lower: float, upper: float, /, **labels: str
     ) -> tuple[Self, Self, Self]:
-        """Return a mean and the ends of its interval: `x_ratio`, `x_lower` and `x_upper`."""
-        root = name.removesuffix("_ratio")
+        """Return a mean and the ends of its interval, by the label `bound`, the last one."""
         return (
-            cls.of(name, mean, **labels),
-            cls.of(f"{root}_lower", lower, **labels),
-            cls.of(f"{root}_upper", upper, **labels),
+            cls.of(name, mean, **labels, bound="mean"),
+            cls.of(name, lower, **labels, bound="lower"),
+            cls.of(name, upper, **labels, bound="upper"),
         )
 
 

@@ -22,7 +22,7 @@ _TABLE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _HEAD = "| name | type | labels | meaning |\n|---|---|---|---|\n"
-_OF_A_MEAN = re.compile(r"_(lower|upper|effective_n)$")
+_OF_A_MEAN = re.compile(r"_(lower|upper)$")
 """What stands beside a mean in a row of its own; the page explains each once, above the tables."""
 
 

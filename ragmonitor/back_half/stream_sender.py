@@ -24,7 +24,7 @@ from ragmonitor.guard import (
     shielded,
 )
 from ragmonitor.ledger import Ledger
-from ragmonitor.metrics import STREAM_LIMIT, STREAM_UP
+from ragmonitor.metrics import STREAM_UP
 from ragmonitor.protocols import Finished
 from ragmonitor.queues import MemoryQueue
 from ragmonitor.records import (
@@ -96,7 +96,6 @@ class StreamBackHalf:
         self._redactor = redactor
         self._poll = poll
         self._gauges = gauges
-        self._limit = GaugeValue(name=STREAM_LIMIT, value=settings.stream.max_records)
         self._queue = MemoryQueue(settings.stream.buffer_size)
         self._feedback: deque[Feedback] = deque()
         self._meters = meters_of(settings, None)
@@ -272,7 +271,7 @@ class StreamBackHalf:
                 open_runs = self._poll()
             is_up = GaugeValue(name=STREAM_UP, value=not self._is_down)
             self._meters.refresh(
-                snapshot=Snapshot(gauges=(*self._gauges(), self._limit, is_up)),
+                snapshot=Snapshot(gauges=(*self._gauges(), is_up)),
                 queue_depth=len(self._queue) + self._in_hand,
                 open_runs=open_runs,
                 errors=errors,

@@ -245,9 +245,9 @@ class Versions:
                 continue
             labels = {"by": each.by, "candidate": each.candidate, "baseline": each.baseline}
             labels |= {"signal": each.signal, "judge": self._judge}
-            yield GaugeValue.of(metrics.VERSION_DIFFERENCE, each.difference, **labels)
-            yield GaugeValue.of(metrics.VERSION_DIFFERENCE_LOWER, each.lower, **labels)
-            yield GaugeValue.of(metrics.VERSION_DIFFERENCE_UPPER, each.upper, **labels)
+            yield from GaugeValue.interval(
+                metrics.VERSION_DIFFERENCE, each.difference, each.lower, each.upper, **labels
+            )
 
     def records(self) -> Mapping[str, Any]:
         """Return the versions as `ragmonitor rollout` reads them."""

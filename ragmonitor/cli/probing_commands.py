@@ -21,7 +21,6 @@ from ragmonitor.settings import Budget, ExportSettings, Settings
 FLUSH_TIMEOUT_S: Final = 120.0
 CALLS_PER_HOUR: Final = 1_000_000
 """A judge needs a budget for traffic, of which a probe has none; `per_hour` bounds what it asks."""
-PREFIX: Final = "ragmonitor_golden_"
 
 
 def run(options: ProbeOptions) -> int:
@@ -136,7 +135,7 @@ def _monitor(options: ProbeOptions) -> Monitor:
 def figures(monitor: Monitor) -> dict[str, Any]:
     """Return the golden questions' gauges of the last hour as one object."""
     scores: dict[str, Any] = {}
-    results: dict[str, Any] = {"asks": {}, "scores": scores, "faults": 0, "references": None}
+    results: dict[str, Any] = {"asks": {}, "scores": scores, "faults": 0}
     for family in monitor.registry.collect():
         for sample in family.samples:
             name, labels, value = sample.name, sample.labels, sample.value
@@ -144,18 +143,11 @@ def figures(monitor: Monitor) -> dict[str, Any]:
                 results["asks"][labels["outcome"]] = round(value)
             elif name == metrics.GOLDEN_FAULTS:
                 results["faults"] = round(value)
-            elif name == metrics.GOLDEN_REFERENCES:
-                results["references"] = round(value, 4)
             elif name == metrics.GOLDEN_LATENCY_SECONDS and labels["window"] == "1h":
                 results[f"latency_p{labels['percentile']}_s"] = round(value, 4)
-            elif name.startswith(PREFIX) and labels.get("window") == "1h":
-                metric = labels.get("metric")
-                key = name.removeprefix(PREFIX)
-                end = next((e for e in ("lower", "upper") if key.endswith(f"_{e}")), "mean")
-                key = key.removesuffix(f"_{end}").removesuffix("_ratio")
-                if key != "questions":
-                    row = scores.setdefault(f"{key}_{metric}" if metric else key, {})
-                    row[end] = round(value, 4)
+            elif name == metrics.GOLDEN_SCORE and labels["window"] == "1h":
+                row = scores.setdefault(labels["evaluator"], {})
+                row[labels["bound"]] = round(value, 4)
     return results
 
 

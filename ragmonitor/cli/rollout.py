@@ -24,11 +24,7 @@ from ragmonitor.stats.signals import FROM_ASSESSMENT
 EXIT: Final[dict[Decision, int]] = {"better": 0, "equivalent": 3, "worse": 4, "undecided": 5}
 _ACCEPTED: Final[tuple[Decision, ...]] = ("better", "equivalent", "undecided")
 """Best first."""
-_ENDS: Final = {
-    "difference": metrics.VERSION_DIFFERENCE,
-    "lower": metrics.VERSION_DIFFERENCE_LOWER,
-    "upper": metrics.VERSION_DIFFERENCE_UPPER,
-}
+_BOUNDS: Final = {"difference": "mean", "lower": "lower", "upper": "upper"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,8 +193,8 @@ def _turned(found: VersionDifference) -> VersionDifference:
 def _of_prometheus(base: str, options: RolloutOptions) -> VersionDifference | None:
     """Return what Prometheus has scraped; every target says the same, so any of them does."""
     ends = {}
-    for end, name in _ENDS.items():
-        values = _query(base, f"max({_matcher(name, options)})")
+    for end, bound in _BOUNDS.items():
+        values = _query(base, f"max({_matcher(bound, options)})")
         if not values:
             return None
         ends[end] = float(values[0]["value"][1])
@@ -217,9 +213,10 @@ def _is_higher_better(signal: str) -> bool:
     return signal not in FROM_ASSESSMENT and not table.lower_is_better(signal)
 
 
-def _matcher(name: str, options: RolloutOptions) -> str:
+def _matcher(bound: str, options: RolloutOptions) -> str:
     wanted = ("service", "by", "candidate", "baseline", "signal")
-    labels = {label: getattr(options, label) for label in wanted}
+    labels = {label: getattr(options, label) for label in wanted} | {"bound": bound}
+    name = metrics.VERSION_DIFFERENCE
     # What JSON quotes is a string of PromQL as well.
     return f"{name}{{{','.join(f'{label}={json.dumps(each)}' for label, each in labels.items())}}}"
 

@@ -60,16 +60,11 @@ def _gauge(name: str) -> GaugeMetricFamily:
 
 
 class _Windowed:
-    """A mean over a window, and what goes with it, as gauges."""
+    """A mean over a window, and its interval, as gauges."""
 
     def __init__(self, name: str, root: str = "") -> None:
         root = root or name
-        series = {
-            "mean": name,
-            "lower": f"{root}_lower",
-            "upper": f"{root}_upper",
-            "effective_n": f"{root}_effective_n",
-        }
+        series = {"mean": name, "lower": f"{root}_lower", "upper": f"{root}_upper"}
         self.families = {
             field: _gauge(name) for field, name in series.items() if name in metrics.TABLE
         }
@@ -85,7 +80,10 @@ class _Windowed:
 def _means(means: Means) -> list[Metric]:
     """Return the gauges of means."""
     score = _Windowed(metrics.SCORE_MEAN, root=metrics.SCORE_HISTOGRAM)
-    group = _Windowed(metrics.GROUP_HALLUCINATION_RATE)
+    group, bounds = (
+        _gauge(metrics.GROUP_HALLUCINATION_RATE),
+        _gauge(metrics.GROUP_HALLUCINATION_BOUND),
+    )
     rates = {signal: _Windowed(name) for signal, name in _RATES.items()}
     inputs = {signal: _Windowed(name) for signal, name in _INPUTS.items()}
     missing, uncovered = _gauge(metrics.MISSING_RATIO), _gauge(metrics.UNCOVERED_RATIO)
@@ -93,7 +91,11 @@ def _means(means: Means) -> list[Metric]:
         estimate = mean.estimate
         by_judge = (service, judge, window)
         if dimension:
-            group.add((*by_judge, dimension, part), estimate)
+            if estimate is not None:
+                labels = (*by_judge, dimension, part)
+                group.add_metric(labels, estimate.mean)
+                bounds.add_metric((*labels, "lower"), estimate.lower)
+                bounds.add_metric((*labels, "upper"), estimate.upper)
             continue
         if signal in inputs:
             inputs[signal].add((service, window), estimate)
@@ -106,9 +108,11 @@ def _means(means: Means) -> list[Metric]:
             uncovered.add_metric(by_judge, mean.uncovered)
         if signal == REFUSAL and window == "24h":
             missing.add_metric((service, judge), mean.missing)
-    windowed = (score, *rates.values(), group, *inputs.values())
+    windowed = (score, *rates.values(), *inputs.values())
     return [
         *(gauge for each in windowed for gauge in each.families.values()),
+        group,
+        bounds,
         missing,
         uncovered,
     ]

@@ -52,14 +52,14 @@ _SERIES = guard.shielded("metrics")
 """Around each series, so that one that cannot be shown does not take the others along."""
 _BREAKER_LEVELS = {"closed": 0, "half_open": 1, "open": 2}
 _TOTALS = {
-    "answers": metrics.ANSWERS,
-    "value_positive": metrics.ESTIMATE_SUM_POSITIVE,
-    "value_negative": metrics.ESTIMATE_SUM_NEGATIVE,
-    "scored_positive": metrics.ESTIMATE_COUNT_POSITIVE,
-    "scored_negative": metrics.ESTIMATE_COUNT_NEGATIVE,
-    "judged": metrics.JUDGED_ANSWERS,
+    "answers": (metrics.ANSWERS,),
+    "value_positive": (metrics.ESTIMATE, "value", "positive"),
+    "value_negative": (metrics.ESTIMATE, "value", "negative"),
+    "scored_positive": (metrics.ESTIMATE, "applies", "positive"),
+    "scored_negative": (metrics.ESTIMATE, "applies", "negative"),
+    "judged": (metrics.JUDGED_ANSWERS,),
 }
-"""The counter of each field of `Totals`."""
+"""The counter of each field of `Totals`, with its labels after signal and judge."""
 
 
 class PrometheusExporter(Exporter):
@@ -180,7 +180,7 @@ class PrometheusExporter(Exporter):
 
     def restarted(self) -> None:
         """Count that the worker's thread began again after an error that ended its work."""
-        self._instruments.counter(metrics.WORKER_RESTARTS).inc()
+        self._instruments.counter(metrics.INTERNAL_ERRORS, "worker_restart").inc()
 
     def dropped(self, reason: str, n: int = 1) -> None:
         """Count interactions or runs that were given up."""
@@ -233,10 +233,6 @@ class PrometheusExporter(Exporter):
         histogram(metrics.RETRIEVED_CHUNKS).observe(len(chunks))
         for name, labels, amount in amounts(interaction, self._cost_usd(interaction)):
             histogram(name, *labels).observe(amount)
-
-    def worked(self, stage: str, seconds: float) -> None:
-        """Observe the time of one stage behind the request."""
-        self._instruments.histogram(metrics.WORKER_SECONDS, stage).observe(seconds)
 
     def _show_gauges(self, gauges: Iterable[GaugeValue]) -> None:
         """Show plain gauges, until they are shown anew; of a counter the increase is counted."""
@@ -346,10 +342,11 @@ class PrometheusExporter(Exporter):
                 continue
             self._totals[key] = total
             with _SERIES:
-                for field, name in _TOTALS.items():
+                for field, (name, *labels) in _TOTALS.items():
                     more = getattr(total, field) - getattr(counted, field)
                     # Differences of large sums may fall short of 0 by a rounding error.
-                    self._instruments.counter(name, key.signal, key.judge).inc(max(0.0, more))
+                    counter = self._instruments.counter(name, key.signal, key.judge, *labels)
+                    counter.inc(max(0.0, more))
 
     def _show_alarms(self, states: Iterable[AlarmState]) -> None:
         for state in states:
@@ -368,16 +365,16 @@ class PrometheusExporter(Exporter):
             instruments.gauge(metrics.ALARM_OBJECTIVE, *labels).set(state.objective)
         span = state.span
         shown = (
-            (metrics.ALARM_SINCE, state.since_s),
-            (metrics.ALARM_RISE_START, None if span is None else span.since_s),
-            (metrics.ALARM_RISE_MEAN, None if span is None else span.mean),
-            (metrics.ALARM_RISE_MEAN_BEFORE, None if span is None else span.before),
+            (metrics.ALARM_START, "alarm", state.since_s),
+            (metrics.ALARM_START, "rise", None if span is None else span.since_s),
+            (metrics.ALARM_RISE_MEAN, "since", None if span is None else span.mean),
+            (metrics.ALARM_RISE_MEAN, "before", None if span is None else span.before),
         )
-        for name, value in shown:
+        for name, last, value in shown:
             if value is None:
-                instruments.remove(name, *labels)
+                instruments.remove(name, *labels, last)
             else:
-                instruments.gauge(name, *labels).set(value)
+                instruments.gauge(name, *labels, last).set(value)
 
     def _series(self, key: SeriesKey) -> tuple[str, str]:
         return self._labels.value("signal", key.signal), self._judge(key.judge)

@@ -14,7 +14,7 @@ from ragmonitor.capture.recorder import tool_matcher
 from ragmonitor.errors import RagMonitorError, SettingsError
 from ragmonitor.export.view.access import is_loopback
 from ragmonitor.guard import contained, record_error
-from ragmonitor.metrics import RECEIVED_TRACES
+from ragmonitor.metrics import RECEIVED
 from ragmonitor.protocols import Clock
 from ragmonitor.receive.http_receiver import HttpReceiver
 from ragmonitor.receive.open_traces import OpenTrace, OpenTraces, State
@@ -194,5 +194,8 @@ class Receiver:
         outcomes = {**self._outcomes, "too_large": self.intake.given_up}
         return (
             *self.intake.gauges(),
-            *(GaugeValue.of(RECEIVED_TRACES, n, outcome=name) for name, n in outcomes.items()),
+            *(
+                GaugeValue.of(RECEIVED, n, what="traces", outcome=name)
+                for name, n in outcomes.items()
+            ),
         )

@@ -17,7 +17,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from ragmonitor.conventions import SCOPE
 from ragmonitor.export.server import Rejection
-from ragmonitor.metrics import RECEIVED_REQUESTS, RECEIVED_SPANS
+from ragmonitor.metrics import RECEIVED
 from ragmonitor.receive.open_traces import OpenTraces
 from ragmonitor.receive.otlp_bodies import UnreadableBodyError
 from ragmonitor.receive.otlp_spans import (
@@ -134,10 +134,10 @@ class SpanIntake:
     def gauges(self) -> Sequence[GaugeValue]:
         """Return the counts by outcome."""
         with self._counting:
-            tables = ((RECEIVED_REQUESTS, self._requests), (RECEIVED_SPANS, self._spans))
+            tables = (("requests", self._requests), ("spans", self._spans))
             return [
-                GaugeValue.of(name, n, outcome=outcome)
-                for name, counts in tables
+                GaugeValue.of(RECEIVED, n, what=what, outcome=outcome)
+                for what, counts in tables
                 for outcome, n in counts.items()
             ]
 

@@ -156,8 +156,6 @@ def operation(scope: Scope, language: Language) -> tuple[Alert, ...]:
         _alert(
             "WorkerFailing",
             language,
-            f"sum by (service) {gained(scope, names.WORKER_RESTARTS, '15m')} > 0\n"
-            "or\n"
             f"max by (service) (time() - {scope.pick(names.WORKER_SEEN)}) > {WORKER_UNSEEN_S}\n"
             "or\n"
             f"sum by (service) {gained(scope, names.INTERNAL_ERRORS, '1h')} > 0",
@@ -179,7 +177,7 @@ def fleet(scope: Scope, language: Language) -> tuple[Alert, ...]:
             f"max by (service) ({scope.pick(names.STREAM_OLDEST_SECONDS)}) > {MAX_AGE_S}\n"
             "or\n"
             f"group by (service) ({up}) unless on (service)\n"
-            f"group by (service) ({scope.pick(names.STREAM_WAITING)})",
+            f"group by (service) ({scope.pick(names.STREAM_RECORDS)})",
         ),
     )
 
@@ -187,9 +185,9 @@ def fleet(scope: Scope, language: Language) -> tuple[Alert, ...]:
 def receive(scope: Scope, language: Language) -> tuple[Alert, ...]:
     """Return the alert on `ragmonitor receive`."""
 
-    def share(counter: str, outcomes: str) -> str:
-        total = scope.pick(f"{counter}_total")
-        grown = gained(scope, counter, "15m", f'outcome=~"{outcomes}"')
+    def share(what: str, outcomes: str) -> str:
+        total = scope.pick(f"{names.RECEIVED}_total", f'what="{what}"')
+        grown = gained(scope, names.RECEIVED, "15m", f'what="{what}"', f'outcome=~"{outcomes}"')
         return (
             f"sum by (service, outcome) {grown}\n"
             "/ on (service) group_left ()\n"
@@ -200,9 +198,9 @@ def receive(scope: Scope, language: Language) -> tuple[Alert, ...]:
         _alert(
             "SpansRefused",
             language,
-            f"{share(names.RECEIVED_REQUESTS, REFUSED)}\n> 0.05\n"
-            f"or\n{share(names.RECEIVED_TRACES, 'too_large|unreadable')}\n> 0.01\n"
-            f"or\n{share(names.RECEIVED_TRACES, 'none')}\n> 0.99",
+            f"{share('requests', REFUSED)}\n> 0.05\n"
+            f"or\n{share('traces', 'too_large|unreadable')}\n> 0.01\n"
+            f"or\n{share('traces', 'none')}\n> 0.99",
             lasts="10m",
         ),
     )

@@ -45,13 +45,18 @@ def recording_groups(scope: Scope, prefix: str) -> tuple[Group, ...]:
 def means(scope: Scope, window: str) -> tuple[Recording, ...]:
     """Return the rules of one window: answers, judged answers and their mean."""
 
-    def increase(counter: str) -> str:
-        picked = scope.pick(f"{counter}_total")
+    def increase(counter: str, *labels: str) -> str:
+        picked = scope.pick(f"{counter}_total", *labels)
         return f"sum by (service, signal, judge) (increase({picked}[{window}]))"
 
-    value = f"({increase(names.ESTIMATE_SUM_POSITIVE)} - {increase(names.ESTIMATE_SUM_NEGATIVE)})"
-    count = (
-        f"({increase(names.ESTIMATE_COUNT_POSITIVE)} - {increase(names.ESTIMATE_COUNT_NEGATIVE)})"
+    value, count = (
+        "({} - {})".format(
+            *(
+                increase(names.ESTIMATE, f'of="{of}"', f'sign="{sign}"')
+                for sign in ("positive", "negative")
+            )
+        )
+        for of in ("value", "applies")
     )
     return (
         Recording(record=f"{ARRIVED}{window}", expr=increase(names.ANSWERS)),

@@ -24,29 +24,31 @@ _THRESHOLD: Final = f"{names.ALARM_THRESHOLD_SECONDS}{{{_SERVICE}}}"
 _SHARE_OF_THRESHOLD: Final = (
     f"100 * max({names.ALARM_EVIDENCE_SECONDS}{{{_SIGNAL}}}) / max({_THRESHOLD})"
 )
-_VERSION: Final = f'{{{_JUDGE},signal="hallucination"}}'
+_GOLDEN: Final = f'{names.GOLDEN_SCORE}{{{_SERVICE},window="1h",bound="mean"'
+_VERSION: Final = f'{_JUDGE},signal="hallucination"'
 
 _NUMBERS: Final[Mapping[str, tuple[str, str]]] = {
-    "mean": (f"max({names.ALARM_RISE_MEAN}{{{_SIGNAL}}})", "%.3g"),
+    "mean": (f'max({names.ALARM_RISE_MEAN}{{{_SIGNAL},side="since"}})', "%.3g"),
     "limit": (f"max({names.ALARM_OBJECTIVE}{{{_SIGNAL}}})", "%.3g"),
     # NaN, by which a process says that it is not known, is above nothing.
-    "before": (f"max({names.ALARM_RISE_MEAN_BEFORE}{{{_SIGNAL}}} > -Inf)", "%.3g"),
+    "before": (f'max({names.ALARM_RISE_MEAN}{{{_SIGNAL},side="before"}} > -Inf)', "%.3g"),
     "evidence": (_SHARE_OF_THRESHOLD, "%.0f %%"),
     "slice_evidence": (
         f"100 * max({names.SLICE_ALARM_EVIDENCE_SECONDS}{{{_SLICE}}}) / max({_THRESHOLD})",
         "%.0f %%",
     ),
     "golden_correct": (
-        f'100 * avg({names.GOLDEN_SCORES["answer_correctness"]}{{{_SERVICE},window="1h"}})',
+        f'100 * avg({_GOLDEN},evaluator="answer_correctness"}})',
         "%.0f %%",
     ),
     "golden_answered": (
-        f'100 * avg({names.GOLDEN_AVAILABILITY}{{{_SERVICE},window="1h"}})',
+        f'100 * avg({_GOLDEN},evaluator="availability"}})',
         "%.0f %%",
     ),
-    "difference": (f"100 * max({names.VERSION_DIFFERENCE}{_VERSION})", "%+.1f"),
-    "lower": (f"100 * max({names.VERSION_DIFFERENCE_LOWER}{_VERSION})", "%+.1f"),
-    "upper": (f"100 * max({names.VERSION_DIFFERENCE_UPPER}{_VERSION})", "%+.1f"),
+    **{
+        name: (f'100 * max({names.VERSION_DIFFERENCE}{{{_VERSION},bound="{bound}"}})', "%+.1f")
+        for name, bound in (("difference", "mean"), ("lower", "lower"), ("upper", "upper"))
+    },
     "missing": (f"100 * max({names.MISSING_RATIO}{{{_JUDGE}}})", "%.0f %%"),
     "flipped": (f"100 * max({names.ANCHOR_FLIP_RATE}{{{_JUDGE}}})", "%.0f %%"),
     "budget": (f"max({names.BUDGET_LIMIT}{{service=%q,unit=%q,per=%q}})", "%.4g"),
@@ -76,7 +78,7 @@ def _with(expression: str, shown: str, unknown: str) -> str:
 
 def _pieces(language: Language) -> dict[str, str]:
     unknown = _UNKNOWN[language]
-    began = f"max({names.ALARM_RISE_START}{{{_SIGNAL}}}) > 0"
+    began = f'max({names.ALARM_START}{{{_SIGNAL},of="rise"}}) > 0'
     return {
         name: _with(expression, f'value | printf "{form}"', unknown)
         for name, (expression, form) in _NUMBERS.items()

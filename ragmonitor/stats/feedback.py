@@ -245,8 +245,6 @@ class PeoplesFeedback(Part):
             yield GaugeValue.of(metrics.FEEDBACK, n, kind=kind, direction=direction)
         for kind, n in self._unknown.items():
             yield GaugeValue.of(metrics.FEEDBACK_UNKNOWN, n, kind=kind)
-        if self._received:
-            yield GaugeValue.of(metrics.FEEDBACK_WAITING, len(self._waiting))
         for sampled, found in self._agreements.items():
             yield from _agreement_gauges(self._judges[sampled].rpartition("@")[0], found)
 
@@ -279,18 +277,7 @@ def _known(row: bytes | None) -> KnownAnswer | None:
 
 
 def _agreement_gauges(judge: str, found: Agreement) -> Iterator[GaugeValue]:
-    """Return the four counts of answers, and the share on which both agree if there are enough."""
-    cells = {
-        ("good", "good"): found.both_good,
-        ("bad", "bad"): found.both_bad,
-        ("bad", "good"): found.people_only,
-        ("good", "bad"): found.judge_only,
-    }
-    if not found.answers:
-        return
-    for (people, verdict), n in cells.items():
-        labels = {"judge": judge, "people": people, "verdict": verdict}
-        yield GaugeValue.of(metrics.FEEDBACK_ANSWERS, n, **labels)
+    """Return the share of answers on which both agree, if there are enough."""
     if found.answers < MIN_ANSWERS:
         return
     mean = (found.both_good + found.both_bad) / found.answers

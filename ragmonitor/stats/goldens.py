@@ -344,24 +344,22 @@ class GoldenQuestions(Part):
 
     def _windowed(self, window: Window, since_s: float) -> Iterator[GaugeValue]:
         judge = self._judge
-        for name, metric in metrics.GOLDEN_SCORES.items():
-            if (level := self.level(name, since_s)) is not None:
-                yield from GaugeValue.interval(metric, *level, judge=judge, window=window)
-        for name in metrics.GOLDEN_RAGCHECKER_SCORES:
-            if (level := self.level(f"ragchecker_{name}", since_s)) is not None:
-                labels = {"metric": name, "judge": judge, "window": window}
-                yield from GaugeValue.interval(metrics.GOLDEN_RAGCHECKER, *level, **labels)
+        ragchecker = (f"ragchecker_{name}" for name in metrics.GOLDEN_RAGCHECKER_SCORES)
+        levels = {
+            name: self.level(name, since_s) for name in (*metrics.GOLDEN_EVALUATORS, *ragchecker)
+        }
         asks = [each for each in self._asks if each[0] >= since_s]
         times = sorted(seconds for _, is_answered, seconds in asks if is_answered)
         if asks:
-            available = share_of(len(times), len(asks))
-            yield from GaugeValue.interval(metrics.GOLDEN_AVAILABILITY, *available, window=window)
+            levels["availability"] = share_of(len(times), len(asks))
+        for name, level in levels.items():
+            if level is not None:
+                of = {"evaluator": name, "judge": judge, "window": window}
+                yield from GaugeValue.interval(metrics.GOLDEN_SCORE, *level, **of)
         for percentile in PERCENTILES if times else ():
             value = times[min(len(times) - 1, percentile * len(times) // 100)]
             labels = {"percentile": str(percentile), "window": window}
             yield GaugeValue.of(metrics.GOLDEN_LATENCY_SECONDS, value, **labels)
-        asked = sum(each.at_s >= since_s for each in self._questions.values())
-        yield GaugeValue.of(metrics.GOLDEN_QUESTIONS, asked, window=window)
 
     def level(self, evaluator: str, since_s: float) -> Level | None:
         """Return the mean of a score over all questions as of now; as `level_of`."""
@@ -373,15 +371,8 @@ class GoldenQuestions(Part):
         return level_of(histories, since_s)
 
     def _plain(self) -> Iterator[GaugeValue]:
-        judge = self._judge
-        read = [each for each in self._questions.values() if each.reference is not None]
-        faults = sum(each.reference is False for each in read)
-        yield GaugeValue.of(metrics.GOLDEN_FAULTS, faults, judge=judge)
-        if read:
-            yield GaugeValue.of(metrics.GOLDEN_REFERENCES, 1 - faults / len(read), judge=judge)
-        for cause in ("judge", "application"):
-            is_it = float(self.cause == cause)
-            yield GaugeValue.of(metrics.GOLDEN_CAUSE, is_it, judge=judge, cause=cause)
+        faults = sum(each.reference is False for each in self._questions.values())
+        yield GaugeValue.of(metrics.GOLDEN_FAULTS, faults, judge=self._judge)
         for outcome, n in self._outcomes.items():
             yield GaugeValue.of(metrics.GOLDEN_ASKS, n, outcome=outcome)
 

@@ -110,20 +110,6 @@ class Calibration:
             return NOTHING
         return self._table[int(min(1.0, max(0.0, feature)) * _GRID + 0.5)]
 
-    def auroc(self) -> float | None:
-        """Return the chance that a bad answer has a higher value than a good one; None: too few.
-
-        By the bins: two of the same bin count half. It is weighted, and so that of all answers.
-        """
-        if not self.is_fitted:
-            return None
-        below = pairs = 0.0
-        for scored, value in zip(self._scored, self._value, strict=True):
-            pairs += value * (below + (scored - value) / 2)
-            below += scored - value
-        bad = math.fsum(self._value)
-        return pairs / (bad * below) if bad * below > 0 else None
-
 
 class Predictions:
     """What verdicts so far say of an answer, for every signal."""

@@ -6,7 +6,7 @@ import contextlib
 import json
 import time
 import zlib
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
@@ -132,7 +132,8 @@ class ReferenceAnswers(Part):
         self._reads: deque[Read] = deque(maxlen=MAX_READS)
         self._new: dict[str, Reference] = {}
         self._claimed: dict[str, float] = {}
-        self._checks: Counter[str] = Counter(same=0, flipped=0, missing=0)
+        self._checks = 0
+        """The number of readings."""
         self._observed: list[Observation] = []
         self._is_refrozen = False
 
@@ -229,8 +230,9 @@ class ReferenceAnswers(Part):
 
     def _of_the_day(self, free: dict[str, Reference]) -> list[str]:
         """Return the one whose turn it is: by turns the confirmed ones, and those that may be."""
-        turn = sum(self._checks.values())
-        alike = [i for i, each in free.items() if each.is_confirmed is bool(turn % 2)] or [*free]
+        alike = [i for i, each in free.items() if each.is_confirmed is bool(self._checks % 2)] or [
+            *free
+        ]
         return sorted(alike, key=lambda i: (free[i].read_s, zlib.crc32(i.encode())))[:1]
 
     def _takes_turn(self, now_s: float, pause_s: float) -> bool:
@@ -251,7 +253,7 @@ class ReferenceAnswers(Part):
         verdict = hallucinated(report)
         reference.read_s = now_s
         if verdict is None:
-            self._checks["missing"] += 1
+            self._checks += 1
             return
         before, flipped = reference.hallucinated, verdict is not reference.hallucinated
         if before is False:
@@ -259,7 +261,7 @@ class ReferenceAnswers(Part):
         if before is None:
             reference.hallucinated = verdict
         elif reference.is_confirmed:
-            self._checks["flipped" if flipped else "same"] += 1
+            self._checks += 1
             self._observed.append(
                 Observation(REFERENCES, float(flipped), now_s, answer=f"{identity} {now_s}")
             )
@@ -313,15 +315,12 @@ class ReferenceAnswers(Part):
         return min(began, default=None)
 
     def gauges(self, means: Means) -> Iterator[GaugeValue]:
-        """Return how many there are and how often they flip."""
+        """Return how often they flip."""
         judge = means.quality_judge
-        yield GaugeValue.of(metrics.ANCHORS, float(len(self._known or {})), judge=judge)
         recent = [*self._reads][-SHOWN_READS:]
         if len(recent) >= MIN_SHOWN:
             rate = sum(read.flipped for read in recent) / len(recent)
             yield GaugeValue.of(metrics.ANCHOR_FLIP_RATE, rate, judge=judge)
-        for outcome, n in self._checks.items():
-            yield GaugeValue.of(metrics.ANCHOR_CHECKS, n, judge=judge, outcome=outcome)
 
     def clear(self) -> None:
         """Forget what belongs to the parent of a forked process."""

@@ -12,10 +12,9 @@ from operator import gt, lt
 from typing import Any, Final, Literal, NamedTuple, Self
 
 from ragmonitor.guard import record_error
-from ragmonitor.metrics import REFERENCE_RATIO
 from ragmonitor.protocols import Clock
-from ragmonitor.records import Chunk, GaugeValue, Interaction
-from ragmonitor.stats.parts import Answer, Means, Observation, Part
+from ragmonitor.records import Chunk, Interaction
+from ragmonitor.stats.parts import Answer, Observation, Part
 from ragmonitor.stats.signals import EMPTY_RETRIEVAL, WEAK_RETRIEVAL
 from ragmonitor.store import Kept
 
@@ -216,11 +215,6 @@ class RetrievalDrift(Part):
         if self._looked_at_s is None or self._clock() - self._looked_at_s >= wait_s:
             self._exchange(self._file)
         return ()
-
-    def gauges(self, means: Means | None = None) -> Sequence[GaugeValue]:
-        """Return how much of the reference is collected; 1 is said of a frozen one only."""
-        ratio = min(self._ratio, 0.999) if self.reference is None else 1.0
-        return [GaugeValue(name=REFERENCE_RATIO, value=ratio)]
 
     def close(self) -> None:
         """Keep what was collected, for other processes."""

@@ -789,29 +789,17 @@ class Statistics:
 
     def _gauges(self, states: Iterable[AlarmState]) -> Iterator[GaugeValue]:
         yield GaugeValue.of(metrics.STORE_UP, float(self._outbox.is_up))
-        yield GaugeValue.of(metrics.STORE_LOST, self._outbox.dropped)
+        yield GaugeValue.of(metrics.DROPPED, self._outbox.dropped, reason="store_away")
         yield GaugeValue.of(metrics.ALARM_THRESHOLD_SECONDS, self._watching.every_days * DAY_S)
-        if self._found is not None:
-            yield GaugeValue.of(metrics.ALARM_LATE_VERDICTS, self._found.late)
-        judge = self._watching.judge
-        if judge is not None:
-            calibration = self._predictions.of(self._watching.series(HALLUCINATION, judge))
-            auroc = None if calibration is None else calibration.auroc()
-            if auroc is not None:
-                yield GaugeValue.of(metrics.BUILTIN_AUROC, auroc, judge=judge)
-            yield from self._cause_gauges(judge)
-        if self._watching.slices_share > 0:
-            slices = [state for state in states if state.kind == "slice"]
-            yield GaugeValue.of(metrics.SLICE_ALARMS, len(slices))
-            for state in slices:
-                if state.active or state.rising_since_s is not None:
-                    labels = {"slice": slice_of(state.signal), "judge": state.judge}
-                    for name, value in (
-                        (metrics.SLICE_ALARM_ACTIVE, state.active),
-                        (metrics.SLICE_ALARM_EVIDENCE_SECONDS, state.evidence_s),
-                        (metrics.SLICE_ALARM_OBJECTIVE, state.objective or 0.0),
-                    ):
-                        yield GaugeValue.of(name, value, **labels)
+        if self._watching.judge is not None:
+            yield from self._cause_gauges(self._watching.judge)
+        for state in states:
+            if state.kind == "slice" and (state.active or state.rising_since_s is not None):
+                labels = {"slice": slice_of(state.signal), "judge": state.judge}
+                yield GaugeValue.of(metrics.SLICE_ALARM_ACTIVE, state.active, **labels)
+                yield GaugeValue.of(
+                    metrics.SLICE_ALARM_EVIDENCE_SECONDS, state.evidence_s, **labels
+                )
         for part in self._in_turn():
             yield from part.gauges(self)
 
@@ -821,9 +809,6 @@ class Statistics:
         for cause in ("judge", "application", "unknown"):
             is_it = known is not None and known.cause == cause
             yield GaugeValue.of(metrics.ALARM_CAUSE, float(is_it), judge=judge, cause=cause)
-        reread, flipped = (0, 0) if known is None else (known.reread, known.flipped)
-        yield GaugeValue.of(metrics.ALARM_CAUSE_REREAD, reread, judge=judge)
-        yield GaugeValue.of(metrics.ALARM_CAUSE_FLIPPED, flipped, judge=judge)
 
     def snapshot(self) -> Snapshot:
         """Return every number as of the last tick."""

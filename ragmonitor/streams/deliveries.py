@@ -6,13 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ragmonitor.metrics import (
-    STREAM_BURIED,
-    STREAM_OLDEST_SECONDS,
-    STREAM_OPEN,
-    STREAM_UP,
-    STREAM_WAITING,
-)
+from ragmonitor.metrics import STREAM_OLDEST_SECONDS, STREAM_RECORDS, STREAM_UP
 from ragmonitor.records import GaugeValue
 
 
@@ -52,9 +46,9 @@ class StreamState:
         """Return the series of a stream that can be reached."""
         return (
             GaugeValue(name=STREAM_UP, value=1),
-            GaugeValue(name=STREAM_WAITING, value=self.waiting),
-            GaugeValue(name=STREAM_OPEN, value=self.open),
-            GaugeValue(name=STREAM_BURIED, value=self.buried),
+            GaugeValue.of(STREAM_RECORDS, self.waiting, state="waiting"),
+            GaugeValue.of(STREAM_RECORDS, self.open, state="open"),
+            GaugeValue.of(STREAM_RECORDS, self.buried, state="buried"),
             GaugeValue(name=STREAM_OLDEST_SECONDS, value=self.oldest_s),
         )
 

@@ -113,7 +113,6 @@ class AnswerHandler:
             return
         told, found = interaction, None
         if unscorable(told) is None:
-            began = time.perf_counter()
             try:
                 found = await reader.read(told, hurry=hurry)
             except GeneratorExit:  # as in `_judge`
@@ -121,8 +120,6 @@ class AnswerHandler:
             except BaseException:  # the task's cancellation too: what was begun is counted
                 account.close(Cause.SHUTDOWN if self._is_closed() else Cause.INTERNAL_ERROR)
                 raise
-            with contained("count"):
-                self._exports.meters.worked("read", time.perf_counter() - began)
 
         def report() -> Report:
             if isinstance(found, Assessment):
@@ -139,7 +136,7 @@ class AnswerHandler:
             interaction = self._captured(finished, account)
             if interaction is None:
                 return None
-            with self._exports.timed("read"):
+            with self._exports.slice_of_work():
                 return self._read(interaction, missed)
 
         self._draw_reported(account, report)
@@ -171,7 +168,7 @@ class AnswerHandler:
 
     def _captured(self, finished: Finished, account: Account) -> Interaction | None:
         """Return the record; None: it is no interaction, or was counted already."""
-        with self._exports.timed("assemble"):
+        with self._exports.slice_of_work():
             interaction = self._assembled(finished)
         if interaction is None or is_probe(interaction):
             account.void()
@@ -212,7 +209,7 @@ class AnswerHandler:
             target = self._exports.deliver(account, builtin)
             self._settle(CompletedAnswer(builtin=builtin, target=target))
             return None
-        with self._exports.timed("sample"):
+        with self._exports.slice_of_work():
             prediction = self._predict(builtin)
             pending = len(self.judgements)
             decision, cause = runner.draw(interaction, prediction, pending=pending)
@@ -253,7 +250,7 @@ class AnswerHandler:
     def _settle(self, settled: CompletedAnswer) -> None:
         """Have an answer estimated, if it is one: what failed or was cut short is counted only."""
         if unscorable(settled.interaction) is None:
-            with contained("estimate"), self._exports.timed("estimate"):
+            with contained("estimate"), self._exports.slice_of_work():
                 self._estimates.add(settled)
             if settled.judged is not None:
                 self._keep_soon()

@@ -50,14 +50,11 @@ class Exports:
         self._clean = clean
 
     @contextlib.contextmanager
-    def timed(self, stage: str) -> Iterator[None]:
-        """Measure what one interaction costs here."""
-        began = time.perf_counter()
+    def slice_of_work(self) -> Iterator[None]:
+        """Give the processor back to the application after what is done within."""
         try:
             yield
         finally:
-            with contained("count"):
-                self.meters.worked(stage, time.perf_counter() - began)
             give_back()
 
     def deliver(
@@ -66,7 +63,7 @@ class Exports:
         """Emit the trace of an answer and export its reports; return the reference of its root."""
         others = () if judged is None else (judged,)
         target: SpanReference | None = None
-        with self.timed("export"):
+        with self.slice_of_work():
             with contained("export"):
                 target = self.traces.emit(builtin.interaction, [builtin, *others])
             give_back()

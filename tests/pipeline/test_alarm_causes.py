@@ -117,8 +117,6 @@ def test_a_judge_that_got_stricter_is_named_and_not_the_application(run):
     number = until_alarmed(monitor)
     assert any(each.signal == "hallucination" and each.raised for each in heard.alarms)
     assert until_known(monitor, number) == ["judge"]
-    reread = total(monitor.registry, "ragmonitor_alarm_cause_reread")
-    assert 0 < total(monitor.registry, "ragmonitor_alarm_cause_flipped") <= reread < 100
 
 
 def test_an_application_that_got_worse_is_named_and_not_the_judge(run, caplog):

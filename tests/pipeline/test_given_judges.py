@@ -302,7 +302,9 @@ def test_a_finding_that_no_judge_rated_is_major(name, least, monitors):
     sums = {
         signal: total(
             monitor.registry,
-            "ragmonitor_estimate_sum_positive_total",
+            "ragmonitor_estimate_total",
+            of="value",
+            sign="positive",
             signal=signal,
             judge=report.judge.name,
         )

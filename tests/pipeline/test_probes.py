@@ -59,10 +59,9 @@ def test_what_golden_questions_cause_is_kept_apart():
         count = monitor.registry
         assert total(count, "ragmonitor_interactions_total") == 1
         assert total(count, "ragmonitor_golden_asks_total", outcome="answered") == 1
-        score = "ragmonitor_golden_{}"
-        for name in ("answer_correctness", "context_recall", "faithfulness"):
-            assert total(count, score.format(name), window="1h") == 1
-        assert total(count, "ragmonitor_golden_availability_ratio", window="1h") == 1
+        score = "ragmonitor_golden_score"
+        for name in ("answer_correctness", "context_recall", "faithfulness", "availability"):
+            assert total(count, score, evaluator=name, window="1h", bound="mean") == 1
     assert {report.interaction.query for report in exported.reports} == {"Is it tall?"}
 
 

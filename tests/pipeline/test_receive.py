@@ -56,8 +56,10 @@ def test_spans_without_ids_are_rejected_and_the_rest_is_taken() -> None:
         assert ExportTraceServiceResponse.FromString(reply).partial_success.rejected_spans == 2
         assert len(receiver.after(7)) == 1
         receiver.receiver.close()
-        assert receiver.counted("ragmonitor_received_spans_total", outcome="rejected") == 2
-        assert receiver.counted("ragmonitor_received_requests_total", outcome="partial") == 1
+        assert receiver.counted("ragmonitor_received_total", what="spans", outcome="rejected") == 2
+        assert (
+            receiver.counted("ragmonitor_received_total", what="requests", outcome="partial") == 1
+        )
 
 
 @pytest.mark.slow
@@ -73,8 +75,11 @@ def test_a_full_receiver_has_senders_try_again() -> None:
         provider.get_tracer("shop").start_span("step", attributes=root()["attributes"]).end()
         with ThreadPoolExecutor(1) as pool:
             flushed = pool.submit(provider.force_flush)
-            sample = "ragmonitor_received_requests_total"
-            until("it was refused", lambda: receiver.counted(sample, outcome="full") >= 2)
+            sample = "ragmonitor_received_total"
+            until(
+                "it was refused",
+                lambda: receiver.counted(sample, what="requests", outcome="full") >= 2,
+            )
             receiver.after(200)  # makes room, into which the exporter's may have come already
             assert flushed.result(30)
         provider.shutdown()
@@ -97,9 +102,9 @@ def test_every_interaction_that_came_is_scored_or_unscored() -> None:
     receiver.receiver.close()
     registry = receiver.receiver.back.registry
     assert receiver.counted("ragmonitor_interactions_total") == 51
-    assert receiver.counted("ragmonitor_received_traces_total", outcome="interaction") == 51
-    assert receiver.counted("ragmonitor_received_traces_total", outcome="none") == 5
-    assert receiver.counted("ragmonitor_received_spans_total", outcome="duplicate") == 33
+    assert receiver.counted("ragmonitor_received_total", what="traces", outcome="interaction") == 51
+    assert receiver.counted("ragmonitor_received_total", what="traces", outcome="none") == 5
+    assert receiver.counted("ragmonitor_received_total", what="spans", outcome="duplicate") == 33
     evaluations = outcomes(registry)
     entries = {each.evaluator for each in receiver.reports.reports[0].evaluations}
     assert sum(evaluations.values()) == 51 * len(entries)

@@ -85,8 +85,10 @@ def test_answers_on_a_topic_are_scored(topic: Topic) -> None:
         found = receiver.after(7)
         assert len(found) == 2
         assert {each.answer for each in found} == {found[0].answer}
-        assert receiver.counted("ragmonitor_received_requests_total", outcome="taken") == 2
-        assert receiver.counted("ragmonitor_received_requests_total", outcome="malformed") == 2
+        assert receiver.counted("ragmonitor_received_total", what="requests", outcome="taken") == 2
+        assert (
+            receiver.counted("ragmonitor_received_total", what="requests", outcome="malformed") == 2
+        )
 
 
 @pytest.mark.slow  # the mock of the cluster takes a session's time to let another member in

@@ -164,7 +164,9 @@ def test_a_worker_that_dies_loses_no_count(caplog) -> None:
             answer(monitor)
         assert monitor.flush(30)
         assert sums(monitor) == (25.0, Counter(scored=5, internal_error=20))
-        assert total(monitor.registry, "ragmonitor_worker_restarts_total") == 1
+        assert (
+            total(monitor.registry, "ragmonitor_internal_errors_total", stage="worker_restart") == 1
+        )
     assert "what it had in hand is counted as internal_error" in caplog.text
 
 

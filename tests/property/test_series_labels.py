@@ -52,7 +52,6 @@ def filled(text: Any) -> PrometheusExporter:
     )
     built.export(read)
     built.answered(replace(interaction(), framework=text()), TARGET)
-    built.worked(text(), 0.1)
     alarm = {"signal": text(), "judge": text(), "kind": text()}
     built.alarm(
         AlarmEvent(
@@ -73,8 +72,8 @@ def filled(text: Any) -> PrometheusExporter:
             totals=((whole, Totals(answers=1)),),
             alarms=(AlarmState(**alarm, evidence_s=1.0, active=True, objective=0.1),),
             gauges=(
-                GaugeValue.of("ragmonitor_anchors", 3.0, judge=text()),
-                GaugeValue.of("ragmonitor_anchor_checks", 1, judge=text(), outcome=text()),
+                GaugeValue.of("ragmonitor_anchor_flip_rate", 3.0, judge=text()),
+                GaugeValue.of("ragmonitor_feedback", 1, kind=text(), direction=text()),
             ),
         ),
         queue_depth=1,
@@ -126,10 +125,12 @@ def test_labels_that_are_no_text_are_shown_as_text() -> None:
         {"gauges": (GaugeValue(name="ragmonitor_nobody_knows", value=1.0),)},
         {
             "gauges": (
-                GaugeValue(name="ragmonitor_anchors", value="many", labels=(("judge", "j"),)),
+                GaugeValue(
+                    name="ragmonitor_anchor_flip_rate", value="many", labels=(("judge", "j"),)
+                ),
             )
         },
-        {"gauges": (GaugeValue(name="ragmonitor_anchors", value=1.0),)},
+        {"gauges": (GaugeValue(name="ragmonitor_anchor_flip_rate", value=1.0),)},
         {"means": (None,)},
         {"totals": ((SeriesKey(signal="s", judge="j"), None),)},
         {"alarms": (None,)},
@@ -139,10 +140,12 @@ def test_labels_that_are_no_text_are_shown_as_text() -> None:
 def test_one_bad_series_never_takes_the_others_down(bad: dict[str, Any]) -> None:
     """It is counted as an error of ours, and what stands after it is shown."""
     built = PrometheusExporter("shop", serve=False)
-    good = GaugeValue(name="ragmonitor_anchors", value=3.0, labels=(("judge", MODEL.name),))
+    good = GaugeValue(
+        name="ragmonitor_anchor_flip_rate", value=3.0, labels=(("judge", MODEL.name),)
+    )
     bad["gauges"] = (*bad.get("gauges", ()), good)
     before = guard.errors["metrics"]
     built.refresh(snapshot=Snapshot(**bad), queue_depth=4, open_runs=0, errors={})
     assert guard.errors["metrics"] == before + 1
     labels = {"service": "shop", "judge": MODEL.name}
-    assert built.registry.get_sample_value("ragmonitor_anchors", labels) == 3
+    assert built.registry.get_sample_value("ragmonitor_anchor_flip_rate", labels) == 3

@@ -34,7 +34,7 @@ from boards.panels import (
     gained,
     mean_of_all,
     or_zero,
-    pooled,
+    shown,
 )
 
 lines = partial(Panel, kind="lines", unit="percentunit", low=0)
@@ -48,7 +48,13 @@ UPPER = Words("interval, upper end", "区间上限")
 LOWER = Words("interval, lower end", "区间下限")
 BY_GROUP = "service, dimension, group"
 GROUP_RATE = "ragmonitor_group_hallucination_rate"
-SINCE = f"max by (service, signal, judge) (ragmonitor_alarm_since_timestamp_seconds{{{SERVICE}}})"
+SINCE = (
+    "max by (service, signal, judge)"
+    f' (ragmonitor_alarm_start_timestamp_seconds{{{SERVICE}, of="alarm"}})'
+)
+RISE_MEAN = (
+    f'max by (service, signal, judge) (ragmonitor_alarm_rise_mean{{{SERVICE}, side="since"}})'
+)
 OFF_ON = (
     State(value=0, text=Words("quiet", "正常"), color=GREEN),
     State(value=1, text=Words("ALARM", "告警"), color=RED),
@@ -70,24 +76,23 @@ def band(
         title: The question that it answers.
         description: What to do about it.
         at: Place on the grid.
-        series: The mean's name; `_lower`, `_upper` and `_effective_n` follow from it.
+        series: The mean's name; `_lower` and `_upper` follow from it.
         signal: What the alarm calls it. An evaluator's name, where the series has that label.
         color: Of the line and its band.
     """
     root = series.removesuffix("_mean")
     selector = WINDOWED if root == series else f'{WINDOWED}, evaluator="{signal}"'
-    weight = f"{root}_effective_n"
     edge = Look(in_legend=False, color=color, width=0)
     objective = f'ragmonitor_alarm_objective{{{JUDGED}, signal="{signal}"}}'
     queries = (
         Query(
-            expr=pooled(series, weight, selector),
+            expr=shown(series, selector),
             legend=Words("estimate", "估计值"),
             look=Look(color=color, width=2),
         ),
-        Query(expr=pooled(f"{root}_lower", weight, selector), legend=LOWER, look=edge),
+        Query(expr=shown(f"{root}_lower", selector), legend=LOWER, look=edge),
         Query(
-            expr=pooled(f"{root}_upper", weight, selector),
+            expr=shown(f"{root}_upper", selector),
             legend=UPPER,
             look=replace(edge, fill_below_to=LOWER),
         ),
@@ -177,9 +182,9 @@ OVERVIEW = Board(
         stat(
             title=Words("How many verdicts is it based on?", "依据多少条结论？"),
             description=Words(
-                "Effective sample size of the hallucination rate. Below 20 the interval says"
-                " little: raise the budget, or look at the 24h window.",
-                "幻觉率的有效样本量。低于 20 时区间说明不了什么：提高预算，或改看 24h 窗口。",
+                "Judged answers in the window. Below 20 the interval says little: raise the"
+                " budget, or look at the 24h window.",
+                "窗口内评审过的回答数。低于 20 时区间说明不了什么：提高预算，或改看 24h 窗口。",
             ),
             at=(12, 1, 6, 4),
             unit="short",
@@ -187,8 +192,8 @@ OVERVIEW = Board(
             thresholds=((None, RED), (5, ORANGE), (20, GREEN)),
             queries=(
                 Query(
-                    expr="sum by (service)"
-                    f" (ragmonitor_hallucination_rate_effective_n{{{WINDOWED}}})",
+                    expr="sum by (service) (increase(ragmonitor_judged_answers_total"
+                    f'{{{JUDGED}, signal="hallucination"}}[$window]))',
                     legend="{{service}}",
                 ),
             ),
@@ -331,7 +336,7 @@ INVESTIGATE = Board(
                 for expr in (
                     f"max by (service, signal, judge) (ragmonitor_alarm_active{{{SERVICE}}})",
                     f"max by (service, signal, judge) (ragmonitor_alarm_objective{{{SERVICE}}})",
-                    f"max by (service, signal, judge) (ragmonitor_alarm_rise_mean{{{SERVICE}}})",
+                    RISE_MEAN,
                     f"1000 * ({SINCE} > 0)",
                 )
             ),
@@ -429,9 +434,8 @@ INVESTIGATE = Board(
             if_empty=Words("Answers are not split by anything yet", "尚未按任何维度拆分"),
             queries=(
                 Query(
-                    expr=pooled(
+                    expr=shown(
                         GROUP_RATE,
-                        f"{GROUP_RATE}_effective_n",
                         f'{WINDOWED}, dimension="$dimension"',
                         by="service, group",
                     ),
@@ -450,15 +454,18 @@ INVESTIGATE = Board(
             if_empty=Words("Answers are not split by anything yet", "尚未按任何维度拆分"),
             queries=tuple(
                 Query(
-                    expr=pooled(
-                        f"{GROUP_RATE}{end}",
-                        f"{GROUP_RATE}_effective_n",
-                        f'{WINDOWED}, dimension=~"$dimension"',
+                    expr=shown(
+                        series,
+                        f'{WINDOWED}, dimension=~"$dimension"{bound}',
                         by=BY_GROUP,
                     ),
                     legend="{{group}}",
                 )
-                for end in ("_lower", "", "_upper")
+                for series, bound in (
+                    (f"{GROUP_RATE}_bound", ', bound="lower"'),
+                    (GROUP_RATE, ""),
+                    (f"{GROUP_RATE}_bound", ', bound="upper"'),
+                )
             ),
             columns=(
                 Column(name="service", title=Words("Service", "服务")),
@@ -535,12 +542,16 @@ INVESTIGATE = Board(
             if_empty=Words("No prices or too few verdicts", "没有价格或评审结论太少"),
             queries=tuple(
                 Query(
-                    expr=f"avg by (service) (ragmonitor_cost_per_good_answer_usd{end}"
-                    f'{{{SERVICE}, window="$window", model=""}})',
+                    expr=f"avg by (service) (ragmonitor_cost_per_good_answer_usd"
+                    f'{{{SERVICE}, window="$window", model="", bound="{bound}"}})',
                     legend=f"{{{{service}}}}{name}",
-                    look=Look(color=GREY, dashed=True) if end else Look(width=2),
+                    look=Look(color=GREY, dashed=True) if name else Look(width=2),
                 )
-                for end, name in (("", ""), ("_lower", " · 2.5 %"), ("_upper", " · 97.5 %"))
+                for bound, name in (
+                    ("mean", ""),
+                    ("lower", " · 2.5 %"),
+                    ("upper", " · 97.5 %"),
+                )
             ),
         ),
         lines(
@@ -556,15 +567,15 @@ INVESTIGATE = Board(
             queries=(
                 *(
                     Query(
-                        expr=f"avg by (service) (ragmonitor_golden_{name}"
-                        f'{{{SERVICE}, judge=~"$judge", window="$window"}})',
+                        expr="avg by (service) (ragmonitor_golden_score"
+                        f'{{{SERVICE}, evaluator="{name}", bound="mean", {WINDOWED}}})',
                         legend=f"{{{{service}}}} · {name}",
                     )
                     for name in ("answer_correctness", "context_recall")
                 ),
                 Query(
-                    expr="avg by (service) (ragmonitor_golden_availability_ratio"
-                    f'{{{SERVICE}, window="$window"}})',
+                    expr="avg by (service) (ragmonitor_golden_score"
+                    f'{{{SERVICE}, evaluator="availability", bound="mean", window="$window"}})',
                     legend=Words("{{service}} · answered", "{{service}} · 可用率"),
                 ),
             ),
@@ -715,7 +726,8 @@ PIPELINE = Board(
                     legend=Words("{{service}} · queue", "{{service}} · 队列"),
                 ),
                 Query(
-                    expr=f"max by (service) (ragmonitor_stream_waiting{{{SERVICE}}})",
+                    expr="max by (service) (ragmonitor_stream_records"
+                    f'{{{SERVICE}, state="waiting"}})',
                     legend=Words("{{service}} · stream", "{{service}} · 流"),
                 ),
             ),

@@ -174,16 +174,9 @@ class Board:
     contents: tuple[Row | Panel, ...]
 
 
-def pooled(series: str, weight: str, selector: str, *, by: str = "service") -> str:
-    """Return the expression of a windowed gauge over all processes of a service.
-
-    Each process counts for as many answers as its number rests on; of one process it is the gauge
-    itself. The ends of an interval pooled like this are a little too far apart, never too close.
-    """
-    return (
-        f"sum by ({by}) ({series}{{{selector}}} * {weight}{{{selector}}})"
-        f" / sum by ({by}) ({weight}{{{selector}}})"
-    )
+def shown(series: str, selector: str, *, by: str = "service") -> str:
+    """Return the expression of a gauge of a service, which each of its targets shows alike."""
+    return f"avg by ({by}) ({series}{{{selector}}})"
 
 
 def mean_of_all(signal: str) -> str:
@@ -191,17 +184,17 @@ def mean_of_all(signal: str) -> str:
 
     Of its counters: the gauges do not say how many answers each of them rests on.
     """
-    selector = f'{{{SERVICE}, signal="{signal}"}}'
+    selector = f'{SERVICE}, signal="{signal}"'
 
-    def grown(name: str) -> str:
+    def grown(of: str) -> str:
         positive, negative = (
-            "sum by (service)"
-            f" (increase(ragmonitor_estimate_{name}_{sign}_total{selector}[$window]))"
+            "sum by (service) (increase(ragmonitor_estimate_total"
+            f'{{{selector}, of="{of}", sign="{sign}"}}[$window]))'
             for sign in ("positive", "negative")
         )
         return f"({positive} - {negative})"
 
-    return f"{grown('sum')} / ({grown('count')} > 0)"
+    return f"{grown('value')} / ({grown('applies')} > 0)"
 
 
 def gained(series: str, *, by: str = "") -> str:
@@ -356,8 +349,8 @@ ANNOTATIONS: tuple[Annotation, ...] = (
     Annotation(
         name=Words("Rises", "上升起点"),
         expr=(
-            "max by (service, signal)"
-            f" (ragmonitor_alarm_rise_start_timestamp_seconds{{{SERVICE}}} > 0) * 1000"
+            "max by (service, signal) (ragmonitor_alarm_start_timestamp_seconds"
+            f'{{{SERVICE}, of="rise"}} > 0) * 1000'
         ),
         title=Words(
             "{{service}}: {{signal}} has been worse from here on, by its alarm",

@@ -101,7 +101,6 @@ class _Gauges:
     def interval(self, name: str, **labels: str | None) -> dict[str, float | None] | None:
         """Return a mean and the ends of its interval; None: it is not known."""
         ends = {
-            end: self.value(f"{name}{suffix}", **labels)
-            for end, suffix in (("mean", ""), ("lower", "_lower"), ("upper", "_upper"))
+            bound: self.value(name, **labels, bound=bound) for bound in ("mean", "lower", "upper")
         }
         return None if ends["upper"] is None else ends

@@ -61,8 +61,7 @@ class HumanLabels(Part):
         return corrected(rate, self._recent())
 
     def gauges(self, means: Means) -> Iterator[GaugeValue]:
-        """Return how many labels there are and the rate that they make of the judged one."""
-        yield GaugeValue.of(metrics.HUMAN_LABELS, self.count)
+        """Return the rate that the labels make of the judged one."""
         rate = means.estimate(HALLUCINATION, "24h")
         found = None if rate is None else self.estimate(rate)
         if found is not None:

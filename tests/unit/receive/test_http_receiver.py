@@ -43,8 +43,8 @@ def body() -> bytes:
 def requests_counted(made: Receiving) -> dict[str, float]:
     made.receiver.close()
     outcomes = ("taken", "partial", "full", "unauthorized", "malformed", "too_large")
-    sample = "ragmonitor_received_requests_total"
-    return {o: n for o in outcomes if (n := made.counted(sample, outcome=o))}
+    sample = "ragmonitor_received_total"
+    return {o: n for o in outcomes if (n := made.counted(sample, what="requests", outcome=o))}
 
 
 @pytest.mark.parametrize(

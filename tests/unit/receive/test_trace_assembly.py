@@ -85,7 +85,7 @@ def test_what_comes_twice_is_taken_once(here: Receiving) -> None:
     here.take(*answer())
     assert len(here.after(121)) == 1
     here.receiver.close()
-    assert here.counted("ragmonitor_received_spans_total", outcome="duplicate") == 6
+    assert here.counted("ragmonitor_received_total", what="spans", outcome="duplicate") == 6
 
 
 def test_a_wrong_clock_does_not_turn_cause_and_effect_around(here: Receiving) -> None:
@@ -112,7 +112,7 @@ def test_our_own_spans_are_not_taken(here: Receiving) -> None:
     here.take(*(each | {"scope": "ragmonitor"} for each in answer()))
     assert here.after(121) == []
     here.receiver.close()
-    assert here.counted("ragmonitor_received_spans_total", outcome="own") == 3
+    assert here.counted("ragmonitor_received_total", what="spans", outcome="own") == 3
 
 
 def test_the_answer_to_a_golden_question_is_no_traffic(here: Receiving) -> None:
@@ -134,8 +134,8 @@ def test_one_trace_holds_so_many_spans(here: Receiving, monkeypatch: pytest.Monk
     here.take(*answer())
     assert here.after(121) == []
     here.receiver.close()
-    assert here.counted("ragmonitor_received_traces_total", outcome="too_large") == 1
-    assert here.counted("ragmonitor_received_spans_total", outcome="late") == 10
+    assert here.counted("ragmonitor_received_total", what="traces", outcome="too_large") == 1
+    assert here.counted("ragmonitor_received_total", what="spans", outcome="late") == 10
 
 
 def test_one_broken_trace_costs_only_itself(
@@ -154,5 +154,5 @@ def test_one_broken_trace_costs_only_itself(
     here.take(*answer())
     assert len(here.after(7)) == 1
     here.receiver.close()
-    assert here.counted("ragmonitor_received_traces_total", outcome="unreadable") == 1
+    assert here.counted("ragmonitor_received_total", what="traces", outcome="unreadable") == 1
     assert here.counted("ragmonitor_dropped_total", reason="unreadable") == 1

@@ -153,12 +153,14 @@ def test_a_fall_shows_at_once_and_raises_the_alarm():
     asking = Asking()
     for _ in range(5):
         asking.round(usual())
-    assert asking.gauge(metrics.GOLDEN_SCORES["answer_correctness"], window="1h") == pytest.approx(
-        0.625
-    )
+    assert asking.gauge(
+        metrics.GOLDEN_SCORE, evaluator="answer_correctness", window="1h"
+    ) == pytest.approx(0.625)
     assert asking.events == []
     asking.round(fallen())
-    upper = asking.gauge("ragmonitor_golden_answer_correctness_upper", window="1h")
+    upper = asking.gauge(
+        metrics.GOLDEN_SCORE, evaluator="answer_correctness", window="1h", bound="upper"
+    )
     assert upper is not None
     assert upper < 0.5
     assert [(each.signal, each.kind) for each in asking.events] == [
@@ -176,8 +178,7 @@ def test_a_judge_that_rejects_reference_answers_is_named_instead_of_the_applicat
     assert [(each.signal, each.kind) for each in asking.events] == [(REFERENCES, "judge")]
     assert asking.part.cause == "judge"
     assert asking.gauge(metrics.GOLDEN_FAULTS) == 40
-    assert asking.gauge(metrics.GOLDEN_REFERENCES) == 0
-    assert asking.gauge(metrics.GOLDEN_SCORES["answer_correctness"]) is None
+    assert asking.gauge(metrics.GOLDEN_SCORE, evaluator="answer_correctness") is None
     worst = asking.part.views()["goldens"]["worst"][0]
     assert worst["fault"].startswith("not in its chunks: The tower is 999 feet tall")
 
@@ -206,10 +207,10 @@ def test_an_application_that_is_gone_is_not_a_bad_answer():
     asking.round(usual(20))
     asking.round(usual(20), outcome="refused")
     assert [each.signal for each in asking.events] == ["golden_availability"]
-    assert asking.gauge(metrics.GOLDEN_AVAILABILITY, window="24h") == 0.5
+    assert asking.gauge(metrics.GOLDEN_SCORE, evaluator="availability", window="24h") == 0.5
     assert asking.gauge(metrics.GOLDEN_ASKS, outcome="refused") == 20
     asking.now += 1
-    assert asking.gauge(metrics.GOLDEN_SCORES["answer_correctness"], window="1h") is None
+    assert asking.gauge(metrics.GOLDEN_SCORE, evaluator="answer_correctness", window="1h") is None
 
 
 def test_histories_and_alarms_outlive_a_restart(tmp_path: Path):

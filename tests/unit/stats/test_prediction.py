@@ -39,7 +39,6 @@ def test_a_score_that_tells_apart_predicts_and_never_falls():
     assert means == sorted(means)
     assert means[1] < 0.1
     assert means[17] > 0.5
-    assert predictions.of("s").auroc() > 0.85
 
 
 def test_a_score_that_says_nothing_predicts_the_base_rate():
