@@ -18,7 +18,7 @@ def work(options: WorkerOptions) -> int:
     """Score what monitors send, and return the exit code.
 
     Raises:
-        RagMonitorError: The settings cannot be carried out, or another worker has the stream.
+        RagMonitorError: The settings cannot be carried out.
     """
     if options.descriptor is not None:
         from ragmonitor.back_half.worker_process import be_child

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import math
 import time
@@ -37,6 +38,7 @@ from ragmonitor.records import (
 )
 from ragmonitor.stats import interval
 from ragmonitor.stats import tick as ticking
+from ragmonitor.stats.deliveries import Deliveries, Drawn
 from ragmonitor.stats.feedback import PeoplesFeedback
 from ragmonitor.stats.goldens import GoldenQuestions
 from ragmonitor.stats.judge_change import SHARE_OF_RISE, judge_or_application, rise_at_least
@@ -210,6 +212,8 @@ class Statistics:
         """In the order in which they see an answer."""
         self._adding = tuple(part for part in self.parts if type(part).add is not Part.add)
         self._predictions = Predictions(store)
+        self.deliveries: Deliveries | None = None
+        """Where every answer comes by a stream: their sums, until the store has them."""
         self._begin()
 
     def _begin(self) -> None:
@@ -219,6 +223,7 @@ class Statistics:
         quality = watching.quality_judge
         sliced = {watching.series(signal, quality) for signal in (HALLUCINATION, REFUSAL)}
         self._ledger = Ledger(higher, sliced, watching.versions_by)
+        self._ledger_of_one = Ledger(higher, sliced, watching.versions_by)
         self._outbox = Outbox(self.store)
         self._admission = Admission(self.store)
         self._streams = {each.series: each for each in watching.streams}
@@ -298,14 +303,38 @@ class Statistics:
         """
         if decision.inclusion_probability > 0:
             summed = self._summed(builtin, prediction, decision)
-            self._note(summed)
+            with self._apart():
+                self._note(summed)
+                if self.deliveries is not None:
+                    taken = self._ledger.take()
+                    self.deliveries.drawn(taken, summed, prediction, decision)
             self._open[summed.id] = summed
             if len(self._open) > MAX_OPEN:
                 self._open.popitem(last=False)
 
+    def drawn_before(self, interaction: Interaction) -> Drawn | None:
+        """Return how a process that is gone drew an answer; its sums have the draw already."""
+        if self.deliveries is None:
+            return None
+        drawn = self.deliveries.drawn_before(interaction.id)
+        if drawn is not None:
+            self._open[interaction.id] = drawn.summed
+        return drawn
+
+    @contextlib.contextmanager
+    def _apart(self) -> Iterator[None]:
+        """Add up the sums of an answer apart from those of others, if it came by a stream."""
+        whole = self._ledger
+        if self.deliveries is not None:
+            self._ledger = self._ledger_of_one
+        try:
+            yield
+        finally:
+            self._ledger = whole
+
     def _note(self, summed: Summed) -> None:
         self._ledger.note(summed)
-        if summed.is_drawn:
+        if summed.is_drawn and self.deliveries is None:
             self._unplaced.append(summed)
 
     def _summed(
@@ -345,6 +374,14 @@ class Statistics:
 
     def add(self, completed: CompletedAnswer) -> None:
         """Take in one answer of which nothing more is expected."""
+        with self._apart():
+            try:
+                self._add(completed)
+            finally:
+                if self.deliveries is not None:
+                    self.deliveries.settled(completed.interaction.id, self._ledger.take())
+
+    def _add(self, completed: CompletedAnswer) -> None:
         interaction = completed.interaction
         self._sessions.see(interaction.session_id, self._time_of(interaction))
         answer = self._answer(completed)
@@ -480,6 +517,8 @@ class Statistics:
             for summed in self._unplaced:
                 summed.bucket = bucket
             self._unplaced.clear()
+        if self.deliveries is not None:
+            merge(self._totals, self.deliveries.keep())
         now_s = self._now()
         if self._watching.judge is None or abs(now_s - self._learned_s) < LEARN_EACH_S:
             return
@@ -788,7 +827,8 @@ class Statistics:
                 )
 
     def _gauges(self, states: Iterable[AlarmState]) -> Iterator[GaugeValue]:
-        yield GaugeValue.of(metrics.STORE_UP, float(self._outbox.is_up))
+        is_up = self._outbox.is_up and (self.deliveries is None or self.deliveries.is_up)
+        yield GaugeValue.of(metrics.STORE_UP, float(is_up))
         yield GaugeValue.of(metrics.DROPPED, self._outbox.dropped, reason="store_away")
         yield GaugeValue.of(metrics.ALARM_THRESHOLD_SECONDS, self._watching.every_days * DAY_S)
         if self._watching.judge is not None:

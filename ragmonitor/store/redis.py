@@ -65,7 +65,8 @@ class Redis:
         self._errors = errors
         self._prefix = f"ragmonitor:{SCHEMA}:{{{service}}}:"
         self._scripts = {
-            name: client.register_script(getattr(scripts, name))
+            # Also on a server that is full: only sums that are added make room on a stream.
+            name: client.register_script("#!lua flags=allow-oom\n" + getattr(scripts, name))
             for name in ("ADD", "COMMIT", "ADMIT", "LEASE", "KEEP")
         }
         self._ahead_s, self._closed = 0.0, -1

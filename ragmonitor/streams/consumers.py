@@ -20,18 +20,12 @@ def name_of_process() -> str:
 
 
 class Consumer:
-    """A process that takes records, under another name after each failure."""
+    """A process that takes records."""
 
     def __init__(self) -> None:
-        self.owner = name_of_process()
-        self.name = self.owner
-        """The name under which it takes records now."""
+        self.name = name_of_process()
         self.failures = 0
-
-    def begin_anew(self) -> None:
-        """Take as another one: what a lost reply gave us is taken over as a dead one's."""
-        self.failures += 1
-        self.name = f"{self.owner}.{self.failures}"
+        """How often it may have been given records without hearing of it."""
 
     def died_of(self, delivery: Delivery) -> str:
         """Return why a record is to be buried; empty: nobody died of it so far."""

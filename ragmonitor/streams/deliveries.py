@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Container, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -76,8 +76,17 @@ class Stream(Protocol):
             consumer: Who takes them; its own are not given to it twice.
             max_items: At most so many.
             wait_s: Wait so long for the first, if there is none.
-            stale_s: What another consumer has not settled within so long is taken from it; None:
-                new ones only.
+            stale_s: What another consumer has in hand is taken from it, once nothing was heard of
+                that consumer for so long; None: new ones only.
+        """
+        ...
+
+    def held(self, consumer: str, besides: Container[str]) -> Sequence[Delivery]:
+        """Return once more what a consumer has by the stream's account: a reply may be lost.
+
+        Args:
+            consumer: Who asks.
+            besides: Ids of records that it knows to have.
         """
         ...
 
@@ -97,12 +106,8 @@ class Stream(Protocol):
         """Return records that were put aside, oldest first."""
         ...
 
-    def hold(self, owner: str, seconds: float) -> bool:
-        """Take or renew the one lease on this stream; return False: another owner has it."""
-        ...
-
-    def release(self, owner: str) -> None:
-        """Give the lease back, if this owner has it."""
+    def stay(self, consumer: str) -> None:
+        """Say that a consumer is alive."""
         ...
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ and what does not fit is refused. See docs/scaling.md for how to set up the serv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Self
@@ -15,41 +15,30 @@ from urllib.parse import urlsplit
 from ragmonitor.errors import SettingsError, StreamError
 from ragmonitor.redis_client import TIMEOUT_S, failure, is_redis, redis_client
 from ragmonitor.settings import Settings
+from ragmonitor.store.interface import SCHEMA
 from ragmonitor.streams.deliveries import Buried, Delivery, StreamState
 
-GROUP: Final = "ragmonitor"
+GROUP: Final = "workers"
+"""As the script of the store calls it that acknowledges records, and so the key of records."""
 _DATA: Final = b"r"
 _REASON: Final = b"why"
+_LAST: Final = f"{2**64 - 1}-0"
+"""Behind it there is no record."""
 _MAX_OPEN: Final = 10_000
 """Records among which stale ones are looked for, oldest first."""
 
-# KEYS: records, counts. ARGV: group, entries. Also on a server that is full.
+# KEYS: records. ARGV: group, entries. Also on a server that is full.
 _SETTLE: Final = """#!lua flags=allow-oom
-local deleted = 0
 for at = 2, #ARGV do
-  deleted = deleted + redis.call('XDEL', KEYS[1], ARGV[at])
+  redis.call('XDEL', KEYS[1], ARGV[at])
   redis.call('XACK', KEYS[1], ARGV[1], ARGV[at])
 end
-redis.call('HINCRBY', KEYS[2], 'settled', deleted)
 """
-# KEYS: records, counts, buried. ARGV: group, entry, data, reason.
+# KEYS: records, buried. ARGV: group, entry, data, reason.
 _BURY: Final = """#!lua flags=allow-oom
 redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])
 if redis.call('XDEL', KEYS[1], ARGV[2]) == 0 then return end
-redis.call('XADD', KEYS[3], '*', 'r', ARGV[3], 'why', ARGV[4])
-redis.call('HINCRBY', KEYS[2], 'buried', 1)
-"""
-# The lease is taken where it is free, and renewed where it is one's own: also on a server that is
-# full, which only a worker can empty.
-_HOLD: Final = """#!lua flags=allow-oom
-local holder = redis.call('GET', KEYS[1])
-if holder and holder ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return 1
-"""
-_RELEASE: Final = """
-if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
-return 0
+redis.call('XADD', KEYS[2], '*', 'r', ARGV[3], 'why', ARGV[4])
 """
 
 
@@ -98,10 +87,8 @@ class RedisStream:
             )
         self._redis, self._errors = redis_client(url, setting="stream")
         # One slot of a cluster, whatever the service is called.
-        self._key = f"ragmonitor:{{{service}}}:records"
+        self._key = f"ragmonitor:{SCHEMA}:{{{service}}}:records"
         self._buried_key = f"ragmonitor:{{{service}}}:buried"
-        self._lease_key = f"ragmonitor:{{{service}}}:worker"
-        self._counts_key = f"ragmonitor:{{{service}}}:counts"
         self._max_records = max_records
         self._length = 0
 
@@ -175,9 +162,27 @@ class RedisStream:
                 raise
         return call()
 
+    def held(self, consumer: str, besides: Container[str]) -> Sequence[Delivery]:
+        """Return what the server says that a consumer has, without what it knows of."""
+        with self._reported("read"):
+            return self._claimed(consumer, _MAX_OPEN, 0, {consumer.encode()}, besides)
+
     def _claim(self, consumer: str, max_items: int, stale_s: float) -> list[Delivery]:
-        """Take records over that others let lie."""
+        """Take records over from consumers that have not been heard of for so long."""
         idle_ms = int(stale_s * 1e3)
+        consumers = self._grouped(lambda: self._redis.xinfo_consumers(self._key, GROUP))
+        gone = {each["name"] for each in consumers if each["idle"] >= idle_ms}
+        return self._claimed(consumer, max_items, idle_ms, gone - {consumer.encode()})
+
+    def _claimed(
+        self,
+        consumer: str,
+        max_items: int,
+        idle_ms: int,
+        owners: Container[bytes],
+        besides: Container[str] = (),
+    ) -> list[Delivery]:
+        """Take over the oldest records of some owners."""
         pending = self._grouped(
             lambda: self._redis.xpending_range(
                 self._key, GROUP, min="-", max="+", count=_MAX_OPEN, idle=idle_ms or None
@@ -186,9 +191,9 @@ class RedisStream:
         counts = {
             each["message_id"]: each["times_delivered"]
             for each in pending
-            if each["consumer"] != consumer.encode()
+            if each["consumer"] in owners and each["message_id"].decode() not in besides
         }
-        if not (ids := self._chosen(counts, max_items)):
+        if not (ids := list(counts)[:max_items]):
             return []
         claimed = self._redis.xclaim(self._key, GROUP, consumer, idle_ms, ids)
         return [
@@ -197,27 +202,17 @@ class RedisStream:
             if values and _DATA in values
         ]
 
-    def _chosen(self, counts: Mapping[bytes, int], max_items: int) -> list[bytes]:
-        """Return which of the records that others let lie are taken over: the oldest.
-
-        Args:
-            counts: How often each was delivered; oldest first.
-            max_items: At most so many.
-        """
-        return list(counts)[:max_items]
-
     def settle(self, ids: Collection[str]) -> None:
         """Forget records."""
         if ids:
-            # In one step with its count, by which it is seen that none is missing.
             with self._reported("settled"):
-                self._redis.eval(_SETTLE, 2, self._key, self._counts_key, GROUP, *ids)
+                self._redis.eval(_SETTLE, 1, self._key, GROUP, *ids)
 
     def bury(self, delivery: Delivery, reason: str) -> None:
         """Put a record aside."""
         with self._reported("written"):
             self._redis.eval(
-                _BURY, 3, self._key, self._counts_key, self._buried_key,
+                _BURY, 2, self._key, self._buried_key,
                 GROUP, delivery.id, delivery.data, reason,
             )  # fmt: skip
 
@@ -255,21 +250,12 @@ class RedisStream:
             for id_, values in entries
         ]
 
-    def hold(self, owner: str, seconds: float) -> bool:
-        """Take or renew the lease."""
-        with self._reported("leased"):
-            held = self._redis.eval(_HOLD, 1, self._lease_key, owner, int(seconds * 1e3))
-        return bool(held)
-
-    def release(self, owner: str) -> None:
-        """Give the lease back."""
-        with self._reported("leased"):
-            self._redis.eval(_RELEASE, 1, self._lease_key, owner)
-
-    def leader(self) -> str:
-        """Return who has the lease; empty: nobody."""
+    def stay(self, consumer: str) -> None:
+        """Have the server note that a consumer is alive: it asks for older records, of which it has none."""
         with self._reported("read"):
-            return (self._redis.get(self._lease_key) or b"").decode("utf-8", "replace")
+            self._grouped(
+                lambda: self._redis.xreadgroup(GROUP, consumer, {self._key: _LAST}, count=1)
+            )
 
     def server(self) -> RedisSetup:
         """Return how the server is set up, as far as promises rest on it."""

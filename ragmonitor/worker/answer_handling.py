@@ -209,13 +209,21 @@ class AnswerHandler:
             target = self._exports.deliver(account, builtin)
             self._settle(CompletedAnswer(builtin=builtin, target=target))
             return None
-        with self._exports.slice_of_work():
-            prediction = self._predict(builtin)
-            pending = len(self.judgements)
-            decision, cause = runner.draw(interaction, prediction, pending=pending)
-        if decision.drawn and cause == decision.cause:
-            with shielded("estimate"):
-                self._estimates.awaits(builtin, prediction, decision)
+        drawn = self._estimates.drawn_before(interaction)
+        if drawn is not None:
+            decision, prediction, cause = drawn.decision, drawn.prediction, None
+            paid = runner.reserve(interaction)
+            if paid is None:
+                cause = Cause.OVER_BUDGET
+            decision = replace(decision, reserved=0.0 if paid is None else paid.reserved)
+        else:
+            with self._exports.slice_of_work():
+                prediction = self._predict(builtin)
+                pending = len(self.judgements)
+                decision, cause = runner.draw(interaction, prediction, pending=pending)
+            if decision.drawn and cause == decision.cause:
+                with shielded("estimate"):
+                    self._estimates.awaits(builtin, prediction, decision)
         if cause is None:
             return asyncio.get_running_loop().create_task(
                 self._judge(runner, account, builtin, prediction, decision)

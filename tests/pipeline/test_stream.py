@@ -21,7 +21,7 @@ import pytest
 from ragmonitor import Chunk, Monitor, Scored, ServerSettings, SettingsError
 from ragmonitor.back_half import stream_sender, stream_worker
 from ragmonitor.back_half.stream_sender import StreamBackHalf
-from ragmonitor.back_half.stream_worker import LeaseLostError, StreamWorker
+from ragmonitor.back_half.stream_worker import StreamWorker
 from ragmonitor.errors import StreamError
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings, StreamSettings
@@ -124,8 +124,9 @@ def test_what_leaves_the_application_is_redacted(server: RedisServer):
     stream.close()
 
 
-def test_a_record_that_workers_died_of_is_buried():
+def test_a_record_that_workers_died_of_is_buried(monkeypatch):
     """After three deliveries, with its framework and status kept in the counts."""
+    monkeypatch.setattr(stream_worker, "STALE_S", 0.0)
     stream = InMemoryStream()
     (one,) = answers(1)
     stream.put([encode(one)])
@@ -138,19 +139,14 @@ def test_a_record_that_workers_died_of_is_buried():
     assert buried.reason == "delivered 3 times and never settled"
 
 
-def test_a_second_worker_is_refused(monkeypatch):
-    """It says what there may be only one of; the first goes on."""
-    monkeypatch.setattr(stream_worker, "LEASE_S", 0.1)
-    monkeypatch.setattr(stream_worker, "RENEW_S", 0.0)
-    monkeypatch.setattr(stream_worker, "RETRY_S", 0.01)
-    stream = InMemoryStream(clock=lambda: 0.0)
-    with Work(stream) as first:
-        until("it has the lease", lambda: first.worker._has_lease)
-        with pytest.raises(LeaseLostError, match="one process"):
-            Work(stream).worker.run(threading.Event())
-        stream.put([encode(each) for each in answers(3)])
-        until("it goes on", lambda: first.counted() == 3)
-    assert first.failure is None
+def test_workers_share_a_stream():
+    """Each record is scored by one of them."""
+    stream = InMemoryStream()
+    with Work(stream) as first, Work(stream) as second:
+        stream.put([encode(each) for each in answers(600)])
+        until("all are done", lambda: first.counted() + second.counted() == 600)
+        until("all are settled", lambda: stream.state().open == 0)
+    assert sorted([*first.ids, *second.ids]) == [each.id for each in answers(600)]
 
 
 class BrokenStream(InMemoryStream):

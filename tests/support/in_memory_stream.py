@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from dataclasses import dataclass
 
 from ragmonitor.streams.deliveries import Buried, Delivery, StreamState
@@ -16,7 +16,6 @@ class _Entry:
     data: bytes
     stored_s: float
     consumer: str = ""
-    taken_s: float = 0.0
     deliveries: int = 0
 
 
@@ -32,7 +31,7 @@ class InMemoryStream:
         self._numbers = itertools.count(1)
         self._entries: dict[str, _Entry] = {}
         self._buried: dict[str, Buried] = {}
-        self._lease = ("", 0.0)
+        self._heard_s: dict[str, float] = {}
 
     def put(self, records: Sequence[bytes]) -> int:
         """Store records."""
@@ -55,19 +54,28 @@ class InMemoryStream:
         return taken
 
     def _take(self, consumer: str, max_items: int, stale_s: float | None) -> list[Delivery]:
-        now = self._clock()
+        now = self._heard_s[consumer] = self._clock()
         stale = [
             id_
             for id_, each in self._entries.items()
             if stale_s is not None
             and each.consumer not in ("", consumer)
-            and now - each.taken_s >= stale_s
+            and now - self._heard_s.get(each.consumer, 0.0) >= stale_s
         ]
         new = [id_ for id_, each in self._entries.items() if not each.consumer]
+        return self._delivered(consumer, (*stale, *new)[:max_items])
+
+    def held(self, consumer: str, besides: Container[str]) -> Sequence[Delivery]:
+        """Return what a consumer has, without what it knows of."""
+        with self._changed:
+            own = [id_ for id_, each in self._entries.items() if each.consumer == consumer]
+            return self._delivered(consumer, [id_ for id_ in own if id_ not in besides])
+
+    def _delivered(self, consumer: str, ids: Sequence[str]) -> list[Delivery]:
         taken = []
-        for id_ in (*stale, *new)[:max_items]:
+        for id_ in ids:
             entry = self._entries[id_]
-            entry.consumer, entry.taken_s = consumer, now
+            entry.consumer = consumer
             entry.deliveries += 1
             taken.append(Delivery(id=id_, data=entry.data, deliveries=entry.deliveries))
         return taken
@@ -104,20 +112,10 @@ class InMemoryStream:
         with self._changed:
             return list(self._buried.values())[:max_items]
 
-    def hold(self, owner: str, seconds: float) -> bool:
-        """Take or renew the lease."""
+    def stay(self, consumer: str) -> None:
+        """Note that a consumer is alive."""
         with self._changed:
-            holder, until = self._lease
-            if holder not in ("", owner) and self._clock() < until:
-                return False
-            self._lease = (owner, self._clock() + seconds)
-            return True
-
-    def release(self, owner: str) -> None:
-        """Give the lease back."""
-        with self._changed:
-            if self._lease[0] == owner:
-                self._lease = ("", 0.0)
+            self._heard_s[consumer] = self._clock()
 
     def close(self) -> None:
         """Keep everything: there is nothing to release."""

@@ -1,0 +1,181 @@
+"""Several workers of one service on one Redis: each answer counts once, whoever is killed when."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragmonitor.back_half.stream_worker import StreamWorker
+from ragmonitor.records import Interaction
+from ragmonitor.redaction import Redactor
+from ragmonitor.stats.sums import EXPECTED, EXPECTED2, SPREAD
+from ragmonitor.store import TOTALS, Redis, Rows, Store, merge
+from ragmonitor.store.redis import connect
+from ragmonitor.streams import RedisStream
+from ragmonitor.wire import encode
+from tests.support.fleet_worker import settings_of
+from tests.support.in_memory_stream import InMemoryStream
+from tests.support.redis_server import RedisServer, running_redis
+from tests.support.stories import interaction
+from tests.support.waiting import until
+
+LEARNED = (EXPECTED, EXPECTED2, SPREAD)
+"""Places of what verdicts were predicted to be, which depends on when one learned."""
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RedisServer]:
+    pytest.importorskip("redis")
+    (tmp_path / "redis").mkdir()
+    with running_redis(tmp_path / "redis") as running:
+        yield running
+
+
+class Fleet:
+    """Workers of one service."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url, self.folder = url, folder
+        self.calls_per_day = 0.0
+        self.stream = RedisStream(url, "shop")
+        self.workers: list[subprocess.Popen[str]] = []
+
+    def start(self) -> subprocess.Popen[str]:
+        """Start one more."""
+        arguments = (self.url, str(self.folder), str(self.calls_per_day))
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.fleet_worker", *arguments],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        self.workers.append(worker)
+        return worker
+
+    def kill(self, worker: subprocess.Popen[str]) -> None:
+        """End one at once."""
+        worker.kill()
+        worker.communicate()
+        self.workers.remove(worker)
+
+    def noted(self, name: str) -> list[str]:
+        """Return what the workers have noted."""
+        path = self.folder / name
+        return path.read_text().split("\n")[:-1] if path.exists() else []
+
+    def ended(self, within_s: float = 60) -> list[dict[str, Any]]:
+        """Wait until nothing is left, and return what each of the living counted."""
+        until("the stream is empty", self._is_empty, within_s=within_s)
+        for each in self.workers:
+            each.terminate()
+        return [json.loads(each.communicate(timeout=30)[0]) for each in self.workers]
+
+    def _is_empty(self) -> bool:
+        state = self.stream.state()
+        return state.waiting + state.open + state.buried == 0
+
+
+@pytest.fixture
+def fleet(server: RedisServer, tmp_path: Path) -> Iterator[Fleet]:
+    running = Fleet(server.url, tmp_path)
+    yield running
+    for each in running.workers:
+        each.kill()
+
+
+def answers(count: int) -> list[Interaction]:
+    now = time.time_ns()
+    return [interaction(id=f"{n:032x}", started_ns=now, ended_ns=now) for n in range(count)]
+
+
+def sums(store: Store) -> Rows:
+    """Return the sums of means, all buckets together, and what the counters show."""
+    found: Rows = {}
+    for kind in "rh":
+        for begin in store.names(kind):
+            merge(found, store.read(f"{kind}{begin}"))
+    for row in found.values():
+        for place in LEARNED:
+            row[place] = 0.0
+    totals = store.read(TOTALS)
+    for series, (answers_, uncovered, judged, up, down, *_) in totals.items():
+        found[f"totals {series}"] = [answers_, uncovered, judged, up - down]
+    return found
+
+
+def sums_of_one(asked: Sequence[Interaction], folder: Path) -> Rows:
+    """Return the sums of one process that nobody kills."""
+    folder.mkdir()
+    stream = InMemoryStream()
+    stream.put([encode(each) for each in asked])
+    settings = settings_of(folder, state=str(folder / "one.db"))
+    worker = StreamWorker(settings, stream, redactor=Redactor())
+    worker.run(threading.Event(), drain=True)
+    return sums(worker.back.estimates.store)
+
+
+def assert_equal(found: Rows, expected: Rows) -> None:
+    assert found.keys() == expected.keys()
+    for series, row in expected.items():
+        assert found[series] == pytest.approx(row, abs=1e-6), series
+
+
+def test_two_workers_of_which_one_is_killed_count_each_answer_once(fleet: Fleet, tmp_path: Path):
+    """Sums are those of one process, each account closes, and one alarm is raised."""
+    asked = answers(300)
+    killed, other = fleet.start(), fleet.start()
+    fleet.stream.put([encode(each) for each in asked[:200]])
+    until("verdicts come", lambda: len(fleet.noted("asked")) > 60, within_s=60)
+    fleet.kill(killed)
+    # Its producer heard of no success, and puts ten of them twice.
+    fleet.stream.put([encode(each) for each in asked[190:]])
+    (counted,) = fleet.ended()
+    assert other.returncode == 0
+    read = fleet.noted("asked")
+    assert set(read) == {each.id for each in asked}
+    assert len(read) > 300, "the one that was killed had some in hand"
+    for judge in ("builtin", "scripted"):
+        assert sum(counted[judge].values()) == counted["captured"]
+    store = Redis(*connect(fleet.url), "shop")
+    assert_equal(sums(store), sums_of_one(asked, tmp_path / "one"))
+    raised = Counter(fleet.noted("alarms"))
+    assert raised["hallucination scripted True"] == 1
+    assert max(raised.values()) == 1
+
+
+def test_workers_share_a_budget(fleet: Fleet):
+    """Ten calls at the beginning, whoever makes them and is killed then."""
+    fleet.calls_per_day = 240.0
+    killed, _, _ = fleet.start(), fleet.start(), fleet.start()
+    fleet.stream.put([encode(each) for each in answers(100)])
+    until("somebody is asked", lambda: fleet.noted("asked"))
+    fleet.kill(killed)
+    fleet.ended()
+    assert 1 <= len(fleet.noted("asked")) <= 10
+
+
+@pytest.mark.slow
+def test_twenty_kills_in_a_minute(fleet: Fleet, tmp_path: Path):
+    """Three workers, of which always one more is killed and replaced."""
+    asked, rng = answers(2_000), random.Random(1)
+    for _ in range(3):
+        fleet.start()
+    for turn in range(20):
+        fleet.stream.put([encode(each) for each in asked[turn * 100 : turn * 100 + 100]])
+        time.sleep(2 + 2 * rng.random())
+        fleet.kill(rng.choice(fleet.workers))
+        fleet.start()
+    fleet.ended(within_s=180)
+    store = Redis(*connect(fleet.url), "shop")
+    assert_equal(sums(store), sums_of_one(asked, tmp_path / "one"))

@@ -1,0 +1,105 @@
+"""One of the workers of a service, as a process that a test may kill: see `test_fleet`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from ragmonitor import Budget, JudgeSettings
+from ragmonitor.back_half import stream_worker
+from ragmonitor.back_half.stream_worker import StreamWorker
+from ragmonitor.records import AlarmEvent, Assessment, Interaction
+from ragmonitor.redaction import Redactor
+from ragmonitor.settings import Settings
+from ragmonitor.streams import RedisStream
+from ragmonitor.testing import ListExporter, ScriptedJudge
+from tests.support.scrape import outcomes, total
+from tests.support.stories import assessment
+
+READING_S = 0.1
+
+
+def verdict(answer: Interaction) -> Assessment:
+    """Return what the judge says: half of the answers are bad."""
+    return assessment("supported", "absent" if int(answer.id, 16) % 2 else "supported")
+
+
+class SlowJudge(ScriptedJudge):
+    """Takes a while, and notes in a file whom it was asked about."""
+
+    def __init__(self, noted: Path, *, cost: float) -> None:
+        super().__init__(verdict)
+        self._noted, self._cost = noted, cost
+        self.budget_unit = "calls" if cost else None
+
+    def expected_cost(self, interaction: Interaction) -> float:
+        """Return what a reading costs."""
+        return self._cost
+
+    async def assess(self, interaction: Interaction) -> Assessment:
+        """Return what the script says, after a while."""
+        note(self._noted, interaction.id)
+        await asyncio.sleep(READING_S)
+        return await super().assess(interaction)
+
+
+class Heard(ListExporter):
+    """Notes alarms in a file."""
+
+    def __init__(self, noted: Path) -> None:
+        super().__init__()
+        self._noted = noted
+
+    def alarm(self, event: AlarmEvent) -> None:
+        """Note it."""
+        note(self._noted, f"{event.signal} {event.judge} {event.raised}")
+
+
+def note(path: Path, line: str) -> None:
+    """Append a line, whole, whoever else appends."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(descriptor, f"{line}\n".encode())
+    os.close(descriptor)
+
+
+def settings_of(folder: Path, *, calls_per_day: float = 0, **options: Any) -> Settings:
+    """Return the settings of each of the workers."""
+    judge = SlowJudge(folder / "asked", cost=1.0 if calls_per_day else 0.0)
+    return Settings.load(
+        service="shop",
+        server=False,
+        sample=1.0,
+        objectives=0.1,
+        judge=JudgeSettings(model=judge),
+        budget=Budget(calls_per_day=calls_per_day) if calls_per_day else None,
+        exporters=[Heard(folder / "alarms")],
+        export={"traces": False},
+        **options,
+    )
+
+
+def main(url: str, folder: str, calls_per_day: str) -> None:
+    """Work until asked to stop, and print what was counted."""
+    stream_worker.STALE_S, stream_worker.RENEW_S, stream_worker.CLAIM_S = 2.0, 0.4, 0.5
+    settings = settings_of(Path(folder), calls_per_day=float(calls_per_day), stream={"url": url})
+    worker = StreamWorker(settings, RedisStream.of(settings), redactor=Redactor())
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    worker.run(stop)
+    registry = worker.back.registry
+    counted = {
+        judge: dict(outcomes(registry, judge=judge, evaluator="faithfulness"))
+        for judge in ("builtin", "scripted")
+    }
+    captured = total(registry, "ragmonitor_interactions_total")
+    print(json.dumps(counted | {"captured": captured}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
