@@ -38,6 +38,7 @@ from ragmonitor.records import (
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.streams import RedisStream, Stream
+from ragmonitor.streams.redis_streams import MAX_RECORDS
 from ragmonitor.supervised import SupervisedThread
 from ragmonitor.wire import encode, encode_feedback, encode_refreeze, require_compression
 from ragmonitor.wiring import builtin_judge, meters_of
@@ -96,8 +97,8 @@ class StreamBackHalf:
         self._redactor = redactor
         self._poll = poll
         self._gauges = gauges
-        self._limit = GaugeValue(name=STREAM_LIMIT, value=settings.stream.max_records)
-        self._queue = MemoryQueue(settings.stream.buffer_size)
+        self._limit = GaugeValue(name=STREAM_LIMIT, value=MAX_RECORDS)
+        self._queue = MemoryQueue(settings.capture.queue_size)
         self._feedback: deque[Feedback] = deque()
         self._meters = meters_of(settings, None)
         self._meters.is_elsewhere = True

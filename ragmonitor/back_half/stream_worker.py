@@ -13,6 +13,7 @@ from ragmonitor.back_half.local import LocalBackHalf
 from ragmonitor.back_half.worker_process import Delivered
 from ragmonitor.errors import StreamError, WireError
 from ragmonitor.guard import contained, record_outage
+from ragmonitor.judging import MAX_PENDING
 from ragmonitor.metrics import STREAM_UP
 from ragmonitor.records import Cause, GaugeValue
 from ragmonitor.redaction import Redactor
@@ -69,7 +70,7 @@ class StreamWorker:
             is_apart=True,
         )
         """Scores what is taken."""
-        self._max_open = MAX_OPEN + settings.judge.max_pending
+        self._max_open = MAX_OPEN + MAX_PENDING
         self._consumer = Consumer()
         self._open: dict[str, None] = {}
         self._done: deque[str] = deque()

@@ -18,6 +18,8 @@ from ragmonitor.settings import Settings
 from ragmonitor.streams.deliveries import Buried, Delivery, StreamState
 
 GROUP: Final = "ragmonitor"
+MAX_RECORDS: Final = 1_000_000
+"""Records on the stream beyond which further ones are refused; an ordinary one has 3 kB."""
 _DATA: Final = b"r"
 _REASON: Final = b"why"
 _MAX_OPEN: Final = 10_000
@@ -80,11 +82,9 @@ class RedisStream:
             raise SettingsError(
                 "no stream is named: give --stream redis://127.0.0.1:6379/0, or RAGMONITOR_STREAM"
             )
-        return cls(
-            url.get_secret_value(), settings.service, max_records=settings.stream.max_records
-        )
+        return cls(url.get_secret_value(), settings.service)
 
-    def __init__(self, url: str, service: str, *, max_records: int = 1_000_000) -> None:
+    def __init__(self, url: str, service: str, *, max_records: int = MAX_RECORDS) -> None:
         """Connect to nothing yet.
 
         Raises:
