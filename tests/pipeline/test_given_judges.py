@@ -176,14 +176,18 @@ def observe(monitor, number=1, **changes):
     assert monitor.flush(60)
 
 
+PER_DAY = "ragmonitor.wiring.wired_statistics.REFERENCE_ANSWERS_PER_DAY"
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_a_given_judge_is_itself_asked_in_every_role(name, servers, anchors, monitors):
+def test_a_given_judge_is_itself_asked_in_every_role(name, servers, anchors, monitors, monkeypatch):
     """It reads the drawn answer and the anchor; nobody else is asked."""
+    monkeypatch.setattr(PER_DAY, 1_000)
     own, public = servers
     case = CASES[name](own) if name.startswith("model") else CASES[name]()
     monitor = monitors(
         case.judge,
-        judge={"reference_answers": anchors, "reference_answers_per_day": 1_000},
+        judge={"reference_answers": anchors},
         budget={"calls_per_day": 10**6},
     )
     observe(monitor)
@@ -242,7 +246,7 @@ def test_a_function_judge_reads_within_a_budget_or_is_refused(options, budget, i
 @pytest.mark.parametrize(
     "cost", [float("nan"), float("inf"), -1.0, "free", None, ZeroDivisionError]
 )
-def test_a_cost_that_is_no_amount_is_counted_and_harms_no_budget(cost, monitors):
+def test_a_cost_that_is_no_amount_is_counted_and_harms_no_budget(cost, monitors, monkeypatch):
     """The answer is `judge_error`; the next one that has a cost is read."""
 
     class Odd(Own):
@@ -254,8 +258,9 @@ def test_a_cost_that_is_no_amount_is_counted_and_harms_no_budget(cost, monitors)
                 raise self.cost
             return self.cost
 
+    monkeypatch.setattr(PER_DAY, 0)
     judge = Odd()
-    monitor = monitors(judge, budget={"usd_per_day": 24}, judge={"reference_answers_per_day": 0})
+    monitor = monitors(judge, budget={"usd_per_day": 24})
     judge.cost = cost
     observe(monitor, 1)
     judge.cost = 0.001
@@ -294,17 +299,14 @@ UNRATED_BY = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "least"), [*((name, "major") for name in UNRATED_BY), ("own class", "minor")]
-)
-def test_a_finding_that_no_judge_rated_is_major(name, least, monitors):
-    """Under either setting it counts, and it is in no rate of minor ones."""
+@pytest.mark.parametrize("name", UNRATED_BY)
+def test_a_finding_that_no_judge_rated_is_major(name, monitors, monkeypatch):
+    """It counts, and it is in no rate of minor ones."""
+    monkeypatch.setattr(PER_DAY, 0)
     reports = ListExporter()
     with OpenAiServer(default=Reply(content=json.dumps(UNRATED))) as server:
         monitor = monitors(
             UNRATED_BY[name](server),
-            judge={"reference_answers_per_day": 0},
-            estimation={"min_severity": least},
             evaluators=("hallucination", "minor_hallucination"),
             exporters=[reports],
             budget={"calls_per_day": 10**6},
