@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import http.client
 import json
-import ssl
 from collections.abc import Iterator
 
 import pytest
@@ -151,18 +150,6 @@ def test_beyond_loopback_it_needs_a_token(host: str) -> None:
         Receiving(host=host)
     made = Receiving(host=host, receive={"token": TOKEN})
     made.receiver.close()
-
-
-def sent_by(here: Receiving, context: ssl.SSLContext) -> int:
-    place = here.url.removeprefix("https://")
-    connection = http.client.HTTPSConnection(place, timeout=10, context=context)
-    try:
-        connection.request("POST", "/v1/traces", body(), PROTOBUF)
-        reply = connection.getresponse()
-        reply.read()
-        return reply.status
-    finally:
-        connection.close()
 
 
 def test_half_a_character_costs_no_batch(here: Receiving) -> None:
