@@ -13,7 +13,7 @@ from ragmonitor.errors import JudgeError
 from ragmonitor.guard import shielded
 from ragmonitor.judges.builtin import BuiltinJudge
 from ragmonitor.judges.sentences import spans
-from ragmonitor.records import Assessment, Interaction, SentenceVerdict, Severity
+from ragmonitor.records import Assessment, Interaction, SentenceVerdict
 
 CheckOutcome = Literal["fine", "flagged", "no_claim", "unread"]
 """The outcome of a check: `flagged` where a finding counts, `no_claim` where nothing is asserted,
@@ -40,20 +40,13 @@ class GuardedPiece:
 class AnswerChecks:
     """Has the built-in judge read answers in the caller's own thread."""
 
-    def __init__(
-        self,
-        *,
-        min_severity: Severity,
-        note: Callable[[str, CheckOutcome], None],
-    ) -> None:
+    def __init__(self, *, note: Callable[[str, CheckOutcome], None]) -> None:
         """Begin.
 
         Args:
-            min_severity: The least severity of a finding that counts.
             note: Counts a decision: `answer` or `sentence`, and what it came to.
         """
         self._judge = BuiltinJudge()
-        self._min_severity = min_severity
         self._note = note
 
     def check(self, answer: str, chunks: Iterable[Any], question: str) -> Assessment:
@@ -115,7 +108,7 @@ class AnswerChecks:
             interaction = sound(interaction)
         outcome: CheckOutcome = "unread"
         try:
-            assessment = replace(self._judge.read(interaction), min_severity=self._min_severity)
+            assessment = self._judge.read(interaction)
             bad = assessment.hallucinated
             outcome = "no_claim" if bad is None else "flagged" if bad else "fine"
         finally:

@@ -108,7 +108,7 @@ ATTRIBUTE: Final = "ragmonitor.attribute.{name}"
 DIAGNOSIS: Final = "ragmonitor.diagnosis"
 """The fault of the answer in one word; `ok` if there is none."""
 HALLUCINATED: Final = "ragmonitor.hallucinated"
-"""Whether any sentence is unsupported and at least of `estimation.min_severity`; left out for a
+"""Whether any sentence is unsupported and of severity major; left out for a
 refusal and where nothing is claimed."""
 EVALUATOR: Final = "ragmonitor.evaluator"
 """Name and version."""

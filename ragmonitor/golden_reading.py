@@ -19,7 +19,6 @@ from ragmonitor.records import (
     JudgeUsage,
     Report,
     SamplingDecision,
-    Severity,
 )
 from ragmonitor.sampling import AdaptiveSampler
 from ragmonitor.store import Budget
@@ -91,7 +90,6 @@ class GoldenReader:
         *,
         clean: Callable[[str], str] = str,
         timeout_s: float | None = None,
-        min_severity: Severity = Severity.MAJOR,
         budget: GoldenBudget | None = None,
     ) -> None:
         """Ask nobody yet.
@@ -101,7 +99,6 @@ class GoldenReader:
                 has changed.
             clean: Redacts one text: what a judge's provider says of a failure.
             timeout_s: For one reading; None: as long as the judge takes.
-            min_severity: The least severity of a finding that makes an answer hallucinated.
             budget: What readings may cost; None: the judge costs nothing.
         """
         self._judge = judge
@@ -110,7 +107,6 @@ class GoldenReader:
             table.select(GOLDEN_EVALUATORS),
             clean=clean,
             timeout_s=timeout_s,
-            min_severity=min_severity,
         )
         self._captured: OrderedDict[str, Interaction] = OrderedDict()
 

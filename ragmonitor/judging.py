@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Real
-from typing import Any
+from typing import Any, Final
 
 from ragmonitor.capabilities import CapableJudge
 from ragmonitor.errors import JudgeError, MissingExtraError, RagMonitorError
@@ -34,7 +34,6 @@ from ragmonitor.records import (
     Prediction,
     Report,
     SamplingDecision,
-    Severity,
     Unscored,
 )
 from ragmonitor.sampling import AdaptiveSampler
@@ -42,6 +41,8 @@ from ragmonitor.sampling import AdaptiveSampler
 MAX_USED = 1_000_000_000
 """Tokens, dollars, calls or seconds of one reading; what says more is not believed: one such number
 would be the sum for good."""
+MAX_PENDING: Final = 1_000
+"""Drawn answers that may wait for the judge; beyond, none is drawn."""
 JUDGE_GRACE_S = 5.0
 """Beyond a judge's own time for a reading, after which it is given up."""
 
@@ -74,7 +75,6 @@ class ReadingEngine:
         clean: Callable[[str], str] = str,
         timeout_s: float | None = None,
         asking_timeout_s: float = 60.0,
-        min_severity: Severity = Severity.MAJOR,
     ) -> None:
         """Ask nobody yet.
 
@@ -83,10 +83,8 @@ class ReadingEngine:
             clean: Redacts one text: what a judge's provider says of a failure.
             timeout_s: For a judge's reading; None: as long as the judge takes.
             asking_timeout_s: For one evaluator's own questions to the judge.
-            min_severity: The least severity of a finding that makes an answer hallucinated.
         """
         self._entries = entries
-        self._min_severity = min_severity
         self._clean = clean
         self._timeout_s = timeout_s
         self._asking_timeout_s = asking_timeout_s
@@ -102,7 +100,7 @@ class ReadingEngine:
         usage: JudgeUsage | None = None
         try:
             async with asyncio.timeout(self._timeout_s):
-                assessment = self._counting(await judge.assess(interaction))
+                assessment = await judge.assess(interaction)
             usage = assessment.usage
             evaluations, asked = await evaluate_asking(
                 self._entries, interaction, assessment, judge, within_s=self._asking_timeout_s
@@ -145,24 +143,8 @@ class ReadingEngine:
 
     def found(self, interaction: Interaction, assessment: Assessment) -> Report:
         """Return the report on what a judge that reads every answer has found."""
-        assessment = self._counting(assessment)
         evaluations = evaluate(self._entries, interaction, assessment)
         return self._scored("builtin", interaction, assessment, evaluations)
-
-    def _counting(self, assessment: Assessment) -> Assessment:
-        """Return the assessment with the severity that counts.
-
-        Where that is not the default, what is found hallucinated is another verdict, and so the
-        judge's version is another.
-        """
-        if self._min_severity is Severity.MAJOR:
-            return assessment
-        judge = assessment.judge
-        return replace(
-            assessment,
-            min_severity=self._min_severity,
-            judge=replace(judge, version=f"{judge.version}.{self._min_severity}"),
-        )
 
     def unread(
         self,
@@ -268,14 +250,8 @@ class JudgeConfig:
     judge: CapableJudge
     sampler: AdaptiveSampler
     concurrency: int
-    max_pending: int
-    """Drawn answers that may wait; beyond, none is drawn."""
     reading_timeout_s: float
     """The time over all calls of one reading."""
-    wait_s: float
-    """The time for which a trace is held for the judge's scores."""
-    min_severity: Severity = Severity.MAJOR
-    """The least severity of a finding that makes an answer hallucinated."""
     spent: Callable[[JudgeUsage], float]
     """The cost of a reading, in the budget's unit."""
 
@@ -315,7 +291,6 @@ class JudgeRunner:
             clean=clean,
             timeout_s=timeout_s,
             asking_timeout_s=timeout_s,
-            min_severity=config.min_severity,
         )
         self.forget()
 
@@ -362,7 +337,7 @@ class JudgeRunner:
         if cause is not None:
             return CERTAIN, cause
         # Before the draw: what is drawn is always read, or the mean would be biased.
-        if pending >= self.config.max_pending:
+        if pending >= MAX_PENDING:
             decision = _never(Cause.JUDGE_BUSY)
         elif self.is_down:
             decision = _never(Cause.JUDGE_DOWN)

@@ -213,7 +213,7 @@ SCORE_MEAN: Final = _estimate(
 )
 HALLUCINATION_RATE: Final = _estimate(
     "ragmonitor_hallucination_rate",
-    "Share of answers with an unsupported sentence that counts (estimation.min_severity), of those "
+    "Share of answers with an unsupported sentence of severity major, of those "
     "that claim something.",
     "judge window",
 )

@@ -28,7 +28,7 @@ from ragmonitor.feedback import feedback_of
 from ragmonitor.forks import ForkSafeLock, survive_forks
 from ragmonitor.guard import logger, shielded
 from ragmonitor.protocols import Exporter, Finished, Judge
-from ragmonitor.records import AlarmState, Assessment, Cause, Chunk, Interaction, Report, Severity
+from ragmonitor.records import AlarmState, Assessment, Cause, Chunk, Interaction, Report
 from ragmonitor.settings import (
     AlarmSettings,
     Budget,
@@ -155,10 +155,7 @@ class Monitor:
         self.registry = CollectorRegistry()
         """Every series of this monitor, to mount in an application's own metrics endpoint."""
         self.registry.register(Scrape(lambda: [*self._back.registry.collect()]))
-        self._answer_checks = AnswerChecks(
-            min_severity=Severity(settings.estimation.min_severity),
-            note=self._note_check,
-        )
+        self._answer_checks = AnswerChecks(note=self._note_check)
         survive_forks(self)
         self._exit_first: Callable[[], None] | None = _close_at_exit(self)
 
@@ -403,8 +400,6 @@ class Monitor:
                     is_claimed=self._recorders.__contains__,
                     root_names=self.settings.capture.root_names,
                     retrieval_tools=self.settings.capture.retrieval_tools,
-                    max_spans=self.settings.capture.max_open_runs,
-                    span_age_s=self.settings.capture.open_run_age_s,
                     on_forgotten=self._give_up,
                 )
             return self._spans
@@ -573,9 +568,6 @@ class Monitor:
                 known = self._recorders[translator.framework] = Recorder(
                     translator,
                     self._hand_over,
-                    max_open_runs=self.settings.capture.max_open_runs,
-                    open_run_age_s=self.settings.capture.open_run_age_s,
-                    paused_run_age_s=self.settings.capture.paused_run_age_s,
                     root_names=self.settings.capture.root_names,
                     retrieval_tools=self.settings.capture.retrieval_tools,
                     links=self.settings.export.link_traces,

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from html import escape
 from textwrap import shorten
@@ -357,6 +358,16 @@ class ReferenceReading:
     """The sentences of the reference that assert something, in order."""
 
 
+PRIVATE_ATTRIBUTES: Final = ("user*", "*email*", "*phone*")
+"""Patterns of names of attributes that tell of a person: their values are no slices of the traffic,
+and stand in no incident."""
+
+
+def is_private(attribute: str) -> bool:
+    """Return whether an attribute's name says that its value tells of a person."""
+    return any(fnmatchcase(attribute, pattern) for pattern in PRIVATE_ATTRIBUTES)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
     """The findings of one reading of an interaction. None: the reply could not be read there."""
@@ -380,9 +391,6 @@ class Assessment:
     """None: there was no reference answer, or the judge gave nothing usable of it."""
     reference_cause: Cause | None = None
     """Why there is no `reference` although there was a reference answer; None: `unreadable`."""
-    min_severity: Severity = Severity.MAJOR
-    """The least severity of a finding that makes the answer hallucinated; whoever runs the judge
-    sets it, by the setting `estimation.min_severity`."""
 
     @property
     def claims(self) -> tuple[SentenceVerdict, ...] | None:
@@ -393,9 +401,8 @@ class Assessment:
 
     @property
     def counted_findings(self) -> tuple[SentenceVerdict, ...]:
-        """The absent and contradicted sentences that are at least of `min_severity`."""
-        counted = (Severity.MAJOR, self.min_severity)
-        return tuple(s for s in self.sentences or () if s.finding in counted)
+        """The absent and contradicted sentences of severity major."""
+        return tuple(s for s in self.sentences or () if s.finding is Severity.MAJOR)
 
     @property
     def finding_share(self) -> float:
@@ -404,18 +411,17 @@ class Assessment:
 
     @property
     def hallucinated(self) -> bool | None:
-        """Whether any sentence is absent or contradicted, and at least of `min_severity`.
+        """Whether any sentence is absent or contradicted, and that is major.
 
         None where there is nothing to say: no readable verdicts, a refusal, or no claim.
         """
         if self.evasive:
             return None
         # One pass and no tuple: this is asked several times of every answer.
-        counted = (Severity.MAJOR, self.min_severity)
         claims = False
         for sentence in self.sentences or ():
             if sentence.verdict is not Verdict.NO_CLAIM:
-                if sentence.finding in counted:
+                if sentence.finding is Severity.MAJOR:
                     return True
                 claims = True
         return False if claims else None

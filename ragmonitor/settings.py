@@ -35,39 +35,31 @@ FILE = "ragmonitor.toml"
 TABLE = "ragmonitor"
 """The table of the file that holds the options."""
 _OF_KUBERNETES = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP)(_\w+)?)$")
+_LOGIN = re.compile(r"//[^/\s@]{1,500}@")
 _SIMILAR = 0.75
 """A misspelt name is at least so similar to the right one, from 0 to 1 as `difflib` measures."""
-
-_UNITS: Final = {
-    "_s": "seconds",
-    "_hours": "hours",
-    "_days": "days",
-    "_bytes": "bytes",
-    "rate": "share",
-    "_share": "share",
-    "port": "port",
-}
-"""The units by the end of an option's name."""
 
 OptionPath = tuple[str, ...]
 """The place of an option: `("service",)` or `("judge", "timeout_s")`."""
 
 
-def option(default: Any, description: str, *, change: str, unit: str = "", **limits: Any) -> Any:
+def option(default: Any, description: str, **limits: Any) -> Any:
     """Return the field of one option.
 
     Args:
         default: Its value where nobody gives one.
         description: What it is, for people; states what None or 0 means.
-        change: When to change it, for people.
-        unit: Of a number whose name does not end with it.
         limits: Of its values, as pydantic's `Field` takes them.
     """
     key = "default_factory" if callable(default) else "default"
     arguments: dict[str, Any] = {key: default, **limits}
-    return Field(
-        description=description, json_schema_extra={"change": change, "unit": unit}, **arguments
-    )
+    return Field(description=description, **arguments)
+
+
+def _without_password(value: Any) -> Any:
+    if isinstance(value, str):
+        return _LOGIN.sub("//***@", value)
+    return tuple(map(_without_password, value)) if isinstance(value, tuple) else value
 
 
 def _at_commas(value: Any) -> Any:
@@ -140,6 +132,11 @@ class Group(BaseModel):
         except ValidationError as error:
             raise SettingsError(_readable(error, prefix)) from None
 
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Yield what `repr` shows: addresses without the user and password in them."""
+        for name, value in super().__repr_args__():
+            yield name, _without_password(value)
+
     @classmethod
     def values_of(cls, value: Any) -> dict[str, Any]:
         """Return the options that a value in the place of this group sets, by name.
@@ -171,115 +168,53 @@ class JudgeSettings(Group):
         None,
         "A litellm model name ('openai/gpt-4o-mini'), which needs a budget; 'encoder:MODEL', a "
         "classifier on this machine; or in Python any `Judge`. None: the built-in judge alone.",
-        change="When scores of a language model are wanted beside the built-in judge's.",
     )
     api_base: str | None = option(
         None,
         "Address of an OpenAI-compatible server.",
-        change="For models of your own, or behind a proxy.",
     )
     input_usd_per_million_tokens: float | None = option(
         None,
         "US dollars per million input tokens of `judge.model`. None: litellm's price.",
-        unit="US dollars per million tokens",
-        change="When litellm knows no price of the model and the budget is in dollars.",
         ge=0,
     )
     output_usd_per_million_tokens: float | None = option(
         None,
         "US dollars per million output tokens of `judge.model`. None: litellm's price.",
-        unit="US dollars per million tokens",
-        change="Together with the price of input tokens.",
         ge=0,
     )
     timeout_s: float = option(
         15.0,
         "Seconds that one call of the judge may take.",
-        change="Raise it for slow models of your own; "
-        '`ragmonitor_evaluations_total{outcome="judge_timeout"}` shows it.',
         gt=0,
         le=600,
-    )
-    reading_timeout_s: float | None = option(
-        None,
-        "Seconds that one answer may take, over all calls and pauses. None: twice timeout_s.",
-        change="When long answers are spread over many calls.",
-        gt=0,
-        le=1200,
     )
     concurrency: int = option(
         8,
         "Answers that the judge scores at once.",
-        unit="answers",
-        change="Lower it for a provider's rate limit, raise it when answers wait.",
         ge=1,
         le=256,
-    )
-    max_pending: int = option(
-        1_000,
-        "Sampled answers that may wait for the judge; beyond, none is sampled.",
-        unit="answers",
-        change="Lower it where memory is short.",
-        ge=1,
-        le=100_000,
     )
     tokens_per_call: int = option(
         8_000,
         "Tokens of one prompt, estimated; longer evidence is spread over calls.",
-        unit="tokens",
-        change="Lower it for models with a small context.",
         ge=1_500,
-    )
-    max_calls: int = option(
-        6,
-        "Calls over which the evidence of one answer may be spread; more is `evidence_too_long`.",
-        unit="calls",
-        change="Raise it for very long contexts.",
-        ge=1,
-        le=50,
-    )
-    cache_size: int = option(
-        1_000,
-        "Verdicts kept in memory, for an hour, for exact duplicates; 0: none.",
-        unit="verdicts",
-        change="Raise it when the same questions come again and again.",
-        ge=0,
     )
     fallbacks: Names = option(
         (),
         "Models that litellm asks in turn where the judge's provider fails, each under its own "
         "name; 'model@http://address/v1' for another server.",
-        change="When scores must go on while a provider is down.",
     )
     reference_answers: FilePath = option(
         None,
         "Reference answers of your own: a JSON Lines file of question, contexts, answer and "
         "hallucinated (docs/statistics.md).",
-        change="When people have checked some answers.",
-    )
-    reference_answers_per_day: int = option(
-        20,
-        "Reference answers that the judge scores again each day, to tell a changed judge from a "
-        "changed application; 0: none. Processes without a common state folder have their own "
-        "each, and so they do unless content is 'all'.",
-        unit="answers per day",
-        change="0 saves the calls; raise it to notice a changed judge sooner.",
-        ge=0,
-        le=1_000,
     )
     builtin: Any = option(
         None,
         "Who scores every answer. None: the rules of the built-in judge; 'encoder:MODEL', a "
         "classifier on this machine (answers that it does not score in time are scored by the "
         "rules); or in Python an object with identity and assess().",
-        change="For better scores of every answer, where there is CPU for a model.",
-    )
-    builtin_timeout_s: float = option(
-        10.0,
-        "Seconds that it has for an answer; the rules score what is not through by then.",
-        change="Raise it for large models: `ragmonitor_builtin_stand_ins_total` shows it.",
-        gt=0,
-        le=300,
     )
 
     @field_validator("model")
@@ -332,43 +267,31 @@ class Budget(Group):
     usd_per_day: float | None = option(
         None,
         "US dollars in 24 hours.",
-        unit="US dollars per day",
-        change="The usual budget of a provider's model.",
         gt=0,
     )
     usd_per_hour: float | None = option(
         None,
         "US dollars in an hour.",
-        unit="US dollars per hour",
-        change="To keep a burst of traffic from spending the day's budget.",
         gt=0,
     )
     tokens_per_day: int | None = option(
         None,
         "Tokens in 24 hours.",
-        unit="tokens per day",
-        change="For models without a price.",
         gt=0,
     )
     tokens_per_hour: int | None = option(
         None,
         "Tokens in an hour.",
-        unit="tokens per hour",
-        change="For models without a price.",
         gt=0,
     )
     calls_per_day: int | None = option(
         None,
         "Calls in 24 hours.",
-        unit="calls per day",
-        change="For judges that know neither a price nor tokens.",
         gt=0,
     )
     calls_per_hour: int | None = option(
         None,
         "Calls in an hour.",
-        unit="calls per hour",
-        change="For a provider's rate limit.",
         gt=0,
     )
 
@@ -432,28 +355,17 @@ class SamplingSettings(Group):
     rate: float = option(
         0.1,
         "Share of the answers that the judge scores, budget permitting.",
-        change="Raise it for narrower intervals and sooner alarms.",
         gt=0,
         le=1,
     )
     always: Names = option(
         ("ragmonitor:judge", "user_feedback"),
         "Tags, or names of attributes, of answers that are judged for certain, budget permitting.",
-        change="For answers that people complained of, or of a new version.",
     )
     floor_by: str | None = option(
         None,
         "An attribute of interactions (route, tenant, ...) of which every value gets a least "
         "number of judged answers.",
-        change="When rare parts of the traffic must be seen too.",
-    )
-    floor_per_hour: float = option(
-        9.0,
-        "Answers judged per hour, at least, for each value of floor_by; all together at most half "
-        "of what the budget bears.",
-        unit="answers per hour",
-        change="Together with floor_by.",
-        gt=0,
     )
 
 
@@ -469,13 +381,11 @@ class ContentSettings(Group):
         "not at all. None: they go where these settings send something (files, pages, Phoenix, "
         "Langfuse), and stand in traces where OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT "
         "says so. Judges see them either way.",
-        change="To 'all' for texts in traces; else when people see them who must not.",
     )
     hash_key: SecretStr | None = option(
         None,
         "Key of the hashes: with the same key in every process equal texts have equal hashes "
         "everywhere. None: random for each process.",
-        change="To find equal texts over several processes.",
         min_length=16,
     )
     redaction: Parts = option(
@@ -483,28 +393,6 @@ class ContentSettings(Group):
         "What is replaced in every text before judges and exporters see it: 'secrets' (keys, "
         "tokens, passwords), 'personal' (names, addresses and numbers of people), or in Python "
         "functions from a text to a text, which come last; 'none' for nothing.",
-        change="Add 'personal' where texts hold names and addresses.",
-    )
-    personal_entities: Names = option(
-        (
-            "PERSON",
-            "EMAIL_ADDRESS",
-            "PHONE_NUMBER",
-            "CREDIT_CARD",
-            "IBAN_CODE",
-            "US_SSN",
-            "CN_ID_CARD",
-            "NATIONAL_ID",
-        ),
-        # Not places, dates and organisations: without them few answers can be judged.
-        "The kinds that 'personal' looks for.",
-        change="To keep what your judges need, or to add what your country has.",
-    )
-    personal_models: Names = option(
-        (),
-        "spaCy pipelines that find names: installed packages, or folders, one for English and one "
-        "for Chinese. Empty: the best that is installed for each.",
-        change="For a model of your own, or a smaller one.",
     )
 
     @property
@@ -519,7 +407,7 @@ class ContentSettings(Group):
 
 
 class CaptureSettings(Group):
-    """Capture: what counts as an interaction, and how much of it may be open at once."""
+    """Capture: what counts as an interaction, and as retrieved."""
 
     place = "capture"
 
@@ -527,39 +415,16 @@ class CaptureSettings(Group):
         (),
         "Only runs of these names are interactions, wherever they are nested. A run tagged "
         "'ragmonitor:interaction' is one without.",
-        change="When the right run is known by name.",
     )
     retrieval_tools: Names = option(
         ("*search*", "*retriev*", "*lookup*", "*knowledge*"),
         "Patterns of tool names: the text of such a tool counts as retrieved, where neither a "
         "retriever run nor documents are seen.",
-        change="When an agent's tools are called otherwise.",
     )
     queue_size: int = option(
         10_000,
-        "Finished interactions that may wait for the worker.",
-        unit="interactions",
-        change='Raise it for bursts; `ragmonitor_dropped_total{reason="queue_full"}` shows it.',
+        "Finished interactions that may wait to be scored, or to be put on the stream.",
         ge=1,
-    )
-    max_open_runs: int = option(
-        50_000,
-        "Framework runs that may be open at once.",
-        unit="runs",
-        change="Lower it where memory is short.",
-        ge=100,
-    )
-    open_run_age_s: float = option(
-        900.0,
-        "Seconds after which an open run is taken as abandoned.",
-        change="Raise it for answers that take longer than a quarter of an hour.",
-        gt=0,
-    )
-    paused_run_age_s: float = option(
-        14_400.0,
-        "Seconds after which a graph that waits for a person is taken as never resumed.",
-        change="Raise it where people answer on the next day.",
-        gt=0,
     )
 
 
@@ -576,13 +441,11 @@ class AlarmSettings(Group):
     signals: Names = option(
         ("*",),
         "Signals that may raise an alarm, or patterns of their names; 'none' for nothing.",
-        change="When a signal means nothing for your application.",
     )
     false_alarm_every_days: float = option(
         30.0,
         "Days between false alarms: while every objective is met, all alarms together are raised "
         "at most once in so many days, on average.",
-        change="Raise it for fewer false alarms and longer delays.",
         gt=0,
         le=3_650,
     )
@@ -591,21 +454,6 @@ class AlarmSettings(Group):
         "Attributes of interactions of which each frequent value has an alarm on its hallucination "
         "rate, or patterns of their names; also 'language', 'model' and others of "
         "docs/causes.md, where they are named. 'none' for nothing.",
-        change="To leave out attributes of which nobody would act on a value's alarm.",
-    )
-    slices_share: float = option(
-        0.1,
-        "Of the false alarms, the share that the alarms of slices have together; 0: slices have "
-        "none.",
-        change="Raise it where slices matter more than scores, which have less of it then.",
-        ge=0,
-        le=0.4,
-    )
-    slice_limits: Names = option(
-        (),
-        "Limits of slices: 'route=billing:0.12' accepts a hallucination rate of 12 % there. That "
-        "of others is the objective, or is learned where they are worse from the beginning.",
-        change="For a slice that is known to be worse and stays so.",
     )
     notify: Annotated[tuple[SecretStr, ...], BeforeValidator(_at_spaces)] = option(
         (),
@@ -613,23 +461,8 @@ class AlarmSettings(Group):
         "or any webhook, as the library apprise writes them ('slack://A/B/C'), in a text separated "
         "by spaces; told when an alarm is raised, its cause is named, it is still on, and it is "
         "cleared. Needs the extra `notify`.",
-        change="For teams without Alertmanager.",
     )
-    notify_still_on_hours: float = option(
-        4.0,
-        "Hours after which they are told again that an alarm is still on.",
-        change="Raise it for fewer reminders.",
-        gt=0,
-        le=1_000,
-    )
-    notify_texts: bool = option(
-        False,
-        "Whether a notice quotes the worst sentence of an answer, if `content` is 'all'.",
-        change="When everybody in the channel may read answers.",
-    )
-    notify_language: Literal["en", "zh"] = option(
-        "en", "Language of the notices.", change="`zh` for Chinese."
-    )
+    notify_language: Literal["en", "zh"] = option("en", "Language of the notices.")
 
 
 class EstimationSettings(Group):
@@ -642,19 +475,11 @@ class EstimationSettings(Group):
         "Parts of the traffic that get a hallucination rate of their own: 'language', "
         "'model', 'latency_s' (bands of the time to the last token), or attributes of interactions "
         "(route, version, ...); 'none' for nothing.",
-        change="To compare tenants, routes or versions.",
-    )
-    leave_out: Names = option(
-        ("user*", "*email*", "*phone*"),
-        "Names of attributes whose values are not looked at as slices of the traffic, and so are "
-        "in no alarm and no report of a cause; patterns as of file names. 'none' for nothing.",
-        change="Where an attribute is private, or means nothing to whoever is on call.",
     )
     compare_by: Names = option(
         ("service_version",),
         "What versions of the application are compared by, live: 'service_version', or attributes "
         "of interactions (prompt_version, model, ...), up to four; 'none' for nothing.",
-        change="To compare prompts, models or arms of an experiment within one release.",
         max_length=4,
     )
     prices: Names = option(
@@ -662,26 +487,10 @@ class EstimationSettings(Group):
         "What models of the application cost, in US dollars per million tokens: "
         "'my-model=0.5/1.5', input and output. Others have the price of litellm's table, where it "
         "is installed.",
-        change="For models of your own, or prices of your own.",
-    )
-    min_severity: Literal["minor", "major"] = option(
-        "major",
-        "The least severity of a finding that makes an answer hallucinated: in the rate, its "
-        "alarm, scores and traces. `minor` counts everything that a judge objects to.",
-        change="`minor` where a stretched wording does harm too.",
-    )
-    drift_reference_size: int = option(
-        2_000,
-        "Retrievals that later ones are compared with.",
-        unit="interactions",
-        change="Lower it for little traffic.",
-        ge=100,
-        le=100_000,
     )
     human_labels: FilePath = option(
         None,
         "A CSV of people's verdicts (docs/statistics.md), which correct the judged rate.",
-        change="When people have labelled answers with `ragmonitor labels`.",
     )
 
 
@@ -696,86 +505,24 @@ class StreamSettings(Group):
         "Where finished, redacted answers are put for `ragmonitor worker` to score: a Redis server "
         "('redis://host:6379/0', with TLS 'rediss://...'), or a worker of this machine that its "
         "processes share ('unix:/run/ragmonitor.sock'). None: as `worker` says.",
-        change="When scoring must not share a machine or a process with serving (docs/scaling.md).",
-    )
-    buffer_size: int = option(
-        10_000,
-        "Answers that may wait in this process to be put on the stream.",
-        unit="answers",
-        change="Raise it for longer outages of the stream, lower it where memory is short.",
-        ge=1,
-    )
-    max_records: int = option(
-        1_000_000,
-        "Records on the stream beyond which further ones are refused, cause `queue_full`.",
-        unit="records",
-        change="By the server's memory: about 3 kB for an ordinary record.",
-        ge=1_000,
     )
 
 
 class ReceiveSettings(Group):
-    """The addresses at which `ragmonitor receive` takes spans, and its patience with a trace."""
+    """Who may send spans to `ragmonitor receive`, and where else it reads them."""
 
     place = "receive"
 
-    host: str = option(
-        "127.0.0.1",
-        "Address to listen on for spans; another than loopback only with receive.token.",
-        change="When applications on other machines, or in other containers, send spans.",
-    )
-    http_port: int = option(
-        4318,
-        "Port for OTLP over HTTP; 0: any free one.",
-        change="When the port is taken.",
-        ge=0,
-        le=65535,
-    )
     kafka: SecretStr | None = option(
         None,
         "A topic that a Collector puts spans on, beside what comes over HTTP: "
         "kafka://broker:9092,broker:9092/otlp_spans. None: no topic is read.",
-        change="When spans go over Kafka already.",
     )
     token: SecretStr | None = option(
         None,
         "What a sender must show: 'Authorization: Bearer ...', which "
         "OTEL_EXPORTER_OTLP_HEADERS sets. None: nothing.",
-        change="When it listens on another address than loopback.",
         min_length=16,
-    )
-    quiet_s: float = option(
-        6.0,
-        "Seconds without a new span after which a trace of which nothing is missing is read.",
-        change="Longer than your exporters' pause between batches, which is 5 s by default, where "
-        "several processes share a trace; shorter where one process has all of it.",
-        gt=0,
-    )
-    wait_s: float = option(
-        120.0,
-        "Seconds without a new span for which a trace waits for a root or a parent.",
-        change="Raise it above the longest time that one model call takes.",
-        gt=0,
-    )
-    max_traces: int = option(
-        50_000,
-        "Traces that may be open at once; beyond, senders are to try again later.",
-        unit="traces",
-        change="Lower it where memory is short.",
-        ge=10,
-    )
-    max_held_bytes: int = option(
-        256 * 2**20,
-        "Memory that the spans of open traces may take; beyond, senders are to try again later.",
-        change="By the memory of the machine.",
-        ge=2**20,
-    )
-    max_request_bytes: int = option(
-        20 * 2**20,
-        "Bytes of one request, as it is sent and unpacked.",
-        change="Raise it for senders of very large batches, which get 413.",
-        ge=2**16,
-        le=2**28,
     )
 
 
@@ -788,18 +535,13 @@ class ServerSettings(Group):
     place = "server"
     short = "enabled"
 
-    enabled: bool = option(
-        True, "Serve /metrics.", change="When the application serves the registry itself."
-    )
-    host: str = option(
-        "127.0.0.1", "Address to listen on.", change="0.0.0.0 in a container that is scraped."
-    )
+    enabled: bool = option(True, "Serve /metrics.")
+    host: str = option("127.0.0.1", "Address to listen on.")
     port: int = option(
         # Not OpenTelemetry's (9464 is its own /metrics), nor in Prometheus' list of exporters
         # (9100 to 9999, all given away), nor registered with IANA.
         7247,
         "Port to listen on; 0: any free one.",
-        change="When the port is taken.",
         ge=0,
         le=65535,
     )
@@ -807,45 +549,34 @@ class ServerSettings(Group):
         False,
         "Serve a page of the numbers, the alarms and the worst answers beside /metrics; on another "
         "address than loopback only with ui_token.",
-        change="To look without Grafana.",
     )
     ui_token: SecretStr | None = option(
         None,
         "What a browser must show to see the page, once as /?token=... None: whoever is on this "
         "machine may see it.",
-        change="When the page is served on another address than loopback.",
         min_length=16,
     )
     ui_trace_url: str | None = option(
         None,
         "Where the page links an answer's trace to ('http://localhost:16686/trace/{trace_id}').",
-        change="When traces can be seen somewhere.",
     )
 
     ui_url: str | None = option(
         None,
         "Where people open the page ('https://rag.example.com/'), for links to it in incidents and "
         "notices; None: no links to it.",
-        change="When the page is reached from other machines, or through a proxy.",
     )
 
     feedback: bool = option(
         False,
         "Take people's feedback by POST at /ragmonitor/feedback; on another address than loopback "
         "only with feedback_token.",
-        change="When a front end, or a service without a monitor, is to send it.",
     )
     feedback_token: SecretStr | None = option(
         None,
         "What a client must send as 'Authorization: Bearer ...' to give feedback; None: whoever is "
         "on this machine may.",
-        change="When feedback comes from other machines.",
         min_length=16,
-    )
-    feedback_origins: Names = option(
-        (),
-        "Websites whose pages may send feedback ('https://app.example.com'): the CORS list.",
-        change="When browsers send it to the monitor itself.",
     )
 
     def metrics_url(self, *, machine: str = "127.0.0.1") -> str:
@@ -882,15 +613,6 @@ class ServerSettings(Group):
             raise ValueError("an address begins with http:// or https:// and holds {trace_id}")
         return value
 
-    @field_validator("feedback_origins")
-    @classmethod
-    def _are_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for each in value:
-            scheme, _, host = each.partition("://")
-            if scheme not in ("http", "https") or not host or set(host) & set("/?#*@ "):
-                raise ValueError(f"{each!r} is no origin such as https://app.example.com")
-        return tuple(each.lower() for each in value)
-
     @model_validator(mode="after")
     def _pages_are_served_beside_metrics(self) -> Self:
         for name in ("ui", "feedback"):
@@ -910,20 +632,11 @@ class ExportSettings(Group):
         True,
         "Emit traces: through the application's tracer provider, else by OTLP where an "
         "OTEL_EXPORTER_OTLP_* endpoint is set, else not at all.",
-        change="When numbers are enough.",
     )
     link_traces: bool = option(
         False,
         "Where OpenInference traces an interaction already, link the scores to its span instead of "
         "emitting a second tree.",
-        change="Beside OpenInference's instrumentations.",
-    )
-    judge_wait_s: float = option(
-        0.0,
-        "Seconds that a trace is held for the judge's scores; 0: they follow on their own.",
-        change="For backends that do not join linked spans.",
-        ge=0,
-        le=20,
     )
 
 
@@ -941,16 +654,14 @@ class Settings(Group):
     """Every option with its default. What costs money is never a default."""
 
     service: str = option(
-        lambda: os.environ.get("OTEL_SERVICE_NAME", "") or "rag",
+        lambda: _sound(os.environ.get("OTEL_SERVICE_NAME", "")) or "rag",
         "Name of the monitored application, the label `service` of every series. Default: "
         "OTEL_SERVICE_NAME, else 'rag'.",
-        change="Always.",
         min_length=1,
     )
     service_version: str = option(
         "",
         "Version of the monitored application; a change is marked on dashboards.",
-        change="With each release.",
     )
     judge: JudgeSettings = Field(default_factory=JudgeSettings)
     sample: SamplingSettings = Field(default_factory=SamplingSettings)
@@ -960,19 +671,16 @@ class Settings(Group):
         "What is accepted, by signal: a hallucination rate of at most 0.05, a mean faithfulness of "
         "at least 0.9: 'hallucination=0.05,faithfulness=0.9'; a bare number is the hallucination "
         "rate. What is not given is learned from 1,000 verdicts and whole days.",
-        change="As soon as you know what you promise.",
     )
     evaluators: Parts = option(
         (),
         "Names from the table of evaluators, or in Python the evaluators themselves; empty: all "
         "that score by default.",
-        change="To leave some out, or to add those that cost calls.",
     )
     exporters: Parts = option(
         (),
         "Places for the scores: 'phoenix:URL', 'langfuse:URL', 'jsonl:FILE', or in Python "
         "`Phoenix(url)`, `Langfuse(url)`, `JsonLines(path)` and exporters of your own.",
-        change="To see scores beside traces, or to keep every report.",
     )
     state: StatePlace = option(
         None,
@@ -981,7 +689,6 @@ class Settings(Group):
         "and any of them shows the counts of all. Processes of several machines share a Redis "
         "server instead ('redis://host:6379/0', with TLS 'rediss://...'). None: each process has "
         "its own, for its lifetime.",
-        change="In production.",
     )
     content: ContentSettings = Field(default_factory=ContentSettings)
     stream: StreamSettings = Field(default_factory=StreamSettings)
@@ -992,8 +699,6 @@ class Settings(Group):
         "where a model judges, which takes seconds to import, else on a thread. What a worker "
         "cannot import, such as a judge that is an object of `__main__`, keeps the work on a "
         "thread; one line of the log says so.",
-        change="`process` where a request must not share its interpreter with scoring, `thread` "
-        "where memory is tight.",
     )
     server: ServerSettings = Field(default_factory=ServerSettings)
     # What is changed later, if ever.
@@ -1093,20 +798,6 @@ class Option:
         """`RAGMONITOR_JUDGE__TIMEOUT_S`."""
         return _variable(self.path)
 
-    @property
-    def change(self) -> str:
-        """The reason to change it."""
-        extra = self.field.json_schema_extra
-        return str(extra["change"]) if isinstance(extra, dict) else ""
-
-    @property
-    def unit(self) -> str:
-        """The unit of a number: the one that is given, or that ends its name; empty: it is none."""
-        extra = self.field.json_schema_extra
-        stated = str(extra["unit"]) if isinstance(extra, dict) else ""
-        ends = (unit for end, unit in _UNITS.items() if self.path[-1].endswith(end))
-        return stated or next(ends, "")
-
     def value(self, settings: Settings) -> Any:
         """Return its value."""
         value: Any = settings
@@ -1161,6 +852,8 @@ def _from_file() -> dict[str, Any]:
         tables = tomllib.loads(Path(FILE).read_text("utf-8-sig"))
     except FileNotFoundError:
         return {}
+    except RecursionError as error:
+        raise SettingsError(f"{FILE}: tables or lists are nested too deep") from error
     except (OSError, ValueError) as error:
         raise SettingsError(f"{FILE}: {error}") from error
     outside = sorted(tables.keys() - {TABLE})
@@ -1182,7 +875,8 @@ def _from_variables() -> dict[str, Any]:
     values: dict[str, Any] = {}
     # By name: the short form of a group comes before its options, which win.
     for variable, written in sorted(os.environ.items()):
-        value = written.strip()  # files of variables end lines with a blank, or as Windows does
+        # Files of variables end lines with a blank, or as Windows does.
+        value = _sound(written).strip()
         if not variable.startswith(PREFIX) or not value or _is_of_kubernetes(variable, value):
             continue
         path = tuple(variable.removeprefix(PREFIX).lower().split("__"))
@@ -1195,6 +889,11 @@ def _from_variables() -> dict[str, Any]:
         *groups, name = path
         _merge(values, {groups[0]: {name: value}} if groups else {name: value})
     return values
+
+
+def _sound(text: str) -> str:
+    """Return a variable's text with `?` for bytes that are no UTF-8."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _is_of_kubernetes(variable: str, value: str) -> bool:

@@ -15,7 +15,7 @@ from ragmonitor.feedback import Feedback
 from ragmonitor.judging import JudgeRunner
 from ragmonitor.protocols import Exporter, Finished, TraceExporter
 from ragmonitor.queues import MemoryQueue
-from ragmonitor.records import AlarmState, Cause, GaugeValue, Report, Severity
+from ragmonitor.records import AlarmState, Cause, GaugeValue, Report
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.stats.feedback import PeoplesFeedback
@@ -101,7 +101,6 @@ class LocalBackHalf:
             prepare=lambda interaction: redactor(sound(interaction)),
             clean=redactor.text,
             poll=poll,
-            min_severity=Severity(settings.estimation.min_severity),
             gauges=gauges,
             goldens=golden_reader(settings, builtin, judging, redactor.text, store),
             is_apart=is_apart,

@@ -96,7 +96,7 @@ class StreamBackHalf:
         self._redactor = redactor
         self._poll = poll
         self._gauges = gauges
-        self._queue = MemoryQueue(settings.stream.buffer_size)
+        self._queue = MemoryQueue(settings.capture.queue_size)
         self._feedback: deque[Feedback] = deque()
         self._meters = meters_of(settings, None)
         self._meters.is_elsewhere = True

@@ -14,6 +14,7 @@ from ragmonitor.back_half.local import LocalBackHalf
 from ragmonitor.back_half.worker_process import Delivered, deliver
 from ragmonitor.errors import StreamError, WireError
 from ragmonitor.guard import contained, record_outage
+from ragmonitor.judging import MAX_PENDING
 from ragmonitor.metrics import STREAM_UP
 from ragmonitor.records import Cause, GaugeValue
 from ragmonitor.redaction import Redactor
@@ -86,7 +87,7 @@ class StreamWorker:
         """Scores what is taken."""
         self._deliveries = Deliveries(self.back.estimates.store)
         self.back.estimates.deliveries = self._deliveries
-        self._max_open = MAX_OPEN + settings.judge.max_pending
+        self._max_open = MAX_OPEN + MAX_PENDING
         self._consumer = Consumer()
         self._open: dict[str, None] = {}
         self._done: deque[_Done] = deque()

@@ -32,6 +32,7 @@ from ragmonitor.evaluators import table
 from ragmonitor.export.prometheus import Scrape
 from ragmonitor.feedback import Feedback, JoinedFeedback
 from ragmonitor.guard import contained, logger, record_problem, shielded
+from ragmonitor.judging import MAX_PENDING
 from ragmonitor.ledger import Ledger, is_probe
 from ragmonitor.protocols import Finished
 from ragmonitor.queues import MemoryQueue
@@ -123,7 +124,7 @@ class WorkerSender:
         self.registry.register(Scrape(self._families))
         self._room = settings.capture.queue_size
         if settings.judge.model is not None:
-            self._room += settings.judge.max_pending
+            self._room += MAX_PENDING
         self._queue: MemoryQueue = MemoryQueue(settings.capture.queue_size)
         self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._thread = SupervisedThread(self._work)

@@ -52,6 +52,10 @@ _capture = shielded("capture")
 _log = logging.getLogger("ragmonitor")
 
 Key = TypeVar("Key")
+MAX_OPEN_RUNS: Final = 50_000
+OPEN_RUN_AGE_S: Final = 900.0
+PAUSED_RUN_AGE_S: Final = 14_400.0
+
 Value = TypeVar("Value")
 
 SpanOf = Callable[[Hashable], SpanContext | None]
@@ -70,9 +74,9 @@ class Recorder:
         translator: Translator,
         hand_over: Callable[[Finished], None],
         *,
-        max_open_runs: int = 50_000,
-        open_run_age_s: float = 900.0,
-        paused_run_age_s: float = 14_400.0,
+        max_open_runs: int = MAX_OPEN_RUNS,
+        open_run_age_s: float = OPEN_RUN_AGE_S,
+        paused_run_age_s: float = PAUSED_RUN_AGE_S,
         root_names: Collection[str] = (),
         retrieval_tools: Sequence[str] = (),
         links: bool = False,

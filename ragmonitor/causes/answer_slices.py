@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
 from typing import Final
 
-from ragmonitor.records import Report
+from ragmonitor.records import Report, is_private
 from ragmonitor.stats.signals import language_of
 
 SERVICE_VERSION: Final = "service_version"
@@ -41,18 +40,15 @@ class AnswerSlices:
         self,
         *,
         version: str = "",
-        leave_out: Sequence[str] = (),
         shown: Collection[str] = (),
     ) -> None:
         """Begin without an answer.
 
         Args:
             version: The setting `service_version`, where an interaction names no other.
-            leave_out: Patterns of attributes that are not looked at: `user*`.
             shown: Dimensions whose rates are shown; they are looked at in any case.
         """
         self._version = version
-        self._leave_out = tuple(leave_out)
         self._shown = frozenset(shown)
         self._counts: Counter[tuple[str, str]] = Counter()
         self._recurring: set[tuple[str, str]] = set()
@@ -83,7 +79,7 @@ class AnswerSlices:
     def _wants(self, name: str) -> bool:
         known = self._wanted.get(name)
         if known is None:
-            known = name in self._shown or not any(fnmatchcase(name, p) for p in self._leave_out)
+            known = name in self._shown or not is_private(name)
             if len(self._wanted) < MAX_COUNTED:
                 self._wanted[name] = known
         return known

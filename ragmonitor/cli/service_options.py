@@ -63,12 +63,12 @@ class ReceiveOptions:
         ),
     ] = None
     host: Annotated[
-        str | None,
+        str,
         typer.Option(help="Address to listen on for spans; beyond loopback with a token only."),
-    ] = None
+    ] = "127.0.0.1"
     http_port: Annotated[
-        int | None, typer.Option(help="For OTLP over HTTP: 4318; 0 for any free one.")
-    ] = None
+        int, typer.Option(min=0, max=65535, help="For OTLP over HTTP; 0 for any free one.")
+    ] = 4318
     source: Annotated[
         str | None,
         typer.Option(

@@ -53,18 +53,21 @@ def receive(options: ReceiveOptions) -> int:
     """
     from ragmonitor.receive import Receiver
 
-    given = {"host": options.host, "http_port": options.http_port, "kafka": options.source}
-    addresses = {name: value for name, value in given.items() if value is not None}
     settings = Settings.load(
         service=options.service,
         judge=options.judge,
         budget=options.budget,
         stream=options.stream,
-        receive=addresses,
+        receive=None if options.source is None else {"kafka": options.source},
         server={"ui": True} if options.ui else None,
     )
     stop = _begun(settings)
-    receiver = Receiver(settings, redactor=redactor_of(settings))
+    receiver = Receiver(
+        settings,
+        redactor=redactor_of(settings),
+        host=options.host,
+        http_port=options.http_port,
+    )
     receiver.listen()
     for listener in receiver.listeners:
         say(f"taking spans of {settings.service!r}: {listener.protocol} at {listener.url}")

@@ -169,7 +169,7 @@ def context_precision_without_reference(interaction: Interaction, assessment: As
 def hallucination(_interaction: Interaction, assessment: Assessment) -> float:
     """Return 1 if any claim is absent from the chunks or contradicted by them, else 0.
 
-    Only findings of `Assessment.min_severity` count. Its mean over answers is the hallucination
+    Only major findings count. Its mean over answers is the hallucination
     rate.
 
     Raises:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection
-from dataclasses import replace
+from collections.abc import Callable
 from email.message import Message
 from typing import Any, Final
 
@@ -16,18 +15,13 @@ from ragmonitor.export.view import Access
 from ragmonitor.feedback import Feedback, feedback_of
 
 PATH: Final = "/ragmonitor/feedback"
-_PREFLIGHT: Final = (
-    ("Access-Control-Allow-Methods", "POST"),
-    ("Access-Control-Allow-Headers", "authorization, content-type"),
-    ("Access-Control-Max-Age", "600"),
-)
 
 
 class FeedbackIntake:
     """Answers the requests at `PATH`.
 
     Without a token whoever is on this machine may speak; a website may not through its visitor's
-    browser, unless it is among the origins: its request is JSON, for which a browser asks first.
+    browser, which names its origin. With one, whoever shows it may.
     """
 
     def __init__(
@@ -35,7 +29,6 @@ class FeedbackIntake:
         take: Callable[[Feedback], bool],
         *,
         token: str | None = None,
-        origins: Collection[str] = (),
         now: Callable[[], float] = time.time,
     ) -> None:
         """Begin.
@@ -43,30 +36,19 @@ class FeedbackIntake:
         Args:
             take: Takes feedback without waiting; False: there is too much of it.
             token: What a client must send as a bearer token; None: none.
-            origins: Websites whose pages may send it, in lower case.
             now: Seconds since the epoch.
         """
         self._take = take
         self._access = Access(token)
-        self._origins = frozenset(origins)
+        self._has_token = token is not None
         self._now = now
 
-    def __call__(self, method: str, target: str, headers: Message, body: bytes) -> Reply:
+    def __call__(self, target: str, headers: Message, body: bytes) -> Reply:
         """Return the reply: 202 if the feedback was taken."""
         if target.partition("?")[0].rstrip("/") != PATH:
             return _said(404, "there is no such page")
-        origin = headers.get("Origin", "")
-        if origin and origin.lower() not in self._origins:
-            return _said(403, "server.feedback_origins does not name this website")
-        allowed: tuple[tuple[str, str], ...] = (("Vary", "Origin"),)
-        if origin:
-            allowed += (("Access-Control-Allow-Origin", origin),)
-        if method == "OPTIONS":
-            return Reply(status=204, headers=(*allowed, *_PREFLIGHT))
-        reply = self._received(headers, body)
-        return replace(reply, headers=(*allowed, *reply.headers))
-
-    def _received(self, headers: Message, body: bytes) -> Reply:
+        if headers.get("Origin") and not self._has_token:
+            return _said(403, "websites send feedback only with server.feedback_token")
         refusal = self._access.refusal(headers)
         if refusal is not None:
             return _said(401 if refusal == "token" else 403, f"refused: {refusal}")

@@ -53,8 +53,8 @@ class Reply:
 
 Answer = Callable[[str, Message], Reply]
 """From a request's target (path and query, as they came) and its headers to the reply."""
-Receive = Callable[[str, str, Message, bytes], Reply]
-"""From the method (POST or OPTIONS), target, headers and body of a request to the reply."""
+Receive = Callable[[str, Message, bytes], Reply]
+"""From target, headers and body of a POST to the reply."""
 Admit = Callable[[str, Message], Reply | None]
 """From target and headers of a request that sends something to a refusal, before it is read."""
 
@@ -225,11 +225,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         body = self._body()
         if body is not None:
-            self._send(
-                self.server.computed(lambda: receive(self.command, self.path, self.headers, body))
-            )
-
-    do_OPTIONS = do_POST  # noqa: N815 - the library's name; of a browser that asks before it sends
+            self._send(self.server.computed(lambda: receive(self.path, self.headers, body)))
 
     def _body(self) -> bytes | None:
         """Return what was sent after the head; None: an error was the answer."""

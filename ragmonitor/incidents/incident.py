@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Annotated, Final, Literal, Self
 
@@ -22,6 +21,7 @@ from ragmonitor.records import (
     Chunk,
     Interaction,
     SentenceVerdict,
+    is_private,
 )
 
 MAX_ALARMS: Final = 20
@@ -189,7 +189,6 @@ class BadAnswer(Part):
         badness: float,
         policy: ContentPolicy,
         trace_id: str = "",
-        leave_out: Sequence[str] = (),
     ) -> Self:
         """Return what is kept of an answer.
 
@@ -199,14 +198,13 @@ class BadAnswer(Part):
             badness: How bad it is, 0 to 1.
             policy: How texts are kept.
             trace_id: Of its trace; empty: none was emitted.
-            leave_out: Patterns of names of attributes that are not kept: `user*`.
         """
         sentences = assessment.sentences if assessment is not None else None
         findings = assessment.counted_findings if assessment is not None else ()
         kept = (
             (name, str(value))
             for name, value in interaction.attributes.items()
-            if not any(fnmatchcase(name, each) for each in leave_out)
+            if not is_private(name)
         )
         return cls(
             id=interaction.id,

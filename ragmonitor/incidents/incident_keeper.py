@@ -73,7 +73,6 @@ class IncidentKeeper(Exporter):
         service_version: str = "",
         explain: Explain | None = None,
         policy: ContentPolicy,
-        leave_out: Sequence[str] = (),
         is_judged: bool = True,
         notices: Notices | None = None,
         still_on_s: float = math.inf,
@@ -87,7 +86,6 @@ class IncidentKeeper(Exporter):
             service_version: Its version.
             explain: Looks for what explains a rise; None: nobody does.
             policy: How texts of answers are kept.
-            leave_out: Patterns of names of attributes that no incident holds.
             is_judged: A judge scores a sample; else the built-in judge's verdicts count.
             notices: Tells people; None: nobody is told.
             still_on_s: After how long they are told again that it is on; infinite: never.
@@ -99,7 +97,6 @@ class IncidentKeeper(Exporter):
         self.explain = explain
         """May be set before the first alarm."""
         self._policy = policy
-        self._leave_out = tuple(leave_out)
         self._role = "sampled" if is_judged else "builtin"
         self._notices = notices
         self._still_on_s = still_on_s
@@ -247,7 +244,6 @@ class IncidentKeeper(Exporter):
                 each.assessment,
                 badness=each.badness,
                 policy=self._policy,
-                leave_out=self._leave_out,
                 trace_id="" if each.target is None else each.target.trace_id,
             )
             for each in examples
@@ -261,7 +257,6 @@ class IncidentKeeper(Exporter):
                 found.assessment,
                 badness=0.0 if found.assessment is None else found.assessment.finding_share,
                 policy=self._policy,
-                leave_out=self._leave_out,
                 trace_id="" if found.target is None else found.target.trace_id,
             )
         return found

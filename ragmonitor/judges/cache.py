@@ -13,6 +13,7 @@ from ragmonitor.protocols import Clock
 from ragmonitor.records import Assessment, Interaction, JudgeIdentity, JudgeUsage
 
 AGE_S: Final = 3_600.0
+SIZE: Final = 1_000
 
 
 class AssessmentCache:
@@ -21,7 +22,9 @@ class AssessmentCache:
     Keys are hashes. An assessment with gaps is not kept: the next reading may have none.
     """
 
-    def __init__(self, *, size: int, age_s: float = AGE_S, clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self, *, size: int = SIZE, age_s: float = AGE_S, clock: Clock = time.monotonic
+    ) -> None:
         self._size = size
         self._age_s = age_s
         self._clock = clock

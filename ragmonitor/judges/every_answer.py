@@ -11,6 +11,8 @@ from ragmonitor.guard import record_error
 from ragmonitor.protocols import Judge
 from ragmonitor.records import BUILTIN, Assessment, Cause, Interaction
 
+TIMEOUT_S: Final = 10.0
+"""The time for one answer; the rules read what is not through by then."""
 MAX_WAITING: Final = 100
 """Answers that may wait for their turn; the rules read what is before them."""
 
@@ -21,7 +23,7 @@ class EveryAnswerReader:
     While a reading goes on that was too slow, as the one that loads the model, it reads nothing.
     """
 
-    def __init__(self, judge: Judge, *, timeout_s: float) -> None:
+    def __init__(self, judge: Judge, *, timeout_s: float = TIMEOUT_S) -> None:
         """Read nothing yet.
 
         Args:

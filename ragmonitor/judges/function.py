@@ -45,7 +45,6 @@ class FunctionJudge(LlmJudge):
         batch_size: int = 1,
         parallel: int = 1,
         timeout_s: float = 60.0,
-        reading_timeout_s: float | None = None,
         input_usd_per_million_tokens: float | None = None,
         output_usd_per_million_tokens: float | None = None,
         budget: Budget | None = None,
@@ -65,7 +64,6 @@ class FunctionJudge(LlmJudge):
             batch_size: Prompts in one call, at most.
             parallel: Calls at once, at most.
             timeout_s: Per call, waiting for its turn included.
-            reading_timeout_s: Of a reading, over all its calls; None: twice `timeout_s`.
             input_usd_per_million_tokens: US dollars per million input tokens, estimated.
             output_usd_per_million_tokens: The same of output tokens.
             budget: What a monitor's judges may spend, where the monitor is given no budget itself.
@@ -81,7 +79,6 @@ class FunctionJudge(LlmJudge):
         super().__init__(
             name,
             timeout_s=timeout_s,
-            reading_timeout_s=reading_timeout_s,
             budget=budget,
             budget_unit=budget_unit,
             tokens_per_call=tokens_per_call,

@@ -59,7 +59,7 @@ class LlmJudge:
     One reading is one call. A reply that cannot be read is asked for once more, saying what was
     wrong, or with twice the room if it was cut; a busy or broken provider is tried twice more.
     Evidence beyond `tokens_per_call` is spread over several calls, made at once. All of it within
-    `reading_timeout_s`. A provider that keeps failing is left alone for a while: see `Breaker`.
+    twice `timeout_s`. A provider that keeps failing is left alone for a while: see `Breaker`.
     """
 
     def __init__(
@@ -70,7 +70,6 @@ class LlmJudge:
         api_key: str | None = None,
         fallbacks: Mapping[str, str | None] | None = None,
         timeout_s: float = 15.0,
-        reading_timeout_s: float | None = None,
         input_usd_per_million_tokens: float | None = None,
         output_usd_per_million_tokens: float | None = None,
         budget: Budget | None = None,
@@ -92,8 +91,7 @@ class LlmJudge:
             api_key: The provider's; by default litellm finds it in the environment.
             fallbacks: Models that litellm asks in turn where this one fails, with the addresses of
                 their servers; None: litellm knows it. A verdict bears the name of who gave it.
-            timeout_s: Per call.
-            reading_timeout_s: Of a reading, over all its calls; None: twice `timeout_s`.
+            timeout_s: Per call; a reading with all its calls may take twice as long.
             input_usd_per_million_tokens: In US dollars, if litellm knows no price.
             output_usd_per_million_tokens: The same of output tokens.
             budget: What a monitor's judges may spend, where the monitor is given no budget itself.
@@ -124,7 +122,7 @@ class LlmJudge:
         """The model, and the version of the prompt and of the rules for replies."""
         self.budget = budget
         self.budget_unit: BudgetUnit = budget_unit if budget is None else budget.unit
-        self._reading_timeout_s = reading_timeout_s or 2 * timeout_s
+        self._reading_timeout_s = 2 * timeout_s
         self._tokens_per_call = tokens_per_call
         self._max_calls = max_calls
         self._cache = cache

@@ -20,7 +20,7 @@ from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, read_given
 from ragmonitor.offline.summary import EvaluatorSummary, Summary
 from ragmonitor.protocols import Judge
-from ragmonitor.records import BUILTIN, Interaction, Report, Severity
+from ragmonitor.records import BUILTIN, Interaction, Report
 from ragmonitor.sampling import TotalBudget
 from ragmonitor.settings import Settings
 from ragmonitor.wiring import judge_named
@@ -151,7 +151,6 @@ def scorer_of(
     scorer = partial(
         Scorer,
         is_fitted=not names,
-        min_severity=Severity(settings.estimation.min_severity),
         pool=pool,
         replies=replies,
     )
@@ -178,7 +177,7 @@ def scorer_of(
         chosen,
         budget=budget,
         concurrency=concurrency or settings.judge.concurrency,
-        asking_timeout_s=settings.judge.reading_timeout_s or 2 * settings.judge.timeout_s,
+        asking_timeout_s=2 * settings.judge.timeout_s,
     )
 
 

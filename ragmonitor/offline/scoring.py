@@ -27,7 +27,6 @@ from ragmonitor.records import (
     JudgeUsage,
     Report,
     Scored,
-    Severity,
     Verdict,
 )
 from ragmonitor.sampling import RunBudget, TotalBudget
@@ -101,7 +100,6 @@ class Scorer:
         budget: TotalBudget | None = None,
         concurrency: int = 8,
         asking_timeout_s: float = 60.0,
-        min_severity: Severity = Severity.MAJOR,
         pool: ReaderPool | None = None,
         replies: ReplyFile | None = None,
     ) -> None:
@@ -115,7 +113,6 @@ class Scorer:
             budget: What reading may cost; None: as much as it takes.
             concurrency: Readings in flight.
             asking_timeout_s: For an evaluator's own questions to the judge.
-            min_severity: The least severity of a finding that makes an answer hallucinated.
             pool: Processes that read, by the same judge and evaluators; order and budget stay here.
                 None: this process reads.
             replies: Replies that earlier runs paid for; the judge is not asked for them again.
@@ -132,13 +129,10 @@ class Scorer:
             Table(entry for entry in entries if not entry.needs_reference) if is_fitted else entries
         )
         """The evaluators of a record without a reference answer."""
-        engine = partial(
-            ReadingEngine, asking_timeout_s=asking_timeout_s, min_severity=min_severity
-        )
+        engine = partial(ReadingEngine, asking_timeout_s=asking_timeout_s)
         self._engine, self._engine_without_reference = map(
             engine, (entries, self.entries_without_reference)
         )
-        self._min_severity = min_severity
         self._role: JudgeRole = "builtin" if self.judge.is_builtin else "sampled"
         self.budget = budget
         self.run_budget = RunBudget(budget)
@@ -156,7 +150,7 @@ class Scorer:
     @property
     def rules(self) -> tuple[str, ...]:
         """What scores depend on beside the judge and the evaluators; each is `name@version`."""
-        rules = [f"min_severity@{self._min_severity}"]
+        rules = []
         versions = self.judge.prompt_versions
         if versions and self.entries.asking:
             rules.append(f"question_prompt@{versions['question']}")
@@ -168,8 +162,7 @@ class Scorer:
     def scoring_version(self) -> str:
         """Eight hex digits that change with the judge, its prompts and every evaluator."""
         names = [str(self.judge.identity), *(entry.identity for entry in self.entries)]
-        default = f"min_severity@{Severity.MAJOR}"
-        names += [rule.partition("@")[2] for rule in self.rules if rule != default]
+        names += [rule.partition("@")[2] for rule in self.rules]
         return hashlib.blake2b("\n".join(names).encode(), digest_size=4).hexdigest()
 
     async def prepare(self) -> None:

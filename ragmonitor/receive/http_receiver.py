@@ -87,10 +87,8 @@ class HttpReceiver:
             return _said(404, f"spans are sent to {PATH}, and nothing else is taken", kind)
         return None
 
-    def _receive(self, method: str, _target: str, headers: Message, body: bytes) -> Reply:
+    def _receive(self, _target: str, headers: Message, body: bytes) -> Reply:
         kind = headers.get("Content-Type", "")
-        if method != "POST":
-            return _said(405, "spans are sent by POST", kind)
         try:
             request = request_of(
                 body,

@@ -10,7 +10,7 @@ from typing import Final, Literal, Protocol
 
 from ragmonitor.back_half.local import LocalBackHalf
 from ragmonitor.back_half.stream_sender import StreamBackHalf
-from ragmonitor.capture.recorder import tool_matcher
+from ragmonitor.capture.recorder import OPEN_RUN_AGE_S, tool_matcher
 from ragmonitor.errors import RagMonitorError, SettingsError
 from ragmonitor.export.view.access import is_loopback
 from ragmonitor.guard import contained, record_error
@@ -27,6 +27,17 @@ from ragmonitor.settings import Settings
 SWEEP_S: Final = 0.25
 """The pause between looks at the open traces."""
 CLOSING_S: Final = 10.0
+QUIET_S: Final = 6.0
+"""How long after its last span a trace of which nothing is missing is read: longer than exporters'
+pause between batches, which is 5 s by default."""
+WAIT_S: Final = 120.0
+"""How long after its last span a trace waits for a root or a parent."""
+MAX_TRACES: Final = 50_000
+"""Traces that may be open at once; beyond, senders are to try again later."""
+MAX_HELD_BYTES: Final = 256 * 2**20
+"""Memory that the spans of open traces may take; likewise."""
+MAX_REQUEST_BYTES: Final = 20 * 2**20
+"""Bytes of one request, as it is sent and unpacked."""
 
 TraceOutcome = Literal["interaction", "none", "too_large", "unreadable"]
 """The outcome of a trace. `none`: no text was retrieved for a model's answer, or the spans that
@@ -52,13 +63,21 @@ class Receiver:
     """
 
     def __init__(
-        self, settings: Settings, *, redactor: Redactor, clock: Clock = time.monotonic
+        self,
+        settings: Settings,
+        *,
+        redactor: Redactor,
+        host: str = "127.0.0.1",
+        http_port: int = 4318,
+        clock: Clock = time.monotonic,
     ) -> None:
         """Wire the stages; nothing listens yet.
 
         Args:
             settings: The settings; with `stream`, interactions are put there.
             redactor: What every text passes before a judge, an exporter or a stream sees it.
+            host: Where to listen for spans; another than loopback only with `receive.token`.
+            http_port: For OTLP over HTTP; 0: any free one.
             clock: Seconds, never going back.
 
         Raises:
@@ -67,19 +86,20 @@ class Receiver:
             MissingExtraError: A library for the stream is not installed.
         """
         options = settings.receive
-        self._options = options
+        self._kafka = options.kafka
+        self._host, self._http_port = host, http_port
         self._service = settings.service
-        if options.token is None and not is_loopback(options.host):
+        if options.token is None and not is_loopback(host):
             raise SettingsError(
-                f"receive.host: on {options.host} anybody could send spans; set receive.token "
+                f"--host: on {host} anybody could send spans; set receive.token "
                 "(RAGMONITOR_RECEIVE__TOKEN), or listen on 127.0.0.1"
             )
         self.traces = OpenTraces(
-            max_bytes=options.max_held_bytes,
-            max_traces=options.max_traces,
-            quiet_s=options.quiet_s,
-            wait_s=options.wait_s,
-            age_s=settings.capture.open_run_age_s,
+            max_bytes=MAX_HELD_BYTES,
+            max_traces=MAX_TRACES,
+            quiet_s=QUIET_S,
+            wait_s=WAIT_S,
+            age_s=OPEN_RUN_AGE_S,
             clock=clock,
         )
         """The traces that are not complete."""
@@ -87,7 +107,7 @@ class Receiver:
         self.intake = SpanIntake(
             self.traces,
             token=None if token is None else token.get_secret_value(),
-            retry_after_s=options.quiet_s,
+            retry_after_s=QUIET_S,
         )
         """Takes the requests."""
         self._root_names = settings.capture.root_names
@@ -108,25 +128,24 @@ class Receiver:
             SettingsError: An address cannot be listened on, or names no topic of Kafka.
             MissingExtraError: A library for Kafka is not installed.
         """
-        options = self._options
         try:
             http = HttpReceiver(
-                self.intake, options.host, options.http_port, max_bytes=options.max_request_bytes
+                self.intake, self._host, self._http_port, max_bytes=MAX_REQUEST_BYTES
             )
         except OSError as error:
-            place = f"{options.host}:{options.http_port}"
+            place = f"{self._host}:{self._http_port}"
             raise SettingsError(f"{place} cannot be listened on: {error.strerror}") from None
         self.listeners = (http,)
-        if options.kafka is not None:
+        if self._kafka is not None:
             from ragmonitor.receive.kafka_receiver import KafkaReceiver
 
             try:
                 kafka = KafkaReceiver(
                     self.intake,
                     self.traces,
-                    options.kafka.get_secret_value(),
+                    self._kafka.get_secret_value(),
                     self._service,
-                    max_bytes=options.max_request_bytes,
+                    max_bytes=MAX_REQUEST_BYTES,
                 )
             except RagMonitorError:
                 http.close()

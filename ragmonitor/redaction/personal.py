@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from ragmonitor.errors import MissingExtraError, SettingsError
 from ragmonitor.guard import logger
@@ -37,6 +37,13 @@ MODELS: dict[Language, tuple[str, ...]] = {
 }
 """spaCy's models; the first that is installed is taken where none is named."""
 
+PERSONAL: Final = (
+    *("PERSON", "EMAIL_ADDRESS", "PHONE_NUMBER", "CREDIT_CARD", "IBAN_CODE", "US_SSN"),
+    *("CN_ID_CARD", "NATIONAL_ID"),
+)
+"""The kinds that are replaced. Places, dates and organisations are not: without them few answers
+can be judged."""
+
 PHONE_REGIONS = ("US", "GB", "CN")
 """Regions whose numbers are recognised without their country's prefix; with it, all are."""
 
@@ -55,7 +62,7 @@ class PersonalData:
     Called from the worker only.
     """
 
-    def __init__(self, entities: Sequence[str], models: Sequence[str] = ()) -> None:
+    def __init__(self, entities: Sequence[str] = PERSONAL, models: Sequence[str] = ()) -> None:
         """Set what to look for; nothing is loaded yet.
 
         Args:
@@ -79,15 +86,14 @@ class PersonalData:
         unknown = [entity for entity in self._entities if entity not in ENTITIES]
         if unknown:
             raise SettingsError(
-                f"personal_entities: unknown {', '.join(unknown)}; known: {', '.join(ENTITIES)}"
+                f"personal: unknown {', '.join(unknown)}; known: {', '.join(ENTITIES)}"
             )
         if any(find_spec(needed) is None for needed in ("spacy", "phonenumbers", "stdnum")):
             raise MissingExtraError("content.redaction 'personal'", "personal")
         for model in self._models:
             if not _is_installed(model):
                 raise SettingsError(
-                    f"personal_models: {model} is not installed; "
-                    f"run: python -m spacy download {model}"
+                    f"personal: {model} is not installed; run: python -m spacy download {model}"
                 )
         if self._named and not self._models:
             missing = [language for language in MODELS if _best_model(language) is None]
@@ -175,8 +181,7 @@ def _pipelines(models: Sequence[str]) -> dict[str, Any]:
         pipeline = spacy.load(name)
         if pipeline.lang not in MODELS:
             raise SettingsError(
-                f"personal_models: {name} reads {pipeline.lang!r}; texts are read in English "
-                "and Chinese"
+                f"personal: {name} reads {pipeline.lang!r}; texts are read in English and Chinese"
             )
         pipelines[pipeline.lang] = pipeline
     return pipelines

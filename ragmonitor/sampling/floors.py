@@ -11,6 +11,8 @@ from ragmonitor.sampling.arrivals import Arrivals
 HALF_LIFE_S: Final = 600.0
 """The half-life of a value's arrivals. A rare route has too few in the two minutes that all traffic
 is given: what is wanted is a number per hour, so that ten minutes are soon enough."""
+FLOOR_PER_HOUR: Final = 9.0
+"""Answers that are judged per hour, at least, for each value."""
 MAX_SHARE: Final = 0.5
 """The share of what the budget bears, for all floors together."""
 MAX_VALUES: Final = 100
@@ -27,7 +29,7 @@ class Floors:
     before has all of its first answers judged until its rate is known: that is one or two.
     """
 
-    def __init__(self, attribute: str, per_hour: float) -> None:
+    def __init__(self, attribute: str, per_hour: float = FLOOR_PER_HOUR) -> None:
         """Begin without any value.
 
         Args:

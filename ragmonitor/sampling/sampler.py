@@ -188,7 +188,7 @@ class AdaptiveSampler:
             f"a reading may cost up to {cost:.3g} {self._budget.unit}, and the budget never holds "
             f"more than {self._budget.capacity:.3g} at once (two hours' worth of a day's limit, "
             "fifteen minutes' of an hour's): such answers are not judged; raise the budget, or "
-            "lower judge.tokens_per_call or judge.max_calls",
+            "lower judge.tokens_per_call",
         )
 
     def _reserves(self, cost: float) -> bool:

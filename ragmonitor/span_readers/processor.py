@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.trace import format_span_id
 
 from ragmonitor.capture.probe_mark import current_mark
-from ragmonitor.capture.recorder import oldest_of, tool_matcher
+from ragmonitor.capture.recorder import MAX_OPEN_RUNS, OPEN_RUN_AGE_S, oldest_of, tool_matcher
 from ragmonitor.capture.scopes import scope_of
 from ragmonitor.conventions import SCOPE
 from ragmonitor.guard import record_error
@@ -88,8 +88,8 @@ class InteractionSpanProcessor(SpanProcessor):
         is_claimed: Callable[[str], bool] = lambda _framework: False,
         root_names: Collection[str] = (),
         retrieval_tools: Sequence[str] = (),
-        max_spans: int = 50_000,
-        span_age_s: float = 900.0,
+        max_spans: int = MAX_OPEN_RUNS,
+        span_age_s: float = OPEN_RUN_AGE_S,
         quiet_s: float = QUIET_S,
         clock: Clock = time.monotonic,
         on_forgotten: Callable[[str], None] = lambda _reason: None,

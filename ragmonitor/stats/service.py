@@ -30,7 +30,6 @@ from ragmonitor.records import (
     Report,
     SamplingDecision,
     SeriesKey,
-    Severity,
     Snapshot,
     Totals,
     Window,
@@ -116,7 +115,6 @@ class Watching:
     """Signals whose mean must not fall."""
     versions: Mapping[str, int] = field(default_factory=dict)
     """Of evaluators; 1 where nothing is said."""
-    min_severity: str = Severity.MAJOR
     slices_of: _Slices = lambda _: {}
     """The values of an answer by which slices are told apart."""
     shown: Sequence[str] = ()
@@ -127,8 +125,6 @@ class Watching:
     """The share of the false alarms that all of them have."""
     versions_by: Sequence[str] = ()
     """Dimensions whose values are versions, which are compared in every signal."""
-    limits: Mapping[str, float] = field(default_factory=dict)
-    """Rates that are accepted of slices; that of others is learned."""
 
     @property
     def quality_judge(self) -> str:
@@ -150,7 +146,6 @@ class Watching:
             signal,
             judge,
             "" if own else judge,
-            min_severity=self.min_severity,
             version=self.versions.get(signal, 1),
         )
 
@@ -564,7 +559,7 @@ class Statistics:
             name = series.removeprefix(f"{root}|")
             dimension, _, value = name.partition("=")
             is_enough = MIN_SLICE <= each.judged <= MAX_SLICE_SHARE * whole
-            if name == series or value == OTHER or not (is_enough or name in watching.limits):
+            if name == series or value == OTHER or not is_enough:
                 continue
             if watching.has_alarms(dimension):
                 judged[name] = each.judged
@@ -583,13 +578,11 @@ class Statistics:
             self._tick.watch([watching.watched(each) for each in streams])
 
     def _slice_objective(self, name: str, root: str) -> float | None:
-        """Return what is accepted of a slice: its limit, else the service's objective.
+        """Return what is accepted of a slice: the service's objective.
 
         One that is worse from the beginning learns its own, which then holds.
         """
         series = f"{root}|{name}"
-        if name in self._watching.limits:
-            return self._watching.limits[name]
         if series in self._streams:
             return self._streams[series].default_objective
         known = self._tick.objectives

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ragmonitor.records import AlarmKind, AlarmSpan, AlarmState, Severity
+from ragmonitor.records import AlarmKind, AlarmSpan, AlarmState
 from ragmonitor.stats.signals import (
     EMPTY_RETRIEVAL,
     FROM_ASSESSMENT,
@@ -80,20 +80,16 @@ def alarm_state(
     )
 
 
-def series_of(
-    signal: str, judge: str, reader: str, *, min_severity: str = Severity.MAJOR, version: int = 1
-) -> str:
+def series_of(signal: str, judge: str, reader: str, *, version: int = 1) -> str:
     """Return the name of a signal in the sums; what is not to be added has another.
 
     The judge of a sample may change, and goes on with the sums that there are. The one of every
-    answer has sums of its own. So have another version of an evaluator, and another severity.
+    answer has sums of its own. So has another version of an evaluator.
 
     >>> series_of("refusal", "gpt", "builtin"), series_of("refusal", "builtin", "builtin")
     ('refusal', 'builtin::refusal')
     """
     name = f"{judge}::{signal}" if judge == reader else signal
-    if signal == HALLUCINATION and min_severity != Severity.MAJOR:
-        return f"{name}~{min_severity}"
     return f"{name}~{version}" if version > 1 else name
 
 
@@ -104,7 +100,6 @@ def streams(
     builtin: str,
     judge: str | None,
     patterns: Sequence[str],
-    min_severity: Severity = Severity.MAJOR,
     slices_share: float = 0.0,
     versions: Mapping[str, int] | None = None,
 ) -> tuple[Stream, ...]:
@@ -116,8 +111,6 @@ def streams(
         builtin: The judge of quality where there is no other.
         judge: The judge of quality; None: there is only the built-in one.
         patterns: Of the names of the signals that are wanted.
-        min_severity: Of the findings that make an answer hallucinated; minor ones by themselves
-            raise no alarm.
         slices_share: Of the false alarms, what is left for the alarms of slices; below a half.
         versions: Of evaluators; 1 where nothing is said. Another one begins anew: what was learned
             of its scores, and the evidence of them, is about another formula.
@@ -136,9 +129,7 @@ def streams(
         return Stream(
             signal=signal,
             judge=whose,
-            series=series_of(
-                signal, whose, builtin, min_severity=min_severity, version=known.get(signal, 1)
-            ),
+            series=series_of(signal, whose, builtin, version=known.get(signal, 1)),
             kind=kind,
             share=1.0,
             higher_is_better=is_score and signal not in lower_is_better,

@@ -20,6 +20,8 @@ from ragmonitor.streams.deliveries import Buried, Delivery, StreamState
 
 GROUP: Final = "workers"
 """As the script of the store calls it that acknowledges records, and so the key of records."""
+MAX_RECORDS: Final = 1_000_000
+"""Records on the stream beyond which further ones are refused; an ordinary one has 3 kB."""
 _DATA: Final = b"r"
 _REASON: Final = b"why"
 _LAST: Final = f"{2**64 - 1}-0"
@@ -69,11 +71,9 @@ class RedisStream:
             raise SettingsError(
                 "no stream is named: give --stream redis://127.0.0.1:6379/0, or RAGMONITOR_STREAM"
             )
-        return cls(
-            url.get_secret_value(), settings.service, max_records=settings.stream.max_records
-        )
+        return cls(url.get_secret_value(), settings.service)
 
-    def __init__(self, url: str, service: str, *, max_records: int = 1_000_000) -> None:
+    def __init__(self, url: str, service: str, *, max_records: int = MAX_RECORDS) -> None:
         """Connect to nothing yet.
 
         Raises:
@@ -251,7 +251,7 @@ class RedisStream:
         ]
 
     def stay(self, consumer: str) -> None:
-        """Have the server note that a consumer is alive: it asks for older records, of which it has none."""
+        """Have the server note that a consumer is alive: it asks for records that are not there."""
         with self._reported("read"):
             self._grouped(
                 lambda: self._redis.xreadgroup(GROUP, consumer, {self._key: _LAST}, count=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from pydantic import SecretStr
 
@@ -36,6 +37,9 @@ from ragmonitor.redaction import PersonalData, Redactor, without_secrets
 from ragmonitor.settings import Settings
 from ragmonitor.store import Memory, Store
 from ragmonitor.wiring.wired_judges import judge_doubt
+
+STILL_ON_S: Final = 4 * 3_600.0
+"""After how long people are told again that an alarm is still on."""
 
 
 def meters_of(
@@ -81,7 +85,6 @@ def _feedback_intake(
     return FeedbackIntake(
         take,
         token=None if token is None else token.get_secret_value(),
-        origins=settings.server.feedback_origins,
     )
 
 
@@ -132,8 +135,7 @@ def redactor_of(settings: Settings) -> Redactor:
         MissingExtraError: A redaction needs what is not installed.
     """
     content = settings.content
-    personal = PersonalData(content.personal_entities, content.personal_models)
-    return Redactor(content.redaction, personal=personal)
+    return Redactor(content.redaction, personal=PersonalData())
 
 
 def restrict_logs(settings: Settings) -> None:
@@ -260,7 +262,7 @@ def incidents_of(
             urls,
             lost=lost,
             page_url=settings.server.page_url,
-            texts=settings.alarms.notify_texts and settings.content.shown == "all",
+            texts=settings.content.policy == "all",
             language=settings.alarms.notify_language,
         )
     policy = ContentPolicy(content=settings.content.shown, key=settings.content.key or PROCESS_KEY)
@@ -268,10 +270,9 @@ def incidents_of(
         Journal(store, settings.content.shown),
         is_judged=judging is not None,
         notices=notifier,
-        still_on_s=settings.alarms.notify_still_on_hours * 3_600.0,
+        still_on_s=STILL_ON_S,
         service=settings.service,
         service_version=settings.service_version,
         policy=policy,
-        leave_out=settings.estimation.leave_out,
         now=store.now,
     )

@@ -19,7 +19,7 @@ from ragmonitor.prices import litellm_price
 from ragmonitor.protocols import (
     Judge,
 )
-from ragmonitor.records import Severity, is_builtin
+from ragmonitor.records import is_builtin
 from ragmonitor.redaction import Redact
 from ragmonitor.sampling import AdaptiveSampler, Floors, spent_in
 from ragmonitor.settings import Settings
@@ -44,7 +44,7 @@ def reader_of(settings: Settings) -> EveryAnswerReader | None:
     judge = encoder_of(settings) or settings.judge.builtin
     if judge is None:
         return None
-    return EveryAnswerReader(judge, timeout_s=settings.judge.builtin_timeout_s)
+    return EveryAnswerReader(judge)
 
 
 def judging_of(settings: Settings, store: Store | None = None) -> JudgeConfig | None:
@@ -80,17 +80,10 @@ def judging_of(settings: Settings, store: Store | None = None) -> JudgeConfig | 
             # What an evaluator asks is shown no more than a reading is.
             expected_cost=lambda interaction: judge.expected_cost(interaction) * (1 + asking),
             always=settings.sample.always,
-            floors=(
-                Floors(settings.sample.floor_by, settings.sample.floor_per_hour)
-                if settings.sample.floor_by
-                else None
-            ),
+            floors=(Floors(settings.sample.floor_by) if settings.sample.floor_by else None),
         ),
         concurrency=settings.judge.concurrency,
-        max_pending=settings.judge.max_pending,
-        reading_timeout_s=settings.judge.reading_timeout_s or 2 * settings.judge.timeout_s,
-        wait_s=settings.export.judge_wait_s,
-        min_severity=Severity(settings.estimation.min_severity),
+        reading_timeout_s=2 * settings.judge.timeout_s,
         spent=partial(spent_in, settings.budget.unit),
     )
 
@@ -154,7 +147,6 @@ def golden_reader(
         judge,
         clean=clean,
         timeout_s=timeout_s,
-        min_severity=Severity(settings.estimation.min_severity),
         budget=_golden_budget(settings, judging, store),
     )
 
@@ -237,14 +229,12 @@ def _llm_judge(settings: Settings, named: str, *, with_cache: bool, is_first: bo
     """Return the judge of that name: `model`, or `model@http://address` on another server."""
     model, api_base = _split_address(named)
     is_own = named == settings.judge.model
-    size = settings.judge.cache_size if with_cache else 0
     return LlmJudge(
         model,
         # The judge's server knows the judge's model.
         api_base=api_base or (settings.judge.api_base if is_own else None),
         fallbacks=dict(map(_split_address, settings.judge.fallbacks)) if is_own else {},
         timeout_s=settings.judge.timeout_s,
-        reading_timeout_s=settings.judge.reading_timeout_s,
         input_usd_per_million_tokens=settings.judge.input_usd_per_million_tokens
         if is_first
         else None,
@@ -253,8 +243,7 @@ def _llm_judge(settings: Settings, named: str, *, with_cache: bool, is_first: bo
         else None,
         budget_unit=settings.budget.unit,
         tokens_per_call=settings.judge.tokens_per_call,
-        max_calls=settings.judge.max_calls,
-        cache=AssessmentCache(size=size) if size else None,
+        cache=AssessmentCache() if with_cache else None,
     )
 
 

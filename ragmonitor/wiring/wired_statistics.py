@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import fnmatch
-import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from ragmonitor.causes import Causes
 from ragmonitor.causes.answer_slices import AnswerSlices
@@ -16,7 +16,6 @@ from ragmonitor.export.content import PROCESS_KEY, ContentPolicy
 from ragmonitor.judging import JudgeConfig
 from ragmonitor.prices import Prices
 from ragmonitor.protocols import Judge
-from ragmonitor.records import Severity
 from ragmonitor.settings import Settings
 from ragmonitor.stats.answer_cost import AnswerCost
 from ragmonitor.stats.feedback import PeoplesFeedback
@@ -35,6 +34,13 @@ from ragmonitor.stats.signals import (
 )
 from ragmonitor.stats.streams import Stream, streams
 from ragmonitor.store import DAY_S, Kept, Memory, Store, open_store
+
+DRIFT_REFERENCE_SIZE: Final = 2_000
+"""Retrievals that later ones are compared with."""
+SLICES_SHARE: Final = 0.1
+"""Of the false alarms, the share that the alarms of slices have together."""
+REFERENCE_ANSWERS_PER_DAY: Final = 20
+"""Old answers that the judge reads again each day."""
 
 
 def store_of(settings: Settings) -> Store:
@@ -62,7 +68,7 @@ def estimates_of(
         store: Where sums and histories are; None: in memory.
 
     Raises:
-        SettingsError: A signal, a limit or a file of the settings is none.
+        SettingsError: A signal or a file of the settings is none.
     """
     store = Memory() if store is None else store
     judge = None if judging is None else judging.judge.identity.name
@@ -72,10 +78,7 @@ def estimates_of(
     watching = _watching(settings, name, judge, higher_is_better)
     # A new statistic is one more part: of every answer here, of a judge's verdicts below.
     parts: list[Part] = [
-        RetrievalDrift(
-            size=settings.estimation.drift_reference_size,
-            file=Kept(store, "drift", version=DRIFT_VERSION),
-        ),
+        RetrievalDrift(size=DRIFT_REFERENCE_SIZE, file=Kept(store, "drift", version=DRIFT_VERSION)),
         _causes(settings, store, watching, higher_is_better),
         PeoplesFeedback(store),
         AnswerCost(cost_usd, reader=name, judge=judge, clock=time.monotonic),
@@ -99,11 +102,7 @@ def estimates_of(
 def _watching(
     settings: Settings, reader: str, judge: str | None, higher_is_better: frozenset[str]
 ) -> Watching:
-    """Return what has an alarm.
-
-    Raises:
-        SettingsError: `alarms.slice_limits` holds what is no limit.
-    """
+    """Return what has an alarm."""
     return Watching(
         streams=_streams(settings, reader, judge),
         reader=reader,
@@ -112,17 +111,14 @@ def _watching(
         objectives=settings.objectives,
         higher_is_better=higher_is_better,
         versions={entry.name: entry.version for entry in table.select(settings.evaluators)},
-        min_severity=settings.estimation.min_severity,
         slices_of=AnswerSlices(
             version=settings.service_version,
-            leave_out=settings.estimation.leave_out,
             shown=settings.estimation.group_by,
         ),
         shown=settings.estimation.group_by,
         slices=settings.alarms.slices,
         slices_share=_slices_share(settings),
         versions_by=settings.estimation.compare_by,
-        limits=dict(map(_slice_limit, settings.alarms.slice_limits)),
     )
 
 
@@ -142,20 +138,6 @@ def _causes(
         higher_is_better=higher_is_better.__contains__,
         threshold_s=settings.alarms.false_alarm_every_days * DAY_S,
     )
-
-
-def _slice_limit(text: str) -> tuple[str, float]:
-    name, _, limit = text.rpartition(":")
-    try:
-        rate = float(limit)
-    except ValueError:
-        rate = math.nan
-    if "=" not in name or not 0 < rate < 1:
-        raise SettingsError(
-            f"alarms.slice_limits: {text!r} is no limit; write attribute=value:rate, such as "
-            "route=billing:0.12"
-        )
-    return name, rate
 
 
 def _content(settings: Settings) -> ContentPolicy:
@@ -186,7 +168,6 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
             builtin=builtin,
             judge=judge,
             patterns=patterns,
-            min_severity=Severity(settings.estimation.min_severity),
             slices_share=_slices_share(settings),
             versions={entry.name: entry.version for entry in entries},
         )
@@ -209,7 +190,7 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
 def _slices_share(settings: Settings) -> float:
     """Return the share of the false alarms that slices have; 0: no slice has an alarm."""
     is_wanted = any(fnmatch.fnmatch(HALLUCINATION, each) for each in settings.alarms.signals)
-    return settings.alarms.slices_share if settings.alarms.slices and is_wanted else 0.0
+    return SLICES_SHARE if settings.alarms.slices and is_wanted else 0.0
 
 
 def _references(settings: Settings, store: Store, judge: str) -> ReferenceAnswers:
@@ -222,7 +203,7 @@ def _references(settings: Settings, store: Store, judge: str) -> ReferenceAnswer
         return ReferenceAnswers(
             store,
             judge=judge,
-            per_day=settings.judge.reference_answers_per_day,
+            per_day=REFERENCE_ANSWERS_PER_DAY,
             keeps_texts=settings.content.policy == "all",
             own=settings.judge.reference_answers,
         )

@@ -310,18 +310,11 @@ class AnswerHandler:
         prediction: Prediction,
         decision: SamplingDecision,
     ) -> None:
-        interaction, wait_s = builtin.interaction, runner.config.wait_s
+        interaction = builtin.interaction
         asking = asyncio.ensure_future(runner.ask(interaction, decision))
-        delivered, target = False, None
+        with self._step():
+            target = self._exports.deliver(account, _with(prediction, builtin))
         try:
-            if wait_s > 0:
-                await asyncio.wait({asking}, timeout=wait_s)
-            if not asking.done():
-                with self._step():
-                    delivered, target = (
-                        True,
-                        self._exports.deliver(account, _with(prediction, builtin)),
-                    )
             answer = await asking
         except GeneratorExit:  # a fork's child throws away what goes on in its parent
             raise
@@ -334,10 +327,7 @@ class AnswerHandler:
                 cause = Cause.INTERNAL_ERROR
             answer = runner.unread(interaction, decision, cause)
         with self._step():
-            if delivered:
-                self._exports.export(account, replace(answer, target=target, late=True))
-            else:
-                target = self._exports.deliver(account, _with(prediction, builtin), answer)
+            self._exports.export(account, replace(answer, target=target, late=True))
             judged, stand_in = by_another(answer, runner.config.judge.identity)
             self._settle(
                 CompletedAnswer(

@@ -30,7 +30,7 @@ from ragmonitor.ledger import Account, Ledger
 from ragmonitor.lock_slices import say_whether_behind, work_in_slices
 from ragmonitor.protocols import Exporter, Finished, Judge, TraceExporter
 from ragmonitor.queues import MemoryQueue
-from ragmonitor.records import Cause, GaugeValue, Interaction, Severity, Snapshot
+from ragmonitor.records import Cause, GaugeValue, Interaction, Snapshot
 from ragmonitor.stats.service import Statistics
 from ragmonitor.supervised import SupervisedThread
 from ragmonitor.worker.answer_handling import CANCEL_S, AnswerHandler
@@ -72,7 +72,6 @@ class Worker:
         prepare: Callable[[Interaction], Interaction],
         clean: Callable[[str], str],
         poll: Callable[[], int],
-        min_severity: Severity = Severity.MAJOR,
         gauges: Callable[[], Sequence[GaugeValue]] = tuple,
         goldens: GoldenReader | None = None,
         is_apart: bool = False,
@@ -93,7 +92,6 @@ class Worker:
             prepare: Redacts a record before anything else sees it.
             clean: Redacts one text: what an evaluator says of its failure, what people say.
             poll: Called now and then; gives up abandoned runs and returns how many are open.
-            min_severity: The least severity of a finding that makes an answer hallucinated.
             gauges: Further ones, as of now; waits for nothing.
             goldens: Has answers to golden questions judged; None: they are counted only.
             is_apart: No application runs in this interpreter: its lock need not be given back.
@@ -110,7 +108,7 @@ class Worker:
         self._new_handler = partial(
             AnswerHandler,
             self._exports,
-            engine=ReadingEngine(entries, clean=clean, min_severity=min_severity),
+            engine=ReadingEngine(entries, clean=clean),
             builtin=builtin,
             reader=reader,
             runner=runner,

@@ -290,9 +290,7 @@ def test_an_answer_that_is_stuck_when_the_monitor_closes_is_counted() -> None:
 def test_a_judge_that_hangs_is_given_up() -> None:
     """After its time the answer is `judge_timeout`, and the next one is read."""
     judge = HangingJudge()
-    monitor = Monitor(
-        **settings(sample=1.0, judge={"model": judge, "timeout_s": 0.1, "reading_timeout_s": 0.2})
-    )
+    monitor = Monitor(**settings(sample=1.0, judge={"model": judge, "timeout_s": 0.1}))
     answered(monitor, 0)
     until("it is given up", lambda: accounts(monitor).get(("contract", "faithfulness")))
     found = outcomes(samples(monitor.registry), judge="contract", evaluator="faithfulness")

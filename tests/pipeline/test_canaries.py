@@ -177,7 +177,7 @@ def watched(everything, monkeypatch):
                 {
                     "content": {"policy": policy},
                     "sample": 1.0,
-                    "estimation": {"group_by": ("language",), "drift_reference_size": 100},
+                    "estimation": {"group_by": ("language",)},
                 },
                 options,
             ),

@@ -228,7 +228,7 @@ def test_a_function_judge_reads_within_a_budget_or_is_refused(options, budget, i
 @pytest.mark.parametrize(
     "cost", [float("nan"), float("inf"), -1.0, "free", None, ZeroDivisionError]
 )
-def test_a_cost_that_is_no_amount_is_counted_and_harms_no_budget(cost, monitors):
+def test_a_cost_that_is_no_amount_is_counted_and_harms_no_budget(cost, monitors, monkeypatch):
     """The answer is `judge_error`; the next one that has a cost is read."""
 
     class Odd(Own):
@@ -240,8 +240,9 @@ def test_a_cost_that_is_no_amount_is_counted_and_harms_no_budget(cost, monitors)
                 raise self.cost
             return self.cost
 
+    monkeypatch.setattr(PER_DAY, 0)
     judge = Odd()
-    monitor = monitors(judge, budget={"usd_per_day": 24}, judge={"reference_answers_per_day": 0})
+    monitor = monitors(judge, budget={"usd_per_day": 24})
     judge.cost = cost
     observe(monitor, 1)
     judge.cost = 0.001
@@ -280,17 +281,14 @@ UNRATED_BY = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "least"), [*((name, "major") for name in UNRATED_BY), ("own class", "minor")]
-)
-def test_a_finding_that_no_judge_rated_is_major(name, least, monitors):
-    """Under either setting it counts, and it is in no rate of minor ones."""
+@pytest.mark.parametrize("name", UNRATED_BY)
+def test_a_finding_that_no_judge_rated_is_major(name, monitors, monkeypatch):
+    """It counts, and it is in no rate of minor ones."""
+    monkeypatch.setattr(PER_DAY, 0)
     reports = ListExporter()
     with OpenAiServer(default=Reply(content=json.dumps(UNRATED))) as server:
         monitor = monitors(
             UNRATED_BY[name](server),
-            judge={"reference_answers_per_day": 0},
-            estimation={"min_severity": least},
             evaluators=("hallucination", "minor_hallucination"),
             exporters=[reports],
             budget={"calls_per_day": 10**6},

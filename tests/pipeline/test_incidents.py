@@ -115,7 +115,6 @@ def test_a_route_that_got_worse_raises_an_alarm_of_its_own_and_is_named_at_once(
         alarms=AlarmSettings(
             signals=("hallucination",),
             false_alarm_every_days=1.0,
-            slice_limits=("route=billing:0.6",),
         ),
         export={"traces": False},
         server={"ui": True, "port": 0},

@@ -6,7 +6,6 @@ import pytest
 
 from ragmonitor import (
     CaptureSettings,
-    ExportSettings,
     JudgeSettings,
     Monitor,
     ServerSettings,
@@ -60,25 +59,6 @@ def test_a_judge_reads_the_drawn_share_and_its_scores_are_weighted(reports):
         )
         # Predictions get better from verdict to verdict, so the last digits depend on their order.
         assert rate == pytest.approx(1.0, abs=0.01)
-
-
-def test_a_held_trace_takes_the_judge_s_scores_along(reports):
-    """With judge_wait_s a quick judge's report is not late."""
-    judge = ScriptedJudge(lambda _: assessment("supported"))
-    with Monitor(
-        service="test",
-        judge=judge,
-        sample=1.0,
-        export=ExportSettings(judge_wait_s=5),
-        server=ServerSettings(port=0),
-        exporters=[reports],
-    ) as monitor:
-        monitor.observe(interaction())
-        assert monitor.flush()
-    assert [(r.judge.name, r.late) for r in reports.reports] == [
-        ("builtin", False),
-        ("scripted", False),
-    ]
 
 
 def test_refusals_do_not_pile_up_while_the_worker_hangs():

@@ -63,9 +63,11 @@ def test_spans_without_ids_are_rejected_and_the_rest_is_taken() -> None:
 
 
 @pytest.mark.slow
-def test_a_full_receiver_has_senders_try_again() -> None:
+def test_a_full_receiver_has_senders_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """429 with Retry-After; a real exporter that got it sends again, and nothing is lost."""
-    with receiving(receive={"max_traces": 10, "quiet_s": 1.0}) as receiver:
+    monkeypatch.setattr("ragmonitor.receive.receiver.MAX_TRACES", 10)
+    monkeypatch.setattr("ragmonitor.receive.receiver.QUIET_S", 1.0)
+    with receiving() as receiver:
         for trace in range(2, 12):
             receiver.take(root(trace=trace))
         status, _, headers = receiver.post(request_of(*answer(trace=99)).SerializeToString())
@@ -135,7 +137,6 @@ def test_the_command_takes_spans_and_ends_in_order(tmp_path) -> None:
     """A process of its own: it says where it listens, scores, shows it, and SIGTERM ends it."""
     environment = os.environ | {
         "RAGMONITOR_SERVER__PORT": "0",
-        "RAGMONITOR_RECEIVE__QUIET_S": "0.2",
         "RAGMONITOR_EXPORTERS": f"jsonl:{tmp_path / 'scores.jsonl'}",
         "RAGMONITOR_SERVICE": "shop",
     }

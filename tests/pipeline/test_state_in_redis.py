@@ -7,7 +7,6 @@ import time
 import pytest
 
 from ragmonitor import Budget, ExportSettings, JudgeSettings, Monitor
-from ragmonitor.settings import EstimationSettings
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.prometheus_server import free_port
 from tests.support.redis_server import running_redis
@@ -73,7 +72,6 @@ def replica(place, script=good, **options):
         "objectives": 0.1,
         "content": "all",
         "export": ExportSettings(traces=False),
-        "estimation": EstimationSettings(drift_reference_size=100),
     }
     monitor = Monitor(judge=JudgeSettings(**settings), state=place, **(defaults | options))
     return monitor, judge

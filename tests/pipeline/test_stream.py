@@ -167,7 +167,7 @@ def broken() -> BrokenStream:
 
 def sender(stream, size: int = 100) -> StreamBackHalf:
     settings = Settings.load(
-        service=SERVICE, server=False, stream=StreamSettings(url="redis://x/0", buffer_size=size)
+        service=SERVICE, server=False, stream="redis://x/0", capture={"queue_size": size}
     )
     return StreamBackHalf(settings, redactor=Redactor(), poll=lambda: 0, open_stream=lambda: stream)
 

@@ -38,10 +38,7 @@ def scored(**options):
     ("options", "lost"),
     [
         (
-            lambda place: {
-                "state": place,
-                "estimation": EstimationSettings(drift_reference_size=100),
-            },
+            lambda place: {"state": place},
             "end with it",
         ),
         (lambda place: {"exporters": [JsonLines(place)]}, "reports are lost until it can"),

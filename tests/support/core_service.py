@@ -40,7 +40,6 @@ class Process:
         store: Store,
         *,
         content: str = "all",
-        leave_out: Sequence[str] = (),
         compare_by: Sequence[str] = ("service_version",),
         service_version: str = "",
     ) -> None:
@@ -68,7 +67,7 @@ class Process:
             reader=JUDGE.name,
             judge=None,
             objectives={HALLUCINATION: 0.05},
-            slices_of=AnswerSlices(version=service_version, leave_out=leave_out),
+            slices_of=AnswerSlices(version=service_version),
             versions_by=compare_by,
         )
         self.statistics = Statistics([self.causes], store=store, watching=watching, now=store.now)

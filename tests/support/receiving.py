@@ -34,18 +34,19 @@ class Receiving:
     def __init__(self, **options: Any) -> None:
         self.clock = ManualClock()
         self.reports = ListExporter()
-        ports = {"http_port": 0}
+        host = options.pop("host", "127.0.0.1")
         settings = Settings.load(
             **{
                 "service": "shop",
                 "server": False,
                 "exporters": [self.reports],
                 "export": {"traces": False},
-                "receive": ports | options.pop("receive", {}),
             }
             | options
         )
-        self.receiver = Receiver(settings, redactor=Redactor(), clock=self.clock)
+        self.receiver = Receiver(
+            settings, redactor=Redactor(), host=host, http_port=0, clock=self.clock
+        )
 
     @property
     def url(self) -> str:

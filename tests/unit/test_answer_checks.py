@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragmonitor.answer_checks import AnswerChecks, GuardedPiece
-from ragmonitor.records import Severity
 
 CHUNKS = ("Shipping to Berlin takes 2 days. Parcels may be returned within 30 days.",)
 GOOD = "Shipping to Berlin takes 2 days."
@@ -19,10 +18,7 @@ BAD = "Parcels may be returned within 90 days."
 def checks(noted: list[tuple[str, str]] | None = None) -> AnswerChecks:
     """Return checks that note what they decide."""
     found: list[tuple[str, str]] = [] if noted is None else noted
-    return AnswerChecks(
-        min_severity=Severity.MAJOR,
-        note=lambda of, outcome: found.append((of, outcome)),
-    )
+    return AnswerChecks(note=lambda of, outcome: found.append((of, outcome)))
 
 
 def guarded(

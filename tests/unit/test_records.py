@@ -38,17 +38,16 @@ def alarm(
 @given(
     found=st.lists(st.tuples(st.sampled_from(Verdict), st.sampled_from([None, *Severity]))),
     evasive=st.sampled_from([None, False, True]),
-    least=st.sampled_from(Severity),
 )
 def test_an_answer_is_hallucinated_by_its_counted_findings(
-    found: list[tuple[Verdict, Severity | None]], evasive: bool | None, least: Severity
+    found: list[tuple[Verdict, Severity | None]], evasive: bool | None
 ) -> None:
     """None of a refusal, and of an answer that claims nothing."""
     sentences = tuple(
         SentenceVerdict(text="s", start=0, end=1, verdict=verdict, severity=severity)
         for verdict, severity in found
     )
-    read = assessment(sentences=sentences, evasive=evasive, min_severity=least)
+    read = assessment(sentences=sentences, evasive=evasive)
     expected = None if evasive or not read.claims else bool(read.counted_findings)
     assert read.hallucinated is expected
 

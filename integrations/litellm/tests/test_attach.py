@@ -333,7 +333,8 @@ async def test_what_keeps_a_monitor_from_starting_leaves_the_application_unmonit
 @pytest.fixture
 def small(server):
     """Give a monitor that keeps a hundred open calls."""
-    watched = Watched(server, capture={"max_open_runs": 100})
+    watched = Watched(server)
+    watched.recorder._max_open_runs = 100
     yield watched
     watched.monitor.close()
 

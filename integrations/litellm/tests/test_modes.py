@@ -75,7 +75,8 @@ def test_a_stream_that_is_held_unread_is_given_up(server, story):
     """A sweep ends what is older than the setting says."""
     from ragmonitor_litellm import from_template, instrument, uninstrument
 
-    watched = story.Watched(server, capture={"open_run_age_s": 0.001})
+    watched = story.Watched(server)
+    watched.recorder._open_run_age_ns = 1_000
     instrument(watched.monitor, extract=from_template(story.TEMPLATE))
     try:
         pieces = litellm.completion(**watched.call, stream=True)

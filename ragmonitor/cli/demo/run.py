@@ -121,7 +121,6 @@ def _judging(options: DemoOptions) -> dict[str, Any]:
     watched: dict[str, Any] = {
         "objectives": OBJECTIVES,
         "estimation": EstimationSettings(
-            drift_reference_size=100,
             compare_by=("service_version", "prompt_version"),
             prices=("demo=0.15/0.6",),
         ),

@@ -61,7 +61,6 @@ def test_a_sound_installation_is_fine():
     [
         ("CONTENT__REDACTION", "secrets,personl"),
         ("ALARMS__SIGNALS", "halucination"),
-        ("ALARMS__SLICE_LIMITS", "billing"),
         ("ALARMS__NOTIFY", "slak"),
         ("OBJECTIVES", "halucination=0.1"),
         ("EVALUATORS", "faithfulnes"),

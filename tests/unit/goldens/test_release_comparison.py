@@ -121,14 +121,6 @@ def test_a_baseline_of_another_reference_prompt_is_refused():
         compared(scored_by(Prompted("v2")), scored_by(Prompted("v1")))
 
 
-def test_a_baseline_of_another_least_severity_is_refused(monkeypatch):
-    """Of answers with a minor fault `hallucination` is another score."""
-    baseline = scored_by(Prompted("v1"))
-    monkeypatch.setenv("RAGMONITOR_ESTIMATION__MIN_SEVERITY", "minor")
-    with pytest.raises(GoldensError, match=r"min_severity@major, min_severity@minor"):
-        compared(scored_by(Prompted("v1")), baseline)
-
-
 @settings(max_examples=40)
 @given(st.text(max_size=50), st.text(max_size=200))
 def test_whatever_an_application_says_the_files_can_be_read(tmp_path_factory, question, said):

@@ -290,7 +290,7 @@ def test_a_monitor_uses_an_accelerator_that_the_application_uses_too(libraries, 
     assert torch.ones(8, device="cuda").sum().item() == 8
     judge = EncoderJudge(tokens, device="cuda")
     options = {
-        "builtin": {"judge": JudgeSettings(builtin=judge, builtin_timeout_s=120)},
+        "builtin": {"judge": JudgeSettings(builtin=judge)},
         "sampled": {"judge": judge, "sample": 1.0},
     }
     reports = ListExporter()
