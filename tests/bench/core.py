@@ -1,6 +1,6 @@
 """What the statistics on sums are worth: coverage, alarms, comparisons, cost, and counting once.
 
-    python tests/bench/core.py coverage|width|false|delay|traffic|slices|versions|judge|cost [--runs 100]
+    python tests/bench/core.py coverage|width|false|delay|traffic|slices|versions|judge [--runs 100]
     python tests/bench/core.py gate [--runs 60]   # so many seconds
     python tests/bench/core.py kill [--runs 20]   # so many kills
 
