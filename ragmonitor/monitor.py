@@ -40,7 +40,6 @@ from ragmonitor.settings import (
     SamplingSettings,
     ServerSettings,
     Settings,
-    StreamSettings,
 )
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ class Monitor:
         exporters: str | Sequence[str | Exporter] | None = None,
         state: str | Path | None = None,
         content: Literal["all", "hashed", "none"] | ContentSettings | None = None,
-        stream: str | StreamSettings | None = None,
+        send_to: str | None = None,
         worker: Literal["thread", "process"] | None = None,
         server: bool | ServerSettings | None = None,
         capture: CaptureSettings | None = None,
@@ -108,7 +107,7 @@ class Monitor:
                 shared.
             content: Which texts may leave (`"all"`, `"hashed"` or `"none"`), or also what is
                 replaced in them.
-            stream: Where answers are put to be scored elsewhere: `"redis://127.0.0.1:6379/0"`, or
+            send_to: Where answers are put to be scored elsewhere: `"redis://127.0.0.1:6379/0"`, or
                 `"unix:/run/ragmonitor.sock"`.
             worker: Where answers are scored: on a thread, or in a process of their own; None: in
                 one where a model judges.

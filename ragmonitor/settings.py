@@ -494,20 +494,6 @@ class EstimationSettings(Group):
     )
 
 
-class StreamSettings(Group):
-    """The stream on which records go to be scored by a worker elsewhere."""
-
-    place = "stream"
-    short = "url"
-
-    url: SecretStr | None = option(
-        None,
-        "Where finished, redacted answers are put for `ragmonitor worker` to score: a Redis server "
-        "('redis://host:6379/0', with TLS 'rediss://...'), or a worker of this machine that its "
-        "processes share ('unix:/run/ragmonitor.sock'). None: as `worker` says.",
-    )
-
-
 class ReceiveSettings(Group):
     """Who may send spans to `ragmonitor receive`, and where else it reads them."""
 
@@ -691,7 +677,12 @@ class Settings(Group):
         "its own, for its lifetime.",
     )
     content: ContentSettings = Field(default_factory=ContentSettings)
-    stream: StreamSettings = Field(default_factory=StreamSettings)
+    send_to: SecretStr | None = option(
+        None,
+        "Where finished, redacted answers are put for `ragmonitor worker` to score: a Redis server "
+        "('redis://host:6379/0', with TLS 'rediss://...'), or a worker of this machine that its "
+        "processes share ('unix:/run/ragmonitor.sock'). None: as `worker` says.",
+    )
     worker: Literal["thread", "process"] | None = option(
         None,
         "Where answers are scored and exported: on a thread of the application, or in a process of "

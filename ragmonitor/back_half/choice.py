@@ -36,7 +36,7 @@ def back_half_of(settings: Settings, *, redactor: Redactor, poll: Callable[[], i
 
         return WorkerSender(settings, redactor=redactor, poll=poll)
 
-    url = settings.stream.url
+    url = settings.send_to
     if url is not None and not url.get_secret_value().startswith(UNIX):
         from ragmonitor.back_half.stream_sender import StreamBackHalf
 

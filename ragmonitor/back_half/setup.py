@@ -40,7 +40,7 @@ def require_texts(settings: Settings) -> None:
     """Raise `SettingsError` where a worker with settings of its own may not be sent texts."""
     if settings.content.shown != "all":
         raise SettingsError(
-            "stream: a worker elsewhere scores texts, and content.policy is "
+            "send_to: a worker elsewhere scores texts, and content.policy is "
             f"{settings.content.shown!r}: nothing could be scored; use content='all', with "
             "redaction, or score in this process"
         )

@@ -108,7 +108,7 @@ class WorkerSender:
             SettingsError: The settings cannot be carried out.
         """
         self._settings = settings
-        url = settings.stream.url
+        url = settings.send_to
         self._address = None if url is None else url.get_secret_value().removeprefix(UNIX)
         self._redactor = redactor
         self._poll = poll

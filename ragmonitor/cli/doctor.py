@@ -316,14 +316,14 @@ def _takes_scores(exporter: PostingExporter) -> Check:
 
 def _stream(settings: Settings) -> Iterator[Check]:
     """Yield whether the stream's server answers and loses nothing."""
-    if settings.stream.url is None:
+    if settings.send_to is None:
         return
     try:
         with closing(RedisStream.of(settings)) as stream:
             yield from _redis_setup(stream.server())
     except StreamError as error:
         finding = f"{reason(error)}; answers would wait in the application, and then be lost"
-        remedy = f"start the server, or correct {PREFIX}STREAM; a Redis has to be of version 7"
+        remedy = f"start the server, or correct {PREFIX}SEND_TO; a Redis has to be of version 7"
         yield Check("stream", "failed", finding, remedy)
         return
 

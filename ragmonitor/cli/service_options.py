@@ -7,26 +7,26 @@ import typer
 
 from ragmonitor.cli.options import ServiceOption
 
-StreamOption = Annotated[
+SendToOption = Annotated[
     str | None,
     typer.Option(
-        help="Where answers come from: redis://host:6379/0, or unix:/run/ragmonitor.sock; by "
-        "default as the settings say. An address with a password belongs into RAGMONITOR_STREAM: "
-        "others on this machine can see arguments."
+        help="Where applications send their answers: redis://host:6379/0, or "
+        "unix:/run/ragmonitor.sock; by default as the settings say. An address with a password "
+        "belongs into RAGMONITOR_SEND_TO: others on this machine can see arguments."
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
-    """Score what applications send: `Monitor(stream=...)`, by Redis or by a socket of this machine.
+    """Score what applications send: `Monitor(send_to=...)`, by Redis or a socket of this machine.
 
     One worker for each service: it keeps the statistics, the budget and the alarms, serves
     /metrics and the page, and emits traces, as the settings say. Records are settled once they are
     counted. A record that three workers died of is buried. Ctrl-C or SIGTERM ends it in order.
     """
 
-    stream: StreamOption = None
+    send_to: SendToOption = None
     service: ServiceOption = None
     drain: Annotated[
         bool, typer.Option("--drain", help="End when nothing is left on the stream.")
@@ -55,7 +55,7 @@ class ReceiveOptions:
     budget: Annotated[str | None, typer.Option(help="What the judge may spend: usd_per_day=5.")] = (
         None
     )
-    stream: Annotated[
+    send_to: Annotated[
         str | None,
         typer.Option(
             help="Put the interactions there instead, for `ragmonitor worker` to score: "

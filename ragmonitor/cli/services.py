@@ -28,9 +28,9 @@ def work(options: WorkerOptions) -> int:
     from ragmonitor.back_half.stream_worker import StreamWorker
     from ragmonitor.streams import RedisStream
 
-    settings = Settings.load(stream=options.stream, service=options.service)
+    settings = Settings.load(send_to=options.send_to, service=options.service)
     stop = _begun(settings)
-    address = settings.stream.url
+    address = settings.send_to
     if address is not None and address.get_secret_value().startswith(UNIX):
         from ragmonitor.back_half.worker_process import serve_at
 
@@ -57,7 +57,7 @@ def receive(options: ReceiveOptions) -> int:
         service=options.service,
         judge=options.judge,
         budget=options.budget,
-        stream=options.stream,
+        send_to=options.send_to,
         receive=None if options.source is None else {"kafka": options.source},
         server={"ui": True} if options.ui else None,
     )
@@ -71,7 +71,7 @@ def receive(options: ReceiveOptions) -> int:
     receiver.listen()
     for listener in receiver.listeners:
         say(f"taking spans of {settings.service!r}: {listener.protocol} at {listener.url}")
-    say(_served(settings, has_page=settings.stream.url is None))
+    say(_served(settings, has_page=settings.send_to is None))
     receiver.run(stop)
     return FINE
 

@@ -74,7 +74,7 @@ class Receiver:
         """Wire the stages; nothing listens yet.
 
         Args:
-            settings: The settings; with `stream`, interactions are put there.
+            settings: The settings; with `send_to`, interactions are put there.
             redactor: What every text passes before a judge, an exporter or a stream sees it.
             host: Where to listen for spans; another than loopback only with `receive.token`.
             http_port: For OTLP over HTTP; 0: any free one.
@@ -113,7 +113,7 @@ class Receiver:
         self._root_names = settings.capture.root_names
         self._is_retrieval_tool = tool_matcher(settings.capture.retrieval_tools)
         self._outcomes: Counter[TraceOutcome] = Counter()
-        back_half = LocalBackHalf if settings.stream.url is None else StreamBackHalf
+        back_half = LocalBackHalf if settings.send_to is None else StreamBackHalf
         self.back: LocalBackHalf | StreamBackHalf = back_half(
             settings, redactor=redactor, poll=lambda: 0, gauges=self._gauges
         )

@@ -66,10 +66,10 @@ class RedisStream:
             SettingsError: They name none, or none that can be opened.
             MissingExtraError: `redis` is not installed.
         """
-        url = settings.stream.url
+        url = settings.send_to
         if url is None:
             raise SettingsError(
-                "no stream is named: give --stream redis://127.0.0.1:6379/0, or RAGMONITOR_STREAM"
+                "no stream is named: give --send-to redis://127.0.0.1:6379/0, or RAGMONITOR_SEND_TO"
             )
         return cls(url.get_secret_value(), settings.service)
 
@@ -82,10 +82,10 @@ class RedisStream:
         """
         if not is_redis(url):
             raise SettingsError(
-                "stream: addresses begin with redis://, rediss:// or unix://, not "
+                "send_to: addresses begin with redis://, rediss:// or unix://, not "
                 f"{urlsplit(url).scheme[:20]!r}"
             )
-        self._redis, self._errors = redis_client(url, setting="stream")
+        self._redis, self._errors = redis_client(url, setting="send_to")
         # One slot of a cluster, whatever the service is called.
         self._key = f"ragmonitor:{SCHEMA}:{{{service}}}:records"
         self._buried_key = f"ragmonitor:{{{service}}}:buried"

@@ -51,7 +51,7 @@ def put_after(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) 
 
 
 def sender() -> StreamBackHalf:
-    settings = Settings.load(**QUIET, stream={"url": "redis://127.0.0.1:1"})
+    settings = Settings.load(**QUIET, send_to="redis://127.0.0.1:1")
     return StreamBackHalf(settings, redactor=Redactor(), poll=lambda: 0, open_stream=InMemoryStream)
 
 

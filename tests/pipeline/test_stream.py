@@ -24,7 +24,7 @@ from ragmonitor.back_half.stream_sender import StreamBackHalf
 from ragmonitor.back_half.stream_worker import StreamWorker
 from ragmonitor.errors import StreamError
 from ragmonitor.redaction import Redactor
-from ragmonitor.settings import Settings, StreamSettings
+from ragmonitor.settings import Settings
 from ragmonitor.streams import RedisStream
 from ragmonitor.testing import ListExporter
 from ragmonitor.wire import decode, encode
@@ -45,9 +45,7 @@ def server(tmp_path_factory) -> Iterator[RedisServer]:
 
 
 def application(url: str, **options) -> Monitor:
-    return Monitor(
-        SERVICE, stream=StreamSettings(url=url, **options), server=ServerSettings(enabled=False)
-    )
+    return Monitor(SERVICE, send_to=url, server=ServerSettings(enabled=False), **options)
 
 
 class Work:
@@ -167,7 +165,7 @@ def broken() -> BrokenStream:
 
 def sender(stream, size: int = 100) -> StreamBackHalf:
     settings = Settings.load(
-        service=SERVICE, server=False, stream="redis://x/0", capture={"queue_size": size}
+        service=SERVICE, server=False, send_to="redis://x/0", capture={"queue_size": size}
     )
     return StreamBackHalf(settings, redactor=Redactor(), poll=lambda: 0, open_stream=lambda: stream)
 
@@ -211,12 +209,12 @@ def test_what_finds_no_room_in_an_outage_is_counted(broken: BrokenStream):
 def test_texts_that_may_not_leave_are_refused():
     """Under another content policy nothing could be scored."""
     with pytest.raises(SettingsError, match="content"):
-        Monitor(SERVICE, stream="redis://127.0.0.1:1/0", content="hashed")
+        Monitor(SERVICE, send_to="redis://127.0.0.1:1/0", content="hashed")
 
 
 def ragmonitor(server: RedisServer, *arguments: str) -> subprocess.Popen[str]:
     environment = os.environ | {
-        "RAGMONITOR_STREAM": server.url,
+        "RAGMONITOR_SEND_TO": server.url,
         "RAGMONITOR_SERVICE": SERVICE,
         "RAGMONITOR_SERVER": "false",
         "OTEL_SDK_DISABLED": "true",

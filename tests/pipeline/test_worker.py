@@ -109,7 +109,7 @@ shouting = Shouting()
         ({"judge": "openai/gpt-4o-mini", "budget": "calls_per_day=1"}, "WorkerSender"),
         ({"worker": "process", "exporters": [shouting]}, "WorkerSender"),
         ({"worker": "process", "exporters": [ListExporter()]}, "LocalBackHalf"),
-        ({"stream": "unix:/tmp/none.sock"}, "WorkerSender"),
+        ({"send_to": "unix:/tmp/none.sock"}, "WorkerSender"),
     ],
 )
 def test_where_answers_are_scored(given, place, monkeypatch, caplog) -> None:
@@ -440,7 +440,7 @@ def shared_worker(path: Path, **variables: str) -> Iterator[subprocess.Popen[byt
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "ragmonitor", "worker"),
-            *("--service", "test", "--stream", f"unix:{path}"),
+            *("--service", "test", "--send-to", f"unix:{path}"),
         ],
         env={**os.environ, "RAGMONITOR_SERVER__ENABLED": "false", **variables},
         stderr=subprocess.DEVNULL,
@@ -468,7 +468,7 @@ def in_a_process(code: Callable[[], None]) -> int:
 def test_processes_share_a_worker(tmp_path: Path) -> None:
     """Each process's answers and feedback are in its numbers; it may end and come again."""
     path = tmp_path / "worker.sock"
-    settings = {**QUIET, "stream": f"unix:{path}"}
+    settings = {**QUIET, "send_to": f"unix:{path}"}
 
     def serve() -> None:
         with Monitor(**settings) as each:
@@ -495,7 +495,7 @@ def test_a_shared_worker_scores_one_service(tmp_path: Path) -> None:
     """The monitor of another one is refused, and counts its answers itself."""
     path = tmp_path / "worker.sock"
     with shared_worker(path):
-        monitor = Monitor("other", server=False, stream=f"unix:{path}")
+        monitor = Monitor("other", server=False, send_to=f"unix:{path}")
         answer(monitor)
         assert not monitor.flush(1)
         monitor.close(1)

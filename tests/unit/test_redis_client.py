@@ -43,8 +43,8 @@ def has_secret(said: str) -> bool:
 @pytest.mark.parametrize("url", MALFORMED)
 def test_an_address_without_the_number_of_a_database_is_refused(url: str):
     """The client would take database 0, or another one, without a word."""
-    with pytest.raises(SettingsError, match=r"stream: .* number of a database") as refused:
-        redis_client(url, setting="stream")
+    with pytest.raises(SettingsError, match=r"send_to: .* number of a database") as refused:
+        redis_client(url, setting="send_to")
     assert not has_secret(str(refused.value))
 
 
@@ -62,11 +62,11 @@ def test_an_address_without_the_number_of_a_database_is_refused(url: str):
 )
 def test_the_address_names_the_database(url: str, database: int | None):
     """As a number behind the host, or as the option `db`; none is the server's first."""
-    client, _ = redis_client(url, setting="stream")
+    client, _ = redis_client(url, setting="send_to")
     assert client.connection_pool.connection_kwargs.get("db") == database
 
 
-@pytest.mark.parametrize("variable", ["RAGMONITOR_STREAM", "RAGMONITOR_STATE"])
+@pytest.mark.parametrize("variable", ["RAGMONITOR_SEND_TO", "RAGMONITOR_STATE"])
 def test_doctor_refuses_it(variable: str, monkeypatch: pytest.MonkeyPatch):
     """With exit code 2, as any bad setting, and without the password."""
     monkeypatch.setenv(variable, MALFORMED[0])

@@ -3,7 +3,6 @@
 import inspect
 
 import pytest
-from pydantic import SecretStr
 
 import ragmonitor
 from ragmonitor import Budget, JudgeSettings, ServerSettings
@@ -56,7 +55,6 @@ def test_a_group_merges_option_by_option(monkeypatch, written):
     ("options", "expected"),
     [
         ({"content": "hashed"}, ("content", "policy", "hashed")),
-        ({"stream": "redis://h/0"}, ("stream", "url", SecretStr("redis://h/0"))),
         ({"alarms": ("refusal",)}, ("alarms", "signals", ("refusal",))),
         ({"server": False}, ("server", "enabled", False)),
         ({"sample": 0.5}, ("sample", "rate", 0.5)),

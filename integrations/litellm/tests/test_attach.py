@@ -334,7 +334,6 @@ async def test_what_keeps_a_monitor_from_starting_leaves_the_application_unmonit
 def small(server):
     """Give a monitor that keeps a hundred open calls."""
     watched = Watched(server)
-    watched.recorder._max_open_runs = 100
     yield watched
     watched.monitor.close()
 
@@ -342,6 +341,7 @@ def small(server):
 def test_open_calls_are_bounded_and_what_makes_room_is_counted(small):
     """A call that never ends leaves as a partial one, a root and a request for each."""
     logger = RagMonitorLogger(small.monitor)
+    small.recorder._max_open_runs, small.recorder._forgotten_at_once = 100, 1
     held = []
     for n in range(140):
         told = {

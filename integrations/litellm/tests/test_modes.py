@@ -76,10 +76,10 @@ def test_a_stream_that_is_held_unread_is_given_up(server, story):
     from ragmonitor_litellm import from_template, instrument, uninstrument
 
     watched = story.Watched(server)
-    watched.recorder._open_run_age_ns = 1_000
     instrument(watched.monitor, extract=from_template(story.TEMPLATE))
     try:
         pieces = litellm.completion(**watched.call, stream=True)
+        watched.recorder._open_run_age_ns = 1_000
         next(pieces)
         watched.recorder.sweep()
         assert watched.only.status == "partial"
