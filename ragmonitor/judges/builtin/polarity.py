@@ -109,6 +109,8 @@ class Polarity:
     """1: stated; -1: negated; 0: both, or it cannot be told."""
     cause: dict[Key, int] = field(default_factory=dict)
     """Which sign negates a key."""
+    near_sign: set[Key] = field(default_factory=set)
+    """The keys of clauses that negate something."""
     through: dict[Key, Key] = field(default_factory=dict)
     """Maps the object of a negated verb to the verb: the `cash` of `do not take cash`."""
 
@@ -125,6 +127,8 @@ def _polarity(clauses: Iterable[_Clause], scopes: set[str]) -> Polarity:
             sign = 0 if is_open or clause.signs > 1 else -sign if cause else sign
             if last in _GRANTS and found.signs.get(last) == -1:
                 found.through[own] = last
+            if clause.signs:
+                found.near_sign.add(own)
             found.signs[own] = sign if found.signs.get(own, sign) == sign else 0
             if sign == -1:
                 found.cause[own] = count + cause if cause else -(len(found.signs) + count)
@@ -216,9 +220,11 @@ def conflict(here: Polarity, there: Polarity) -> set[Key]:
         elif product == -1:
             conflicts[key] = (0, ours[key][1]) if ours[key][0] < 0 else (1, theirs[key][1])
     negates = [
-        any(seen[key][0] < 0 and (side, seen[key][1]) not in agreed for key in both)
+        any(sign < 0 and (side, cause) not in agreed for sign, cause in seen.values())
         for side, seen in ((0, ours), (1, theirs))
     ]
+    if conflicts.keys().isdisjoint(there.near_sign):
+        negates[1] = False  # of another matter, in another clause
     if all(negates) and len(set(conflicts.values())) < 2:
         return set()
     left = {key: cause for key, cause in conflicts.items() if cause not in agreed}
