@@ -44,7 +44,7 @@ class SlowJudge(ScriptedJudge):
 
     async def assess(self, interaction: Interaction) -> Assessment:
         """Return what the script says, after a while."""
-        note(self._noted, interaction.id)
+        note(self._noted, f"{interaction.id} {os.getpid()}")
         await asyncio.sleep(READING_S)
         return await super().assess(interaction)
 
