@@ -144,6 +144,8 @@ def test_two_workers_of_which_one_is_killed_count_each_answer_once(fleet: Fleet,
     fleet.kill(workers.pop(pid))
     # Its producer heard of no success, and puts ten of them twice.
     fleet.stream.put([encode(each) for each in asked[190:]])
+    # Who was killed may have had the lease, for ten seconds.
+    until("it is raised", lambda: "hallucination scripted True" in fleet.noted("alarms"))
     (counted,) = fleet.ended()
     assert [each.returncode for each in workers.values()] == [0]
     read = [line.split()[0] for line in fleet.noted("asked")]
