@@ -123,6 +123,8 @@ def sums_of_one(asked: Sequence[Interaction], folder: Path) -> Rows:
     stream = InMemoryStream()
     stream.put([encode(each) for each in asked])
     settings = settings_of(folder, state=str(folder / "one.db"))
+    judge = settings.judge.model_copy(update={"max_pending": len(asked)})
+    settings = settings.model_copy(update={"judge": judge})
     worker = StreamWorker(settings, stream, redactor=Redactor())
     worker.run(threading.Event(), drain=True)
     return sums(worker.back.estimates.store)
