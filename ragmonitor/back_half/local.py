@@ -19,6 +19,7 @@ from ragmonitor.records import AlarmState, Cause, GaugeValue, Report
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.stats.feedback import PeoplesFeedback
+from ragmonitor.store import Store
 from ragmonitor.wiring import (
     builtin_judge,
     estimates_of,
@@ -49,6 +50,7 @@ class LocalBackHalf:
         exporters: Sequence[Exporter] = (),
         gauges: Callable[[], Sequence[GaugeValue]] = tuple,
         is_apart: bool = False,
+        store: Store | None = None,
     ) -> None:
         """Wire the stages; nothing runs yet.
 
@@ -61,12 +63,13 @@ class LocalBackHalf:
             exporters: Further ones, beside those of the settings.
             gauges: As in `Worker`.
             is_apart: As in `Worker`.
+            store: Where sums are; None: as the settings say, or memory where that fails.
 
         Raises:
             SettingsError: The settings cannot be carried out.
         """
         builtin, reader = builtin_judge(), reader_of(settings)
-        store = store_of(settings)
+        store = store_of(settings) if store is None else store
         judging = judging_of(settings, store)
         incidents = incidents_of(settings, judging, self._lose, store)
         view = view_of(settings, reader or builtin, judging, incidents)

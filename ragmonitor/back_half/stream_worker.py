@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+from pydantic import SecretStr
+
 from ragmonitor.back_half.local import LocalBackHalf
 from ragmonitor.back_half.worker_process import Delivered, deliver
 from ragmonitor.errors import StreamError, WireError
@@ -20,7 +22,7 @@ from ragmonitor.records import Cause, GaugeValue
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.stats.deliveries import Deliveries
-from ragmonitor.store import StoreUnavailableError
+from ragmonitor.store import Store, StoreUnavailableError, store_at
 from ragmonitor.streams import Consumer, Delivery, Stream, StreamState, log_burial
 from ragmonitor.wire import decode, is_kind
 from ragmonitor.wiring import traces_of
@@ -34,7 +36,7 @@ STALE_S: Final = 15.0
 RENEW_S: Final = 3.0
 CLAIM_S: Final = 5.0
 """Records of dead workers are looked for this often."""
-LOOK_S: Final = 60.0
+LOOK_S: Final = 15.0
 """Records that this worker has without knowing are looked for this often, and after an outage."""
 WAIT_S: Final = 0.5
 """The wait for the first record, where there is none."""
@@ -68,11 +70,15 @@ class StreamWorker:
         Raises:
             SettingsError: The settings cannot be carried out.
         """
-        url = settings.stream.url
+        url = settings.send_to
         if settings.state is None and url is not None:
             settings = settings.model_copy(update={"state": url})
         self._acknowledges = url is not None and settings.state == url
         """Whether the store's transaction can acknowledge records."""
+        store: Store | None = None
+        if isinstance(settings.state, SecretStr):
+            # It waits for its server: in memory, sums would be missing from those of the others.
+            store = store_at(settings.state.get_secret_value(), settings.service)
         self._stream = stream
         self._state: StreamState | None = None
         self.back = LocalBackHalf(
@@ -83,6 +89,7 @@ class StreamWorker:
             traces=traces_of(settings, self._lose, is_repeated=True),
             gauges=self._gauges,
             is_apart=True,
+            store=store,
         )
         """Scores what is taken."""
         self._deliveries = Deliveries(self.back.estimates.store)

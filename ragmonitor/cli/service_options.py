@@ -21,9 +21,9 @@ SendToOption = Annotated[
 class WorkerOptions:
     """Score what applications send: `Monitor(send_to=...)`, by Redis or a socket of this machine.
 
-    One worker for each service: it keeps the statistics, the budget and the alarms, serves
-    /metrics and the page, and emits traces, as the settings say. Records are settled once they are
-    counted. A record that three workers died of is buried. Ctrl-C or SIGTERM ends it in order.
+    Any number of workers may share a stream on Redis: statistics, budget and alarms are in the
+    store. Each serves /metrics and the page, and emits traces, as the settings say. A record that
+    three workers died of is buried. Ctrl-C or SIGTERM ends it in order.
     """
 
     send_to: SendToOption = None

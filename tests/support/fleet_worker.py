@@ -44,7 +44,7 @@ class SlowJudge(ScriptedJudge):
 
     async def assess(self, interaction: Interaction) -> Assessment:
         """Return what the script says, after a while."""
-        note(self._noted, interaction.id)
+        note(self._noted, f"{interaction.id} {os.getpid()}")
         await asyncio.sleep(READING_S)
         return await super().assess(interaction)
 
@@ -86,7 +86,8 @@ def settings_of(folder: Path, *, calls_per_day: float = 0, **options: Any) -> Se
 
 def main(url: str, folder: str, calls_per_day: str) -> None:
     """Work until asked to stop, and print what was counted."""
-    stream_worker.STALE_S, stream_worker.RENEW_S, stream_worker.CLAIM_S = 2.0, 0.4, 0.5
+    stream_worker.STALE_S, stream_worker.RENEW_S = 2.0, 0.4
+    stream_worker.CLAIM_S, stream_worker.LOOK_S = 0.5, 1.0
     settings = settings_of(Path(folder), calls_per_day=float(calls_per_day), stream={"url": url})
     worker = StreamWorker(settings, RedisStream.of(settings), redactor=Redactor())
     stop = threading.Event()
