@@ -260,7 +260,7 @@ class JudgeSettings(Group):
     reference_answers_per_day: int = option(
         20,
         "Reference answers that the judge scores again each day, to tell a changed judge from a "
-        "changed application; 0: none. Processes without a common state folder have their own "
+        "changed application; 0: none. Processes without a common `state` have their own "
         "each, and so they do unless content is 'all'.",
         unit="answers per day",
         change="0 saves the calls; raise it to notice a changed judge sooner.",
