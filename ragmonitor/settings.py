@@ -941,7 +941,7 @@ class Settings(Group):
     """Every option with its default. What costs money is never a default."""
 
     service: str = option(
-        lambda: os.environ.get("OTEL_SERVICE_NAME", "") or "rag",
+        lambda: os.environ.get("OTEL_SERVICE_NAME", "").encode(errors="replace").decode() or "rag",
         "Name of the monitored application, the label `service` of every series. Default: "
         "OTEL_SERVICE_NAME, else 'rag'.",
         change="Always.",
@@ -1161,7 +1161,7 @@ def _from_file() -> dict[str, Any]:
         tables = tomllib.loads(Path(FILE).read_text("utf-8-sig"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SettingsError(f"{FILE}: {error}") from error
     outside = sorted(tables.keys() - {TABLE})
     if outside:
