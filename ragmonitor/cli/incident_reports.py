@@ -1,4 +1,4 @@
-"""`ragmonitor incident`: what happened, from the state folder or from a running monitor."""
+"""`ragmonitor incident`: what happened, from the state or from a running monitor."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit, urlunsplit
 from urllib.request import (
     HTTPHandler,
+    HTTPRedirectHandler,
     HTTPSHandler,
     OpenerDirector,
     ProxyHandler,
@@ -151,8 +152,15 @@ def served(url: str, *, token: str = "", timeout_s: float = HTTP_TIMEOUT_S) -> b
 def _opener(url: str) -> OpenerDirector:
     # A proxy that the environment names is for other machines, and knows nothing of this one.
     if _LOCAL.fullmatch(urlsplit(url).hostname or ""):
-        return build_opener(ProxyHandler({}), HTTPHandler, HTTPSHandler)
-    return build_opener()
+        return build_opener(_NoRedirects, ProxyHandler({}), HTTPHandler, HTTPSHandler)
+    return build_opener(_NoRedirects)
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """Follows no redirect: the token would go along to wherever it points."""
+
+    def redirect_request(self, *_args: object) -> None:
+        """Return None: the status is the answer."""
 
 
 class Page:

@@ -55,7 +55,7 @@ class StatusOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentSource:
-    """The source of incidents: a running monitor, or the state folder."""
+    """The source of incidents: a running monitor, or the state."""
 
     address: AddressOption = None
     token: Annotated[str, _token(help="Token of the page of a running monitor.")] = ""
@@ -91,7 +91,7 @@ class IncidentOptions(IncidentSource):
 
     One says what moved, since when, its cause, the worst answers, and what to ask next; of texts
     it shows what the monitor's setting `content` permitted when it kept them. Incidents come from
-    the state folder, or with --address, or where there is no such folder, from a running monitor
+    `state`, or with --address, or where there is none, from a running monitor
     that serves its page. Exit code 1 if none is kept.
     """
 

@@ -23,7 +23,9 @@ from ragmonitor.export.content import finite
 from ragmonitor.printable import printable
 from ragmonitor.records import AlarmSpan, is_builtin, is_difference
 
-WINDOW: Final = "24h"
+WINDOW: Final = "1h"
+"""The window of the rates: a monitor shows that of a day once it has seen more than an hour."""
+LEAST_SHOWN: Final = 0.0005
 EVERY_S: Final = 2.0
 SETTLE_S: Final = 20.0
 """An answer that waits in no queue and has no outcome after this time is unaccounted for."""
@@ -335,7 +337,9 @@ def _answer_line(answer: Mapping[str, Any]) -> str:
 
 
 def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.3g} %"
+    if share is None:
+        return "-"
+    return f"{100 * share:.3g} %" if share >= LEAST_SHOWN or not share else "0 %"
 
 
 def _amount(amount: float, unit: str) -> str:

@@ -23,7 +23,12 @@ RECENT_S: Final = 30 * 86_400.0
 """Feedback of which the agreement is worked out."""
 WAIT_S: Final = 900.0
 """Feedback may come before its answer is scored; after so long its id counts as unknown."""
-MAX_WAITING: Final = 10_000
+MAX_NOTED: Final = 10_000
+"""Pieces of feedback between two ticks."""
+MAX_WAITING: Final = 1_000
+"""Pieces of feedback whose answer is not known yet. Of more the newest count as unknown: anybody
+may send ids that were never given, and must not keep out those that wait already, nor feedback on
+answers that are known."""
 MAX_ANSWERS: Final = 20_000
 """Answers between two ticks."""
 MAX_KINDS: Final = 50
@@ -101,7 +106,7 @@ class PeoplesFeedback(Part):
         self._begin()
 
     def _begin(self) -> None:
-        self._noted: deque[Feedback] = deque(maxlen=MAX_WAITING)
+        self._noted: deque[Feedback] = deque(maxlen=MAX_NOTED)
         self._waiting: list[_Waiting] = []
         self._kinds = {DEFAULT_KIND}
         self._answers: deque[tuple[str, KnownAnswer]] = deque(maxlen=MAX_ANSWERS)
@@ -115,7 +120,7 @@ class PeoplesFeedback(Part):
 
     def note(self, feedback: Feedback) -> bool:
         """Take feedback, from any thread and without waiting; False: too much is waiting."""
-        if len(self._noted) + len(self._waiting) >= MAX_WAITING:
+        if len(self._noted) >= MAX_NOTED:
             return False
         self._noted.append(feedback)
         return True
@@ -177,10 +182,10 @@ class PeoplesFeedback(Part):
             left = [each for each in self._waiting if not self._join(each.feedback, joined)]
         except StoreUnavailableError:  # it is said where sums are added
             self._answers.extendleft(reversed(answers.items()))
-        self._waiting = [each for each in left if each.until_s > now_s]
-        for each in left:
-            if each.until_s <= now_s:
-                self._unknown[each.feedback.kind] += 1
+        waiting = [each for each in left if each.until_s > now_s]
+        self._waiting, too_many = waiting[:MAX_WAITING], waiting[MAX_WAITING:]
+        for each in (*(each for each in left if each.until_s <= now_s), *too_many):
+            self._unknown[each.feedback.kind] += 1
         if joined:
             self._joined += joined
             self._look_s = -math.inf

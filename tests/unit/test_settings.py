@@ -1,6 +1,7 @@
 """One frozen settings record from four sources."""
 
 import inspect
+import os
 
 import pytest
 
@@ -214,6 +215,7 @@ def test_a_misspelt_keyword_is_an_error(options, meant):
         ),
         ("sample = 1", r"ragmonitor.toml: sample stands outside of \[ragmonitor\]"),
         ("service = ", r"ragmonitor\.toml: "),
+        pytest.param("service = " + "[" * 5_000, r"ragmonitor\.toml: .*recursion", id="nested"),
         ("ragmonitor = 5", r"write \[ragmonitor\] in a line"),
         ("x = " + "[" * 10_000, r"ragmonitor\.toml: tables or lists are nested too deep"),
     ],
@@ -351,3 +353,9 @@ def test_a_number_is_finite():
     """A budget without an end is none, and JSON has no word for it."""
     with pytest.raises(SettingsError, match=r"budget\.usd_per_day"):
         Budget(usd_per_day=float("inf"))
+
+
+def test_a_service_name_of_broken_bytes_is_readable(monkeypatch):
+    """The store and the series take text alone."""
+    monkeypatch.setenv("OTEL_SERVICE_NAME", os.fsdecode(b"sh\xffop"))
+    assert Settings.load().service == "sh?op"

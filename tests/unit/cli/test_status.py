@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -59,6 +60,8 @@ def test_a_fine_monitor_is_exit_code_0(monitored):
     assert "all accounted for: 40 captured = 40 scored + 0 not scored" in result.stdout
     assert "100 %, as asked" in result.stdout
     assert "newest incident: none" in result.stdout
+    assert re.search(r"^  hallucination +contract +0 % ", result.stdout, re.MULTILINE)
+    assert "e-" not in result.stdout.partition("others,")[2].splitlines()[0]
     assert len(result.stdout.splitlines()) <= 40
 
 

@@ -7,7 +7,7 @@ import pytest
 from ragmonitor import metrics
 from ragmonitor.feedback import feedback_of
 from ragmonitor.records import CompletedAnswer, Report, SpanReference
-from ragmonitor.stats.feedback import MAX_KINDS, OTHER, WAIT_S, PeoplesFeedback
+from ragmonitor.stats.feedback import MAX_KINDS, MAX_WAITING, OTHER, WAIT_S, PeoplesFeedback
 from ragmonitor.stats.parts import Answer
 from ragmonitor.stats.sums import Outcome
 from ragmonitor.store import Memory, Sqlite
@@ -77,6 +77,22 @@ def test_feedback_that_comes_before_its_answer_is_scored_waits_for_it(part):
     part.tick()
     assert not part.joined()
     part.add(answer("a"))
+    part.tick()
+    assert len(part.joined()) == 1
+
+
+def test_ids_that_nobody_was_given_keep_no_feedback_on_known_answers_out(part):
+    """They have a small room, of which the newest go first; what is known is joined at once."""
+    part.add(answer("a"))
+    part.note(said("early", True))
+    for number in range(MAX_WAITING + 500):
+        assert part.note(said(f"invented {number}", False))
+    part.note(said("a", True))
+    part.tick()
+    assert [each.feedback.interaction_id for each in part.joined()] == ["a"]
+    assert values(part)[metrics.FEEDBACK_WAITING,] == MAX_WAITING
+    assert values(part)[metrics.FEEDBACK_UNKNOWN, "thumbs"] == 501
+    part.add(answer("early"))
     part.tick()
     assert len(part.joined()) == 1
 
