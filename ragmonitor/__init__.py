@@ -13,18 +13,11 @@ if TYPE_CHECKING:
         InteractionIdMiddleware,
         current_interaction,
     )
-    from ragmonitor.errors import (
-        JudgeError,
-        NotScorableError,
-        RagMonitorError,
-        SettingsError,
-    )
     from ragmonitor.evaluators import evaluator, rubric
     from ragmonitor.export import JsonLines, Langfuse, Phoenix
     from ragmonitor.judges import EncoderJudge, FunctionJudge, LlmJudge
     from ragmonitor.monitor import Monitor
     from ragmonitor.offline import aevaluate, evaluate
-    from ragmonitor.protocols import Exporter, Judge
     from ragmonitor.records import (
         Assessment,
         Cause,
@@ -37,6 +30,13 @@ if TYPE_CHECKING:
         SentenceVerdict,
         Unscored,
     )
+    from ragmonitor.runtime.errors import (
+        JudgeError,
+        NotScorableError,
+        RagMonitorError,
+        SettingsError,
+    )
+    from ragmonitor.runtime.protocols import Exporter, Judge
     from ragmonitor.settings import (
         Budget,
         CaptureSettings,
@@ -52,7 +52,7 @@ _HOMES = {
         "InteractionIdMiddleware",
         "current_interaction",
     ),
-    "errors": (
+    "runtime.errors": (
         "JudgeError",
         "NotScorableError",
         "RagMonitorError",
@@ -63,7 +63,7 @@ _HOMES = {
     "judges": ("EncoderJudge", "FunctionJudge", "LlmJudge"),
     "monitor": ("Monitor",),
     "offline": ("aevaluate", "evaluate"),
-    "protocols": ("Exporter", "Judge"),
+    "runtime.protocols": ("Exporter", "Judge"),
     "records": (
         "Assessment",
         "Cause",

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
-from ragmonitor.apart import EXECUTOR, call_apart, is_on_a_loop
-from ragmonitor.errors import InputError, MissingExtraError
 from ragmonitor.offline.evaluating import RunOptions, scorer_of
 from ragmonitor.offline.shapes import LISTS, Columns, Line, columns_named, read_record
 from ragmonitor.records import JudgeUsage
+from ragmonitor.runtime.apart import EXECUTOR, call_apart, is_on_a_loop
+from ragmonitor.runtime.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
     import pyarrow as pa

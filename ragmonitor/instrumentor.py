@@ -21,8 +21,8 @@ from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-de
 )
 from wrapt import register_post_import_hook
 
-from ragmonitor.forks import ForkSafeLock
-from ragmonitor.guard import logger, shielded
+from ragmonitor.runtime.forks import ForkSafeLock
+from ragmonitor.runtime.guard import logger, shielded
 
 if TYPE_CHECKING:
     from ragmonitor.monitor import Monitor
@@ -124,9 +124,9 @@ class _Attachment:
 
     def _monitor(self) -> Monitor | None:
         # Here: at the application's start they would be its cost.
-        from ragmonitor.addresses import shown
-        from ragmonitor.errors import RagMonitorError
         from ragmonitor.monitor import Monitor
+        from ragmonitor.runtime.addresses import shown
+        from ragmonitor.runtime.errors import RagMonitorError
 
         with self._lock:
             if self._given is not None:

@@ -21,10 +21,10 @@ from ragmonitor.capture import (
     score_of,
     usage_of,
 )
-from ragmonitor.errors import MissingExtraError
-from ragmonitor.forks import ForkSafeLock, survive_forks
-from ragmonitor.guard import record_error, shielded
 from ragmonitor.records import Generation, Message, Retrieval, SpanReference, Usage
+from ragmonitor.runtime.errors import MissingExtraError
+from ragmonitor.runtime.forks import ForkSafeLock, survive_forks
+from ragmonitor.runtime.guard import record_error, shielded
 
 __all__ = [
     "INTERACTION_TAG",

@@ -23,12 +23,12 @@ from ragmonitor.capture import (
     name_of,
     retrieves,
 )
-from ragmonitor.errors import SettingsError
-from ragmonitor.feedback import feedback_of
-from ragmonitor.forks import ForkSafeLock, survive_forks
-from ragmonitor.guard import logger, shielded
-from ragmonitor.protocols import Exporter, Finished, Judge
 from ragmonitor.records import AlarmState, Assessment, Cause, Chunk, Interaction, Report
+from ragmonitor.runtime.errors import SettingsError
+from ragmonitor.runtime.feedback import feedback_of
+from ragmonitor.runtime.forks import ForkSafeLock, survive_forks
+from ragmonitor.runtime.guard import logger, shielded
+from ragmonitor.runtime.protocols import Exporter, Finished, Judge
 from ragmonitor.settings import (
     AlarmSettings,
     Budget,
@@ -43,12 +43,12 @@ from ragmonitor.settings import (
 )
 
 if TYPE_CHECKING:
-    from ragmonitor.answer_checks import GuardedPiece
-    from ragmonitor.back_half.choice import BackHalf
+    from ragmonitor.capture.span_readers import InteractionSpanProcessor
     from ragmonitor.goldens.asking import Ask
     from ragmonitor.goldens.golden import Golden
     from ragmonitor.goldens.probing import Probe
-    from ragmonitor.span_readers import InteractionSpanProcessor
+    from ragmonitor.pipeline.answer_checks import GuardedPiece
+    from ragmonitor.pipeline.back_half.choice import BackHalf
 
 EXIT_TIMEOUT_S = 5.0
 ANNOUNCED_AT = 3
@@ -130,10 +130,10 @@ class Monitor:
         # What works behind the request path is loaded for a monitor, not for an import.
         from prometheus_client import CollectorRegistry
 
-        from ragmonitor.answer_checks import AnswerChecks
-        from ragmonitor.back_half import back_half_of
         from ragmonitor.export.prometheus import Scrape
-        from ragmonitor.wiring import redactor_of, restrict_logs
+        from ragmonitor.pipeline.answer_checks import AnswerChecks
+        from ragmonitor.pipeline.back_half import back_half_of
+        from ragmonitor.pipeline.wiring import redactor_of, restrict_logs
 
         if settings is None:
             settings = Settings.load(**options)
@@ -389,7 +389,7 @@ class Monitor:
         framework that an integration of ours records for this monitor is left to it.
         """
         # The SDK comes with it, which takes longer to import than most of this package.
-        from ragmonitor.span_readers import InteractionSpanProcessor
+        from ragmonitor.capture.span_readers import InteractionSpanProcessor
 
         with self._recorders_lock:
             if self._spans is None:
@@ -642,7 +642,7 @@ class Monitor:
 
     @property
     def step(self) -> threading.Lock | None:
-        """A lock that a fork waits for: see `ragmonitor.forks`."""
+        """A lock that a fork waits for: see `ragmonitor.runtime.forks`."""
         return None if self._working is None else self._working.step
 
     def after_fork_in_child(self) -> None:

@@ -104,8 +104,8 @@ def _built(config: pytest.Config) -> AnswerAssertions:
     Raises:
         pytest.UsageError: An option is wrong.
     """
-    from ragmonitor.errors import RagMonitorError
     from ragmonitor.goldens.answer_assertions import AnswerAssertions
+    from ragmonitor.runtime.errors import RagMonitorError
 
     budget, replies = _option(config, "budget_usd"), _option(config, "replies")
     try:

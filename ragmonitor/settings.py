@@ -26,9 +26,9 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from ragmonitor.errors import SettingsError, nearest
-from ragmonitor.guard import logger
-from ragmonitor.redis_client import is_redis
+from ragmonitor.runtime.errors import SettingsError, nearest
+from ragmonitor.runtime.guard import logger
+from ragmonitor.runtime.redis_client import is_redis
 
 PREFIX = "RAGMONITOR_"
 FILE = "ragmonitor.toml"

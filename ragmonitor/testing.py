@@ -13,7 +13,6 @@ from typing import Literal
 from opentelemetry.sdk.trace import TracerProvider
 
 from ragmonitor.monitor import Monitor
-from ragmonitor.protocols import BudgetUnit, Exporter
 from ragmonitor.records import (
     Assessment,
     Chunk,
@@ -23,6 +22,7 @@ from ragmonitor.records import (
     Status,
     Usage,
 )
+from ragmonitor.runtime.protocols import BudgetUnit, Exporter
 from ragmonitor.settings import ExportSettings
 
 

@@ -7,7 +7,7 @@ import gc
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
-from ragmonitor import guard
+from ragmonitor.runtime import guard
 
 # A busy machine is no counter-example: how work grows is tested by counting it.
 settings.register_profile("ragmonitor", deadline=None)

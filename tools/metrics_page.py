@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  # a script that people run by hand
-"""Writes the tables of docs/metrics.md from `ragmonitor.metrics`, between the page's own texts.
+"""Writes the tables of docs/metrics.md from `ragmonitor.semconv.metrics`, between its own texts.
 
     python tools/metrics_page.py [--check]
 
@@ -13,7 +13,7 @@ import re
 import sys
 from pathlib import Path
 
-from ragmonitor.metrics import TABLE, Metric
+from ragmonitor.semconv.metrics import TABLE, Metric
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "metrics.md"
 _TABLE = re.compile(
@@ -27,7 +27,7 @@ _OF_A_MEAN = re.compile(r"_(lower|upper)$")
 
 
 def rendered(text: str) -> str:
-    """Return the page with every table as `ragmonitor.metrics` has it.
+    """Return the page with every table as `ragmonitor.semconv.metrics` has it.
 
     Raises:
         ValueError: A section of metrics has no heading on the page, or a heading no metrics.

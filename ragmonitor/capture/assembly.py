@@ -19,8 +19,6 @@ from ragmonitor.capture.interaction_labels import merged
 from ragmonitor.capture.prompts import BoundedSearch, not_among, seen_in, with_metadata
 from ragmonitor.capture.readers import SafeReader
 from ragmonitor.capture.runs import Root, Run
-from ragmonitor.conventions import PROBE_BAGGAGE
-from ragmonitor.guard import record_error
 from ragmonitor.records import (
     Chunk,
     Generation,
@@ -31,6 +29,8 @@ from ragmonitor.records import (
     Status,
     Usage,
 )
+from ragmonitor.runtime.guard import record_error
+from ragmonitor.semconv.conventions import PROBE_BAGGAGE
 
 
 class Translator(Protocol):

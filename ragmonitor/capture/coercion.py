@@ -20,8 +20,6 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from ragmonitor.guard import record_error, record_problem
-from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import (
     Chunk,
     Generation,
@@ -32,6 +30,8 @@ from ragmonitor.records import (
     Status,
     Usage,
 )
+from ragmonitor.runtime.guard import record_error, record_problem
+from ragmonitor.runtime.patterns import lazy_pattern
 
 MAX_CHUNKS: Final = 10_000
 """Chunks that one retrieval keeps. A record that loses some is incomplete."""

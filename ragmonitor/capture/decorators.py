@@ -10,8 +10,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 from ragmonitor.capture.coercion import text_in
 from ragmonitor.capture.plain import InteractionRecorder, StreamedAnswer, current_interaction
 from ragmonitor.capture.streams import Listener, listened
-from ragmonitor.guard import record_error, shielded
 from ragmonitor.records import Chunk
+from ragmonitor.runtime.guard import record_error, shielded
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -15,7 +15,7 @@ from opentelemetry import baggage
 from opentelemetry.context import Context
 
 from ragmonitor.capture.coercion import attributes_in, json_in, tags_in, text_in
-from ragmonitor.conventions import PROBE_BAGGAGE
+from ragmonitor.semconv.conventions import PROBE_BAGGAGE
 
 _SESSION = "session.id"
 _USER = "user.id"

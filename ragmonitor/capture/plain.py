@@ -49,9 +49,6 @@ from ragmonitor.capture.prompts import not_among, with_metadata
 from ragmonitor.capture.recorder import status_of
 from ragmonitor.capture.scopes import MAX_PARTS, InteractionScope, Part, entered_scope
 from ragmonitor.capture.streams import MAX_PIECES, KeptPieces, Listener, read
-from ragmonitor.conventions import PROBE_BAGGAGE
-from ragmonitor.guard import record_error, shielded
-from ragmonitor.protocols import Finished
 from ragmonitor.records import (
     Chunk,
     Generation,
@@ -61,6 +58,9 @@ from ragmonitor.records import (
     Status,
     Usage,
 )
+from ragmonitor.runtime.guard import record_error, shielded
+from ragmonitor.runtime.protocols import Finished
+from ragmonitor.semconv.conventions import PROBE_BAGGAGE
 
 
 class Record:

@@ -13,9 +13,9 @@ from urllib.parse import unquote
 
 from opentelemetry import baggage, context
 
-from ragmonitor.conventions import PROBE_BAGGAGE, PROBE_HEADER
-from ragmonitor.guard import record_error
 from ragmonitor.records import Probe
+from ragmonitor.runtime.guard import record_error
+from ragmonitor.semconv.conventions import PROBE_BAGGAGE, PROBE_HEADER
 
 MAX_MARK_CHARACTERS = 200
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ragmonitor.guard import record_error
+from ragmonitor.runtime.guard import record_error
 
 
 class SafeReader:

@@ -24,9 +24,9 @@ from ragmonitor.capture.current_id import current_id, make_current
 from ragmonitor.capture.interaction_labels import labels_in
 from ragmonitor.capture.runs import Root, Run, RunKind
 from ragmonitor.capture.scopes import InteractionScope, entered_scope, scope_of
-from ragmonitor.guard import record_error, shielded
-from ragmonitor.protocols import Finished
 from ragmonitor.records import Status
+from ragmonitor.runtime.guard import record_error, shielded
+from ragmonitor.runtime.protocols import Finished
 
 # The value of opentelemetry.instrumentation.utils' key; that distribution is not needed for it.
 _SUPPRESSED = "suppress_instrumentation"

@@ -10,8 +10,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
-    from ragmonitor.protocols import Finished
     from ragmonitor.records import Chunk, Generation, Retrieval, Status
+    from ragmonitor.runtime.protocols import Finished
 
 MAX_PARTS: Final = 1_000
 """Runs that one scope keeps; an interaction has a handful."""

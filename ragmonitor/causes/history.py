@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, Literal, NamedTuple
 
-from ragmonitor import metrics
 from ragmonitor.causes.answer_slices import MAX_CHARACTERS, SERVICE_VERSION
-from ragmonitor.guard import record_problem
 from ragmonitor.records import GaugeValue, Interaction
+from ragmonitor.runtime.guard import record_problem
+from ragmonitor.semconv import metrics
 from ragmonitor.store import Store
 
 EventKind = Literal["deployment", "judge_change", "event"]

@@ -13,8 +13,8 @@ from ragmonitor.causes.explanation import Explanation, NamedPart, largest_shift,
 from ragmonitor.causes.history import Event, History
 from ragmonitor.causes.versions import Versions
 from ragmonitor.export.content import ContentPolicy
-from ragmonitor.guard import record_problem
 from ragmonitor.records import AlarmEvent, AlarmState, GaugeValue
+from ragmonitor.runtime.guard import record_problem
 from ragmonitor.stats.interval import Estimate
 from ragmonitor.stats.parts import Answer, Means, Observation, Part
 from ragmonitor.stats.signals import HALLUCINATION

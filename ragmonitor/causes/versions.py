@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from ragmonitor import metrics
 from ragmonitor.causes.answer_slices import SERVICE_VERSION
 from ragmonitor.causes.history import History
 from ragmonitor.causes.signal_names import difference, is_share, signal_name
 from ragmonitor.records import AlarmEvent, AlarmState, GaugeValue
+from ragmonitor.semconv import metrics
 from ragmonitor.stats.comparison import Decision, Difference
 from ragmonitor.stats.signals import HALLUCINATION
 from ragmonitor.stats.tick import Tick

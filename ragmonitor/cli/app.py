@@ -50,7 +50,7 @@ class Guarded(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
-        from ragmonitor.errors import RagMonitorError
+        from ragmonitor.runtime.errors import RagMonitorError
 
         try:
             return super().invoke(ctx)

@@ -27,10 +27,10 @@ from ragmonitor.cli.terminal import (
     progress,
     say,
 )
-from ragmonitor.errors import InputError
 from ragmonitor.offline.scoring import PASSING, Outcome, Scorer, unread_because
 from ragmonitor.offline.shapes import Records
 from ragmonitor.records import Cause, JudgeUsage, Scored, evaluator_name
+from ragmonitor.runtime.errors import InputError
 from ragmonitor.stats.paired import Difference, paired_difference
 
 if TYPE_CHECKING:

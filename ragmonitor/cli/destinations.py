@@ -6,8 +6,8 @@ import socket
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from ragmonitor.addresses import shown
 from ragmonitor.export.providers import Signal, otlp_address, otlp_protocol
+from ragmonitor.runtime.addresses import shown
 
 CONNECT_TIMEOUT_S = 2.0
 _PORTS = {"http": 80, "https": 443}

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import ragmonitor
-from ragmonitor.addresses import shown
 from ragmonitor.cli.destinations import destination, is_free
 from ragmonitor.cli.drivers import FRAMEWORKS, MissingDriverError, load
 from ragmonitor.cli.masking import Masker
@@ -27,21 +26,13 @@ from ragmonitor.cli.terminal import (
     print_json,
 )
 from ragmonitor.cli.writable import WriteCheck, checked_file, checked_folder
-from ragmonitor.errors import InputError, RagMonitorError, StreamError
 from ragmonitor.export import JsonLines
 from ragmonitor.export.batcher import DeliveryError
 from ragmonitor.export.posting import PostingExporter
 from ragmonitor.export.providers import captured_content
-from ragmonitor.guard import reason
 from ragmonitor.judges import BuiltinJudge
-from ragmonitor.protocols import Judge
-from ragmonitor.records import Assessment, Chunk, Interaction, JudgeUsage, Verdict
-from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
-from ragmonitor.stats.labels import read_labels
-from ragmonitor.stats.references import read_own
-from ragmonitor.store import StoreUnavailableError, store_at
-from ragmonitor.streams.redis_streams import RedisSetup, RedisStream
-from ragmonitor.wiring import (
+from ragmonitor.pipeline.streams.redis_streams import RedisSetup, RedisStream
+from ragmonitor.pipeline.wiring import (
     builtin_judge,
     encoder_of,
     estimates_of,
@@ -52,6 +43,15 @@ from ragmonitor.wiring import (
     paid_judge,
     redactor_of,
 )
+from ragmonitor.records import Assessment, Chunk, Interaction, JudgeUsage, Verdict
+from ragmonitor.runtime.addresses import shown
+from ragmonitor.runtime.errors import InputError, RagMonitorError, StreamError
+from ragmonitor.runtime.guard import reason
+from ragmonitor.runtime.protocols import Judge
+from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
+from ragmonitor.stats.labels import read_labels
+from ragmonitor.stats.references import read_own
+from ragmonitor.store import StoreUnavailableError, store_at
 
 HTTP_TIMEOUT_S = 2.0
 MIN_REDIS = 7

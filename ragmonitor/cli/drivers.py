@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
 from typing import Protocol, cast
 
-from ragmonitor.errors import RagMonitorError
 from ragmonitor.monitor import Monitor
+from ragmonitor.runtime.errors import RagMonitorError
 
 GROUP = "ragmonitor.drivers"
 FRAMEWORKS = {"langchain": "ragmonitor-langchain", "llama_index": "ragmonitor-llama-index"}

@@ -17,7 +17,6 @@ from ragmonitor.cli.terminal import (
     progress,
     say,
 )
-from ragmonitor.errors import InputError, SettingsError, file_errors
 from ragmonitor.goldens import read_goldens
 from ragmonitor.goldens.generating import Generation, PaidModel, generate
 from ragmonitor.goldens.golden import add_goldens
@@ -25,9 +24,10 @@ from ragmonitor.goldens.mining import mine, read_reports
 from ragmonitor.goldens.source_documents import SourceChunks, read_documents
 from ragmonitor.offline.evaluating import scorer_of
 from ragmonitor.offline.kept_replies import KeepingJudge, replies_of
+from ragmonitor.pipeline.wiring import redactor_of
 from ragmonitor.records import Language
+from ragmonitor.runtime.errors import InputError, SettingsError, file_errors
 from ragmonitor.settings import Settings
-from ragmonitor.wiring import redactor_of
 
 PROBLEMS_SHOWN: Final = 10
 

@@ -10,7 +10,6 @@ from ragmonitor.cli.options import GateOptions
 from ragmonitor.cli.probing_commands import http_ask
 from ragmonitor.cli.rollout import EXIT
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
-from ragmonitor.errors import InputError, file_errors
 from ragmonitor.goldens.asking import Ask
 from ragmonitor.goldens.gate_reports import as_json, headline, junit, markdown, not_counted
 from ragmonitor.goldens.golden import Golden, askable, read_goldens
@@ -26,7 +25,8 @@ from ragmonitor.goldens.scored_runs import (
     read_scored_run,
     write_scored_run,
 )
-from ragmonitor.imports import imported
+from ragmonitor.runtime.errors import InputError, file_errors
+from ragmonitor.runtime.imports import imported
 
 
 def run(options: GateOptions) -> int:

@@ -21,10 +21,10 @@ from ragmonitor.cli.terminal import (
     progress,
     say,
 )
-from ragmonitor.errors import InputError, file_errors
 from ragmonitor.export import is_feedback
 from ragmonitor.offline.tables import guarded, write_csv
 from ragmonitor.records import BUILTIN, Estimate, is_builtin
+from ragmonitor.runtime.errors import InputError, file_errors
 from ragmonitor.stats.labels import (
     MIN_LABELS,
     Label,

@@ -9,18 +9,18 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from ragmonitor.addresses import shown
 from ragmonitor.cli.monitor_client import Page
 from ragmonitor.cli.monitor_options import (
     IncidentOptions,
     IncidentSource,
 )
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
-from ragmonitor.errors import InputError, file_errors
 from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.incidents import Incident, Journal, as_markdown
 from ragmonitor.incidents.rendering import Links, headline
-from ragmonitor.printable import printable
+from ragmonitor.runtime.addresses import shown
+from ragmonitor.runtime.errors import InputError, file_errors
+from ragmonitor.runtime.printable import printable
 from ragmonitor.settings import Settings
 from ragmonitor.store import StoreUnavailableError, store_at
 

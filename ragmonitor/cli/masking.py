@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from ragmonitor.addresses import HIDDEN, secrets_of, shown
 from ragmonitor.export.content import mapped
 from ragmonitor.redaction import without_secrets
+from ragmonitor.runtime.addresses import HIDDEN, secrets_of, shown
 from ragmonitor.settings import OPTIONS, Settings
 
 MIN_CHARACTERS = 4

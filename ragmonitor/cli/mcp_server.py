@@ -12,13 +12,13 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from ragmonitor import __version__
-from ragmonitor.addresses import shown
 from ragmonitor.cli.masking import Masker
 from ragmonitor.cli.monitor_client import STATE, Page, address, numbers
 from ragmonitor.cli.monitor_options import McpOptions
 from ragmonitor.cli.terminal import FINE, say
-from ragmonitor.errors import InputError, MissingExtraError, RagMonitorError
-from ragmonitor.printable import printable_json
+from ragmonitor.runtime.addresses import shown
+from ragmonitor.runtime.errors import InputError, MissingExtraError, RagMonitorError
+from ragmonitor.runtime.printable import printable_json
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer

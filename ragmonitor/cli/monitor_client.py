@@ -20,8 +20,8 @@ from urllib.request import (
     build_opener,
 )
 
-from ragmonitor.addresses import shown
-from ragmonitor.errors import InputError
+from ragmonitor.runtime.addresses import shown
+from ragmonitor.runtime.errors import InputError
 from ragmonitor.settings import Settings
 
 HTTP_TIMEOUT_S: Final = 10.0

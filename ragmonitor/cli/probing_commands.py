@@ -8,14 +8,14 @@ import threading
 from string import Template
 from typing import Any, Final
 
-from ragmonitor import metrics
 from ragmonitor.cli.options import GateOptions, ProbeOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
-from ragmonitor.durations import duration_s
-from ragmonitor.errors import InputError
 from ragmonitor.goldens import read_goldens
 from ragmonitor.goldens.asking import HttpAsk
 from ragmonitor.monitor import Monitor
+from ragmonitor.runtime.durations import duration_s
+from ragmonitor.runtime.errors import InputError
+from ragmonitor.semconv import metrics
 from ragmonitor.settings import Budget, ExportSettings, Settings
 
 FLUSH_TIMEOUT_S: Final = 120.0

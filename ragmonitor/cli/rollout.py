@@ -9,15 +9,15 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from ragmonitor import metrics
-from ragmonitor.addresses import shown
 from ragmonitor.causes.versions import VersionDifference
 from ragmonitor.cli.monitor_client import address, numbers, served
 from ragmonitor.cli.monitor_options import RolloutOptions
 from ragmonitor.cli.terminal import FINE, print_json, say
-from ragmonitor.durations import duration_s
-from ragmonitor.errors import InputError
 from ragmonitor.evaluators import table
+from ragmonitor.runtime.addresses import shown
+from ragmonitor.runtime.durations import duration_s
+from ragmonitor.runtime.errors import InputError
+from ragmonitor.semconv import metrics
 from ragmonitor.stats.comparison import Decision
 from ragmonitor.stats.signals import FROM_ASSESSMENT
 

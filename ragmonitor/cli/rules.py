@@ -11,8 +11,8 @@ import typer
 
 from ragmonitor.cli.options import RulesOptions
 from ragmonitor.cli.terminal import FINE, say
-from ragmonitor.errors import SettingsError, file_errors
 from ragmonitor.rules import RuleOptions, as_yaml, manifest, rule_file
+from ragmonitor.runtime.errors import SettingsError, file_errors
 
 SEVERITIES: Final = ("critical", "warning", "info")
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")

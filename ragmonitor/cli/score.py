@@ -33,9 +33,7 @@ from ragmonitor.cli.terminal import (
     progress,
     say,
 )
-from ragmonitor.errors import InputError, SettingsError, file_errors
 from ragmonitor.evaluators import register_embedding
-from ragmonitor.imports import imported
 from ragmonitor.judges.litellm_embedding import LitellmEmbedding
 from ragmonitor.offline.bottleneck import ADVICE, Bottleneck
 from ragmonitor.offline.evaluating import scorer_of
@@ -45,6 +43,8 @@ from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, Records
 from ragmonitor.offline.summary import Summary
 from ragmonitor.records import BUILTIN, Cause
+from ragmonitor.runtime.errors import InputError, SettingsError, file_errors
+from ragmonitor.runtime.imports import imported
 from ragmonitor.sampling import TotalBudget
 
 if TYPE_CHECKING:

@@ -7,8 +7,6 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from ragmonitor import metrics as names
-from ragmonitor.addresses import shown
 from ragmonitor.cli.monitor_client import Page, address, numbers
 from ragmonitor.cli.monitor_options import StatusOptions
 from ragmonitor.cli.terminal import (
@@ -18,10 +16,12 @@ from ragmonitor.cli.terminal import (
     new_console,
     print_json,
 )
-from ragmonitor.errors import InputError
 from ragmonitor.export.content import finite
-from ragmonitor.printable import printable
 from ragmonitor.records import AlarmSpan, is_builtin, is_difference
+from ragmonitor.runtime.addresses import shown
+from ragmonitor.runtime.errors import InputError
+from ragmonitor.runtime.printable import printable
+from ragmonitor.semconv import metrics as names
 
 WINDOW: Final = "1h"
 """The window of the rates: a monitor shows that of a day once it has seen more than an hour."""

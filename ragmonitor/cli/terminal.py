@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ragmonitor.printable import printable
+from ragmonitor.runtime.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from ragmonitor.errors import NotScorableError
 from ragmonitor.evaluators.embeddings import (
     Embedding,
     PricedEmbedding,
@@ -16,7 +15,6 @@ from ragmonitor.evaluators.embeddings import (
 )
 from ragmonitor.evaluators.ranking import average_precision
 from ragmonitor.evaluators.table import Table, evaluator, table
-from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import (
     Assessment,
     Cause,
@@ -25,6 +23,8 @@ from ragmonitor.records import (
     ReferenceSentence,
     Verdict,
 )
+from ragmonitor.runtime.errors import NotScorableError
+from ragmonitor.runtime.patterns import lazy_pattern
 
 FACTS_WEIGHT: Final = 0.75
 """Weight of the claims' F1 in `answer_correctness`; the rest is the similarity's."""

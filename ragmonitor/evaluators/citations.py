@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import PurePosixPath
 
-from ragmonitor.errors import NotScorableError
 from ragmonitor.evaluators.reference_free import claims_of
 from ragmonitor.evaluators.table import evaluator
-from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Assessment, Cause, Chunk, Interaction, Verdict
+from ragmonitor.runtime.errors import NotScorableError
+from ragmonitor.runtime.patterns import lazy_pattern
 
 _NUMBER = (
     r"(?:source|doc(?:ument)?|passage|chunk|来源|资料|文档|段落|來源|資料|文檔)?"

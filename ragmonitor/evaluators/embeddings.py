@@ -11,9 +11,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
 
-from ragmonitor.errors import JudgeError
-from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import JudgeUsage
+from ragmonitor.runtime.errors import JudgeError
+from ragmonitor.runtime.patterns import lazy_pattern
 
 Vector = Sequence[float]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ragmonitor.apart import apart
-from ragmonitor.errors import NotScorableError
 from ragmonitor.evaluators.embeddings import Embedding, character_grams, nearness, vectors
 from ragmonitor.evaluators.table import Table, evaluator, table
-from ragmonitor.protocols import Asker
 from ragmonitor.records import Assessment, Cause, Interaction
+from ragmonitor.runtime.apart import apart
+from ragmonitor.runtime.errors import NotScorableError
+from ragmonitor.runtime.protocols import Asker
 
 QUESTIONS: Final = 3
 """RAGAS' `strictness`."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from ragmonitor.errors import NotScorableError
 from ragmonitor.evaluators.table import evaluator
-from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Assessment, Cause, Interaction, Language
+from ragmonitor.runtime.errors import NotScorableError
+from ragmonitor.runtime.patterns import lazy_pattern
 
 _MAX_CHARACTERS = 4000
 """The characters of a text, from its beginning, that are looked at."""

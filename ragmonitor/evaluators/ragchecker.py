@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from ragmonitor.errors import NotScorableError
 from ragmonitor.evaluators.by_reference import (
     Claim,
     answer_claims_of,
@@ -26,8 +25,9 @@ from ragmonitor.evaluators.by_reference import (
     sentences_of,
 )
 from ragmonitor.evaluators.table import evaluator
-from ragmonitor.protocols import Evaluator
 from ragmonitor.records import Assessment, Cause, Interaction
+from ragmonitor.runtime.errors import NotScorableError
+from ragmonitor.runtime.protocols import Evaluator
 
 
 def _share_of_claims(counts: Callable[[Claim], bool]) -> Evaluator:

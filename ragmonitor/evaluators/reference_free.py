@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ragmonitor.errors import NotScorableError
 from ragmonitor.evaluators.diagnosis import holds_what_was_asked
 from ragmonitor.evaluators.ranking import average_precision
 from ragmonitor.evaluators.table import evaluator
@@ -15,6 +14,7 @@ from ragmonitor.records import (
     Severity,
     Verdict,
 )
+from ragmonitor.runtime.errors import NotScorableError
 
 _FAILURES: dict[Language, dict[Verdict, str]] = {
     "en": {Verdict.ABSENT: "absent", Verdict.CONTRADICTED: "contradicted"},

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ragmonitor.errors import NotScorableError
 from ragmonitor.evaluators.table import evaluator
-from ragmonitor.protocols import Asker
 from ragmonitor.records import Assessment, Cause, Interaction
+from ragmonitor.runtime.errors import NotScorableError
+from ragmonitor.runtime.protocols import Asker
 
 _INSTRUCTIONS: Final = """\
 SENTENCES holds the sentences of chunks C1..Cm, numbered from 1 in each chunk. Find those that can \

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final
 
-from ragmonitor.errors import MissingExtraError, NotScorableError
 from ragmonitor.evaluators.ranking import normalized_gain
 from ragmonitor.evaluators.table import evaluator
-from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Assessment, Cause, Interaction
+from ragmonitor.runtime.errors import MissingExtraError, NotScorableError
+from ragmonitor.runtime.patterns import lazy_pattern
 
 ALIKE_FROM: Final = 0.5
 """Similarity from which two texts without common ids count as one document (RAGAS' threshold)."""

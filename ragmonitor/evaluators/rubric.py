@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import get_args
 
-from ragmonitor.errors import NotScorableError, SettingsError
 from ragmonitor.evaluators.table import Table, evaluator, table
-from ragmonitor.protocols import Asker, AskingEvaluator, Section
 from ragmonitor.records import Assessment, Cause, Interaction
+from ragmonitor.runtime.errors import NotScorableError, SettingsError
+from ragmonitor.runtime.protocols import Asker, AskingEvaluator, Section
 
 
 def rubric(

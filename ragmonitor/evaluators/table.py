@@ -11,12 +11,7 @@ from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from typing import Any, TypeVar
 
-from ragmonitor.apart import apart
-from ragmonitor.capabilities import as_judge
-from ragmonitor.errors import JudgeError, NotScorableError, SettingsError
 from ragmonitor.evaluators.embeddings import count_embeddings
-from ragmonitor.guard import ends_the_task, record_error
-from ragmonitor.protocols import Asker, AskingEvaluator, Evaluator, Judge
 from ragmonitor.records import (
     Assessment,
     Cause,
@@ -27,6 +22,11 @@ from ragmonitor.records import (
     Scored,
     Unscored,
 )
+from ragmonitor.runtime.apart import apart
+from ragmonitor.runtime.capabilities import as_judge
+from ragmonitor.runtime.errors import JudgeError, NotScorableError, SettingsError
+from ragmonitor.runtime.guard import ends_the_task, record_error
+from ragmonitor.runtime.protocols import Asker, AskingEvaluator, Evaluator, Judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

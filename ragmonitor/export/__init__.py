@@ -10,7 +10,7 @@ from ragmonitor.export.otel import OtelExporter
 from ragmonitor.export.phoenix import Phoenix
 from ragmonitor.export.prometheus import PrometheusExporter
 from ragmonitor.export.view import View, is_loopback
-from ragmonitor.protocols import Exporter
+from ragmonitor.runtime.protocols import Exporter
 
 EXPORTERS: dict[str, Callable[[str], Exporter]] = {
     "jsonl": JsonLines,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ragmonitor import conventions, metrics
 from ragmonitor.export.content import UNTYPED_ERROR
 from ragmonitor.records import Generation, Interaction, error_type
+from ragmonitor.semconv import conventions, metrics
 
 
 class Amount(NamedTuple):

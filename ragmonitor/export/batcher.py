@@ -16,9 +16,9 @@ from typing import Generic, TypeVar
 
 from opentelemetry import context
 
-from ragmonitor.errors import RagMonitorError
-from ragmonitor.forks import survive_forks
-from ragmonitor.guard import contained, reason, record_error, record_problem, shielded
+from ragmonitor.runtime.errors import RagMonitorError
+from ragmonitor.runtime.forks import survive_forks
+from ragmonitor.runtime.guard import contained, reason, record_error, record_problem, shielded
 
 CLOSE_WAIT_S = 0.1
 """For the request that is under way; it is left to itself afterwards."""

@@ -17,7 +17,7 @@ from prometheus_client.exposition import choose_encoder, gzip_accepted
 from ragmonitor.export.content import compact_json
 from ragmonitor.export.server import HttpServer, Receive, Reply
 from ragmonitor.export.view.access import Access, is_loopback
-from ragmonitor.guard import logger, shielded
+from ragmonitor.runtime.guard import logger, shielded
 
 METRICS: Final = "/metrics"
 STATE: Final = "/metrics.json"

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from ragmonitor import metrics
-from ragmonitor.guard import shielded
 from ragmonitor.records import Estimate, WindowedMean
+from ragmonitor.runtime.guard import shielded
+from ragmonitor.semconv import metrics
 
 Means = Mapping[tuple[str, ...], WindowedMean]
 """Means by service, signal, judge, window, dimension and group, as labels have them."""

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from email.message import Message
 from typing import Any, Final
 
-from ragmonitor.errors import FeedbackError
 from ragmonitor.export.content import compact_json
 from ragmonitor.export.server import Reply
 from ragmonitor.export.view import Access
-from ragmonitor.feedback import Feedback, feedback_of
+from ragmonitor.runtime.errors import FeedbackError
+from ragmonitor.runtime.feedback import Feedback, feedback_of
 
 PATH: Final = "/ragmonitor/feedback"
 

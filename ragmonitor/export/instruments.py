@@ -24,7 +24,7 @@ from prometheus_client.samples import Exemplar
 from prometheus_client.utils import floatToGoString
 
 from ragmonitor.export.content import encodable
-from ragmonitor.metrics import TABLE
+from ragmonitor.semconv.metrics import TABLE
 
 OTHER = "other"
 MAX_LABEL_VALUES = 50

@@ -13,9 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from ragmonitor.export.content import PROCESS_KEY, Content, ContentPolicy, compact_json
-from ragmonitor.feedback import JoinedFeedback
-from ragmonitor.guard import reason, record_problem
-from ragmonitor.protocols import ExportContext, Exporter
 from ragmonitor.records import (
     Chunk,
     Evaluation,
@@ -24,6 +21,9 @@ from ragmonitor.records import (
     Scored,
     evaluator_name,
 )
+from ragmonitor.runtime.feedback import JoinedFeedback
+from ragmonitor.runtime.guard import reason, record_problem
+from ragmonitor.runtime.protocols import ExportContext, Exporter
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700

@@ -15,7 +15,6 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from ragmonitor.errors import SettingsError
 from ragmonitor.export.batcher import Limits
 from ragmonitor.export.content import Content, compact_json
 from ragmonitor.export.posting import (
@@ -33,8 +32,9 @@ from ragmonitor.export.scores import (
     score_metadata,
     score_name,
 )
-from ragmonitor.feedback import JoinedFeedback
 from ragmonitor.records import Report, Scored, SpanReference
+from ragmonitor.runtime.errors import SettingsError
+from ragmonitor.runtime.feedback import JoinedFeedback
 
 PATH = "/api/public/ingestion"
 """Takes many scores at once in every version of Langfuse. `/api/public/scores` takes one, or a list

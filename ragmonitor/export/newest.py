@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ragmonitor.protocols import Exporter
 from ragmonitor.records import Report
+from ragmonitor.runtime.protocols import Exporter
 
 
 class NewestReports(Exporter):

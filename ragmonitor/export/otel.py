@@ -19,14 +19,11 @@ from opentelemetry.trace import (
     TraceState,
 )
 
-from ragmonitor import conventions as names
 from ragmonitor.export import span_attributes
 from ragmonitor.export.batcher import Lost
 from ragmonitor.export.content import PROCESS_KEY, Content, ContentPolicy
 from ragmonitor.export.providers import Providers, captured_content
 from ragmonitor.export.span_attributes import Attributes
-from ragmonitor.feedback import JoinedFeedback
-from ragmonitor.protocols import Cost, unknown_cost
 from ragmonitor.records import (
     AlarmEvent,
     Cause,
@@ -37,6 +34,9 @@ from ragmonitor.records import (
     SpanReference,
     Unscored,
 )
+from ragmonitor.runtime.feedback import JoinedFeedback
+from ragmonitor.runtime.protocols import Cost, unknown_cost
+from ragmonitor.semconv import conventions as names
 
 Step = Retrieval | Generation
 

@@ -26,8 +26,8 @@ from ragmonitor.export.scores import (
     score_metadata,
     score_name,
 )
-from ragmonitor.feedback import JoinedFeedback
 from ragmonitor.records import Cause, Evaluation, Report, Scored, SpanReference
+from ragmonitor.runtime.feedback import JoinedFeedback
 
 PATH = "/v1/span_annotations"
 CHECK_PATH = "/v1/projects?limit=1"

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pydantic import SecretStr
 
-from ragmonitor.addresses import HIDDEN, shown
-from ragmonitor.errors import SettingsError
 from ragmonitor.export.batcher import Batcher, DeliveryError, Limits
 from ragmonitor.export.content import Content
-from ragmonitor.forks import survive_forks
-from ragmonitor.protocols import ExportContext
+from ragmonitor.runtime.addresses import HIDDEN, shown
+from ragmonitor.runtime.errors import SettingsError
+from ragmonitor.runtime.forks import survive_forks
+from ragmonitor.runtime.protocols import ExportContext
 
 if TYPE_CHECKING:
     from requests import PreparedRequest, Response, Session

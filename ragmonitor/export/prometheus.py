@@ -15,7 +15,6 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from ragmonitor import guard, metrics
 from ragmonitor.export.amounts import amounts
 from ragmonitor.export.content import package_version
 from ragmonitor.export.endpoint import Endpoint, Pages
@@ -24,8 +23,6 @@ from ragmonitor.export.instruments import MAX_LABEL_LENGTH, Instruments, Labels,
 from ragmonitor.export.server import Receive
 from ragmonitor.export.service_state import service_state
 from ragmonitor.export.shared_counters import SharedCounters
-from ragmonitor.patterns import lazy_pattern
-from ragmonitor.protocols import BreakerState, Cost, Exporter, unknown_cost
 from ragmonitor.records import (
     AlarmEvent,
     AlarmState,
@@ -44,6 +41,10 @@ from ragmonitor.records import (
     WindowedMean,
     evaluator_name,
 )
+from ragmonitor.runtime import guard
+from ragmonitor.runtime.patterns import lazy_pattern
+from ragmonitor.runtime.protocols import BreakerState, Cost, Exporter, unknown_cost
+from ragmonitor.semconv import metrics
 from ragmonitor.store import Store
 
 _HEXADECIMAL = lazy_pattern("[0-9a-fA-F]{1,32}")

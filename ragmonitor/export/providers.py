@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from opentelemetry import _logs, trace
 
-from ragmonitor import apart
-from ragmonitor.addresses import shown
-from ragmonitor.conventions import OI_PROJECT_NAME, OTEL_SERVICE_VERSION, SCOPE
-from ragmonitor.errors import MissingExtraError
 from ragmonitor.export.batcher import Batcher, DeliveryError, Limits, Lost
 from ragmonitor.export.content import Content, package_version
-from ragmonitor.guard import logger, shielded, silenced
+from ragmonitor.runtime import apart
+from ragmonitor.runtime.addresses import shown
+from ragmonitor.runtime.errors import MissingExtraError
+from ragmonitor.runtime.guard import logger, shielded, silenced
+from ragmonitor.semconv.conventions import OI_PROJECT_NAME, OTEL_SERVICE_VERSION, SCOPE
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource

@@ -20,7 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any, Final, Literal
 
-from ragmonitor.guard import shielded
+from ragmonitor.runtime.guard import shielded
 
 REQUEST_TIMEOUT_S: Final = 10.0
 """Seconds from the acceptance of a connection to its end; Prometheus waits no longer either."""

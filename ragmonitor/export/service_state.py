@@ -12,9 +12,9 @@ from typing import Any
 
 from prometheus_client.metrics_core import Metric
 
-from ragmonitor import metrics as names
 from ragmonitor.export.families import Means
 from ragmonitor.records import AlarmState, Estimate, Snapshot
+from ragmonitor.semconv import metrics as names
 
 DAY_S = 86_400.0
 

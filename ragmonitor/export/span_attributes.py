@@ -13,7 +13,6 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, TypeGuard
 
-from ragmonitor import conventions as names
 from ragmonitor.export.content import (
     UNTYPED_ERROR,
     ContentPolicy,
@@ -42,6 +41,7 @@ from ragmonitor.records import (
     error_type,
     evaluator_name,
 )
+from ragmonitor.semconv import conventions as names
 
 Attributes = dict[str, str | bool | int | float | list[str]]
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any, Final
 
-from ragmonitor.capabilities import as_judge
-from ragmonitor.errors import RagMonitorError, SettingsError
 from ragmonitor.evaluators.retrieval import reference_matches
 from ragmonitor.goldens.asking import Reply, chunks_of, interaction_of
 from ragmonitor.goldens.golden import Golden, ReferenceChunk
@@ -18,7 +16,7 @@ from ragmonitor.judges import BuiltinJudge
 from ragmonitor.judges.cache import key_of
 from ragmonitor.offline import evaluate
 from ragmonitor.offline.kept_replies import KeepingJudge, ReplyFile
-from ragmonitor.protocols import Judge
+from ragmonitor.pipeline.wiring import judge_named
 from ragmonitor.records import (
     BUILTIN,
     Cause,
@@ -29,8 +27,10 @@ from ragmonitor.records import (
     Unscored,
     evaluator_name,
 )
+from ragmonitor.runtime.capabilities import as_judge
+from ragmonitor.runtime.errors import RagMonitorError, SettingsError
+from ragmonitor.runtime.protocols import Judge
 from ragmonitor.settings import Settings
-from ragmonitor.wiring import judge_named
 
 EVALUATORS: Final = ("faithfulness", "answer_correctness", "refusal_correctness")
 _RECORD: Final = (

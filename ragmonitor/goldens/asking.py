@@ -13,16 +13,16 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 from urllib.parse import quote, urljoin, urlsplit
 
-from ragmonitor.addresses import shown
-from ragmonitor.apart import apart
 from ragmonitor.capture.coercion import chunk_in, finite, member_of, text_in
 from ragmonitor.capture.probe_mark import current_mark, marked
-from ragmonitor.conventions import PROBE_BAGGAGE, PROBE_HEADER
-from ragmonitor.errors import InputError, MissingExtraError, RagMonitorError
 from ragmonitor.export.content import encodable
 from ragmonitor.goldens.golden import Golden, Turn
-from ragmonitor.guard import ends_the_task
 from ragmonitor.records import Chunk, Interaction, Probe
+from ragmonitor.runtime.addresses import shown
+from ragmonitor.runtime.apart import apart
+from ragmonitor.runtime.errors import InputError, MissingExtraError, RagMonitorError
+from ragmonitor.runtime.guard import ends_the_task
+from ragmonitor.semconv.conventions import PROBE_BAGGAGE, PROBE_HEADER
 
 if TYPE_CHECKING:
     from requests import Response

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ragmonitor.errors import InputError, MissingExtraError
+from ragmonitor.runtime.errors import InputError, MissingExtraError
 
 MAX_MEMORY_BYTES: Final = 1 << 30
 MAX_CPU_S: Final = 60

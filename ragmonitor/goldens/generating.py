@@ -17,7 +17,6 @@ from enum import StrEnum
 from itertools import cycle, zip_longest
 from typing import Any, Final
 
-from ragmonitor.errors import JudgeError, RagMonitorError, SettingsError
 from ragmonitor.goldens.golden import Golden, GoldenKind, ReferenceChunk
 from ragmonitor.goldens.golden_prompts import (
     Task,
@@ -30,6 +29,7 @@ from ragmonitor.goldens.gram_index import GramIndex
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.offline.kept_replies import KeepingJudge
 from ragmonitor.records import Assessment, Cause, Chunk, Interaction, JudgeUsage, Language
+from ragmonitor.runtime.errors import JudgeError, RagMonitorError, SettingsError
 from ragmonitor.sampling import RunBudget, TotalBudget, spent_in
 
 UNANSWERED_EVERY: Final = 5

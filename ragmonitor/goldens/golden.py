@@ -11,12 +11,12 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from ragmonitor.errors import InputError
 from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.offline.shapes import read_chunks
 from ragmonitor.offline.tables import NO_UTF_8, Table, write_csv
 from ragmonitor.records import Chunk, Language
+from ragmonitor.runtime.errors import InputError
 
 MINED: Final = "mined"
 """The beginning of `source` where a question was taken from live traffic."""

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ragmonitor.protocols import Section
 from ragmonitor.records import Language
+from ragmonitor.runtime.protocols import Section
 
 RULES: Final = 2
 """Raised whenever the same reply would be read differently."""

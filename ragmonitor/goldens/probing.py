@@ -10,13 +10,13 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from ragmonitor.apart import run
-from ragmonitor.durations import duration_s
-from ragmonitor.errors import SettingsError
 from ragmonitor.goldens.asking import Ask, Asker
 from ragmonitor.goldens.golden import Golden
-from ragmonitor.guard import contained
 from ragmonitor.records import Interaction
+from ragmonitor.runtime.apart import run
+from ragmonitor.runtime.durations import duration_s
+from ragmonitor.runtime.errors import SettingsError
+from ragmonitor.runtime.guard import contained
 
 JITTER: Final = 0.5
 """Share of a pause by which it is longer or shorter, at random."""

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ragmonitor.errors import InputError
 from ragmonitor.goldens.document_formats import FORMATS, read_apart
 from ragmonitor.goldens.golden import ReferenceChunk
 from ragmonitor.judges import sentences as splitter
-from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Language
+from ragmonitor.runtime.errors import InputError
+from ragmonitor.runtime.patterns import lazy_pattern
 
 CHUNK_CHARACTERS: Final = 1_200
 """A chunk has at most so many, unless one sentence, table or block of code alone is longer."""

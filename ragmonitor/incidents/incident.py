@@ -12,7 +12,6 @@ from ragmonitor.causes import Explanation, PartKind
 from ragmonitor.causes.documents import name_of
 from ragmonitor.export.content import Content, ContentPolicy
 from ragmonitor.export.view.answers import closest
-from ragmonitor.printable import printable
 from ragmonitor.records import (
     AlarmEvent,
     AlarmKind,
@@ -23,6 +22,7 @@ from ragmonitor.records import (
     SentenceVerdict,
     is_private,
 )
+from ragmonitor.runtime.printable import printable
 
 MAX_ALARMS: Final = 20
 MAX_ANSWERS: Final = 3

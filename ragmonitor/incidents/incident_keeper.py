@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final, Literal, Protocol
 
-from ragmonitor import metrics
 from ragmonitor.causes import Explanation
 from ragmonitor.export.content import ContentPolicy
-from ragmonitor.guard import contained
 from ragmonitor.incidents.incident import (
     BadAnswer,
     Incident,
@@ -22,8 +20,10 @@ from ragmonitor.incidents.incident import (
     alarm_of_state,
 )
 from ragmonitor.incidents.journal import Journal
-from ragmonitor.protocols import Clock, Exporter
 from ragmonitor.records import AlarmEvent, Example, Report, Snapshot
+from ragmonitor.runtime.guard import contained
+from ragmonitor.runtime.protocols import Clock, Exporter
+from ragmonitor.semconv import metrics
 
 LOOK_S: Final = 2.0
 UPDATE_SHARE: Final = 0.1

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 from pydantic import ValidationError
 
 from ragmonitor.export.content import Content
-from ragmonitor.guard import record_problem
 from ragmonitor.incidents.incident import Incident
+from ragmonitor.runtime.guard import record_problem
 from ragmonitor.store import Store
 
 MAX_INCIDENTS: Final = 100

@@ -12,16 +12,16 @@ from typing import Final, Protocol
 
 from opentelemetry import context
 
-from ragmonitor.apart import EXECUTOR
 from ragmonitor.causes.signal_names import Language
-from ragmonitor.errors import MissingExtraError, SettingsError
-from ragmonitor.guard import record_problem, shielded, silenced
 from ragmonitor.incidents.incident import Incident
 from ragmonitor.incidents.incident_keeper import Occasion
 from ragmonitor.incidents.rendering import headline
 from ragmonitor.incidents.wording import Wording
-from ragmonitor.printable import printable
-from ragmonitor.protocols import Clock
+from ragmonitor.runtime.apart import EXECUTOR
+from ragmonitor.runtime.errors import MissingExtraError, SettingsError
+from ragmonitor.runtime.guard import record_problem, shielded, silenced
+from ragmonitor.runtime.printable import printable
+from ragmonitor.runtime.protocols import Clock
 
 MAX_WAITING: Final = 8
 """Notices that may wait for one receiver."""

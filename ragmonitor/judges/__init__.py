@@ -7,7 +7,7 @@ from ragmonitor.judges.cache import AssessmentCache
 from ragmonitor.judges.encoder import EncoderJudge
 from ragmonitor.judges.function import FunctionJudge
 from ragmonitor.judges.llm import LlmJudge
-from ragmonitor.protocols import Judge
+from ragmonitor.runtime.protocols import Judge
 
 JUDGES: dict[str, Callable[[str], Judge]] = {
     "encoder": EncoderJudge,

@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from ragmonitor.guard import logger, reason
 from ragmonitor.judges.provider import ProviderError
-from ragmonitor.protocols import BreakerState, Clock
+from ragmonitor.runtime.guard import logger, reason
+from ragmonitor.runtime.protocols import BreakerState, Clock
 
 OPENS_AFTER: Final = 5
 """So many readings in a row that the provider failed open the breaker."""

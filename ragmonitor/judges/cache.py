@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
-from ragmonitor.protocols import Clock
 from ragmonitor.records import Assessment, Interaction, JudgeIdentity, JudgeUsage
+from ragmonitor.runtime.protocols import Clock
 
 AGE_S: Final = 3_600.0
 SIZE: Final = 1_000

@@ -11,8 +11,8 @@ from typing import Final
 from ragmonitor.judges.judge_prompts import Message, Prompt, correct
 from ragmonitor.judges.provider import Completer, Completion, ProviderError
 from ragmonitor.judges.tokens import estimate_tokens
-from ragmonitor.protocols import Clock
 from ragmonitor.records import JudgeUsage, Language
+from ragmonitor.runtime.protocols import Clock
 
 RETRIES: Final = 2
 PAUSE_S: Final = 1.0

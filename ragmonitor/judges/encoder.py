@@ -17,9 +17,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from ragmonitor import imports
-from ragmonitor.apart import apart
-from ragmonitor.errors import JudgeError, MissingExtraError
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.judges.builtin import BuiltinJudge
 from ragmonitor.judges.long_evidence import spread
@@ -34,6 +31,9 @@ from ragmonitor.records import (
     SentenceVerdict,
     Verdict,
 )
+from ragmonitor.runtime import imports
+from ragmonitor.runtime.apart import apart
+from ragmonitor.runtime.errors import JudgeError, MissingExtraError
 
 RULES: Final = 3
 """Raised whenever the same scores would give other verdicts."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from ragmonitor.errors import JudgeError
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.judges.calls import Ask, ask_twice
 from ragmonitor.judges.judge_prompts import (
@@ -20,8 +19,9 @@ from ragmonitor.judges.judge_prompts import (
 from ragmonitor.judges.provider import Completion, ProviderError
 from ragmonitor.judges.reply import find_fields
 from ragmonitor.judges.tokens import estimate_tokens
-from ragmonitor.protocols import Section as Part
 from ragmonitor.records import Cause, Interaction, JudgeIdentity, JudgeUsage, Language
+from ragmonitor.runtime.errors import JudgeError
+from ragmonitor.runtime.protocols import Section as Part
 
 RULES: Final = 1
 """Raised whenever the same reply would be read differently."""

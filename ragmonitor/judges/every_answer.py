@@ -6,10 +6,10 @@ import asyncio
 from dataclasses import replace
 from typing import Final
 
-from ragmonitor.errors import JudgeError
-from ragmonitor.guard import record_error
-from ragmonitor.protocols import Judge
 from ragmonitor.records import BUILTIN, Assessment, Cause, Interaction
+from ragmonitor.runtime.errors import JudgeError
+from ragmonitor.runtime.guard import record_error
+from ragmonitor.runtime.protocols import Judge
 
 TIMEOUT_S: Final = 10.0
 """The time for one answer; the rules read what is not through by then."""

@@ -9,15 +9,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragmonitor.apart import apart
 from ragmonitor.judges.cache import AssessmentCache
 from ragmonitor.judges.calls import Pause
 from ragmonitor.judges.judge_prompts import Message
 from ragmonitor.judges.llm import MAX_CALLS, TOKENS_PER_CALL, LlmJudge
 from ragmonitor.judges.provider import Completion, Price, ProviderError, longest_reply
 from ragmonitor.judges.scrubbing import scrubbed
-from ragmonitor.protocols import BudgetUnit, Clock
 from ragmonitor.records import JudgeUsage
+from ragmonitor.runtime.apart import apart
+from ragmonitor.runtime.protocols import BudgetUnit, Clock
 from ragmonitor.settings import Budget
 
 Function = Callable[[list[str]], Sequence[str] | Awaitable[Sequence[str]]]

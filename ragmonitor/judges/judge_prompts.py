@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypedDict
 
-from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Language
+from ragmonitor.runtime.patterns import lazy_pattern
 
 SYSTEM: dict[Language, str] = {
     "en": """\

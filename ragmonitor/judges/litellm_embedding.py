@@ -7,11 +7,11 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ragmonitor.apart import call_apart, run
-from ragmonitor.errors import JudgeError
 from ragmonitor.judges.provider import Price, Provider, ProviderError
 from ragmonitor.judges.tokens import estimate_tokens
 from ragmonitor.records import Cause, JudgeUsage
+from ragmonitor.runtime.apart import call_apart, run
+from ragmonitor.runtime.errors import JudgeError
 
 
 class LitellmEmbedding:

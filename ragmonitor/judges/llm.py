@@ -10,7 +10,6 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Self
 
-from ragmonitor.errors import JudgeError, SettingsError
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.judges.breaker import Breaker
 from ragmonitor.judges.cache import AssessmentCache, key_of
@@ -23,7 +22,6 @@ from ragmonitor.judges.reference_checks import read_reference, reference_version
 from ragmonitor.judges.reply import RULES, ParsedReply, read_reply
 from ragmonitor.judges.sentences import Sentence
 from ragmonitor.judges.tokens import estimate_tokens
-from ragmonitor.protocols import BreakerState, BudgetUnit, Clock
 from ragmonitor.records import (
     Assessment,
     Cause,
@@ -34,6 +32,8 @@ from ragmonitor.records import (
     ReferenceReading,
     SentenceVerdict,
 )
+from ragmonitor.runtime.errors import JudgeError, SettingsError
+from ragmonitor.runtime.protocols import BreakerState, BudgetUnit, Clock
 from ragmonitor.settings import Budget
 
 TOKENS_PER_CALL: Final = 8_000

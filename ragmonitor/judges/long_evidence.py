@@ -8,8 +8,8 @@ from typing import Final
 
 from ragmonitor.judges.reply import Entry, ParsedReply, worst
 from ragmonitor.judges.tokens import CHARACTERS_PER_TOKEN, estimate_tokens
-from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Severity, Verdict
+from ragmonitor.runtime.patterns import lazy_pattern
 
 CHUNK_FRAME_TOKENS: Final = 8
 """Tokens of the number and border of one chunk in the prompt."""

@@ -15,13 +15,13 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, Literal, Protocol
 
-from ragmonitor import imports
-from ragmonitor.apart import apart
-from ragmonitor.errors import MissingExtraError, RagMonitorError
-from ragmonitor.guard import silenced
 from ragmonitor.judges.judge_prompts import Message
 from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.records import Cause, JudgeUsage
+from ragmonitor.runtime import imports
+from ragmonitor.runtime.apart import apart
+from ragmonitor.runtime.errors import MissingExtraError, RagMonitorError
+from ragmonitor.runtime.guard import silenced
 
 LOGGERS: Final = ("LiteLLM", "LiteLLM Router", "httpx", "openai._base_client")
 """The loggers that tell of each call with its texts, and of each failure in several lines."""

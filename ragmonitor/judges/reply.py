@@ -17,8 +17,8 @@ from ragmonitor.judges.builtin.parsed_sentences import parse_sentence
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, content_count
 from ragmonitor.judges.judge_prompts import EXAMPLES
 from ragmonitor.judges.unknown_numbers import unknown_figures
-from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Severity, Verdict
+from ragmonitor.runtime.patterns import lazy_pattern
 
 RULES: Final = 5
 """Raised whenever the same reply would be read differently."""

@@ -6,7 +6,7 @@ import re
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from ragmonitor.patterns import lazy_pattern
+from ragmonitor.runtime.patterns import lazy_pattern
 
 MARK: Final = "[key]"
 _MIN_CHARACTERS: Final = 6

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Language
+from ragmonitor.runtime.patterns import lazy_pattern
 
 HAN = "\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
 """Chinese characters, for use inside a character class."""

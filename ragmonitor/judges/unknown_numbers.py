@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ragmonitor.patterns import lazy_pattern
+from ragmonitor.runtime.patterns import lazy_pattern
 
 _SCALES = {
     "k": 1e3,

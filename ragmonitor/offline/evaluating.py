@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypedDict, Unpack
 
-from ragmonitor.apart import call_apart, is_on_a_loop, run
-from ragmonitor.capabilities import as_judge
-from ragmonitor.errors import SettingsError
 from ragmonitor.evaluators import table
 from ragmonitor.judges import JUDGES, BuiltinJudge
 from ragmonitor.offline.kept_replies import ReplyFile
@@ -19,11 +16,14 @@ from ragmonitor.offline.reader_pool import AHEAD, ReaderPool
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, read_given
 from ragmonitor.offline.summary import EvaluatorSummary, Summary
-from ragmonitor.protocols import Judge
+from ragmonitor.pipeline.wiring import judge_named
 from ragmonitor.records import BUILTIN, Interaction, Report
+from ragmonitor.runtime.apart import call_apart, is_on_a_loop, run
+from ragmonitor.runtime.capabilities import as_judge
+from ragmonitor.runtime.errors import SettingsError
+from ragmonitor.runtime.protocols import Judge
 from ragmonitor.sampling import TotalBudget
 from ragmonitor.settings import Settings
-from ragmonitor.wiring import judge_named
 
 Records = Iterable[Interaction | Mapping[str, Any]] | Mapping[str, Any]
 

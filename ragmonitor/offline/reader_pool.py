@@ -12,11 +12,11 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Final, Protocol
 
-from ragmonitor.apart import apart
-from ragmonitor.errors import RagMonitorError, SettingsError
-from ragmonitor.guard import is_asked_to_end
-from ragmonitor.judging import Reading
+from ragmonitor.pipeline.judging import Reading
 from ragmonitor.records import Interaction
+from ragmonitor.runtime.apart import apart
+from ragmonitor.runtime.errors import RagMonitorError, SettingsError
+from ragmonitor.runtime.guard import is_asked_to_end
 
 AHEAD: Final = 4
 """Answers that are handed over for each process: while it reads one the next is there."""

@@ -9,17 +9,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from ragmonitor.apart import apart
-from ragmonitor.capabilities import as_judge
-from ragmonitor.errors import JudgeError, SettingsError
 from ragmonitor.evaluators import Table, unscorable
 from ragmonitor.export.jsonl import report_line
-from ragmonitor.guard import record_error
-from ragmonitor.judging import Reading, ReadingEngine
 from ragmonitor.offline.kept_replies import KeepingJudge, ReplyFile
 from ragmonitor.offline.reader_pool import ReaderError, ReaderPool
 from ragmonitor.offline.shapes import Line
-from ragmonitor.protocols import Judge
+from ragmonitor.pipeline.judging import Reading, ReadingEngine
 from ragmonitor.records import (
     Cause,
     Interaction,
@@ -29,6 +24,11 @@ from ragmonitor.records import (
     Scored,
     Verdict,
 )
+from ragmonitor.runtime.apart import apart
+from ragmonitor.runtime.capabilities import as_judge
+from ragmonitor.runtime.errors import JudgeError, SettingsError
+from ragmonitor.runtime.guard import record_error
+from ragmonitor.runtime.protocols import Judge
 from ragmonitor.sampling import RunBudget, TotalBudget
 
 LINES_PER_CALL: Final = 4

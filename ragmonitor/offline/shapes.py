@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal, get_args
 
-from ragmonitor.errors import InputError
 from ragmonitor.export import is_feedback
 from ragmonitor.offline.tables import MAX_NESTING, Table, read_list, records_of
 from ragmonitor.records import SOURCES, Chunk, Interaction, Status
+from ragmonitor.runtime.errors import InputError
 
 Format = Literal["auto", "ragmonitor", "ragas", "ragchecker"]
 """`auto`: recognised by the columns of the first record."""

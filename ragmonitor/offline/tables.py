@@ -20,8 +20,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from ragmonitor.errors import InputError, MissingExtraError, file_errors
 from ragmonitor.export.jsonl import owners_alone
+from ragmonitor.runtime.errors import InputError, MissingExtraError, file_errors
 
 MAX_CELL_BYTES: Final = 64 * 1024 * 1024
 """The size of one cell of a CSV file: all chunks of an answer."""

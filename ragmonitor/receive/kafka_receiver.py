@@ -12,11 +12,11 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ragmonitor.errors import MissingExtraError, SettingsError
-from ragmonitor.guard import contained, record_error, record_problem
 from ragmonitor.receive.open_traces import OpenTraces
 from ragmonitor.receive.otlp_bodies import JSON, PROTOBUF, UnreadableBodyError, request_of
 from ragmonitor.receive.span_intake import FullError, SpanIntake
+from ragmonitor.runtime.errors import MissingExtraError, SettingsError
+from ragmonitor.runtime.guard import contained, record_error, record_problem
 
 POLL_S: Final = 0.25
 RETRY_S: Final = 1.0

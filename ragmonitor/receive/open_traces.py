@@ -7,8 +7,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final, Literal
 
-from ragmonitor.protocols import Clock
 from ragmonitor.receive.otlp_spans import HeldSpan
+from ragmonitor.runtime.protocols import Clock
 
 MAX_SPANS_OF_TRACE: Final = 10_000
 MAX_BYTES_OF_TRACE: Final = 64 * 2**20

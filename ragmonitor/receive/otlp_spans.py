@@ -17,7 +17,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from opentelemetry.trace import SpanContext, TraceFlags, TraceState
 
 from ragmonitor.capture.coercion import MAX_ERROR_CHARACTERS, text_in
-from ragmonitor.span_readers import EVENTS, SpanRecord, with_contents
+from ragmonitor.capture.span_readers import EVENTS, SpanRecord, with_contents
 
 OVERHEAD_BYTES: Final = 500
 """The memory that a held span takes beside its contents, estimated."""

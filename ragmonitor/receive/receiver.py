@@ -8,20 +8,20 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final, Literal, Protocol
 
-from ragmonitor.back_half.local import LocalBackHalf
-from ragmonitor.back_half.stream_sender import StreamBackHalf
 from ragmonitor.capture.recorder import OPEN_RUN_AGE_S, tool_matcher
-from ragmonitor.errors import RagMonitorError, SettingsError
 from ragmonitor.export.view.access import is_loopback
-from ragmonitor.guard import contained, record_error
-from ragmonitor.metrics import RECEIVED
-from ragmonitor.protocols import Clock
+from ragmonitor.pipeline.back_half.local import LocalBackHalf
+from ragmonitor.pipeline.back_half.stream_sender import StreamBackHalf
 from ragmonitor.receive.http_receiver import HttpReceiver
 from ragmonitor.receive.open_traces import OpenTrace, OpenTraces, State
 from ragmonitor.receive.span_intake import SpanIntake
 from ragmonitor.receive.trace_assembly import assembled
 from ragmonitor.records import GaugeValue
 from ragmonitor.redaction import Redactor
+from ragmonitor.runtime.errors import RagMonitorError, SettingsError
+from ragmonitor.runtime.guard import contained, record_error
+from ragmonitor.runtime.protocols import Clock
+from ragmonitor.semconv.metrics import RECEIVED
 from ragmonitor.settings import Settings
 
 SWEEP_S: Final = 0.25

@@ -15,9 +15,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from ragmonitor.conventions import SCOPE
+from ragmonitor.capture.span_readers import dialect_of
 from ragmonitor.export.server import Rejection
-from ragmonitor.metrics import RECEIVED
 from ragmonitor.receive.open_traces import OpenTraces
 from ragmonitor.receive.otlp_bodies import UnreadableBodyError
 from ragmonitor.receive.otlp_spans import (
@@ -30,7 +29,8 @@ from ragmonitor.receive.otlp_spans import (
     process_of,
 )
 from ragmonitor.records import GaugeValue
-from ragmonitor.span_readers import dialect_of
+from ragmonitor.semconv.conventions import SCOPE
+from ragmonitor.semconv.metrics import RECEIVED
 
 RequestOutcome = Literal["taken", "partial", "full", "unauthorized"] | Rejection
 """The outcome of a request. `partial`: spans in it had no sound ids; `full`: it is to be sent again

@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ragmonitor.conventions import PROBE_BAGGAGE
+from ragmonitor.capture.span_readers import Ancestry, FinishedTree, SpanRecord, trees_of
 from ragmonitor.receive.otlp_spans import HeldSpan, span_record
 from ragmonitor.records import Interaction, Status
-from ragmonitor.span_readers import Ancestry, FinishedTree, SpanRecord, trees_of
+from ragmonitor.semconv.conventions import PROBE_BAGGAGE
 
 
 @dataclass(frozen=True, slots=True)

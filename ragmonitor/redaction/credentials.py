@@ -16,9 +16,9 @@ import string
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ragmonitor.patterns import lazy_pattern
 from ragmonitor.redaction.detections import Detection, apart, redacted
 from ragmonitor.redaction.key_formats import BEGINS, FORMATTED, MIN_RUN, PLACES, kind_of
+from ragmonitor.runtime.patterns import lazy_pattern
 
 _KEY_CHARACTERS = string.ascii_letters + string.digits + "_-.~"
 _RUNS = bytes(0x61 if chr(code) in _KEY_CHARACTERS else 0x20 for code in range(256))

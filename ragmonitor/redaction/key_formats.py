@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ragmonitor.patterns import lazy_pattern
+from ragmonitor.runtime.patterns import lazy_pattern
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from ragmonitor.errors import MissingExtraError, SettingsError
-from ragmonitor.guard import logger
-from ragmonitor.patterns import lazy_pattern
 from ragmonitor.redaction.detections import Detection, apart, redacted
 from ragmonitor.redaction.personal_formats import FORMATS, formatted_in, plain_digits
+from ragmonitor.runtime.errors import MissingExtraError, SettingsError
+from ragmonitor.runtime.guard import logger
+from ragmonitor.runtime.patterns import lazy_pattern
 
 Language = Literal["en", "zh"]
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterator
 from importlib import import_module
 from typing import NamedTuple
 
-from ragmonitor.patterns import lazy_pattern
 from ragmonitor.redaction.detections import Detection
+from ragmonitor.runtime.patterns import lazy_pattern
 
 
 class Format(NamedTuple):

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from ragmonitor.errors import RagMonitorError, SettingsError
-from ragmonitor.guard import record_error
 from ragmonitor.records import (
     Chunk,
     Generation,
@@ -21,6 +19,8 @@ from ragmonitor.records import (
 from ragmonitor.redaction.credentials import is_secret_under, secrets_in, without_secrets
 from ragmonitor.redaction.detections import MARK, Detection, redacted
 from ragmonitor.redaction.personal import PersonalData
+from ragmonitor.runtime.errors import RagMonitorError, SettingsError
+from ragmonitor.runtime.guard import record_error
 
 Redact = Callable[[str], str]
 """Returns the text with what must not leave replaced."""

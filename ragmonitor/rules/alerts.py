@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ragmonitor import metrics as names
 from ragmonitor.rules.model import PREFIX, Alert, Scope, gained
 from ragmonitor.rules.recording import OUTRANKED
 from ragmonitor.rules.texts import Language, text_of
+from ragmonitor.semconv import metrics as names
 
 WORKER_UNSEEN_S: Final = 120
 """The worker shows itself every two seconds; a long answer may hold it up for half a minute."""

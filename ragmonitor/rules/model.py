@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ragmonitor import metrics as names
+from ragmonitor.semconv import metrics as names
 
 PREFIX: Final = "RagMonitor"
 INCIDENT_URL: Final = (

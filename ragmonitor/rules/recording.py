@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragmonitor import metrics as names
 from ragmonitor.rules.model import Group, Recording, Scope
+from ragmonitor.semconv import metrics as names
 
 WINDOWS: Final = {"5m": "30s", "1h": "1m", "1d": "2m"}
 """Each with how often it is computed. Above 5m/2 a missed evaluation would leave a gap."""

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
-from ragmonitor import metrics as names
 from ragmonitor.rules.recording import DIAGNOSED
+from ragmonitor.semconv import metrics as names
 
 Language = Literal["en", "zh"]
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ragmonitor.errors import MissingExtraError, SettingsError
 from ragmonitor.rules import alerts
 from ragmonitor.rules.model import Alert, Group, Recording, Scope
 from ragmonitor.rules.recording import recording_groups
 from ragmonitor.rules.texts import Language
+from ragmonitor.runtime.errors import MissingExtraError, SettingsError
 
 DEFAULT_RUNBOOK_URL: Final = {"en": "docs/runbook.md", "zh": "docs/zh/runbook.md"}
 """Paths in this project, until somebody says where the page is published."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ragmonitor.protocols import BudgetUnit
 from ragmonitor.records import JudgeUsage
+from ragmonitor.runtime.protocols import BudgetUnit
 
 
 class TotalBudget:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Interaction, SpanReference
+from ragmonitor.runtime.patterns import lazy_pattern
 
 
 def uniform_of(interaction_id: str) -> float:

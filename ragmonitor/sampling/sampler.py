@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-from ragmonitor import metrics as names
-from ragmonitor.guard import record_problem
-from ragmonitor.protocols import Clock
 from ragmonitor.records import Cause, GaugeValue, Interaction, SamplingDecision
+from ragmonitor.runtime.guard import record_problem
+from ragmonitor.runtime.protocols import Clock
 from ragmonitor.sampling.arrivals import Arrivals
 from ragmonitor.sampling.consistent_draws import is_drawn
 from ragmonitor.sampling.floors import Floors
+from ragmonitor.semconv import metrics as names
 from ragmonitor.store import Budget, StoreUnavailableError
 
 ARRIVALS_HALF_LIFE_S: Final = 120.0

@@ -7,9 +7,9 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ragmonitor import metrics
-from ragmonitor.protocols import Clock, Cost
 from ragmonitor.records import GaugeValue, Window
+from ragmonitor.runtime.protocols import Clock, Cost
+from ragmonitor.semconv import metrics
 from ragmonitor.stats.beta import t_quantile
 from ragmonitor.stats.parts import Answer, Means, Observation, Part
 from ragmonitor.stats.signals import HALLUCINATION

@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from ragmonitor import metrics
-from ragmonitor.feedback import DEFAULT_KIND, Feedback, JoinedFeedback, joining_id
-from ragmonitor.guard import record_problem
 from ragmonitor.records import GaugeValue, SpanReference
+from ragmonitor.runtime.feedback import DEFAULT_KIND, Feedback, JoinedFeedback, joining_id
+from ragmonitor.runtime.guard import record_problem
+from ragmonitor.semconv import metrics
 from ragmonitor.stats.labels.correction import wilson
 from ragmonitor.stats.parts import Answer, Means, Observation, Part
 from ragmonitor.store import Store, StoreUnavailableError

@@ -12,8 +12,6 @@ from typing import Any, Final
 
 import msgspec
 
-from ragmonitor import metrics
-from ragmonitor.guard import record_error, record_problem
 from ragmonitor.records import (
     AlarmEvent,
     AlarmState,
@@ -25,6 +23,8 @@ from ragmonitor.records import (
     Window,
     evaluator_name,
 )
+from ragmonitor.runtime.guard import record_error, record_problem
+from ragmonitor.semconv import metrics
 from ragmonitor.stats.alarm import Alarm
 from ragmonitor.stats.beta import beta_cdf
 from ragmonitor.stats.golden_history import Level, ScoreHistory, level_of, share_of

@@ -13,10 +13,10 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from ragmonitor import metrics
-from ragmonitor.errors import InputError
-from ragmonitor.guard import logger, record_problem
 from ragmonitor.records import AlarmState, Chunk, GaugeValue, Interaction, Report
+from ragmonitor.runtime.errors import InputError
+from ragmonitor.runtime.guard import logger, record_problem
+from ragmonitor.semconv import metrics
 from ragmonitor.stats.judge_change import Rereads
 from ragmonitor.stats.parts import Answer, Means, Observation, Part
 from ragmonitor.stats.signals import HALLUCINATION, REFERENCES, hallucinated

@@ -11,9 +11,9 @@ from heapq import nsmallest
 from operator import gt, lt
 from typing import Any, Final, Literal, NamedTuple, Self
 
-from ragmonitor.guard import record_error
-from ragmonitor.protocols import Clock
 from ragmonitor.records import Chunk, Interaction
+from ragmonitor.runtime.guard import record_error
+from ragmonitor.runtime.protocols import Clock
 from ragmonitor.stats.parts import Answer, Observation, Part
 from ragmonitor.stats.signals import EMPTY_RETRIEVAL, WEAK_RETRIEVAL
 from ragmonitor.store import Kept

@@ -11,10 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ragmonitor import metrics
-from ragmonitor.feedback import JoinedFeedback
-from ragmonitor.guard import logger, record_problem
-from ragmonitor.lock_slices import give_back
 from ragmonitor.records import (
     AlarmCause,
     AlarmEvent,
@@ -35,6 +31,11 @@ from ragmonitor.records import (
     Window,
     WindowedMean,
 )
+from ragmonitor.runtime.feedback import JoinedFeedback
+from ragmonitor.runtime.guard import logger, record_problem
+from ragmonitor.runtime.lock_slices import give_back
+from ragmonitor.runtime.usual_session import UsualSession
+from ragmonitor.semconv import metrics
 from ragmonitor.stats import interval
 from ragmonitor.stats import tick as ticking
 from ragmonitor.stats.deliveries import Deliveries, Drawn
@@ -69,7 +70,6 @@ from ragmonitor.store import (
     StoreUnavailableError,
     merge,
 )
-from ragmonitor.usual_session import UsualSession
 
 YES_OR_NO: Final = frozenset((*FROM_ASSESSMENT, "empty_retrieval", "weak_retrieval", "anchors"))
 """Signals that are a share of the answers, and no mean of scores."""

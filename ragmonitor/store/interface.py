@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, NamedTuple, Protocol
 
-from ragmonitor.errors import RagMonitorError
+from ragmonitor.runtime.errors import RagMonitorError
 from ragmonitor.store.buckets import Increments, Rows
 
 SCHEMA: Final = 1

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ragmonitor.guard import record_problem
+from ragmonitor.runtime.guard import record_problem
 from ragmonitor.store.interface import Store, StoreUnavailableError
 
 KIND: Final = "document"

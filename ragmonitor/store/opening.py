@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final, cast
 
-from ragmonitor.guard import record_problem
+from ragmonitor.runtime.guard import record_problem
 from ragmonitor.store.interface import Store, StoreUnavailableError
 from ragmonitor.store.redis import SENTINEL, Redis, connect
 from ragmonitor.store.sqlite import Memory, Sqlite

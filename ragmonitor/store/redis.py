@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from ragmonitor.errors import MissingExtraError, SettingsError
-from ragmonitor.redis_client import Errors, failure, redis_client
+from ragmonitor.runtime.errors import MissingExtraError, SettingsError
+from ragmonitor.runtime.redis_client import Errors, failure, redis_client
 from ragmonitor.store import scripts
 from ragmonitor.store.buckets import BET_S, DAY_S, TOTALS, Increments, Rows, packed, unpacked
 from ragmonitor.store.interface import (

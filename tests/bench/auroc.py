@@ -31,10 +31,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 from ragmonitor import Chunk, Interaction  # noqa: E402  # runs from a checkout
-from ragmonitor.errors import JudgeError  # noqa: E402
 from ragmonitor.judges import EncoderJudge  # noqa: E402
 from ragmonitor.judges.builtin import assess  # noqa: E402
 from ragmonitor.records import Assessment, Verdict  # noqa: E402
+from ragmonitor.runtime.errors import JudgeError  # noqa: E402
 
 DEFAULT_FOLDER = "../shared/data"
 FLAGS = (Verdict.ABSENT, Verdict.CONTRADICTED)

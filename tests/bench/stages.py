@@ -22,7 +22,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from variants import Dropping
 
 from ragmonitor import Monitor
-from ragmonitor.worker.worker_thread import Worker
+from ragmonitor.pipeline.worker.worker_thread import Worker
 
 STAGES = {
     "reading by the built-in judge": ("judging.py", "read_now"),

@@ -23,8 +23,8 @@ from ragmonitor import (
     Monitor,
     SentenceVerdict,
 )
-from ragmonitor.errors import FeedbackError
 from ragmonitor.records import Verdict
+from ragmonitor.runtime.errors import FeedbackError
 from ragmonitor.testing import ScriptedJudge
 from tests.contract.kit_judges import ModelServer, prompt_of
 

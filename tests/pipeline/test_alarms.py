@@ -11,8 +11,8 @@ import time
 import pytest
 
 from ragmonitor import ExportSettings, Monitor, ServerSettings
-from ragmonitor.errors import JudgeError, SettingsError
 from ragmonitor.records import AlarmEvent, Cause
+from ragmonitor.runtime.errors import JudgeError, SettingsError
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.scrape import total
 from tests.support.settings import merged

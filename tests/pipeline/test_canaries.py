@@ -161,8 +161,8 @@ def watched(everything, monkeypatch):
     """Return what makes a monitor with every exporter there is."""
 
     def make(policy: str, **options: Any) -> Monitor:
-        monkeypatch.setattr("ragmonitor.guard._logged", set())
-        monkeypatch.setattr("ragmonitor.guard._quoting.withheld", False)
+        monkeypatch.setattr("ragmonitor.runtime.guard._logged", set())
+        monkeypatch.setattr("ragmonitor.runtime.guard._quoting.withheld", False)
         return Monitor(
             service="shop",
             server=ServerSettings(ui=True, port=0),

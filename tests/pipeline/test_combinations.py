@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ragmonitor import Monitor, ServerSettings, guard
+from ragmonitor import Monitor, ServerSettings
+from ragmonitor.runtime import guard
 from ragmonitor.testing import ScriptedJudge
 from tests.support.prometheus_server import free_port
 from tests.support.scrape import total

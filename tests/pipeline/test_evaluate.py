@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import ragmonitor
-from ragmonitor.errors import InputError, SettingsError
 from ragmonitor.records import Cause
+from ragmonitor.runtime.errors import InputError, SettingsError
 from ragmonitor.testing import ScriptedJudge
 from tests.support import stories
 from tests.support.openai_server import OpenAiServer

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from ragmonitor import ExportSettings, JudgeIdentity, JudgeSettings, Monitor, Scored
-from ragmonitor.errors import JudgeError, MissingExtraError, SettingsError
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.records import Cause
+from ragmonitor.runtime.errors import JudgeError, MissingExtraError, SettingsError
 from ragmonitor.testing import ListExporter
 from tests.support.scrape import outcomes, total
 from tests.support.stories import interaction

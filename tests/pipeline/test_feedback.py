@@ -18,7 +18,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnablePassthrough
 
 from ragmonitor import InteractionIdMiddleware, JsonLines, Monitor, ServerSettings
-from ragmonitor.errors import FeedbackError
+from ragmonitor.runtime.errors import FeedbackError
 from ragmonitor.settings import ContentSettings
 from ragmonitor.testing import ListExporter
 from ragmonitor_langchain import RagMonitorHandler

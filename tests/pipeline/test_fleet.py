@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from ragmonitor.back_half.stream_worker import StreamWorker
+from ragmonitor.pipeline.back_half.stream_worker import StreamWorker
+from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.records import Interaction
 from ragmonitor.redaction import Redactor
+from ragmonitor.runtime.wire import encode
 from ragmonitor.stats.sums import EXPECTED, EXPECTED2, SPREAD
 from ragmonitor.store import TOTALS, Redis, Rows, Store, merge
 from ragmonitor.store.redis import connect
-from ragmonitor.streams import RedisStream
-from ragmonitor.wire import encode
 from tests.support.fleet_worker import settings_of
 from tests.support.in_memory_stream import InMemoryStream
 from tests.support.redis_server import RedisServer, running_redis

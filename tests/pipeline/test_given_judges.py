@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 
 from ragmonitor import FunctionJudge, Monitor
-from ragmonitor.errors import SettingsError
 from ragmonitor.judges import AssessmentCache, BuiltinJudge, EncoderJudge, LlmJudge
 from ragmonitor.records import JudgeIdentity
+from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.openai_server import OpenAiServer, Reply, Request, judged, read_prompt
 from tests.support.scrape import outcomes, total
@@ -240,7 +240,7 @@ def test_a_cost_that_is_no_amount_is_counted_and_harms_no_budget(cost, monitors,
                 raise self.cost
             return self.cost
 
-    monkeypatch.setattr("ragmonitor.wiring.wired_statistics.REFERENCE_ANSWERS_PER_DAY", 0)
+    monkeypatch.setattr("ragmonitor.pipeline.wiring.wired_statistics.REFERENCE_ANSWERS_PER_DAY", 0)
     judge = Odd()
     monitor = monitors(judge, budget={"usd_per_day": 24})
     judge.cost = cost
@@ -284,7 +284,7 @@ UNRATED_BY = {
 @pytest.mark.parametrize("name", UNRATED_BY)
 def test_a_finding_that_no_judge_rated_is_major(name, monitors, monkeypatch):
     """It counts, and it is in no rate of minor ones."""
-    monkeypatch.setattr("ragmonitor.wiring.wired_statistics.REFERENCE_ANSWERS_PER_DAY", 0)
+    monkeypatch.setattr("ragmonitor.pipeline.wiring.wired_statistics.REFERENCE_ANSWERS_PER_DAY", 0)
     reports = ListExporter()
     with OpenAiServer(default=Reply(content=json.dumps(UNRATED))) as server:
         monitor = monitors(

@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from ragmonitor import Interaction, Monitor
-from ragmonitor.answer_checks import GuardedPiece
+from ragmonitor.pipeline.answer_checks import GuardedPiece
 from tests.support.scrape import total
 from tests.support.waiting import until
 

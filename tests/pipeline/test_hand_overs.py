@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from ragmonitor import Monitor
-from ragmonitor.back_half.stream_sender import StreamBackHalf
-from ragmonitor.feedback import feedback_of
-from ragmonitor.queues import MemoryQueue
+from ragmonitor.pipeline.back_half.stream_sender import StreamBackHalf
 from ragmonitor.redaction import Redactor
+from ragmonitor.runtime.feedback import feedback_of
+from ragmonitor.runtime.queues import MemoryQueue
 from ragmonitor.settings import Settings
 from tests.support.in_memory_stream import InMemoryStream
 from tests.support.scrape import outcomes, total

@@ -150,7 +150,7 @@ class Slow:
 def test_no_more_are_drawn_than_may_wait(servers, reports, monitors, monkeypatch):
     """What comes beyond has no chance and a cause; memory does not grow with a slow provider."""
     servers[0].always(Slow(1.0))
-    monkeypatch.setattr("ragmonitor.judging.MAX_PENDING", 10)
+    monkeypatch.setattr("ragmonitor.pipeline.judging.MAX_PENDING", 10)
     monitor = monitors(judge={"concurrency": 5})
     for number in range(100):
         monitor.observe(told(number))

@@ -36,7 +36,7 @@ def observed(number, **changes):
 
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch):
-    monkeypatch.setattr("ragmonitor.supervised.FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("ragmonitor.runtime.supervised.FIRST_PAUSE_S", 0.01)
 
 
 class Fails:

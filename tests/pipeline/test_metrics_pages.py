@@ -19,7 +19,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from ragmonitor.cli.drivers import GROUP
 from ragmonitor.export import PrometheusExporter
-from ragmonitor.metrics import TABLE
+from ragmonitor.semconv.metrics import TABLE
 from tests.support.prometheus_server import free_port, require_binary
 from tests.support.scripts import ROOT
 from tests.support.waiting import until

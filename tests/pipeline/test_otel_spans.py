@@ -59,8 +59,8 @@ from opentelemetry.sdk.trace import TracerProvider
 import ragmonitor_langchain
 import ragmonitor_llama_index
 from ragmonitor import Cause, Chunk, Interaction, Monitor, Scored, Unscored
-from ragmonitor.guard import errors
 from ragmonitor.integration import Usage
+from ragmonitor.runtime.guard import errors
 from ragmonitor.testing import ListExporter
 from ragmonitor_langchain.driver import AnsweringModel
 from tests.support.openai_server import OpenAiServer

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ragmonitor import JsonLines, Monitor, SettingsError
-from ragmonitor.errors import MissingExtraError
+from ragmonitor.runtime.errors import MissingExtraError
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.stories import assessment, interaction
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from ragmonitor.errors import SettingsError
+from ragmonitor.runtime.errors import SettingsError
 from tests.support.kafka_cluster import KafkaCluster, running_kafka
 from tests.support.receiving import Receiving, answer, json_of, receiving, request_of
 from tests.support.waiting import until

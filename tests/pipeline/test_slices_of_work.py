@@ -7,9 +7,10 @@ import threading
 
 import pytest
 
-from ragmonitor import Monitor, lock_slices
-from ragmonitor.back_half import choice
-from ragmonitor.back_half.local import LocalBackHalf
+from ragmonitor import Monitor
+from ragmonitor.pipeline.back_half import choice
+from ragmonitor.pipeline.back_half.local import LocalBackHalf
+from ragmonitor.runtime import lock_slices
 from tests.support.stories import interaction
 
 SENTENCES = 12

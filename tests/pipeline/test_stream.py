@@ -19,15 +19,15 @@ from typing import Self
 import pytest
 
 from ragmonitor import Chunk, Monitor, Scored, ServerSettings, SettingsError
-from ragmonitor.back_half import stream_sender, stream_worker
-from ragmonitor.back_half.stream_sender import StreamBackHalf
-from ragmonitor.back_half.stream_worker import StreamWorker
-from ragmonitor.errors import StreamError
+from ragmonitor.pipeline.back_half import stream_sender, stream_worker
+from ragmonitor.pipeline.back_half.stream_sender import StreamBackHalf
+from ragmonitor.pipeline.back_half.stream_worker import StreamWorker
+from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.redaction import Redactor
+from ragmonitor.runtime.errors import StreamError
+from ragmonitor.runtime.wire import decode, encode
 from ragmonitor.settings import Settings
-from ragmonitor.streams import RedisStream
 from ragmonitor.testing import ListExporter
-from ragmonitor.wire import decode, encode
 from tests.support.in_memory_stream import InMemoryStream
 from tests.support.redis_server import RedisServer, running_redis
 from tests.support.scrape import outcomes, total

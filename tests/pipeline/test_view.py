@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ragmonitor import Chunk, ExportSettings, Monitor, ServerSettings
-from ragmonitor.errors import SettingsError
+from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.settings import Settings
 from tests.support.settings import merged
 

@@ -18,12 +18,13 @@ from typing import Any
 
 import pytest
 
-from ragmonitor import Monitor, wire
-from ragmonitor.back_half import worker_sender
-from ragmonitor.back_half.channel import Channel, ChannelError
-from ragmonitor.back_half.line import Line
-from ragmonitor.back_half.setup import described, restored
-from ragmonitor.back_half.worker_sender import WorkerSender
+from ragmonitor import Monitor
+from ragmonitor.pipeline.back_half import worker_sender
+from ragmonitor.pipeline.back_half.channel import Channel, ChannelError
+from ragmonitor.pipeline.back_half.line import Line
+from ragmonitor.pipeline.back_half.setup import described, restored
+from ragmonitor.pipeline.back_half.worker_sender import WorkerSender
+from ragmonitor.runtime import wire
 from ragmonitor.settings import Settings
 from ragmonitor.testing import ListExporter
 from tests.support.scrape import outcomes, total
@@ -232,7 +233,7 @@ def test_a_worker_that_cannot_start_holds_nothing(monkeypatch, tmp_path, caplog)
     broken = tmp_path / "python3"
     broken.write_text("#!/bin/sh\nexit 1\n")
     broken.chmod(0o755)
-    monkeypatch.setattr("ragmonitor.back_half.line.sys.executable", str(broken))
+    monkeypatch.setattr("ragmonitor.pipeline.back_half.line.sys.executable", str(broken))
     monitor = Monitor(**QUIET, worker="process")
     answer(monitor)
     until("it was tried", lambda: "worker" in caplog.text)
@@ -376,8 +377,8 @@ def test_a_fault_at_any_step_loses_no_answer(step, error, monkeypatch) -> None:
         return real(*args, **options)
 
     monkeypatch.setattr(where, name, failing)
-    monkeypatch.setattr("ragmonitor.supervised.FIRST_PAUSE_S", 0.01)
-    monkeypatch.setattr("ragmonitor.back_half.worker_sender.TICK_S", 0.05)
+    monkeypatch.setattr("ragmonitor.runtime.supervised.FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("ragmonitor.pipeline.back_half.worker_sender.TICK_S", 0.05)
     monitor = Monitor(**QUIET, worker="process")
     try:
         for _ in range(3):

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ragmonitor.guard import errors
 from ragmonitor.receive.open_traces import OpenTraces
 from ragmonitor.receive.otlp_bodies import (
     JSON,
@@ -22,6 +21,7 @@ from ragmonitor.receive.otlp_bodies import (
 from ragmonitor.receive.span_intake import FullError, SpanIntake
 from ragmonitor.receive.trace_assembly import assembled
 from ragmonitor.records import Interaction
+from ragmonitor.runtime.guard import errors
 from ragmonitor.testing import ManualClock
 from tests.support.receiving import json_of, model, retrieval, root, span
 from tests.support.receiving import request_of as request_with

@@ -14,7 +14,6 @@ from prometheus_client.openmetrics.exposition import generate_latest as openmetr
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
-from ragmonitor import guard
 from ragmonitor.export import PrometheusExporter
 from ragmonitor.export.instruments import MAX_LABEL_LENGTH
 from ragmonitor.records import (
@@ -28,6 +27,7 @@ from ragmonitor.records import (
     SpanReference,
     Totals,
 )
+from ragmonitor.runtime import guard
 from tests.support.prometheus_server import require_binary
 from tests.unit.export.examples import MODEL, TARGET, interaction, report, windowed
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ragmonitor.errors import WireError
 from ragmonitor.records import Interaction, Report
-from ragmonitor.wire import MAX_BYTES, decode, decode_report, encode, encode_report
-from ragmonitor.wire.frames import Flag, framed
+from ragmonitor.runtime.errors import WireError
+from ragmonitor.runtime.wire import MAX_BYTES, decode, decode_report, encode, encode_report
+from ragmonitor.runtime.wire.frames import Flag, framed
 from tests.support.wire_records import interactions, is_same, reports
 
 

@@ -19,19 +19,19 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from ragmonitor import guard
-from ragmonitor.errors import InputError, WireError
+from ragmonitor.capture.span_readers.dialects import DIALECTS
+from ragmonitor.capture.span_readers.spans import SpanRecord
+from ragmonitor.capture.span_readers.steps import Step
 from ragmonitor.export.endpoint import Endpoint
 from ragmonitor.export.langfuse import refusals
 from ragmonitor.judges.reply import read_reply
 from ragmonitor.offline.shapes import Records
 from ragmonitor.redaction import Redactor
-from ragmonitor.span_readers.dialects import DIALECTS
-from ragmonitor.span_readers.spans import SpanRecord
-from ragmonitor.span_readers.steps import Step
+from ragmonitor.runtime import guard
+from ragmonitor.runtime.errors import InputError, WireError
+from ragmonitor.runtime.wire import decode, decode_report, encode, encode_report
 from ragmonitor.stats.labels.label_table import read_labels, seal
 from ragmonitor.stats.references import read_own
-from ragmonitor.wire import decode, decode_report, encode, encode_report
 from tests.support.stories import interaction
 from tests.unit.export.examples import report
 

@@ -11,10 +11,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ragmonitor import guard
 from ragmonitor.export import PrometheusExporter, View
 from ragmonitor.export.server import Reply
-from ragmonitor.feedback import JoinedFeedback, feedback_of
 from ragmonitor.records import (
     AlarmCause,
     AlarmState,
@@ -31,6 +29,8 @@ from ragmonitor.records import (
     Unscored,
     Verdict,
 )
+from ragmonitor.runtime import guard
+from ragmonitor.runtime.feedback import JoinedFeedback, feedback_of
 from ragmonitor.testing import ManualClock
 from tests.support.browser import Page, browser
 from tests.unit.export.examples import (

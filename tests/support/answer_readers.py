@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from ragmonitor.errors import SettingsError
-from ragmonitor.judging import Reading
+from ragmonitor.pipeline.judging import Reading
 from ragmonitor.records import Chunk, Report
+from ragmonitor.runtime.errors import SettingsError
 from tests.support import stories
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from ragmonitor import Budget, JudgeSettings
-from ragmonitor.back_half import stream_worker
-from ragmonitor.back_half.stream_worker import StreamWorker
+from ragmonitor.pipeline.back_half import stream_worker
+from ragmonitor.pipeline.back_half.stream_worker import StreamWorker
+from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.records import AlarmEvent, Assessment, Interaction
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
-from ragmonitor.streams import RedisStream
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.scrape import outcomes, total
 from tests.support.stories import assessment

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from ragmonitor.errors import JudgeError
 from ragmonitor.records import Cause, Interaction, JudgeIdentity, JudgeUsage
+from ragmonitor.runtime.errors import JudgeError
 
 
 class RefusedJudge:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragmonitor.answer_checks import AnswerChecks, GuardedPiece
+from ragmonitor.pipeline.answer_checks import AnswerChecks, GuardedPiece
 
 CHUNKS = ("Shipping to Berlin takes 2 days. Parcels may be returned within 30 days.",)
 GOOD = "Shipping to Berlin takes 2 days."

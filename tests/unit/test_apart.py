@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from ragmonitor.apart import CallEndedError, apart, call_apart, run, within
+from ragmonitor.runtime.apart import CallEndedError, apart, call_apart, run, within
 from tests.support.waiting import until
 
 

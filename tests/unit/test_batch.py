@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import ragmonitor
 from ragmonitor import batch
-from ragmonitor.errors import InputError, MissingExtraError
 from ragmonitor.records import JudgeIdentity, JudgeUsage
+from ragmonitor.runtime.errors import InputError, MissingExtraError
 from tests.support import stories
 
 QUESTION, CONTEXTS, ANSWER = stories.ENGLISH

@@ -1,8 +1,8 @@
 """What a judge may have beside reading, and what stands in where it lacks it."""
 
-from ragmonitor.capabilities import as_judge
-from ragmonitor.guard import errors
 from ragmonitor.records import JudgeIdentity
+from ragmonitor.runtime.capabilities import as_judge
+from ragmonitor.runtime.guard import errors
 from tests.support.stories import assessment, interaction
 
 

@@ -31,6 +31,6 @@ def test_the_page_on_the_architecture_draws_the_layers_that_hold():
     [contract] = [each for each in tool["importlinter"]["contracts"] if each["type"] == "layers"]
     drawn = "\n".join(line.replace(" | ", " · ") for line in contract["layers"])
     assert f"```\n{drawn}\n```" in page
-    names = {name for line in contract["layers"] for name in line.split(" | ")}
+    names = {name for line in contract["layers"] for name in re.split(r" [|:] ", line)}
     paths = re.findall(r"`(ragmonitor/[\w/.]+)`", page)
     assert names - {part for path in paths for part in re.split(r"[/.]", path)} == set()

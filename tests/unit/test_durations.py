@@ -2,8 +2,8 @@
 
 import pytest
 
-from ragmonitor.durations import duration_s
-from ragmonitor.errors import SettingsError
+from ragmonitor.runtime.durations import duration_s
+from ragmonitor.runtime.errors import SettingsError
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.errors import FeedbackError
-from ragmonitor.feedback import Feedback, feedback_of, joining_id
+from ragmonitor.runtime.errors import FeedbackError
+from ragmonitor.runtime.feedback import Feedback, feedback_of, joining_id
 
 
 def told(value=True, identity="a", **changes):

@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from ragmonitor import forks
-from ragmonitor.forks import ForkSafeLock, survive_forks
-from ragmonitor.guard import errors
+from ragmonitor.runtime import forks
+from ragmonitor.runtime.forks import ForkSafeLock, survive_forks
+from ragmonitor.runtime.guard import errors
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 

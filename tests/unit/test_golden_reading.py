@@ -8,9 +8,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.capabilities import as_judge
-from ragmonitor.golden_reading import GoldenBudget, GoldenReader
+from ragmonitor.pipeline.golden_reading import GoldenBudget, GoldenReader
 from ragmonitor.records import Cause, Interaction, JudgeUsage, SamplingDecision, Unscored
+from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.sampling import TotalBudget
 from ragmonitor.store import Budget, Memory
 from ragmonitor.testing import ScriptedJudge

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from ragmonitor import guard
+from ragmonitor.runtime import guard
 
 
 def test_an_error_is_swallowed_logged_once_and_counted(caplog):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ragmonitor.errors import SettingsError
-from ragmonitor.prices import Prices, litellm_price
 from ragmonitor.records import Generation, Interaction, Usage
+from ragmonitor.runtime.errors import SettingsError
+from ragmonitor.runtime.prices import Prices, litellm_price
 
 
 def interaction(*calls: tuple[str, int | None, int | None], provider: str = "") -> Interaction:

@@ -5,9 +5,9 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from ragmonitor.errors import SettingsError
 from ragmonitor.records import Chunk, Message
 from ragmonitor.redaction import Redactor, redactor
+from ragmonitor.runtime.errors import SettingsError
 from tests.support.stories import interaction
 
 KEY = "sk-proj-" + "a1B2c3D4e5" * 4

@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from ragmonitor import SettingsError
 from ragmonitor.cli.app import app
-from ragmonitor.errors import StreamError
-from ragmonitor.redis_client import redis_client
+from ragmonitor.pipeline.streams import RedisStream
+from ragmonitor.runtime.errors import StreamError
+from ragmonitor.runtime.redis_client import redis_client
 from ragmonitor.store import StoreUnavailableError, store_at
-from ragmonitor.streams import RedisStream
 from tests.support.certificates import make_certificates
 from tests.support.redis_server import RedisServer, running_redis
 

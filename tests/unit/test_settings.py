@@ -7,11 +7,11 @@ import pytest
 
 import ragmonitor
 from ragmonitor import Budget, JudgeSettings, ServerSettings
-from ragmonitor.errors import SettingsError
 from ragmonitor.evaluators import table
+from ragmonitor.pipeline.wiring import exporters_of
+from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.settings import OPTIONS, Settings
 from ragmonitor.testing import ListExporter
-from ragmonitor.wiring import exporters_of
 from tests.support.stories import interaction
 
 

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from ragmonitor import guard, supervised
-from ragmonitor.supervised import SupervisedThread
+from ragmonitor.runtime import guard, supervised
+from ragmonitor.runtime.supervised import SupervisedThread
 
 PATIENCE_S = 30.0
 

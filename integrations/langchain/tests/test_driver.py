@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragmonitor.errors import MissingExtraError
+from ragmonitor.runtime.errors import MissingExtraError
 from ragmonitor_langchain.driver import LangChainDriver
 
 DOCUMENTS = {"manual": "The pump is serviced every six months. " * 40, "colours": "It is blue."}

@@ -12,7 +12,7 @@ from opentelemetry import context
 import ragmonitor_litellm
 from integrations.litellm.tests.conftest import Watched
 from ragmonitor import Monitor
-from ragmonitor.guard import errors
+from ragmonitor.runtime.guard import errors
 from ragmonitor_litellm import Extracted, RagMonitorLogger, instrument, uninstrument
 from tests.support.openai_server import Reply
 

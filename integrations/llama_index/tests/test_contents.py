@@ -54,8 +54,8 @@ from integrations.llama_index.tests.scripted import (
     ScriptedLLM,
     query_engine,
 )
-from ragmonitor import guard
 from ragmonitor.integration import Message
+from ragmonitor.runtime import guard
 from ragmonitor_llama_index import instrument
 
 # LlamaIndex's agents read deprecated attributes of their own.

@@ -14,8 +14,8 @@ from integrations.llama_index.tests.scripted import (
     chat_engine,
     query_engine,
 )
-from ragmonitor import guard
 from ragmonitor.integration import Recorder
+from ragmonitor.runtime import guard
 from ragmonitor_llama_index import handler, instrument, uninstrument
 from ragmonitor_llama_index.handler import SpanListener
 

@@ -10,7 +10,6 @@ from typing import Final
 
 from ragmonitor.cli.demo.answerer import readable_sentences
 from ragmonitor.judges import BuiltinJudge
-from ragmonitor.protocols import BudgetUnit
 from ragmonitor.records import (
     Assessment,
     Interaction,
@@ -19,6 +18,7 @@ from ragmonitor.records import (
     SentenceVerdict,
     Verdict,
 )
+from ragmonitor.runtime.protocols import BudgetUnit
 
 CHARACTERS_PER_TOKEN: Final = 4
 INSTRUCTIONS_TOKENS: Final = 900

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ragmonitor import metrics
 from ragmonitor.cli.demo.answerer import PROMPT, ExtractiveAnswerer
 from ragmonitor.cli.demo.documents import load_documents
 from ragmonitor.cli.demo.quote_judge import QuoteJudge
@@ -31,10 +30,11 @@ from ragmonitor.cli.terminal import (
     print_json,
     say,
 )
-from ragmonitor.errors import InputError, SettingsError
 from ragmonitor.evaluators import table
 from ragmonitor.judges.sentences import language
 from ragmonitor.monitor import Monitor
+from ragmonitor.runtime.errors import InputError, SettingsError
+from ragmonitor.semconv import metrics
 from ragmonitor.settings import (
     Budget,
     ContentSettings,

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from ragmonitor.export.content import Content, ContentPolicy, is_unsupported
-from ragmonitor.feedback import Feedback, joining_id
-from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import (
     Cause,
     Diagnosis,
@@ -22,6 +20,8 @@ from ragmonitor.records import (
     Unscored,
     evaluator_name,
 )
+from ragmonitor.runtime.feedback import Feedback, joining_id
+from ragmonitor.runtime.patterns import lazy_pattern
 
 Basis = Literal["judged", "builtin", "unscored"]
 """`judged`: the sampled judge scored it; `builtin`: the built-in judge alone; `unscored`: none."""

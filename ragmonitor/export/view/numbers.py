@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, Final
 
-from ragmonitor import metrics as names
 from ragmonitor.export.service_state import alarm_record, estimate_record, threshold_days
 from ragmonitor.export.view.history import Column, Interval
 from ragmonitor.records import Estimate, GaugeValue, SeriesKey, Snapshot, Window
+from ragmonitor.semconv import metrics as names
 
 MAX_SERIES: Final = 200
 HOUR: Final[Window] = "1h"

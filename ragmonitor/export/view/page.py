@@ -19,9 +19,9 @@ from ragmonitor.export.view import numbers
 from ragmonitor.export.view.access import Access, Refusal
 from ragmonitor.export.view.answers import Answers
 from ragmonitor.export.view.history import SPANS, History
-from ragmonitor.feedback import JoinedFeedback
-from ragmonitor.protocols import Clock, Exporter
 from ragmonitor.records import AlarmEvent, Cause, Report, Snapshot, Unscored
+from ragmonitor.runtime.feedback import JoinedFeedback
+from ragmonitor.runtime.protocols import Clock, Exporter
 
 PATH: Final = "/ragmonitor/"
 INCIDENTS: Final = "incidents/"

@@ -12,8 +12,8 @@ from ragmonitor.judges.builtin.parsed_sentences import ParsedSentence, parse_sen
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, content_count, is_about_sources
 from ragmonitor.judges.builtin.terms import Term, simplified, terms
 from ragmonitor.judges.sentences import language, spans
-from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Assessment, JudgeIdentity, Language, SentenceVerdict, Verdict
+from ragmonitor.runtime.patterns import lazy_pattern
 
 IDENTITY: Final = JudgeIdentity(name="builtin", version="9", kind="CODE")
 

@@ -34,7 +34,7 @@ from ragmonitor.judges.builtin.terms import (
     terms,
 )
 from ragmonitor.judges.sentences import HAN, language
-from ragmonitor.patterns import lazy_pattern
+from ragmonitor.runtime.patterns import lazy_pattern
 
 Tick = Callable[[], None]
 """Called now and then by what takes long; what it raises ends the work."""

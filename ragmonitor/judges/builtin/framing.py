@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from ragmonitor.judges.sentences import marker_end
-from ragmonitor.patterns import lazy_pattern
+from ragmonitor.runtime.patterns import lazy_pattern
 
 
 def _any(*patterns: str) -> str:

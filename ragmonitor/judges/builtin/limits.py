@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from ragmonitor.errors import JudgeError
-from ragmonitor.lock_slices import give_back
 from ragmonitor.records import Cause
+from ragmonitor.runtime.errors import JudgeError
+from ragmonitor.runtime.lock_slices import give_back
 
 MAX_CHARACTERS: Final = 200_000
 """Characters of question, chunks, answer and reference together: some fifty times what is usual.

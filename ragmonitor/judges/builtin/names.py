@@ -9,7 +9,7 @@ from ragmonitor.judges.builtin import word_lists
 from ragmonitor.judges.builtin.stems import stem
 from ragmonitor.judges.builtin.terms import Key, Term, pair_key
 from ragmonitor.judges.sentences import HAN
-from ragmonitor.patterns import lazy_pattern
+from ragmonitor.runtime.patterns import lazy_pattern
 
 
 def _any(words: Iterable[str]) -> str:

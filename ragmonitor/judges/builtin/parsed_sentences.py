@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from ragmonitor.judges.builtin.framing import without_framing
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, content_count, speech_act_of
 from ragmonitor.judges.builtin.terms import Term, terms
-from ragmonitor.patterns import lazy_pattern
+from ragmonitor.runtime.patterns import lazy_pattern
 
 
 @dataclass(slots=True)

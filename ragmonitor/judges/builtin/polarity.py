@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from ragmonitor.judges.builtin import word_lists
 from ragmonitor.judges.builtin.stems import stem
 from ragmonitor.judges.builtin.terms import Key, Term, chinese_signs, pair_key, terms
-from ragmonitor.patterns import lazy_pattern
+from ragmonitor.runtime.patterns import lazy_pattern
 
 REACH: Final = 4
 """Characters behind a Chinese sign of negation that it negates."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ragmonitor.patterns import lazy_pattern
+from ragmonitor.runtime.patterns import lazy_pattern
 
 
 def _any(*patterns: str) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 from ragmonitor.judges.builtin import speech_act_phrases as phrases
 from ragmonitor.judges.builtin.framing import in_lower_case
 from ragmonitor.judges.builtin.terms import TERMS, Key, Term, terms
-from ragmonitor.patterns import lazy_pattern
+from ragmonitor.runtime.patterns import lazy_pattern
 
 
 class SpeechAct(Enum):

@@ -20,7 +20,7 @@ from ragmonitor.judges.builtin.quantities import Atom, Kind, alternatives, chine
 from ragmonitor.judges.builtin.simplified_characters import PLAIN, TRADITIONAL
 from ragmonitor.judges.builtin.stems import stem
 from ragmonitor.judges.sentences import HAN
-from ragmonitor.patterns import lazy_pattern
+from ragmonitor.runtime.patterns import lazy_pattern
 
 Key = str | int
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from ragmonitor import metrics
-from ragmonitor.errors import InputError
-from ragmonitor.guard import reason, record_problem
-from ragmonitor.protocols import Clock
 from ragmonitor.records import Estimate, GaugeValue
+from ragmonitor.runtime.errors import InputError
+from ragmonitor.runtime.guard import reason, record_problem
+from ragmonitor.runtime.protocols import Clock
+from ragmonitor.semconv import metrics
 from ragmonitor.stats.labels.correction import Label, corrected, recent
 from ragmonitor.stats.labels.label_table import read_labels
 from ragmonitor.stats.parts import Means, Part

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from ragmonitor.errors import InputError, file_errors
+from ragmonitor.runtime.errors import InputError, file_errors
 from ragmonitor.stats.labels.correction import Label
 
 YES: Final = frozenset(("1", "yes", "y", "true", "t", "hallucinated", "x", "是", "有", "真"))

@@ -14,8 +14,8 @@ import pytest
 
 from ragmonitor.capture import InteractionRecorder, Record, json_of, result_texts, score_of, sound
 from ragmonitor.capture.coercion import CUT, MAX_NODES, usage_of
-from ragmonitor.guard import errors
 from ragmonitor.records import Chunk, Interaction, Message, SpanReference, Usage
+from ragmonitor.runtime.guard import errors
 
 
 def interaction(**changes):

@@ -8,8 +8,7 @@ from zlib import crc32
 import pytest
 from opentelemetry.trace import SpanContext, TraceFlags, format_span_id
 
-from ragmonitor.records import Usage
-from ragmonitor.span_readers import (
+from ragmonitor.capture.span_readers import (
     SpanRecord,
     dialect_of,
     genai,
@@ -17,8 +16,9 @@ from ragmonitor.span_readers import (
     trees_of,
     with_contents,
 )
-from ragmonitor.span_readers.steps import step_of
-from ragmonitor.span_readers.trees import OpenSpan
+from ragmonitor.capture.span_readers.steps import step_of
+from ragmonitor.capture.span_readers.trees import OpenSpan
+from ragmonitor.records import Usage
 
 LANGCHAIN_OI = "openinference.instrumentation.langchain"
 LLAMA_OI = "openinference.instrumentation.llama_index"

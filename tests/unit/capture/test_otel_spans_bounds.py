@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from ragmonitor import guard
-from ragmonitor.span_readers import dialects, openinference, processor
+from ragmonitor.capture.span_readers import dialects, openinference, processor
+from ragmonitor.runtime import guard
 from tests.support.otel_spans import Told
 
 

@@ -10,8 +10,8 @@ from opentelemetry import context, trace
 from opentelemetry.sdk.trace import SpanLimits
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
-from ragmonitor import guard
 from ragmonitor.capture.plain import InteractionRecorder
+from ragmonitor.runtime import guard
 from tests.support.otel_spans import Told
 
 
@@ -240,7 +240,7 @@ def test_more_spans_than_may_be_held_cost_the_oldest_traces():
 
 def test_a_trace_with_too_many_spans_is_given_up(told, monkeypatch):
     """And forgotten to its end: a part of it would be a record that lacks chunks."""
-    monkeypatch.setattr("ragmonitor.span_readers.processor.MAX_SPANS_OF_TRACE", 50)
+    monkeypatch.setattr("ragmonitor.capture.span_readers.processor.MAX_SPANS_OF_TRACE", 50)
     root = told.root()
     for _ in range(60):
         told.retrieve(root)

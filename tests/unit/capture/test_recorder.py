@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from opentelemetry import context
 from opentelemetry.sdk.trace import TracerProvider
 
-from ragmonitor import guard
 from ragmonitor.capture import Recorder
 from ragmonitor.records import Usage
+from ragmonitor.runtime import guard
 from tests.support.counting import counted
 from tests.support.plain_framework import Plain
 

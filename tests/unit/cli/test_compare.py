@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
 from ragmonitor.cli.compare import Answer, pair
-from ragmonitor.wiring import wired_judges
+from ragmonitor.pipeline.wiring import wired_judges
 from tests.support.refused_judge import RefusedJudge
 
 CHUNK = "The Eiffel Tower was built from 1887 to 1889. It is 330 metres tall."

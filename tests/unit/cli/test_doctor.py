@@ -14,13 +14,13 @@ import pytest
 from typer.testing import CliRunner
 
 from ragmonitor import Monitor
-from ragmonitor.addresses import shown
 from ragmonitor.cli import doctor
 from ragmonitor.cli.app import app
 from ragmonitor.cli.doctor import Check
 from ragmonitor.cli.masking import Masker
-from ragmonitor.errors import JudgeError, SettingsError
 from ragmonitor.records import Cause, JudgeUsage
+from ragmonitor.runtime.addresses import shown
+from ragmonitor.runtime.errors import JudgeError, SettingsError
 from ragmonitor.settings import Settings
 from ragmonitor.testing import ScriptedJudge
 from tests.support import stories

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
-from ragmonitor.wiring import wired_judges
+from ragmonitor.pipeline.wiring import wired_judges
 from tests.support.refused_judge import RefusedJudge
 
 APPLICATION = """

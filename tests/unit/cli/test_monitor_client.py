@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from ragmonitor.cli.monitor_client import served
-from ragmonitor.errors import InputError
+from ragmonitor.runtime.errors import InputError
 
 
 class _Moved(BaseHTTPRequestHandler):

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
 from ragmonitor.cli.probing_commands import headers_of
-from ragmonitor.errors import InputError
 from ragmonitor.goldens import Golden, ReferenceChunk, write_goldens
+from ragmonitor.runtime.errors import InputError
 from tests.unit.goldens.test_asking import served
 
 TALL = "The tower is 330 metres tall."

@@ -14,9 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
-from ragmonitor.errors import JudgeError
+from ragmonitor.pipeline.wiring import wired_judges
 from ragmonitor.records import Cause, JudgeIdentity, JudgeUsage
-from ragmonitor.wiring import wired_judges
+from ragmonitor.runtime.errors import JudgeError
 from tests.support import stories
 from tests.support.interrupted import environment, interrupted
 from tests.support.openai_server import OpenAiServer, truthful

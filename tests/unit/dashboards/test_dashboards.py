@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ragmonitor.metrics import TABLE
+from ragmonitor.semconv.metrics import TABLE
 from tests.support.prometheus_server import require_binary
 
 GRAFANA = Path(__file__).parents[3] / "deploy" / "grafana"

@@ -8,7 +8,6 @@ import pytest
 from prometheus_client import generate_latest
 
 from ragmonitor import Budget, ExportSettings, JudgeSettings, Monitor
-from ragmonitor.errors import JudgeError, NotScorableError, SettingsError
 from ragmonitor.evaluators import Table, evaluate, evaluate_asking, rubric
 from ragmonitor.evaluators import table as global_table
 from ragmonitor.evaluators.generated_questions import register
@@ -17,6 +16,7 @@ from ragmonitor.judges import evaluator_questions as asking
 from ragmonitor.judges import judge_prompts as prompts
 from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.records import Cause, JudgeUsage, Scored
+from ragmonitor.runtime.errors import JudgeError, NotScorableError, SettingsError
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.openai_server import OpenAiServer, Reply, hanging, read_prompt, refused
 from tests.support.scrape import outcomes

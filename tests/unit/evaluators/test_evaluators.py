@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from ragmonitor.errors import NotScorableError, SettingsError
 from ragmonitor.evaluators import Table, evaluate, evaluator, table
 from ragmonitor.evaluators.table import Entry
 from ragmonitor.records import Cause, Scored, Unscored
+from ragmonitor.runtime.errors import NotScorableError, SettingsError
 from tests.support.stories import assessment, interaction
 
 

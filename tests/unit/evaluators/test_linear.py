@@ -2,7 +2,6 @@
 
 import pytest
 
-from ragmonitor.errors import NotScorableError
 from ragmonitor.evaluators import evaluate, table
 from ragmonitor.evaluators import retrieval as retrieval_module
 from ragmonitor.evaluators.citations import citation_correctness, names, numbers
@@ -17,6 +16,7 @@ from ragmonitor.records import (
     SentenceVerdict,
     Verdict,
 )
+from ragmonitor.runtime.errors import NotScorableError
 from tests.support.counting import counted
 from tests.support.stories import JUDGE, interaction
 from tests.support.timing import grows_at_most

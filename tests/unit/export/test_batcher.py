@@ -14,7 +14,7 @@ import pytest
 
 from ragmonitor.export.batcher import Limits
 from ragmonitor.export.posting import PostingExporter, Recipient, Record
-from ragmonitor.protocols import ExportContext
+from ragmonitor.runtime.protocols import ExportContext
 from tests.support.prometheus_server import free_port
 from tests.support.scoring_server import Fault, Received, ScoringServer
 from tests.support.waiting import until

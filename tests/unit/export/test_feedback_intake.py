@@ -12,7 +12,7 @@ import pytest
 
 from ragmonitor.export.feedback_intake import PATH, FeedbackIntake
 from ragmonitor.export.server import MAX_BODY_BYTES, HttpServer, Reply
-from ragmonitor.feedback import Feedback
+from ragmonitor.runtime.feedback import Feedback
 
 TOKEN = "a token of some length"
 ORIGIN = "https://app.example.com"

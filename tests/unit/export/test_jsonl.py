@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ragmonitor.export import JsonLines
-from ragmonitor.protocols import ExportContext
 from ragmonitor.records import Report
+from ragmonitor.runtime.protocols import ExportContext
 from tests.unit.export.examples import (
     CHUNKS,
     QUERY,

@@ -10,8 +10,8 @@ import pytest
 from ragmonitor.export import Langfuse
 from ragmonitor.export.langfuse import refusals
 from ragmonitor.export.posting import Limits
-from ragmonitor.protocols import ExportContext
 from ragmonitor.records import Report
+from ragmonitor.runtime.protocols import ExportContext
 from tests.support.scoring_server import FakeLangfuse
 from tests.unit.export.examples import (
     BEGAN,

@@ -368,7 +368,7 @@ def test_a_collector_that_is_away_is_one_line(
             sdk.error("Failed to export: %s", "no such collector")
             return super().export(batch)
 
-    monkeypatch.setattr("ragmonitor.guard._logged", set())
+    monkeypatch.setattr("ragmonitor.runtime.guard._logged", set())
     monkeypatch.setattr("ragmonitor.export.providers._exporter", lambda _: Talking(None))
     exporter = OtelExporter("shop")
     for _ in range(3):

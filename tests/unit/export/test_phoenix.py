@@ -10,8 +10,8 @@ import pytest
 
 from ragmonitor import Phoenix
 from ragmonitor.export.posting import Limits
-from ragmonitor.protocols import ExportContext
 from ragmonitor.records import Report
+from ragmonitor.runtime.protocols import ExportContext
 from tests.support.scoring_server import FakePhoenix
 from tests.support.scripts import run_python
 from tests.unit.export.examples import (

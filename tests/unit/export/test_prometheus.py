@@ -15,7 +15,6 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from ragmonitor import guard
 from ragmonitor.export import PrometheusExporter
 from ragmonitor.export.instruments import Labels
 from ragmonitor.records import (
@@ -23,6 +22,7 @@ from ragmonitor.records import (
     Snapshot,
     Unscored,
 )
+from ragmonitor.runtime import guard
 from tests.unit.export.examples import (
     MODEL,
     TARGET,

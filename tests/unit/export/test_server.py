@@ -20,10 +20,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Gauge
 
-from ragmonitor import guard
 from ragmonitor.export import server as servers
 from ragmonitor.export.endpoint import Endpoint
 from ragmonitor.export.server import MAX_CONNECTIONS, HttpServer, Reply
+from ragmonitor.runtime import guard
 
 GET = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
 PATIENCE_S = 10.0

@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ragmonitor import guard
 from ragmonitor.export import PrometheusExporter, View
 from ragmonitor.export.content import compact_json
 from ragmonitor.export.server import Reply
@@ -28,6 +27,7 @@ from ragmonitor.records import (
     Snapshot,
     Unscored,
 )
+from ragmonitor.runtime import guard
 from ragmonitor.testing import ManualClock
 from tests.unit.export.examples import LEXICAL, MODEL, interaction, report, sums, windowed
 

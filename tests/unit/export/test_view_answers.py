@@ -15,7 +15,6 @@ from ragmonitor.export.view.answers import (
     answered_without_chunks,
     marked,
 )
-from ragmonitor.feedback import feedback_of
 from ragmonitor.records import (
     Assessment,
     Cause,
@@ -29,6 +28,7 @@ from ragmonitor.records import (
     Usage,
     Verdict,
 )
+from ragmonitor.runtime.feedback import feedback_of
 from tests.unit.export.examples import (
     ANSWER,
     LEXICAL,

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ragmonitor.capabilities import as_judge
-from ragmonitor.errors import InputError
 from ragmonitor.goldens import Golden, ReferenceChunk
 from ragmonitor.goldens.generating import DropReason, Generation, PaidModel, generate
 from ragmonitor.offline.kept_replies import KeepingJudge, ReplyFile
+from ragmonitor.runtime.capabilities import as_judge
+from ragmonitor.runtime.errors import InputError
 from ragmonitor.sampling import TotalBudget
 from tests.support.golden_model import GoldenModel, scripted_judge
 

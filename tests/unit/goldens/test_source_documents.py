@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.errors import InputError
 from ragmonitor.goldens.document_formats import MAX_UNPACKED_BYTES
 from ragmonitor.goldens.source_documents import (
     CHUNK_CHARACTERS,
     cut,
     read_documents,
 )
+from ragmonitor.runtime.errors import InputError
 
 LONG = "The harbour of the old town opens at nine and closes at six, on Sundays at four."
 

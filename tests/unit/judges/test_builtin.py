@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import pytest
 
 from ragmonitor.judges.builtin import BuiltinJudge, assess
-from ragmonitor.protocols import Judge
 from ragmonitor.records import Assessment, SentenceVerdict, Verdict
+from ragmonitor.runtime.protocols import Judge
 
 SUPPORTED, ABSENT = Verdict.SUPPORTED, Verdict.ABSENT
 CONTRADICTED, NO_CLAIM = Verdict.CONTRADICTED, Verdict.NO_CLAIM

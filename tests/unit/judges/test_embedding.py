@@ -9,12 +9,12 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from ragmonitor.errors import JudgeError
 from ragmonitor.evaluators import Table, evaluate_asking, register_embedding
 from ragmonitor.evaluators.embeddings import PricedEmbedding, count_embeddings
 from ragmonitor.judges.litellm_embedding import LitellmEmbedding
 from ragmonitor.judges.tokens import estimate_tokens
 from ragmonitor.records import Cause, JudgeUsage, ReferenceReading, ReferenceSentence, Scored
+from ragmonitor.runtime.errors import JudgeError
 from ragmonitor.testing import ScriptedJudge
 from tests.support.openai_server import OpenAiServer, Reply, embed
 from tests.support.prometheus_server import free_port

@@ -6,10 +6,10 @@ import sys
 import pytest
 
 from ragmonitor import ExportSettings, JudgeSettings, Monitor
-from ragmonitor.capabilities import as_judge
-from ragmonitor.errors import JudgeError, MissingExtraError
 from ragmonitor.judges.encoder import EncoderJudge, _Model, _supported
 from ragmonitor.records import Cause, Verdict
+from ragmonitor.runtime.capabilities import as_judge
+from ragmonitor.runtime.errors import JudgeError, MissingExtraError
 from ragmonitor.testing import ListExporter
 from tests.support.stories import interaction
 

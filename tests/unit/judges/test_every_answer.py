@@ -3,11 +3,12 @@
 import asyncio
 from dataclasses import replace
 
-from ragmonitor import JudgeIdentity, guard
-from ragmonitor.errors import JudgeError
+from ragmonitor import JudgeIdentity
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.judges.every_answer import EveryAnswerReader
 from ragmonitor.records import Assessment, Cause
+from ragmonitor.runtime import guard
+from ragmonitor.runtime.errors import JudgeError
 from tests.support.stories import interaction
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from ragmonitor.errors import JudgeError
 from ragmonitor.judges.llm import LlmJudge
+from ragmonitor.runtime.errors import JudgeError
 from tests.support.openai_server import (
     OpenAiServer,
     breaking_off,

@@ -8,11 +8,11 @@ import time
 import pytest
 from opentelemetry import context
 
-from ragmonitor.capabilities import as_judge
-from ragmonitor.errors import JudgeError
 from ragmonitor.judges import FunctionJudge
 from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.records import Cause, Verdict
+from ragmonitor.runtime.capabilities import as_judge
+from ragmonitor.runtime.errors import JudgeError
 from tests.support.openai_server import Request, judged
 from tests.support.stories import interaction
 

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from ragmonitor.errors import JudgeError
 from ragmonitor.judges.builtin import BuiltinJudge
 from ragmonitor.judges.judge_prompts import SYSTEM, write_prompt
 from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.judges.sentences import language, split
 from ragmonitor.records import Cause, Chunk, Interaction, Verdict
+from ragmonitor.runtime.errors import JudgeError
 from tests.support.openai_server import OpenAiServer, read_prompt, truthful
 
 LINES = Path(__file__).with_name("injections.jsonl").read_text("utf-8").split("\n")

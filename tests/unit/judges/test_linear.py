@@ -5,7 +5,6 @@ from collections.abc import Iterable
 
 import pytest
 
-from ragmonitor.errors import JudgeError
 from ragmonitor.judges.builtin import (
     BuiltinJudge,
     Limits,
@@ -21,6 +20,7 @@ from ragmonitor.judges.builtin.structured.formats import records_of
 from ragmonitor.judges.builtin.terms import chunk_keys
 from ragmonitor.judges.sentences import language, split
 from ragmonitor.records import Cause, Chunk, Interaction
+from ragmonitor.runtime.errors import JudgeError
 from tests.support.counting import counted
 from tests.support.hostile_texts import SHAPES, WRITERS, Texts, texts
 from tests.support.judge_caches import clear_kept

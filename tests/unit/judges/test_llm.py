@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from ragmonitor.errors import JudgeError
 from ragmonitor.judges import judge_prompts as prompts
 from ragmonitor.judges.cache import AssessmentCache
 from ragmonitor.judges.judge_prompts import SYSTEM, prompt_version, write_prompt
 from ragmonitor.judges.llm import TOKENS_PER_CALL, LlmJudge
 from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.records import Cause, Chunk, Interaction, Verdict
+from ragmonitor.runtime.errors import JudgeError
 from ragmonitor.testing import ManualClock
 from tests.support.openai_server import (
     OpenAiServer,

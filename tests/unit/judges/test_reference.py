@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from ragmonitor.errors import NotScorableError
 from ragmonitor.evaluators.by_reference import counts_of
 from ragmonitor.judges.builtin import BuiltinJudge
 from ragmonitor.judges.cache import AssessmentCache
@@ -18,6 +17,7 @@ from ragmonitor.judges.reference_checks import (
     read_reference,
 )
 from ragmonitor.records import Cause, JudgeUsage
+from ragmonitor.runtime.errors import NotScorableError
 from tests.support.openai_server import OpenAiServer, Reply, judged, read_prompt, refused
 from tests.support.stories import assessment, interaction
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.errors import NotScorableError
 from ragmonitor.evaluators import table
 from ragmonitor.evaluators.reference_free import hallucination, minor_hallucination
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.judges.long_evidence import Part, join
 from ragmonitor.judges.reply import Entry, ParsedReply, read_reply
 from ragmonitor.records import SentenceVerdict, Severity, Verdict
+from ragmonitor.runtime.errors import NotScorableError
 from tests.support.stories import assessment, interaction
 
 MINOR, MAJOR = Severity.MINOR, Severity.MAJOR

@@ -8,10 +8,10 @@ import os
 import pytest
 
 from ragmonitor.evaluators import table
-from ragmonitor.judging import Reading
 from ragmonitor.offline.reader_pool import ReaderError, ReaderPool
 from ragmonitor.offline.scoring import Scorer
 from ragmonitor.offline.shapes import Line
+from ragmonitor.pipeline.judging import Reading
 from ragmonitor.records import Report
 from ragmonitor.testing import ScriptedJudge
 from tests.support import stories

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from ragmonitor.errors import InputError, JudgeError
 from ragmonitor.evaluators import Table, table
 from ragmonitor.evaluators.table import Entry
 from ragmonitor.offline.scoring import Scorer
 from ragmonitor.offline.shapes import Line
 from ragmonitor.records import Cause, JudgeIdentity, JudgeUsage, Unscored
+from ragmonitor.runtime.errors import InputError, JudgeError
 from ragmonitor.sampling import TotalBudget
 from ragmonitor.testing import ScriptedJudge
 from tests.support import stories

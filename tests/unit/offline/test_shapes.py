@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.errors import InputError
 from ragmonitor.offline.shapes import COLUMNS, Format, Records, UnknownColumnsError, read_record
+from ragmonitor.runtime.errors import InputError
 
 OURS = {"question": "q", "contexts": ["a", "b"], "answer": "x", "id": "one"}
 RAGAS = {"user_input": "q", "retrieved_contexts": ["a", "b"], "response": "x"}

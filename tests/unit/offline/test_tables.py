@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.errors import InputError, MissingExtraError
 from ragmonitor.offline.shapes import Records
 from ragmonitor.offline.tables import read_list
+from ragmonitor.runtime.errors import InputError, MissingExtraError
 
 arrow = pytest.importorskip("pyarrow", reason="needs ragmonitor[datasets]")
 parquet = pytest.importorskip("pyarrow.parquet")

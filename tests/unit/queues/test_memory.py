@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.queues import MemoryQueue
+from ragmonitor.runtime.queues import MemoryQueue
 
 
 def test_a_full_queue_refuses_and_keeps_the_oldest():

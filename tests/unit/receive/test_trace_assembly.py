@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ragmonitor.conventions import PROBE_BAGGAGE
 from ragmonitor.receive import open_traces, receiver
+from ragmonitor.semconv.conventions import PROBE_BAGGAGE
 from tests.support.receiving import (
     ANSWER,
     BEGAN_NS,

@@ -7,9 +7,9 @@ import socket
 
 import pytest
 
-from ragmonitor.errors import MissingExtraError, SettingsError
 from ragmonitor.redaction import PersonalData, Redactor
 from ragmonitor.redaction.personal import languages_of
+from ragmonitor.runtime.errors import MissingExtraError, SettingsError
 from tests.support.stories import interaction
 
 installed = pytest.mark.skipif(

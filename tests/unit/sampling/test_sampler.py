@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from ragmonitor.guard import errors
 from ragmonitor.records import Cause
+from ragmonitor.runtime.guard import errors
 from ragmonitor.sampling import AdaptiveSampler, Floors, uniform_of
 from ragmonitor.store import Budget, Memory, StoreUnavailableError
 from ragmonitor.testing import ManualClock

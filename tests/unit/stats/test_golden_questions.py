@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ragmonitor import metrics
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.records import (
     Assessment,
@@ -19,6 +18,7 @@ from ragmonitor.records import (
     Report,
     Scored,
 )
+from ragmonitor.semconv import metrics
 from ragmonitor.stats.goldens import (
     REFERENCES,
     GoldenQuestions,

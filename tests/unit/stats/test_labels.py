@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ragmonitor import metrics
-from ragmonitor.guard import errors
 from ragmonitor.records import Estimate
+from ragmonitor.runtime.guard import errors
+from ragmonitor.semconv import metrics
 from ragmonitor.stats.labels import (
     MIN_LABELS,
     HumanLabels,

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from ragmonitor import metrics
-from ragmonitor.feedback import feedback_of
 from ragmonitor.records import CompletedAnswer, Report, SpanReference
+from ragmonitor.runtime.feedback import feedback_of
+from ragmonitor.semconv import metrics
 from ragmonitor.stats.feedback import MAX_KINDS, MAX_WAITING, OTHER, WAIT_S, PeoplesFeedback
 from ragmonitor.stats.parts import Answer
 from ragmonitor.stats.sums import Outcome

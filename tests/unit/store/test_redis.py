@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from ragmonitor.errors import SettingsError
+from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.store import Redis, Settlement, StoreUnavailableError, open_store
 from ragmonitor.store.redis import connect
 from tests.support.redis_server import running_redis

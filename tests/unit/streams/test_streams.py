@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ragmonitor.errors import SettingsError, StreamError
-from ragmonitor.streams import RedisStream, Stream
+from ragmonitor.pipeline.streams import RedisStream, Stream
+from ragmonitor.runtime.errors import SettingsError, StreamError
 from tests.support.in_memory_stream import InMemoryStream
 from tests.support.redis_server import RedisServer, running_redis
 

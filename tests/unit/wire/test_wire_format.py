@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from ragmonitor.errors import WireError
 from ragmonitor.records import (
     Chunk,
     Generation,
@@ -21,7 +20,8 @@ from ragmonitor.records import (
     SpanReference,
     Usage,
 )
-from ragmonitor.wire import (
+from ragmonitor.runtime.errors import WireError
+from ragmonitor.runtime.wire import (
     MAX_BYTES,
     VERSION,
     decode,

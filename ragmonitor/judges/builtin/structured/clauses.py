@@ -23,7 +23,7 @@ from ragmonitor.judges.builtin.structured.fields import (
     tokens,
 )
 from ragmonitor.judges.builtin.terms import Term
-from ragmonitor.patterns import lazy_pattern
+from ragmonitor.runtime.patterns import lazy_pattern
 
 MAX_PER_CLAUSE: Final = 24
 """Numbers or fields of one clause; of more, none is read."""

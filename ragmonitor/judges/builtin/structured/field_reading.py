@@ -27,7 +27,7 @@ from ragmonitor.judges.builtin.structured.fields import (
     tokens,
 )
 from ragmonitor.judges.builtin.terms import Term
-from ragmonitor.patterns import lazy_pattern
+from ragmonitor.runtime.patterns import lazy_pattern
 
 _UNKNOWN: Final = lazy_pattern(
     r"\b(?:unclear|unknown|unspecified|no information"

@@ -13,7 +13,7 @@ from ragmonitor.judges.builtin.structured import field_words as words
 from ragmonitor.judges.builtin.structured import hours
 from ragmonitor.judges.builtin.structured.formats import Records, Row, Scalar, spaced
 from ragmonitor.judges.builtin.terms import placed
-from ragmonitor.patterns import lazy_pattern
+from ragmonitor.runtime.patterns import lazy_pattern
 
 MAX_SHARED: Final = 16
 """Fields or rows that share a word or a name; more of them are not told apart, and not read."""

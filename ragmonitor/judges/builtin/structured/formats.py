@@ -13,7 +13,7 @@ from calendar import month_name
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from ragmonitor.patterns import lazy_pattern
+from ragmonitor.runtime.patterns import lazy_pattern
 
 Scalar = str | bool | None
 MAX_KEYS, MAX_KEY, MAX_ATTEMPTS, MAX_VALUE, MAX_RENDERED = 4, 60, 4, 120, 3

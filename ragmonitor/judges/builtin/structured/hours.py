@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from ragmonitor.judges.builtin.quantities import chinese_value
 from ragmonitor.judges.builtin.word_lists import WEEKDAYS
-from ragmonitor.patterns import lazy_pattern
+from ragmonitor.runtime.patterns import lazy_pattern
 
 
 class Time(NamedTuple):

@@ -1,0 +1,387 @@
+"""Turns a tree of steps into one `Interaction`, behind the request path.
+
+The steps are noted as runs, as an integration of ours would have, and assembled by the same rules
+(`capture.assembly`): so the same application gives the same record, as far as its dialect says it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from opentelemetry.trace import format_trace_id
+
+from ragmonitor.capture.assembly import FinishedRuns, is_most_of, reference
+from ragmonitor.capture.coercion import without_texts
+from ragmonitor.capture.prompts import seen_in
+from ragmonitor.capture.runs import Root, Run
+from ragmonitor.capture.span_readers.ancestry import Ancestry
+from ragmonitor.capture.span_readers.dialects import FRAMEWORKS
+from ragmonitor.capture.span_readers.spans import SpanRecord
+from ragmonitor.capture.span_readers.steps import Step
+from ragmonitor.capture.span_readers.texts import UNKNOWN_DOCUMENTS, Documents, is_repr
+from ragmonitor.records import Chunk, Generation, Interaction, Message, Status, Usage
+from ragmonitor.runtime.guard import record_error
+from ragmonitor.runtime.patterns import lazy_pattern
+from ragmonitor.semconv.conventions import GENAI_FIRST_CHUNK
+
+_REPR_OF_ERROR = lazy_pattern(r"(\w+)\(")
+"""OpenInference's description of a failure, where the exception is no event: `repr` and trace."""
+_JAVASCRIPT = "@"
+"""Beginning of a scope that is a package of npm."""
+_SPARE_NS = 2_000_000
+"""The error of times of JavaScript: they begin with whole milliseconds, each span's by itself."""
+_ABANDONED = "abandoned stream"
+"""OpenTelemetry's description of a stream that was closed early."""
+
+
+class FinishedTree:
+    """A root that has ended, with the steps below it. Implements `Finished`."""
+
+    def __init__(
+        self,
+        root: SpanRecord,
+        steps: Sequence[Step],
+        parents: Mapping[str, str],
+        is_retrieval_tool: Callable[[str], bool],
+    ) -> None:
+        """Take a tree.
+
+        Args:
+            root: One of the steps', or a span of no dialect that holds them together.
+            steps: In the order of their start; at least one.
+            parents: By span id: that of the step, or the root, that encloses it most closely.
+            is_retrieval_tool: Whether the text that a tool of this name gives counts as retrieved.
+        """
+        self.root = root
+        self.steps = steps
+        self.ancestry = Ancestry(parents)
+        self.by_id = {step.span.span_id: step for step in steps}
+        self.root_step = self.by_id.get(root.span_id)
+        self.framework = (self.root_step or steps[0]).dialect.framework
+        self.lost = False
+        """Spans are missing in it, which could not be read."""
+        self._is_retrieval_tool = is_retrieval_tool
+        self._parents = parents
+
+    @property
+    def status(self) -> Status:
+        """The way in which the root ended."""
+        return _ending(self.root)[0]
+
+    @property
+    def observed(self) -> set[str]:
+        """Those of its frameworks that have an integration of ours."""
+        scopes = (step.span.scope for step in self.steps)
+        return {FRAMEWORKS[scope] for scope in scopes if scope in FRAMEWORKS}
+
+    def is_interaction(self, *, in_turn: bool = False) -> bool:
+        """Return whether text was retrieved and a model asked; see `FinishedRuns`."""
+        try:
+            if self._runs.is_interaction(in_turn=in_turn):
+                return True
+            self.release()
+            return False
+        except Exception as error:  # noqa: BLE001 - what cannot be read is counted, not left out
+            record_error("capture", error)
+            self.lost = True
+            return {"retriever", "model"} <= {step.role for step in self.steps}
+
+    def interaction(self) -> Interaction | None:
+        """Return the record."""
+        try:
+            record = self._runs.interaction()
+        except Exception as error:  # noqa: BLE001 - what cannot be read is counted, not left out
+            record_error("capture", error)
+            record = without_texts(
+                self.framework,
+                self.status,
+                started_ns=self.root.started_ns,
+                ended_ns=self.root.ended_ns,
+                caller=reference(self.root.parent),
+                target=reference(self.root.context),
+            )
+        if record is not None and self.lost:
+            return replace(record, capture_incomplete=True)
+        return record
+
+    def release(self) -> None:
+        """Let go of the runs: nothing more is to be read of them."""
+        runs = self.__dict__.pop("_runs", None)  # which may not have been made
+        if runs is not None:
+            runs.release()
+
+    def enclosing(self, step: Step) -> list[Step]:
+        """Return the steps around one, from the inside out."""
+        above = self.ancestry.above(step.span.span_id)
+        return [self.by_id[span_id] for span_id in above if span_id in self.by_id]
+
+    @cached_property
+    def _runs(self) -> FinishedRuns:
+        span, step = self.root, self.root_step
+        # Times and ids are set after the fact: a run notes its own when it is made.
+        root = Root(
+            format_trace_id(span.context.trace_id) + span.span_id,
+            None,
+            "chain",
+            span.name if step is None else step.name,
+            step,
+        )
+        root.caller, root.target = span.parent, span.context
+        root.started_ns = span.started_ns
+        root.status, root.error = _ending(span)
+        says = (s for s in self.steps if s.role == "retriever" and s.documents != UNKNOWN_DOCUMENTS)
+        gives_way = self.ancestry.enclosing(s.span.span_id for s in says)
+        """Of a retriever that says nothing, the one in it that does is the retrieval."""
+        runs: dict[str, Run] = {span.span_id: root}
+        depths = self.ancestry.depths()
+        for each in sorted(self.steps, key=lambda s: depths[s.span.span_id]):
+            if each is not step:
+                parent = runs.get(self._parents[each.span.span_id], root)
+                is_wrapper = each.documents == UNKNOWN_DOCUMENTS and each.span.span_id in gives_way
+                runs[each.span.span_id] = self._run(each, parent, root, is_wrapper=is_wrapper)
+        self._end(root)
+        return FinishedRuns(root, _Reader(self, root))
+
+    def _run(self, step: Step, parent: Run, root: Root, *, is_wrapper: bool) -> Run:
+        """Return the run that stands for a step: its own, or that of what encloses it."""
+        span, kind = step.span, step.role
+        if kind not in ("model", "retriever", "tool") or (kind == "retriever" and is_wrapper):
+            return parent
+        run = Run(span.span_id, parent, kind, step.name, step)
+        run.started_ns, run.ended_ns = span.started_ns, span.ended_ns
+        run.status, run.error = _ending(span)
+        if kind == "retriever" and parent.kind == "tool":
+            parent.retrieved = True
+        elif kind == "tool" and step.documents.complete and step.documents.chunks:
+            run.outputs = step.documents.chunks
+        elif kind == "tool" and self._is_retrieval_tool(run.name):
+            run.outputs = step.answer or None
+        waited_s = span.attributes.get(GENAI_FIRST_CHUNK)
+        if kind == "model" and isinstance(waited_s, int | float) and 0 < waited_s < 1e6:
+            run.first_piece_ns = span.started_ns + int(waited_s * 1e9)
+        root.members.append(run)
+        return run
+
+    def _end(self, root: Root) -> None:
+        """Set when and how the interaction ended: a stream's text may come after its root's end.
+
+        LangChain ends a root after its model, so that one which had not ended was cut short.
+        """
+        span, reader = self.root, _Reader(self, root)
+        models = [run for run in root.members if run.is_generation]
+        streams = FRAMEWORKS.get(span.scope) != "langchain"
+        root.ended_ns = max(
+            [span.ended_ns]
+            + [run.ended_ns for run in models if streams]
+            + [step.span.ended_ns for step in self.steps if not span.ended_ns]
+        )
+        for run in models:
+            if not streams and reader.is_late(run):
+                run.status = "partial"
+        root.is_cut_short = root.status == "ok" and FinishedRuns(root, reader).is_cut_short()
+        says_nothing = not any(reader.answer(run) or run.error for run in [root, *models])
+        is_closed = not streams and bool(models) and says_nothing and not reader.is_withheld()
+        if root.is_cut_short or (root.status == "ok" and is_closed):
+            root.status = "partial"  # OpenLLMetry ends a closed stream of LangChain without a word
+        # An engine answers in its own words where nothing was found, and no model is asked.
+        is_engine = self.root_step is not None and self.root_step.is_engine
+        root.asked = is_engine and bool(reader.answer(root) or not models)
+
+
+class _Reader:
+    """The `Translator` of one tree: every run's `inputs` is its step."""
+
+    def __init__(self, tree: FinishedTree, root: Root) -> None:
+        self._tree = tree
+        self._root = root
+        self.framework = tree.framework
+
+    def query(self, run: Run) -> str:
+        question: str = run.inputs.query if run.inputs is not None else ""
+        if question or run is not self._root:
+            return question
+        # A graph's span of OpenLLMetry says nothing, the one in it does; a workflow's of GenAI
+        # neither, and its model's prompt names the question apart.
+        outside = [s for s in self._tree.steps if s.role == "chain" and self._is_outside(s)]
+        said = [step.query for step in outside] + [m.inputs.variable for m in self._models]
+        if question := next(filter(None, said), ""):
+            return question
+        # An agent asks its model before it searches, and nothing stands beside the question then.
+        first = min((r.started_ns for r in self._root.members if r.kind == "retriever"), default=0)
+        for model in self._models:
+            if model.started_ns < first and self._is_outside(model.inputs):
+                asked = [m.text for m in model.inputs.prompt if m.role == "user"]
+                return asked[-1] if asked else ""
+        return ""
+
+    def _is_outside(self, step: Step) -> bool:
+        inner = ("retriever", "tool", "model")
+        return not any(each.role in inner for each in self._tree.enclosing(step))
+
+    def chunks(self, run: Run) -> Sequence[Chunk]:
+        if isinstance(run.outputs, str):
+            return (Chunk(text=run.outputs),)
+        return (run.outputs or ()) if run.kind == "tool" else self._documents(run).chunks
+
+    def shown(self, root: Run) -> Sequence[Chunk] | None:
+        """Return what the last reranker left, as far as the models were shown it."""
+        left = self._left() if root is self._root else None
+        if left is None:
+            return None
+        asked = (
+            Generation(output="", started_ns=0, ended_ns=0, input=run.inputs.prompt)
+            for run in self._models
+        )
+        seen = seen_in([*asked], left)
+        return left if seen is None else seen
+
+    def prompt(self, run: Run) -> Sequence[Message]:
+        prompt: Sequence[Message] = run.inputs.prompt
+        return prompt
+
+    def answer(self, run: Run) -> str:
+        text: str = "" if run.inputs is None else run.inputs.answer
+        if run.kind == "model":
+            return text
+        # A stream, of which the root saw the beginning at most, is its models'.
+        is_whole = run is not self._root or self._is_whole(text)
+        return text if is_whole and not is_repr(text) else ""
+
+    def _is_whole(self, answer: str) -> bool:
+        """Return whether no model wrote on after the root's end, or one that did not answered."""
+        late = [run for run in self._models if self.is_late(run)]
+        return not late or any(
+            is_most_of(self.answer(run), answer)
+            for run in self._models
+            if run not in late and run.status == "ok"
+        )
+
+    def is_late(self, model: Run) -> bool:
+        """Return whether a model ended after the root."""
+        root_ns = self._tree.root.ended_ns
+        spare_ns = _SPARE_NS if self._tree.root.scope.startswith(_JAVASCRIPT) else 0
+        return bool(root_ns) and model.ended_ns > root_ns + spare_ns
+
+    def model(self, run: Run) -> tuple[str, str]:
+        return run.inputs.provider, run.inputs.model
+
+    def usage(self, run: Run) -> Usage:
+        usage: Usage = run.inputs.usage
+        return usage
+
+    def labels(self, root: Run) -> dict[str, Any]:
+        steps = [root.inputs or self._tree.steps[0], *(run.inputs for run in root.root.members)]
+        labels = dict(steps[0].labels)
+        sessions = (step.labels.get("session_id") for step in steps)
+        labels["session_id"] = next(filter(None, sessions), "")
+        labels["capture_incomplete"] = self._is_incomplete()
+        return labels
+
+    # --- what is missing, and where else it may stand -------------------------------------------
+
+    def is_withheld(self) -> bool:
+        """Return whether an instrumentation was told not to write texts."""
+        return any(step.withholds for step in self._tree.steps)
+
+    def _is_incomplete(self) -> bool:
+        if self._root.status != "ok":
+            return False
+        if any(step.span.is_unread for step in self._tree.steps):
+            return True
+        retrievers = [run for run in self._root.members if run.kind == "retriever"]
+        if any(not self._documents(r).complete for r in retrievers if not r.inside_retriever):
+            return True
+        answer = FinishedRuns(self._root, self).answer()
+        if not answer and self._root.asked:
+            return True
+        if not answer or not (self.query(self._root) or any(self.query(r) for r in retrievers)):
+            return self.is_withheld()
+        return any(step.span.is_cut(answer) for step in self._tree.steps)
+
+    def _documents(self, run: Run) -> Documents:
+        """Return a retriever's documents; GenAI's ids and scores with texts from elsewhere."""
+        documents: Documents = run.inputs.documents
+        if run.error:
+            return Documents(documents.chunks, complete=True)
+        if documents.complete or any(chunk.text for chunk in documents.chunks):
+            return documents
+        tools = (step.answer for step in self._tree.enclosing(run.inputs) if step.role == "tool")
+        if tool := next(tools, ""):
+            return Documents(_with_texts(documents.chunks, tool), complete=True)
+        context = next((m.inputs.context for m in reversed(self._models) if m.inputs.context), "")
+        if not (context and documents.chunks):
+            return documents
+        # The variable has the texts of all, in one piece.
+        textless = [r for r in self._root.members if r.kind == "retriever" and _is_textless(r)]
+        if run is not textless[0]:
+            return Documents((), complete=True)
+        stubs = [chunk for each in textless for chunk in each.inputs.documents.chunks]
+        return Documents(_with_texts(stubs, context), complete=True)
+
+    def _left(self) -> list[Chunk] | None:
+        """Return the chunks that rerankers left, and those that none was given; None: no reranker.
+
+        One that was given what another left takes its place.
+        """
+        left: list[Chunk] | None = None
+        judged: set[str] = set()
+        for step in self._tree.steps:
+            around = {each.role for each in self._tree.enclosing(step)}
+            if step.role != "reranker" or around & {"retriever", "reranker"}:
+                continue
+            if step.documents.complete:
+                after = step.documents.chunks
+                seen = {chunk.text for chunk in (*step.reranked.chunks, *after)}
+                judged |= seen
+                left = [*(chunk for chunk in left or () if chunk.text not in seen), *after]
+        if left is None:
+            return None
+        retrievers = (r for r in self._root.members if r.kind == "retriever")
+        rest = (c for r in retrievers if not r.inside_retriever for c in self.chunks(r))
+        return [*left, *(chunk for chunk in rest if chunk.text not in judged)]
+
+    @cached_property
+    def _models(self) -> list[Run]:
+        models = [run for run in self._root.members if run.is_generation]
+        return sorted(models, key=lambda run: run.started_ns)
+
+
+def _is_textless(run: Run) -> bool:
+    chunks = run.inputs.documents.chunks
+    return bool(chunks) and not any(chunk.text for chunk in chunks) and not run.inside_retriever
+
+
+def _ending(span: SpanRecord) -> tuple[Status, str]:
+    """Return how what the span stands for ended, and `TypeName: message` if it failed."""
+    if not span.ended_ns:
+        return "partial", ""
+    if span.status != "error":
+        return "ok", ""
+    kind, message = span.exception
+    if not kind:
+        kind = span.text("error.type").rpartition(".")[2]
+        message = span.status_text
+    if not kind and (described := _REPR_OF_ERROR.match(span.status_text)):
+        kind, message = described[1], span.status_text.partition("\n")[0]
+    if kind == "GeneratorExit" or span.status_text == _ABANDONED:
+        return "partial", ""
+    if kind in ("CancelledError", "KeyboardInterrupt"):
+        return "cancelled", ""
+    return "error", f"{kind or 'Error'}: {message}"
+
+
+def _with_texts(stubs: Sequence[Chunk], text: str) -> tuple[Chunk, ...]:
+    """Return the documents with their texts, cut out of what they were joined to.
+
+    One piece for all of them, without an id, where it does not fall into as many paragraphs, or
+    lines, as there are documents.
+    """
+    for separator in ("\n\n", "\n"):
+        pieces = [piece for piece in text.split(separator) if piece.strip()]
+        if len(pieces) == len(stubs):
+            pairs = zip(stubs, pieces, strict=True)
+            return tuple(replace(stub, text=piece) for stub, piece in pairs)
+    return (Chunk(text=text),)

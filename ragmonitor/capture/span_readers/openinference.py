@@ -1,0 +1,206 @@
+"""OpenInference: `openinference.span.kind` and its attributes.
+
+https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+from ragmonitor.capture.coercion import finite, json_in, score_of, text_in
+from ragmonitor.capture.interaction_labels import labels_of
+from ragmonitor.capture.span_readers import texts
+from ragmonitor.capture.span_readers.spans import SpanRecord
+from ragmonitor.capture.span_readers.steps import Dialect, Role, Step
+from ragmonitor.capture.span_readers.texts import NO_DOCUMENTS, UNKNOWN_DOCUMENTS, Documents
+from ragmonitor.records import Chunk, Message, Usage
+from ragmonitor.runtime.patterns import lazy_pattern
+from ragmonitor.semconv import conventions as names
+
+REDACTED = "__REDACTED__"
+"""The mark that stands where OPENINFERENCE_HIDE_* hides a text."""
+
+_LLAMA_INDEX = ".llama_index"
+_ENGINE = lazy_pattern(r"\.(a?query|a?chat|a?stream_chat)$")
+_NO_CALL = lazy_pattern(r"\.(write_response_to_history|_\w+)$")
+"""Called LLM in LlamaIndex's traces: a stream's way into the memory, preparations of a call."""
+_CONTENT = lazy_pattern(r"contents\.(\d{1,9})\.message_content\.(text|type)")
+_ROLE_PREFIX = "assistant: "
+"""LlamaIndex's messages begin with it where they are written as texts."""
+_ROLES: Mapping[str, Role] = {
+    "CHAIN": "chain",
+    "AGENT": "chain",
+    "RETRIEVER": "retriever",
+    "RERANKER": "reranker",
+    "LLM": "model",
+    "TOOL": "tool",
+}
+
+
+def _role(span: SpanRecord) -> Role:
+    kind = span.text(names.OI_SPAN_KIND).upper()
+    if kind == "LLM" and span.scope.endswith(_LLAMA_INDEX) and _NO_CALL.search(span.name):
+        return "other"
+    return _ROLES.get(kind, "other")
+
+
+def _fill(step: Step) -> None:
+    span, role = step.span, step.role
+    output = _value(span, names.OI_OUTPUT_VALUE, names.OI_OUTPUT_MIME_TYPE)
+    asked = _messages(span, "input")
+    step.query = (
+        texts.question(_value(span, names.OI_INPUT_VALUE, names.OI_INPUT_MIME_TYPE))
+        or next((m.text for m in reversed(asked) if m.role == "user"), "")
+        or _shown(span, "reranker.query")
+    )
+    step.answer = next((m.text for m in reversed(_messages(span, "output")) if m.text), "") or (
+        texts.tool_text(output) if role == "tool" else texts.answer(output)
+    )
+    step.labels = _labels(span)
+    step.is_engine = span.scope.endswith(_LLAMA_INDEX) and _ENGINE.search(span.name) is not None
+    step.withholds = REDACTED in (
+        span.text(names.OI_INPUT_VALUE),
+        span.text(names.OI_OUTPUT_VALUE),
+    )
+    if role == "retriever":
+        step.documents = _retrieved(span, output)
+    elif role == "reranker":
+        step.documents = _documents(span, "reranker.output_documents")
+        step.reranked = _documents(span, "reranker.input_documents")
+    elif role == "tool":
+        step.documents = texts.tool_documents(output)
+    elif role == "model":
+        if span.scope.endswith(_LLAMA_INDEX):
+            step.answer = step.answer.removeprefix(_ROLE_PREFIX)
+        prompts = span.attributes.get("llm.prompts")
+        if not asked and isinstance(prompts, list | tuple):
+            asked = tuple(Message(role="user", text=str(p)) for p in prompts if p != REDACTED)
+        # Where some have been dropped or cut, what stands in the rest tells too little.
+        if not (span.attributes_lost or any(span.is_cut(m.text) for m in asked)):
+            step.prompt = asked
+        step.provider = span.first_text((names.OI_LLM_PROVIDER, "llm.system"))
+        step.model = span.text(names.OI_LLM_MODEL_NAME)
+        step.usage = Usage(
+            input_tokens=span.count(names.OI_TOKENS_PROMPT),
+            output_tokens=span.count(names.OI_TOKENS_COMPLETION),
+        )
+        values = span.attributes.values()
+        step.withholds = any(isinstance(v, str) and v == REDACTED for v in values)
+
+
+DIALECT = Dialect(
+    framework="openinference",
+    marks=frozenset({names.OI_SPAN_KIND}),
+    scopes=frozenset(),
+    role=_role,
+    name=lambda span: span.name,
+    fill=_fill,
+)
+
+
+def _retrieved(span: SpanRecord, output: Any) -> Documents:
+    listed, dumped = _documents(span, "retrieval.documents"), texts.documents(output)
+    if not listed.complete:
+        return dumped if dumped.complete and dumped.chunks else listed
+    if not listed.chunks:
+        # An empty list says that nothing was found; where nothing is said, nothing is known.
+        return NO_DOCUMENTS if dumped == NO_DOCUMENTS else UNKNOWN_DOCUMENTS
+    if len(dumped.chunks) != len(listed.chunks):
+        return listed
+    # LangChain's documents have their ids in the dump alone.
+    pairs = zip(listed.chunks, dumped.chunks, strict=True)
+    return Documents(tuple(replace(one, id=one.id or two.id) for one, two in pairs), complete=True)
+
+
+def _labels(span: SpanRecord) -> dict[str, Any]:
+    metadata = texts.parsed(span.text(names.OI_METADATA))
+    labels = labels_of(
+        metadata if isinstance(metadata, Mapping) else {}, span.attributes.get(names.OI_TAGS)
+    )
+    labels["session_id"] = span.text(names.OI_SESSION_ID) or labels["session_id"]
+    labels["user_id"] = span.text(names.OI_USER_ID) or labels["user_id"]
+    if version := span.text("llm.prompt_template.version"):
+        labels["attributes"]["prompt_version"] = version
+    return labels
+
+
+def _shown(span: SpanRecord, attribute: str) -> str:
+    text = span.text(attribute)
+    return "" if text == REDACTED else text
+
+
+def _value(span: SpanRecord, attribute: str, mime_type: str) -> Any:
+    text = _shown(span, attribute)
+    # What is not said to be JSON is a text, even if it reads like JSON.
+    return span.parsed(attribute) if text and span.text(mime_type).endswith("json") else text
+
+
+def _documents(span: SpanRecord, prefix: str) -> Documents:
+    """Return the documents in attributes `{prefix}.{n}.document.{field}`."""
+    fields: dict[int, dict[str, Any]] = {}
+    for key, value in span.attributes.items():
+        if not key.startswith(prefix):
+            continue
+        position, _, field = key[len(prefix) + 1 :].partition(".document.")
+        if position.isdecimal():
+            fields.setdefault(int(position), {})[field] = value
+    chunks, complete = [], [*sorted(fields)] == [*range(len(fields))]
+    for _, field_values in sorted(fields.items()):
+        text = field_values.get("content")
+        if not isinstance(text, str) or text == REDACTED or span.is_cut(text):
+            complete = False
+            continue
+        chunks.append(_chunk(text, field_values))
+    return Documents(tuple(chunks), complete=complete and not (span.attributes_lost and not chunks))
+
+
+def _chunk(text: str, fields: Mapping[str, Any]) -> Chunk:
+    written = fields.get("metadata")
+    metadata = json_in(written) if isinstance(written, str) else None
+    metadata = metadata if isinstance(metadata, dict) else {}
+    score = finite(fields.get("score"))
+    return Chunk(
+        text=text,
+        id=text_in(fields.get("id")) or "",
+        score=score_of(metadata) if score is None else score,
+        metadata=metadata,
+    )
+
+
+def _messages(span: SpanRecord, side: Literal["input", "output"]) -> tuple[Message, ...]:
+    """Return `llm.{side}_messages.{n}.message.*`, those without text left out.
+
+    A message has one `content`, or `contents.{m}.message_content.*`, in any order: of a model that
+    reasons, one part is its reasoning.
+    """
+    prefix = f"llm.{side}_messages."
+    roles: dict[int, str] = {}
+    parts: dict[int, dict[int, str]] = {}
+    reasoning: set[tuple[int, int]] = set()
+    for key, value in span.attributes.items():
+        if not key.startswith(prefix) or not isinstance(value, str) or value == REDACTED:
+            continue
+        number, _, field = key[len(prefix) :].partition(".message.")
+        if not number.isdecimal():
+            continue
+        position = int(number)
+        if field == "role":
+            roles[position] = value
+        elif field == "content":
+            parts.setdefault(position, {})[-1] = value
+        elif (part := _CONTENT.fullmatch(field)) is not None:
+            if part[2] == "text":
+                parts.setdefault(position, {})[int(part[1])] = value
+            elif value == "reasoning":
+                reasoning.add((position, int(part[1])))
+    texts_of = {
+        position: [text for m, text in sorted(of_it.items()) if (position, m) not in reasoning]
+        for position, of_it in sorted(parts.items())
+    }
+    return tuple(
+        Message(role=roles.get(position, "user"), text="".join(pieces))
+        for position, pieces in texts_of.items()
+        if pieces
+    )

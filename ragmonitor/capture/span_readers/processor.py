@@ -1,0 +1,391 @@
+"""Collects the spans that other instrumentations end in this process, by trace.
+
+`on_start` and `on_end` run inside the application's request: dict operations, no lock, nothing is
+copied or parsed. What belongs together is found out in `sweep`, by the worker.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Final
+
+from opentelemetry import context as otel
+from opentelemetry.sdk.trace import SpanProcessor
+from opentelemetry.trace import format_span_id
+
+from ragmonitor.capture.probe_mark import current_mark
+from ragmonitor.capture.recorder import MAX_OPEN_RUNS, OPEN_RUN_AGE_S, oldest_of, tool_matcher
+from ragmonitor.capture.scopes import scope_of
+from ragmonitor.capture.span_readers.ancestry import Ancestry
+from ragmonitor.capture.span_readers.dialects import SCOPES, dialect_of
+from ragmonitor.capture.span_readers.spans import SpanRecord, span_record
+from ragmonitor.capture.span_readers.trees import OpenSpan, trees_of
+from ragmonitor.runtime.guard import record_error
+from ragmonitor.runtime.protocols import Clock, Finished
+from ragmonitor.semconv.conventions import SCOPE
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace import ReadableSpan, Span
+
+_SUPPRESSED = "suppress_instrumentation"
+
+QUIET_S: Final = 1.0
+"""A tree is complete so long after its last span."""
+MAX_SPANS_OF_TRACE: Final = 10_000
+"""Spans that one trace may hold at once, open and ended. A trace with more is given up."""
+
+_MAX_SCOPES: Final = 4_096
+"""Names of instrumentation scopes that are remembered."""
+_MAX_MARKS = 1_000
+
+
+class _Trace:
+    """The spans of one trace that are open, and those that wait for their interaction."""
+
+    __slots__ = ("above", "changed", "due", "ended", "given_up", "lost", "open", "read")
+
+    def __init__(self) -> None:
+        self.open: dict[int, tuple[Span, float]] = {}
+        """Open spans by id, each with the time at which it began."""
+        self.ended: dict[int, tuple[ReadableSpan, float]] = {}
+        """Spans of dialects and what encloses them, by id, each with the time at which it
+        ended."""
+        self.above: set[int] = set()
+        """Ids of the spans that enclose a span of a dialect."""
+        self.read: dict[int, SpanRecord] = {}
+        """The records of `ended` so far, by id; a sweep reads only what is new."""
+        self.changed = False
+        """A span has ended since the last sweep."""
+        self.due = 0.0
+        """The time at which a sweep may find something complete without a new span."""
+        self.lost = False
+        """A span of it could not be read at all, so its interactions are incomplete."""
+        self.given_up = False
+
+    def __len__(self) -> int:
+        return len(self.open) + len(self.ended)
+
+
+class InteractionSpanProcessor(SpanProcessor):
+    """Makes interactions of the spans of OpenInference, OpenLLMetry and GenAI instrumentations.
+
+    `provider.add_span_processor(monitor.span_processor())`. Hands over a tree once its root has
+    ended, nothing below it is open, and it has been quiet for a moment: spans may end after those
+    they belong to.
+
+    It ignores our own spans, spans that start under suppressed instrumentation (a judge's calls),
+    and spans that start within a `monitor.interaction` block, which is the interaction itself.
+    """
+
+    def __init__(
+        self,
+        hand_over: Callable[[Finished], None],
+        *,
+        wake: Callable[[], None] = lambda: None,
+        is_claimed: Callable[[str], bool] = lambda _framework: False,
+        root_names: Collection[str] = (),
+        retrieval_tools: Sequence[str] = (),
+        max_spans: int = MAX_OPEN_RUNS,
+        span_age_s: float = OPEN_RUN_AGE_S,
+        quiet_s: float = QUIET_S,
+        clock: Clock = time.monotonic,
+        on_forgotten: Callable[[str], None] = lambda _reason: None,
+    ) -> None:
+        """Begin with nothing noted.
+
+        Args:
+            hand_over: Takes a finished interaction; must return at once and never raise.
+            wake: Called with the first span, so that somebody calls `sweep` from then on.
+            is_claimed: Whether an integration of ours records this framework for the same monitor:
+                its trees are left to it.
+            root_names: Only trees whose roots have one of these names; empty: any.
+            retrieval_tools: Patterns (`fnmatch`) of the names of tools that retrieve text.
+            max_spans: When more spans are held, the oldest traces are forgotten.
+            span_age_s: A span open for longer is taken as never to end.
+            quiet_s: How long a tree waits for spans that come late.
+            clock: Seconds, never going back.
+            on_forgotten: Told the reason whenever a trace or a span is given up.
+        """
+        self._hand_over = hand_over
+        self._wake = wake
+        self._is_claimed = is_claimed
+        self._root_names = root_names
+        self._is_retrieval_tool = tool_matcher(retrieval_tools)
+        self._max_spans = max_spans
+        self._span_age_s = span_age_s
+        self._quiet_s = quiet_s
+        self._clock = clock
+        self._on_forgotten = on_forgotten
+        self._traces: dict[int, _Trace] = {}
+        self._scopes: dict[str, bool] = {}
+        """Whether the spans of a scope follow a dialect; learnt from them if need be."""
+        self._held = 0
+        """About how many spans are held: threads may miscount, and every sweep counts anew."""
+        self._awake = False
+        self._closed = False
+        self._sweeping = threading.Lock()
+
+    # --- the application's side -----------------------------------------------------------------
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        """Note that a span began."""
+        try:
+            if self._closed:
+                return
+            scope = span.instrumentation_scope
+            name = "" if scope is None else scope.name
+            context = span.context
+            if name == SCOPE or context is None:
+                return
+            current = otel.get_current()
+            if current and otel.get_value(_SUPPRESSED, current):
+                return
+            if scope_of(self._hand_over) is not None:
+                return
+            if current_mark(parent_context if parent_context is not None else current):
+                if span.parent is None or span.parent.is_remote:
+                    self._on_forgotten("probe")
+                return
+            if self._held >= self._max_spans:
+                self._forget_oldest()
+            trace = self._traces.get(context.trace_id)
+            if trace is None:
+                trace = self._traces.setdefault(context.trace_id, _Trace())
+            elif trace.given_up or len(trace) >= MAX_SPANS_OF_TRACE:
+                self._give_up(trace)
+                return
+            trace.open[context.span_id] = (span, self._clock())
+            self._held += 1
+            if self._traces.get(context.trace_id) is not trace:  # was empty, and swept away
+                self._traces[context.trace_id] = trace
+            matches = self._scopes.get(name)
+            if matches is None:
+                matches = self._learn(name, matches=name.startswith(SCOPES))
+            if matches:
+                _mark_above(trace, span)
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error("capture", error)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Keep an ended span if it follows a dialect or encloses one that does."""
+        try:
+            context = span.context
+            trace = None if context is None else self._traces.get(context.trace_id)
+            if context is None or trace is None:
+                return
+            # Not seen to start: not ours to read, or seen to end already.
+            if trace.open.pop(context.span_id, None) is None or trace.given_up:
+                return
+            trace.changed = True
+            matches = self._follows(span)
+            if matches:
+                _mark_above(trace, span)
+            if matches or context.span_id in trace.above:
+                trace.ended[context.span_id] = (span, self._clock())
+                if not self._awake:
+                    self._awake = True
+                    self._wake()
+                return
+            self._held -= 1
+            if not (trace.open or trace.ended):
+                self._traces.pop(context.trace_id, None)
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error("capture", error)
+
+    def shutdown(self) -> None:
+        """Hand over what is complete, and ignore every later span."""
+        self._closed = True
+        self.drain(1.0)
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Hand over what is complete without waiting for it to be quiet."""
+        return self.drain(timeout_millis / 1000)
+
+    # --- what polls it --------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Return how many spans wait for their interaction."""
+        return sum(len(trace.ended) for trace in [*self._traces.copy().values()])
+
+    def sweep(self) -> None:
+        """Hand over what is complete and quiet; give up what never ends."""
+        if self._sweeping.acquire(blocking=False):
+            try:
+                self._take(quiet_s=self._quiet_s)
+            finally:
+                self._sweeping.release()
+
+    def drain(self, timeout_s: float) -> bool:
+        """Hand over what is complete, quiet or not; return whether the time sufficed."""
+        sweeping = self._sweeping
+        if not sweeping.acquire(timeout=max(0.0, timeout_s)):
+            return False
+        try:
+            self._take(quiet_s=0.0)
+        finally:
+            sweeping.release()
+        return True
+
+    def clear(self) -> None:
+        """Forget every span; for a forked child, whose parent keeps them."""
+        self._sweeping = threading.Lock()
+        self._traces.clear()
+        self._held = 0
+        self._awake = False
+
+    def _take(self, *, quiet_s: float) -> None:
+        now = self._clock()
+        held = 0
+        for trace_id, trace in [*self._traces.copy().items()]:
+            try:
+                self._age(trace, now)
+                if trace.ended and (trace.changed or now >= trace.due or not quiet_s):
+                    self._take_from(trace, now, quiet_s)
+            except Exception as error:  # noqa: BLE001 - a fault that is kept is met at every sweep
+                record_error("capture", error)
+                trace.ended.clear()
+                trace.read.clear()
+                self._on_forgotten("unreadable")
+            if not (trace.open or trace.ended):
+                self._traces.pop(trace_id, None)
+            held += len(trace)
+        self._held = held
+
+    def _age(self, trace: _Trace, now: float) -> None:
+        aged = False
+        for span_id, (span, began) in [*trace.open.copy().items()]:
+            if now - began < self._span_age_s or trace.open.pop(span_id, None) is None:
+                continue
+            trace.changed = True
+            if self._follows(span):
+                # Read as it is: an instrumentation that never ends it has said the most by now.
+                trace.ended[span_id] = (span, now - self._quiet_s)
+                aged = True
+        if aged:
+            self._on_forgotten("aged_out")
+
+    def _take_from(self, trace: _Trace, now: float, quiet_s: float) -> None:
+        """Hand over the trees that are complete, and let go of what will be in none."""
+        trace.changed = False
+        ages: dict[str, float] = {}
+        numbers: dict[str, int] = {}
+        spans: dict[str, SpanRecord] = {}
+        for number, (span, stamp) in [*trace.ended.copy().items()]:
+            if (read := self._read(trace, number, span)) is not None:
+                spans[read.span_id] = read
+                numbers[read.span_id], ages[read.span_id] = number, now - stamp
+        open_spans = self._open_spans(trace)
+        parents = {span_id: span.parent_id for span_id, span in open_spans.items()}
+        ancestry = Ancestry(parents | {i: span.parent_id for i, span in spans.items()})
+        waited_for = ancestry.enclosing(i for i, span in open_spans.items() if span.matches)
+        kept: set[str] = set()
+        gone: set[str] = set()
+        for finished in trees_of(
+            spans.values(),
+            open_spans,
+            root_names=self._root_names,
+            is_retrieval_tool=self._is_retrieval_tool,
+        ):
+            members = {*finished.by_id, finished.root.span_id}
+            # What failed or was cancelled leaves spans that no one ends.
+            is_growing = finished.root.status != "error" and not waited_for.isdisjoint(members)
+            if is_growing or min(ages[member] for member in members) < quiet_s:
+                kept |= members
+                continue
+            gone |= members
+            if not any(self._is_claimed(name) for name in finished.observed):
+                finished.lost = trace.lost
+                self._hand_over(finished)
+        # Of the rest, what shares a trace with an open span may yet become a part of a tree.
+        failed = {span_id for span_id, span in spans.items() if span.status == "error"}
+        is_open = bool(open_spans.keys() - ancestry.below(gone | failed))
+        for span_id in spans.keys() - kept:
+            if span_id in gone or ages[span_id] >= (self._span_age_s if is_open else quiet_s):
+                trace.ended.pop(numbers[span_id], None)
+                trace.read.pop(numbers[span_id], None)
+        trace.due = min(
+            (
+                stamp + (quiet_s if now - stamp < quiet_s else self._span_age_s)
+                for _, stamp in trace.ended.copy().values()
+            ),
+            default=now,
+        )
+        if len(trace.above) > _MAX_MARKS:
+            trace.above &= {*trace.open.copy(), *trace.ended.copy()}
+
+    @staticmethod
+    def _read(trace: _Trace, number: int, span: ReadableSpan) -> SpanRecord | None:
+        """Return what an ended span says; None, and the span is let go, if it cannot be read."""
+        read = trace.read.get(number)
+        if read is not None:
+            return read
+        try:
+            read = span_record(span)
+        except Exception as error:  # noqa: BLE001 - one span must cost only itself
+            record_error("capture", error)
+            read = None
+        if read is None:
+            trace.ended.pop(number, None)
+            trace.lost = True
+        elif read.ended_ns:  # else it is open still, and may say more
+            trace.read[number] = read
+        return read
+
+    def _open_spans(self, trace: _Trace) -> dict[str, OpenSpan]:
+        open_spans = {}
+        for span_id, (span, _) in [*trace.open.copy().items()]:
+            parent_id = _local_parent(span)
+            open_spans[format_span_id(span_id)] = OpenSpan(
+                format_span_id(parent_id) if parent_id else "", self._follows(span)
+            )
+        return open_spans
+
+    def _follows(self, span: ReadableSpan) -> bool:
+        scope = span.instrumentation_scope
+        name = "" if scope is None else scope.name
+        if self._scopes.get(name):
+            return True
+        if dialect_of(name, span.attributes or {}) is None:
+            return False
+        return self._learn(name, matches=True)
+
+    def _learn(self, scope: str, *, matches: bool) -> bool:
+        if len(self._scopes) >= _MAX_SCOPES:  # one for each tenant, or each request
+            self._scopes.clear()
+        self._scopes[scope] = matches
+        return matches
+
+    # --- bounds ---------------------------------------------------------------------------------
+
+    def _forget_oldest(self) -> None:
+        for trace_id, trace in oldest_of(self._traces, 1):  # one in, one out
+            if self._traces.pop(trace_id, None) is not None:
+                self._held -= len(trace)
+                if trace.ended or trace.above:
+                    self._on_forgotten("too_many_open")
+
+    def _give_up(self, trace: _Trace) -> None:
+        if trace.given_up:
+            return
+        trace.given_up = True
+        trace.ended.clear()
+        trace.read.clear()
+        if trace.above:
+            self._on_forgotten("too_many_open")
+
+
+def _mark_above(trace: _Trace, span: ReadableSpan) -> None:
+    """Note the open spans that enclose a span of a dialect."""
+    parent_id = _local_parent(span)
+    while parent_id and parent_id not in trace.above:
+        trace.above.add(parent_id)
+        parent = trace.open.get(parent_id)
+        parent_id = 0 if parent is None else _local_parent(parent[0])
+
+
+def _local_parent(span: ReadableSpan) -> int:
+    parent = span.parent
+    return 0 if parent is None or parent.is_remote else parent.span_id

@@ -1,0 +1,137 @@
+"""A span of another instrumentation, in the form that the dialects read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from opentelemetry.trace import (
+    INVALID_SPAN_CONTEXT,
+    SpanContext,
+    StatusCode,
+    format_span_id,
+)
+
+from ragmonitor.capture.coercion import MAX_ERROR_CHARACTERS, text_in, token_count
+from ragmonitor.capture.span_readers.span_events import EVENTS, with_contents
+from ragmonitor.capture.span_readers.texts import UNREADABLE, parsed
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan
+
+_STATUS: dict[StatusCode, Literal["unset", "ok", "error"]] = {
+    StatusCode.UNSET: "unset",
+    StatusCode.OK: "ok",
+    StatusCode.ERROR: "error",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanRecord:
+    """The contents of a span that was ended in this process or came over the wire."""
+
+    span_id: str
+    """16 lower-case hex digits."""
+    parent_id: str = ""
+    """16 lower-case hex digits; empty: it has none in this process."""
+    context: SpanContext = INVALID_SPAN_CONTEXT
+    """Its own, to be linked to."""
+    parent: SpanContext | None = None
+    """Its parent's, in this process or another; None: it has none."""
+    name: str
+    scope: str
+    """Name of the instrumentation scope."""
+    attributes: Mapping[str, Any]
+    started_ns: int
+    ended_ns: int
+    """0: it was never ended, and is given up."""
+    status: Literal["unset", "ok", "error"] = "unset"
+    status_text: str = ""
+    exception: tuple[str, str] = ("", "")
+    """Type and message of the last exception event."""
+    attributes_lost: int = 0
+    """Attributes that the span had no room for; the SDK drops the oldest first."""
+    max_text: int | None = None
+    """Characters after which the SDK has cut texts; None: it cuts none, or that is not known."""
+    memo: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """Values that were read off it before: it is read many times, and its JSON may be long."""
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether something in it could not be read: too deep, too long, or a fault of ours."""
+        return "unread" in self.memo
+
+    def note_unread(self) -> None:
+        """Note that something in it could not be read."""
+        self.memo["unread"] = True
+
+    def parsed(self, name: str) -> Any:
+        """Return the value of a text attribute in JSON, the text itself if it is none.
+
+        What a sender has written as lists and maps, and not as a text, is returned as it is.
+        """
+        value = self.attributes.get(name)
+        if isinstance(value, list | Mapping):
+            return value
+        key = f"json:{name}"
+        if key not in self.memo:
+            text = self.text(name)
+            value = self.memo[key] = parsed(text)
+            if value is UNREADABLE:
+                self.note_unread()
+        return self.memo[key]
+
+    def text(self, name: str) -> str:
+        """Return a text attribute; empty if it is none."""
+        value = self.attributes.get(name)
+        return value if isinstance(value, str) else ""
+
+    def first_text(self, names: Iterable[str]) -> str:
+        """Return the first of several text attributes that is set; empty if none is."""
+        return next((text for name in names if (text := self.text(name))), "")
+
+    def count(self, name: str) -> int | None:
+        """Return an attribute that counts tokens; None if it is none."""
+        return token_count(self.attributes.get(name))
+
+    def is_cut(self, text: str) -> bool:
+        """Return whether the SDK may have cut this text."""
+        return self.max_text is not None and len(text) >= self.max_text
+
+
+def span_record(span: ReadableSpan) -> SpanRecord | None:
+    """Return an SDK's span in our form; None if it has no context.
+
+    Also one that is open still: what it says by now is read, and its end is 0.
+    """
+    context, parent, scope = span.context, span.parent, span.instrumentation_scope
+    if context is None:
+        return None
+    exception = ("", "")
+    for event in span.events:
+        if event.name == "exception" and event.attributes:
+            kind = text_in(event.attributes.get("exception.type")) or ""
+            message = text_in(event.attributes.get("exception.message")) or ""
+            exception = kind.rpartition(".")[2], message[:MAX_ERROR_CHARACTERS]
+    # No public way leads to it. A version without it costs the notice that texts were cut.
+    max_text = getattr(getattr(span, "_attributes", None), "max_value_len", None)
+    return SpanRecord(
+        span_id=format_span_id(context.span_id),
+        parent_id="" if parent is None or parent.is_remote else format_span_id(parent.span_id),
+        context=context,
+        parent=parent,
+        name=span.name,
+        scope="" if scope is None else scope.name,
+        attributes=with_contents(
+            dict(span.attributes or {}),
+            ((e.name, e.attributes) for e in span.events if e.name in EVENTS and e.attributes),
+        ),
+        started_ns=span.start_time or 0,
+        ended_ns=span.end_time or 0,
+        status=_STATUS[span.status.status_code],
+        status_text=span.status.description or "",
+        exception=exception,
+        attributes_lost=span.dropped_attributes,
+        max_text=max_text if isinstance(max_text, int) else None,
+    )

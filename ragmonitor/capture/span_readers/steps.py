@@ -1,0 +1,89 @@
+"""One small form for what a span says, whatever its dialect: the steps that handlers report too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from ragmonitor.capture.span_readers.spans import SpanRecord
+from ragmonitor.capture.span_readers.texts import UNKNOWN_DOCUMENTS, Documents
+from ragmonitor.records import Message, Usage
+from ragmonitor.runtime.guard import record_error
+
+Role = Literal["chain", "retriever", "reranker", "model", "tool", "other"]
+
+
+class Dialect(NamedTuple):
+    """Reads the spans of one family of instrumentations."""
+
+    framework: str
+    """The label's value: `openinference`."""
+    marks: frozenset[str]
+    """Attributes that only a span of this dialect has."""
+    scopes: frozenset[str]
+    """Scopes all of whose spans are of this dialect, with a mark or without."""
+    role: Callable[[SpanRecord], Role]
+    name: Callable[[SpanRecord], str]
+    fill: Callable[[Step], None]
+    """Reads the texts of a span into its step."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Step:
+    """What one span says. Its role and name are read at once, its texts by `filled`."""
+
+    span: SpanRecord
+    dialect: Dialect
+    role: Role = "other"
+    name: str = ""
+    query: str = ""
+    """The question that a root or a retriever was given."""
+    variable: str = ""
+    """The question, where a model's prompt names it apart."""
+    documents: Documents = UNKNOWN_DOCUMENTS
+    """What a retriever, reranker or tool gave."""
+    reranked: Documents = UNKNOWN_DOCUMENTS
+    """What a reranker was given."""
+    prompt: tuple[Message, ...] = ()
+    """What a model was asked; empty if not said, or not all of it."""
+    context: str = ""
+    """The retrieved text in a model's prompt, where the span names it apart."""
+    answer: str = ""
+    provider: str = ""
+    model: str = ""
+    usage: Usage = field(default_factory=Usage)
+    labels: dict[str, Any] = field(default_factory=dict)
+    """As `Translator.labels`."""
+    withholds: bool = False
+    """The instrumentation was told not to write texts into this span."""
+    is_store: bool = False
+    """It is of a vector store's client, whose caller may say the same."""
+    is_engine: bool = False
+    """As a root it answers questions, even where no span shows a model."""
+    is_read: bool = False
+
+    def filled(self) -> Step:
+        """Return the step with its texts; what cannot be read is noted on the span."""
+        if not self.is_read:
+            self.is_read = True
+            try:
+                self.dialect.fill(self)
+            except Exception as error:  # noqa: BLE001 - anybody's attributes
+                record_error("capture", error)
+                self.span.note_unread()
+        return self
+
+
+def step_of(span: SpanRecord, dialect: Dialect) -> Step:
+    """Return the step that a span stands for; the same one each time."""
+    step: Step | None = span.memo.get("step")
+    if step is None or step.span is not span:
+        step = span.memo["step"] = Step(span=span, dialect=dialect, name=span.name)
+        try:
+            step.role = dialect.role(span)
+            step.name = dialect.name(span)
+        except Exception as error:  # noqa: BLE001 - as above
+            record_error("capture", error)
+            span.note_unread()
+    return step

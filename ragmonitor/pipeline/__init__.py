@@ -1,0 +1,1 @@
+"""Queue, read, draw, judge, evaluate, settle, export."""

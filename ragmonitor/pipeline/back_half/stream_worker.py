@@ -1,0 +1,259 @@
+"""Takes records off a stream and has the ordinary back half score them: any number of workers."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from pydantic import SecretStr
+
+from ragmonitor.pipeline.back_half.local import LocalBackHalf
+from ragmonitor.pipeline.back_half.worker_process import Delivered, deliver
+from ragmonitor.pipeline.judging import MAX_PENDING
+from ragmonitor.pipeline.streams import Consumer, Delivery, Stream, StreamState, log_burial
+from ragmonitor.pipeline.wiring import traces_of
+from ragmonitor.records import Cause, GaugeValue
+from ragmonitor.redaction import Redactor
+from ragmonitor.runtime.errors import StreamError, WireError
+from ragmonitor.runtime.guard import contained, record_outage
+from ragmonitor.runtime.wire import decode, is_kind
+from ragmonitor.semconv.metrics import STREAM_UP
+from ragmonitor.settings import Settings
+from ragmonitor.stats.deliveries import Deliveries
+from ragmonitor.store import Store, StoreUnavailableError, store_at
+
+MAX_OPEN: Final = 256
+"""Records that the worker has in hand at once, beside those that wait for the judge."""
+MAX_SEEN: Final = 100_000
+"""Ids of the newest records, by which one that is put twice is known and not read again."""
+STALE_S: Final = 15.0
+"""A worker that was not heard of for so long is taken for dead."""
+RENEW_S: Final = 3.0
+CLAIM_S: Final = 5.0
+"""Records of dead workers are looked for this often."""
+LOOK_S: Final = 15.0
+"""Records that this worker has without knowing are looked for this often, and after an outage."""
+WAIT_S: Final = 0.5
+"""The wait for the first record, where there is none."""
+RETRY_S: Final = 1.0
+CLOSING_S: Final = 10.0
+
+
+class _Done(NamedTuple):
+    entry: str
+    """The record's number on the stream."""
+    id: str
+    """Of the answer; empty: it is none."""
+
+
+class StreamWorker:
+    """One of the workers of a service: takes, scores, settles.
+
+    The sums of an answer are added to the store as its record is settled there, once, whoever of
+    the workers does it. A record of a worker that died is delivered to another.
+    """
+
+    def __init__(self, settings: Settings, stream: Stream, *, redactor: Redactor) -> None:
+        """Wire the back half; nothing runs yet.
+
+        Args:
+            settings: The settings of the back half; without a `state` sums go to the stream's
+                server.
+            stream: Where records come from.
+            redactor: What every text passes once more, by this process's settings.
+
+        Raises:
+            SettingsError: The settings cannot be carried out.
+        """
+        url = settings.send_to
+        if settings.state is None and url is not None:
+            settings = settings.model_copy(update={"state": url})
+        self._acknowledges = url is not None and settings.state == url
+        """Whether the store's transaction can acknowledge records."""
+        store: Store | None = None
+        if isinstance(settings.state, SecretStr):
+            # It waits for its server: in memory, sums would be missing from those of the others.
+            store = store_at(settings.state.get_secret_value(), settings.service)
+        self._stream = stream
+        self._state: StreamState | None = None
+        self.back = LocalBackHalf(
+            settings,
+            redactor=redactor,
+            poll=lambda: 0,
+            # What a dead one had in hand is emitted again.
+            traces=traces_of(settings, self._lose, is_repeated=True),
+            gauges=self._gauges,
+            is_apart=True,
+            store=store,
+        )
+        """Scores what is taken."""
+        self._deliveries = Deliveries(self.back.estimates.store)
+        self.back.estimates.deliveries = self._deliveries
+        self._max_open = MAX_OPEN + MAX_PENDING
+        self._consumer = Consumer()
+        self._open: dict[str, None] = {}
+        self._done: deque[_Done] = deque()
+        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._renewed_s = self._claimed_s = -STALE_S
+        self._looked_s = time.monotonic()
+
+    def run(self, stop: threading.Event, *, drain: bool = False) -> None:
+        """Work until asked to stop.
+
+        Args:
+            stop: Ends it; what was taken is scored first, as far as `CLOSING_S` allows.
+            drain: End also when nothing is left on the stream.
+        """
+        try:
+            while not stop.is_set():
+                try:
+                    if not self._step() and drain and not self._left():
+                        return
+                except (StreamError, StoreUnavailableError) as error:
+                    record_outage(error)
+                    self._state = None
+                    self._consumer.failures += 1
+                    # Others, too, have to be heard of before they are taken for dead.
+                    self._claimed_s, self._looked_s = time.monotonic(), -LOOK_S
+                    stop.wait(RETRY_S)
+        finally:
+            self._end()
+
+    def _renew(self) -> None:
+        if time.monotonic() - self._renewed_s < RENEW_S:
+            return
+        self._stream.stay(self._consumer.name)
+        self._state = self._stream.state()
+        self._renewed_s = time.monotonic()
+        # Not before the stream answers: where its server has the state, that can be opened now.
+        self.back.wake()
+
+    def _step(self) -> bool:
+        """Settle what is done and take as much as there is room for; return whether any came."""
+        self._renew()
+        self._settle()
+        # A slow judge holds up nothing: what waits for it is beside what is still to be read.
+        unread, back = len(self.back.queue), self.back
+        room = min(MAX_OPEN - unread, self._max_open - len(self._open), back.room())
+        if room <= 0:
+            time.sleep(0.002)  # the back half is busy, or the store is away
+            return True
+        now = time.monotonic()
+        looks = now - self._claimed_s >= CLAIM_S
+        taken = self._stream.take(
+            self._consumer.name,
+            room,
+            wait_s=0.01 if self._open else WAIT_S,
+            stale_s=STALE_S if looks else None,
+        )
+        if looks and len(taken) < room:
+            self._claimed_s = now
+        if now - self._looked_s >= LOOK_S:
+            taken = [*taken, *self._stream.held(self._consumer.name, self._open)]
+            self._looked_s = now
+        for delivery in taken:
+            self._handle(delivery)
+        return bool(taken or self._open)
+
+    def _left(self) -> int:
+        state = self._stream.state()
+        return state.waiting + state.open
+
+    def _handle(self, delivery: Delivery) -> None:
+        if delivery.id in self._open:
+            return
+        if why := self._consumer.died_of(delivery):
+            self._bury(delivery, why)
+            return
+        try:
+            if is_kind(delivery.data, b"f") or is_kind(delivery.data, b"j"):
+                done = partial(self._done.append, _Done(delivery.id, ""))
+                deliver(self.back, delivery.data, done)
+                done()
+                return
+            record = decode(delivery.data)
+        except WireError as error:
+            self._bury(delivery, str(error))
+            return
+        if record.id in self._seen:
+            self._done.append(_Done(delivery.id, ""))
+            return
+        entry = delivery.id if self._acknowledges else ""
+        self._deliveries.begin(record.id, entry, is_again=delivery.deliveries > 1)
+        self._note_seen(record.id)
+        self._open[delivery.id] = None
+        done = partial(self._done.append, _Done(delivery.id, record.id))
+        self.back.put(Delivered(record, record.framework, record.status, done))
+
+    def _note_seen(self, id_: str) -> None:
+        self._seen[id_] = None
+        if len(self._seen) > MAX_SEEN:
+            self._seen.popitem(last=False)
+
+    def _bury(self, delivery: Delivery, reason: str) -> None:
+        """Put a record aside, and count it: an answer as unscored."""
+        counted = Delivered(None, "unknown", "error")
+        with contextlib.suppress(WireError):
+            record = decode(delivery.data)
+            counted = Delivered(None, record.framework, record.status)
+        self._stream.bury(delivery, reason)
+        log_burial(reason)
+        if is_kind(delivery.data, b"f"):
+            self.back.give_up("feedback_lost")
+        else:
+            self.back.refuse(counted, Cause.INTERNAL_ERROR)
+
+    def _settle(self) -> None:
+        """Forget records whose answers are scored, and whose sums the store has."""
+        done = [self._done.popleft() for _ in range(len(self._done))]
+        settled: list[_Done] = []
+        try:
+            for each in done:
+                if each.id in self._deliveries.taken_over:
+                    self._leave(each)
+                elif self._deliveries.waits(each.id):
+                    self._done.append(each)
+                else:
+                    settled.append(each)
+            self._stream.settle([each.entry for each in settled])
+        except StreamError:
+            self._done.extend(settled)
+            raise
+        for each in settled:
+            self._open.pop(each.entry, None)
+            self._deliveries.end(each.id)
+
+    def _leave(self, done: _Done) -> None:
+        """Leave a record to the worker that drew it; if that dies `held` has it."""
+        self._deliveries.taken_over.discard(done.id)
+        self._deliveries.end(done.id)
+        self._open.pop(done.entry, None)
+        self._seen.pop(done.id, None)
+
+    def _end(self) -> None:
+        """Score what is in hand, and settle it."""
+        with contained("worker"):
+            # What the time does not suffice for is counted here, as `shutdown`, and so is done.
+            self.back.close(CLOSING_S)
+        with contained("stream"):
+            try:
+                # What the store could not take comes to the next worker.
+                self._settle()
+            except StreamError as error:
+                record_outage(error)
+            finally:
+                self._stream.close()
+
+    def _lose(self, reason: str, n: int) -> None:
+        self.back.meters.dropped(reason, n)
+
+    def _gauges(self) -> Sequence[GaugeValue]:
+        state = self._state
+        if state is None:
+            return (GaugeValue(name=STREAM_UP, value=0),)
+        return state.gauges()

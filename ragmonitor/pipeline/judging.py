@@ -1,0 +1,418 @@
+"""Judging one answer: one engine has it read, and the runner asks the judge of drawn answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from numbers import Real
+from typing import Any, Final
+
+from ragmonitor.evaluators import Table, diagnosis, evaluate, evaluate_asking, unscorable, unscored
+from ragmonitor.records import (
+    CERTAIN,
+    Assessment,
+    Cause,
+    Diagnosis,
+    Evaluation,
+    Interaction,
+    JudgeIdentity,
+    JudgeRole,
+    JudgeUsage,
+    Prediction,
+    Report,
+    SamplingDecision,
+    Unscored,
+)
+from ragmonitor.runtime.capabilities import CapableJudge
+from ragmonitor.runtime.errors import JudgeError, MissingExtraError, RagMonitorError
+from ragmonitor.runtime.guard import (
+    contained,
+    ends_the_task,
+    is_fault,
+    logger,
+    reason,
+    record_error,
+    record_problem,
+)
+from ragmonitor.runtime.protocols import Judge
+from ragmonitor.sampling import AdaptiveSampler
+
+MAX_USED = 1_000_000_000
+"""Tokens, dollars, calls or seconds of one reading; what says more is not believed: one such number
+would be the sum for good."""
+MAX_PENDING: Final = 1_000
+"""Drawn answers that may wait for the judge; beyond, none is drawn."""
+JUDGE_GRACE_S = 5.0
+"""Beyond a judge's own time for a reading, after which it is given up."""
+
+
+# --- one reading ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The result of one judge's reading of one answer."""
+
+    report: Report
+    cause: Cause | None = None
+    """Why nothing is scored; None: there is an assessment."""
+    is_usage_known: bool = True
+    """Whether `report.usage` is what the judge counted, and not a guess."""
+
+
+class ReadingEngine:
+    """Has a judge read an answer, and evaluators score what it found.
+
+    It is the one engine for the built-in judge, for drawn and anchor readings and for
+    offline runs. Whatever a judge raises becomes a report without scores that names the cause.
+    """
+
+    def __init__(
+        self,
+        entries: Table,
+        *,
+        clean: Callable[[str], str] = str,
+        timeout_s: float | None = None,
+        asking_timeout_s: float = 60.0,
+    ) -> None:
+        """Ask nobody yet.
+
+        Args:
+            entries: The evaluators.
+            clean: Redacts one text: what a judge's provider says of a failure.
+            timeout_s: For a judge's reading; None: as long as the judge takes.
+            asking_timeout_s: For one evaluator's own questions to the judge.
+        """
+        self._entries = entries
+        self._clean = clean
+        self._timeout_s = timeout_s
+        self._asking_timeout_s = asking_timeout_s
+
+    async def read(
+        self,
+        judge: CapableJudge,
+        role: JudgeRole,
+        interaction: Interaction,
+        decision: SamplingDecision = CERTAIN,
+    ) -> Reading:
+        """Return what the judge found; raises only what ends the running task."""
+        usage: JudgeUsage | None = None
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                assessment = await judge.assess(interaction)
+            usage = assessment.usage
+            evaluations, asked = await evaluate_asking(
+                self._entries, interaction, assessment, judge, within_s=self._asking_timeout_s
+            )
+        except BaseException as error:  # a judge is anybody's code
+            if ends_the_task(error):
+                raise
+            cause, detail, usage = _failure(error, usage)
+        else:
+            usage, is_known = _plausible(usage, asked)
+            report = self._scored(role, interaction, assessment, evaluations)
+            return Reading(
+                report=replace(report, decision=decision, usage=usage), is_usage_known=is_known
+            )
+        report = self.unread(judge, role, interaction, cause, decision, detail=detail)
+        if usage is None:
+            return Reading(
+                report=replace(report, usage=JudgeUsage(calls=1)), cause=cause, is_usage_known=False
+            )
+        usage, is_known = _plausible(usage)
+        return Reading(report=replace(report, usage=usage), cause=cause, is_usage_known=is_known)
+
+    def read_now(self, judge: CapableJudge, interaction: Interaction) -> Reading:
+        """Return what a built-in judge found, without a wait."""
+        cause, detail = unscorable(interaction), ""
+        if cause is None:
+            try:
+                assessment = judge.read(interaction)
+            except JudgeError as error:  # no error of ours: it says why there is no score
+                cause, detail = error.cause, str(error)
+            except BaseException as error:  # one unreadable answer must cost only itself
+                if not is_fault(error):
+                    raise
+                record_error("judge", error)
+                cause = Cause.JUDGE_ERROR
+            else:
+                return Reading(report=self.found(interaction, assessment))
+        report = self.unread(judge, "builtin", interaction, cause, detail=detail)
+        return Reading(report=report, cause=cause)
+
+    def found(self, interaction: Interaction, assessment: Assessment) -> Report:
+        """Return the report on what a judge that reads every answer has found."""
+        evaluations = evaluate(self._entries, interaction, assessment)
+        return self._scored("builtin", interaction, assessment, evaluations)
+
+    def unread(
+        self,
+        judge: Judge,
+        role: JudgeRole,
+        interaction: Interaction,
+        cause: Cause,
+        decision: SamplingDecision = CERTAIN,
+        *,
+        detail: str = "",
+    ) -> Report:
+        """Return the report of an answer that the judge does not read, or could not."""
+        return Report(
+            interaction=interaction,
+            judge=judge.identity,
+            evaluations=unscored(self._entries, judge.identity, cause, self._clean(detail)),
+            assessment=None,
+            decision=decision,
+            role=role,
+        )
+
+    def _scored(
+        self,
+        role: JudgeRole,
+        interaction: Interaction,
+        assessment: Assessment,
+        evaluations: Sequence[Evaluation],
+    ) -> Report:
+        return Report(
+            interaction=interaction,
+            judge=assessment.judge,
+            # What an evaluator's failure says may quote anything.
+            evaluations=tuple(
+                replace(each, detail=self._clean(each.detail))
+                if isinstance(each, Unscored) and each.detail
+                else each
+                for each in evaluations
+            ),
+            assessment=assessment,
+            diagnosis=_diagnosed(interaction, assessment),
+            role=role,
+        )
+
+
+def _failure(
+    error: BaseException, usage: JudgeUsage | None
+) -> tuple[Cause, str, JudgeUsage | None]:
+    """Return why there are no scores, what the error says, and what was spent if that is known."""
+    if isinstance(error, JudgeError):
+        return error.cause, str(error), error.usage
+    if isinstance(error, TimeoutError):
+        return Cause.JUDGE_TIMEOUT, "no reply within the time for one reading", usage
+    record_error("judge", error)
+    detail = f"{type(error).__name__}: {error}"
+    return (
+        Cause.JUDGE_ERROR,
+        detail,
+        JudgeUsage() if isinstance(error, MissingExtraError) else usage,
+    )
+
+
+def _plausible(*usages: JudgeUsage) -> tuple[JudgeUsage, bool]:
+    """Return the sum of what readings say they used, and whether all of it can be so.
+
+    What is no number from 0 on is taken as 0, logged once and counted: a counter cannot fall, and
+    a budget must neither grow by it nor be gone for good.
+    """
+    total = JudgeUsage()
+    wrong: dict[str, None] = {}
+    for usage in usages:
+        used: dict[str, Any] = {}
+        for each in fields(JudgeUsage):
+            value: Any = getattr(usage, each.name, None)
+            # A bool is an int to Python, and no count to anybody.
+            is_count = isinstance(value, Real) and not isinstance(value, bool)
+            if is_count and 0 <= value <= MAX_USED:
+                used[each.name] = value
+            else:
+                wrong[each.name] = None
+        total += JudgeUsage(**used)
+    if wrong:
+        record_problem(
+            "judge",
+            f"a judge's usage cannot be so ({', '.join(wrong)}): 0 is counted, and what was "
+            f"reserved for the reading is charged; its numbers are from 0 to {MAX_USED:,}",
+        )
+    return total, not wrong
+
+
+def _diagnosed(interaction: Interaction, assessment: Assessment) -> Diagnosis | None:
+    with contained("evaluate"):  # a judge is anybody's code, and so is what it returns
+        return diagnosis(interaction, assessment)
+    return None
+
+
+# --- the judge of drawn answers -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeConfig:
+    """The judge that reads a share of the answers, and how they are drawn for it."""
+
+    judge: CapableJudge
+    sampler: AdaptiveSampler
+    concurrency: int
+    reading_timeout_s: float
+    """The time over all calls of one reading."""
+    spent: Callable[[JudgeUsage], float]
+    """The cost of a reading, in the budget's unit."""
+
+
+def by_another(report: Report, judge: JudgeIdentity) -> tuple[Report, Report | None]:
+    """Return the judge's own report, and the one that another model gave where it failed.
+
+    The verdicts of two judges are two means: one that another gave is missing from the judge's own.
+    """
+    if report.judge.name == judge.name:
+        return report, None
+    missing = tuple(
+        Unscored(evaluator=each.evaluator, judge=judge, cause=Cause.JUDGE_DOWN)
+        for each in report.evaluations
+    )
+    own = replace(report, judge=judge, evaluations=missing, assessment=None, diagnosis=None)
+    return own, report
+
+
+class JudgeRunner:
+    """Draws answers for the judge of one monitor and asks it, on one event loop."""
+
+    def __init__(self, config: JudgeConfig, entries: Table, *, clean: Callable[[str], str]) -> None:
+        """Ask nobody yet.
+
+        Args:
+            config: The judge.
+            entries: The evaluators.
+            clean: Redacts one text: what a judge's provider says of a failure.
+        """
+        self.config = config
+        # What it has kept of earlier readings would agree with them.
+        self._uncached = config.judge.uncached()
+        timeout_s = config.reading_timeout_s + JUDGE_GRACE_S
+        self._engine = ReadingEngine(
+            entries,
+            clean=clean,
+            timeout_s=timeout_s,
+            asking_timeout_s=timeout_s,
+        )
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew on another loop, or in a forked child."""
+        self._slots = asyncio.Semaphore(self.config.concurrency)
+        self._prepared = asyncio.Event()
+
+    async def prepare(self) -> None:
+        """Load what the judge needs; readings wait for it."""
+        try:
+            with contained("judge"):
+                await _prepare(self.config.judge)
+        finally:
+            self._prepared.set()
+
+    async def wait_prepared(self) -> None:
+        """Return once the judge is loaded."""
+        await self._prepared.wait()
+
+    async def close(self) -> None:
+        """Close connections of the running loop."""
+        with contained("judge"):
+            await self.config.judge.close()
+
+    @property
+    def is_down(self) -> bool:
+        """Whether the judge would not be asked now."""
+        return not self.config.judge.admits()
+
+    # --- sampling -------------------------------------------------------------------------------
+
+    def draw(
+        self, interaction: Interaction, prediction: Prediction, *, pending: int
+    ) -> tuple[SamplingDecision, Cause | None]:
+        """Return the sampling decision, and why the answer is not read; None: it is.
+
+        Args:
+            interaction: The answer.
+            prediction: What past verdicts say of it.
+            pending: How many drawn answers wait already.
+        """
+        cause = unscorable(interaction)
+        if cause is not None:
+            return CERTAIN, cause
+        # Before the draw: what is drawn is always read, or the mean would be biased.
+        if pending >= MAX_PENDING:
+            decision = _never(Cause.JUDGE_BUSY)
+        elif self.is_down:
+            decision = _never(Cause.JUDGE_DOWN)
+        else:
+            try:
+                decision = self.config.sampler.draw(interaction, uncertainty=prediction.uncertainty)
+            except Exception as error:  # noqa: BLE001 - a judge that cannot tell its cost
+                decision = _never(_no_price(error))
+        return decision, decision.cause or (None if decision.drawn else Cause.NOT_SAMPLED)
+
+    def reserve(self, interaction: Interaction) -> SamplingDecision | None:
+        """Pay for a reading outside the sample; None: it cannot be paid, or has no price."""
+        try:
+            return self.config.sampler.reserve(interaction)
+        except Exception as error:  # noqa: BLE001 - a judge that cannot tell its cost
+            _no_price(error)
+            return None
+
+    def unread(self, interaction: Interaction, decision: SamplingDecision, cause: Cause) -> Report:
+        """Return the report of an answer that is not read."""
+        return self._engine.unread(self.config.judge, "sampled", interaction, cause, decision)
+
+    # --- asking ---------------------------------------------------------------------------------
+
+    async def ask(self, interaction: Interaction, decision: SamplingDecision) -> Report:
+        """Return the report on a drawn answer; its cost is charged, come what may."""
+        return await self._read(self.config.judge, "sampled", interaction, decision)
+
+    async def check_anchor(self, interaction: Interaction, decision: SamplingDecision) -> Report:
+        """Return what the judge says now of an answer that was judged before."""
+        return await self._read(self._uncached, "anchor", interaction, decision)
+
+    async def _read(
+        self,
+        judge: CapableJudge,
+        role: JudgeRole,
+        interaction: Interaction,
+        decision: SamplingDecision,
+    ) -> Report:
+        """Wait for a slot, have the answer read, and charge in the end what that has cost."""
+        spent = 0.0
+        try:
+            # These first: waiting for them must not use up the judge's own time.
+            await self._prepared.wait()
+            async with self._slots:
+                spent = decision.reserved  # if this is cancelled nobody knows what it cost
+                reading = await self._engine.read(judge, role, interaction, decision)
+                spent = self._cost(reading, decision)
+        finally:
+            self.config.sampler.refund(decision, spent)
+        return reading.report
+
+    def _cost(self, reading: Reading, decision: SamplingDecision) -> float:
+        """Return a reading's cost; where nobody knows it, what was set aside."""
+        usage = reading.report.usage
+        if usage is None or not reading.is_usage_known:
+            return decision.reserved
+        return self.config.spent(usage)
+
+
+def _never(cause: Cause) -> SamplingDecision:
+    return SamplingDecision(inclusion_probability=0.0, drawn=False, cause=cause)
+
+
+def _no_price(error: Exception) -> Cause:
+    """Return why a reading's cost is not known."""
+    if isinstance(error, JudgeError):  # it could not be read at any cost
+        return error.cause
+    record_error("sample", error)
+    return Cause.JUDGE_ERROR
+
+
+async def _prepare(judge: CapableJudge) -> None:
+    try:
+        await judge.prepare()
+    except RagMonitorError as error:
+        # Each reading will say so too; here it is said before any money was expected of it.
+        logger.warning("ragmonitor: the judge cannot read: %s", reason(error))

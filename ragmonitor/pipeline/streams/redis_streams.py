@@ -1,0 +1,285 @@
+"""Records on Redis Streams (Redis 7): a stream, a consumer group, and a stream of what was buried.
+
+Nothing is ever trimmed (`MAXLEN` drops unread records without a word): what is settled is deleted,
+and what does not fit is refused. See docs/scaling.md for how to set up the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
+
+from ragmonitor.pipeline.streams.deliveries import Buried, Delivery, StreamState
+from ragmonitor.runtime.errors import SettingsError, StreamError
+from ragmonitor.runtime.redis_client import TIMEOUT_S, failure, is_redis, redis_client
+from ragmonitor.settings import Settings
+from ragmonitor.store.interface import SCHEMA
+
+GROUP: Final = "workers"
+"""As the script of the store calls it that acknowledges records, and so the key of records."""
+MAX_RECORDS: Final = 1_000_000
+"""Records on the stream beyond which further ones are refused; an ordinary one has 3 kB."""
+_DATA: Final = b"r"
+_REASON: Final = b"why"
+_LAST: Final = f"{2**64 - 1}-0"
+"""Behind it there is no record."""
+_MAX_OPEN: Final = 10_000
+"""Records among which stale ones are looked for, oldest first."""
+
+# KEYS: records. ARGV: group, entries. Also on a server that is full.
+_SETTLE: Final = """#!lua flags=allow-oom
+for at = 2, #ARGV do
+  redis.call('XDEL', KEYS[1], ARGV[at])
+  redis.call('XACK', KEYS[1], ARGV[1], ARGV[at])
+end
+"""
+# KEYS: records, buried. ARGV: group, entry, data, reason.
+_BURY: Final = """#!lua flags=allow-oom
+redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])
+if redis.call('XDEL', KEYS[1], ARGV[2]) == 0 then return end
+redis.call('XADD', KEYS[2], '*', 'r', ARGV[3], 'why', ARGV[4])
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisSetup:
+    """How a Redis server is set up."""
+
+    version: str
+    eviction: str
+    """What it does when its memory is full; anything but `noeviction` loses records."""
+    is_on_disk: bool
+    """Whether it writes what it acknowledges to a file."""
+
+
+class RedisStream:
+    """Keeps what `Stream` promises in a Redis server; connects with the first call."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """Return the stream that the settings name.
+
+        Raises:
+            SettingsError: They name none, or none that can be opened.
+            MissingExtraError: `redis` is not installed.
+        """
+        url = settings.send_to
+        if url is None:
+            raise SettingsError(
+                "no stream is named: give --send-to redis://127.0.0.1:6379/0, or RAGMONITOR_SEND_TO"
+            )
+        return cls(url.get_secret_value(), settings.service)
+
+    def __init__(self, url: str, service: str, *, max_records: int = MAX_RECORDS) -> None:
+        """Connect to nothing yet.
+
+        Raises:
+            SettingsError: The address cannot be understood.
+            MissingExtraError: `redis` is not installed.
+        """
+        if not is_redis(url):
+            raise SettingsError(
+                "send_to: addresses begin with redis://, rediss:// or unix://, not "
+                f"{urlsplit(url).scheme[:20]!r}"
+            )
+        self._redis, self._errors = redis_client(url, setting="send_to")
+        # One slot of a cluster, whatever the service is called.
+        self._key = f"ragmonitor:{SCHEMA}:{{{service}}}:records"
+        self._buried_key = f"ragmonitor:{{{service}}}:buried"
+        self._max_records = max_records
+        self._length = 0
+
+    @contextmanager
+    def _reported(self, what: str) -> Iterator[None]:
+        """Say what failed, and with which type of error: its message may name the address."""
+        try:
+            yield
+        except self._errors as error:
+            raise StreamError(f"the stream cannot be {what}: {failure(error)}") from None
+
+    def put(self, records: Sequence[bytes]) -> int:
+        """Store records until the server, or our own bound, refuses one."""
+        with self._reported("written"):
+            if self._length + len(records) > self._max_records:
+                self._length = self._redis.xlen(self._key)
+            room = max(0, self._max_records - self._length)
+            if not (records := records[:room]):
+                return 0
+            pipeline = self._redis.pipeline(transaction=False)
+            for data in records:
+                pipeline.xadd(self._key, {_DATA: data})
+            pipeline.xlen(self._key)
+            *replies, length = pipeline.execute(raise_on_error=False)
+            if isinstance(length, int):
+                self._length = length
+            failed = [each for each in replies if isinstance(each, Exception)]
+            for error in failed:
+                if "OOM" not in str(error) and type(error).__name__ != "OutOfMemoryError":
+                    raise error
+            return len(replies) - len(failed)
+
+    def take(
+        self, consumer: str, max_items: int, *, wait_s: float, stale_s: float | None
+    ) -> Sequence[Delivery]:
+        """Return stale records of others, then new ones."""
+        with self._reported("read"):
+            stale = [] if stale_s is None else self._claim(consumer, max_items, stale_s)
+            if len(stale) == max_items:
+                return stale
+            # 0 would wait for ever.
+            block_ms = (
+                None if stale or wait_s <= 0 else max(1, int(min(wait_s, TIMEOUT_S / 2) * 1e3))
+            )
+            found = self._grouped(
+                lambda: self._redis.xreadgroup(
+                    GROUP, consumer, {self._key: ">"}, count=max_items - len(stale), block=block_ms
+                )
+            )
+            new = [
+                Delivery(id=id_.decode(), data=values[_DATA], deliveries=1)
+                for id_, values in entries_of(found)
+                if values and _DATA in values
+            ]
+            return [*stale, *new]
+
+    def _grouped(self, call: Callable[[], Any]) -> Any:
+        """Return the reply, after making the group if there is none.
+
+        Not before: a server that is full refuses to make one, also where there is one.
+        """
+        try:
+            return call()
+        except self._errors as error:
+            if "NOGROUP" not in str(error):
+                raise
+        try:
+            self._redis.xgroup_create(self._key, GROUP, id="0", mkstream=True)
+        except self._errors as error:
+            if "BUSYGROUP" not in str(error):  # else another consumer was faster
+                raise
+        return call()
+
+    def held(self, consumer: str, besides: Container[str]) -> Sequence[Delivery]:
+        """Return what the server says that a consumer has, without what it knows of."""
+        with self._reported("read"):
+            return self._claimed(consumer, _MAX_OPEN, 0, {consumer.encode()}, besides)
+
+    def _claim(self, consumer: str, max_items: int, stale_s: float) -> list[Delivery]:
+        """Take records over from consumers that have not been heard of for so long."""
+        idle_ms = int(stale_s * 1e3)
+        consumers = self._grouped(lambda: self._redis.xinfo_consumers(self._key, GROUP))
+        gone = {each["name"] for each in consumers if each["idle"] >= idle_ms}
+        return self._claimed(consumer, max_items, idle_ms, gone - {consumer.encode()})
+
+    def _claimed(
+        self,
+        consumer: str,
+        max_items: int,
+        idle_ms: int,
+        owners: Container[bytes],
+        besides: Container[str] = (),
+    ) -> list[Delivery]:
+        """Take over the oldest records of some owners."""
+        pending = self._grouped(
+            lambda: self._redis.xpending_range(
+                self._key, GROUP, min="-", max="+", count=_MAX_OPEN, idle=idle_ms or None
+            )
+        )
+        counts = {
+            each["message_id"]: each["times_delivered"]
+            for each in pending
+            if each["consumer"] in owners and each["message_id"].decode() not in besides
+        }
+        if not (ids := list(counts)[:max_items]):
+            return []
+        claimed = self._redis.xclaim(self._key, GROUP, consumer, idle_ms, ids)
+        return [
+            Delivery(id=id_.decode(), data=values[_DATA], deliveries=counts[id_] + 1)
+            for id_, values in claimed
+            if values and _DATA in values
+        ]
+
+    def settle(self, ids: Collection[str]) -> None:
+        """Forget records."""
+        if ids:
+            with self._reported("settled"):
+                self._redis.eval(_SETTLE, 1, self._key, GROUP, *ids)
+
+    def bury(self, delivery: Delivery, reason: str) -> None:
+        """Put a record aside."""
+        with self._reported("written"):
+            self._redis.eval(
+                _BURY, 2, self._key, self._buried_key,
+                GROUP, delivery.id, delivery.data, reason,
+            )  # fmt: skip
+
+    def state(self) -> StreamState:
+        """Return how much is where."""
+        with self._reported("read"):
+            length, pending, buried, first, (now_s, _) = self._grouped(self._counts)
+        stored_ms = int(first[0][0].partition(b"-")[0]) if first else now_s * 1_000
+        return StreamState(
+            waiting=max(0, length - pending["pending"]),
+            open=pending["pending"],
+            buried=buried,
+            oldest_s=max(0.0, now_s - stored_ms / 1e3),
+        )
+
+    def _counts(self) -> Any:
+        pipeline = self._redis.pipeline(transaction=False)
+        pipeline.xlen(self._key)
+        pipeline.xpending(self._key, GROUP)
+        pipeline.xlen(self._buried_key)
+        pipeline.xrange(self._key, count=1)
+        pipeline.time()
+        return pipeline.execute()
+
+    def buried(self, max_items: int) -> Sequence[Buried]:
+        """Return what was put aside."""
+        with self._reported("read"):
+            entries = self._redis.xrange(self._buried_key, count=max_items)
+        return [
+            Buried(
+                id=id_.decode(),
+                data=values.get(_DATA, b""),
+                reason=values.get(_REASON, b"").decode("utf-8", "replace"),
+            )
+            for id_, values in entries
+        ]
+
+    def stay(self, consumer: str) -> None:
+        """Have the server note that a consumer is alive: it asks for records that are not there."""
+        with self._reported("read"):
+            self._grouped(
+                lambda: self._redis.xreadgroup(GROUP, consumer, {self._key: _LAST}, count=1)
+            )
+
+    def server(self) -> RedisSetup:
+        """Return how the server is set up, as far as promises rest on it."""
+        with self._reported("read"):
+            told = self._redis.info()
+        return RedisSetup(
+            version=str(told.get("redis_version", "")),
+            eviction=str(told.get("maxmemory_policy", "")),
+            is_on_disk=bool(told.get("aof_enabled")),
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        with self._reported("closed"):
+            self._redis.close()
+
+
+def entries_of(found: Any) -> list[tuple[bytes, dict[bytes, bytes]]]:
+    """Return the entries of a reply, which is a list or, in the newer protocol, a mapping."""
+    if not found:
+        return []
+    lists = found.values() if isinstance(found, dict) else [entries for _, entries in found]
+    return [
+        entry
+        for entries in lists
+        for entry in (entries[0] if entries and isinstance(entries[0], list) else entries)
+    ]

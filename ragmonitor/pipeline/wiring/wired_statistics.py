@@ -1,0 +1,211 @@
+"""Makes statistics of settings: what is estimated of answers, and the alarms that rest on it."""
+
+from __future__ import annotations
+
+import fnmatch
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from ragmonitor.causes import Causes
+from ragmonitor.causes.answer_slices import AnswerSlices
+from ragmonitor.evaluators import table
+from ragmonitor.export.content import PROCESS_KEY, ContentPolicy
+from ragmonitor.pipeline.judging import JudgeConfig
+from ragmonitor.runtime.errors import InputError, SettingsError, did_you_mean
+from ragmonitor.runtime.prices import Prices
+from ragmonitor.runtime.protocols import Judge
+from ragmonitor.settings import Settings
+from ragmonitor.stats.answer_cost import AnswerCost
+from ragmonitor.stats.feedback import PeoplesFeedback
+from ragmonitor.stats.goldens import GoldenQuestions
+from ragmonitor.stats.labels import HumanLabels
+from ragmonitor.stats.parts import Part
+from ragmonitor.stats.references import ReferenceAnswers
+from ragmonitor.stats.retrieval_drift import STATE_VERSION as DRIFT_VERSION
+from ragmonitor.stats.retrieval_drift import RetrievalDrift
+from ragmonitor.stats.service import Statistics, Watching
+from ragmonitor.stats.signals import (
+    FROM_ASSESSMENT,
+    HALLUCINATION,
+    MINOR_HALLUCINATION,
+    REFUSAL,
+)
+from ragmonitor.stats.streams import Stream, streams
+from ragmonitor.store import DAY_S, Kept, Memory, Store, open_store
+
+DRIFT_REFERENCE_SIZE: Final = 2_000
+"""Retrievals that later ones are compared with."""
+SLICES_SHARE: Final = 0.1
+"""Of the false alarms, the share that the alarms of slices have together."""
+REFERENCE_ANSWERS_PER_DAY: Final = 20
+"""Old answers that the judge reads again each day."""
+
+
+def store_of(settings: Settings) -> Store:
+    """Return where sums and histories are kept; its first call opens it, on the pipeline's thread.
+
+    Raises:
+        SettingsError: The address cannot be understood.
+        MissingExtraError: `redis` is not installed.
+    """
+    place = settings.state
+    if place is None or isinstance(place, Path):
+        return open_store(place, settings.service)
+    return open_store(place.get_secret_value(), settings.service)
+
+
+def estimates_of(
+    settings: Settings, reader: Judge, judging: JudgeConfig | None, store: Store | None = None
+) -> Statistics:
+    """Return what is estimated of the answers, and the alarms that rest on it.
+
+    Args:
+        settings: The settings.
+        reader: The judge of every answer.
+        judging: The judges of a share of them.
+        store: Where sums and histories are; None: in memory.
+
+    Raises:
+        SettingsError: A signal or a file of the settings is none.
+    """
+    store = Memory() if store is None else store
+    judge = None if judging is None else judging.judge.identity.name
+    name = reader.identity.name
+    cost_usd = Prices(settings.estimation.prices).cost_usd
+    higher_is_better = _higher_is_better(settings)
+    watching = _watching(settings, name, judge, higher_is_better)
+    # A new statistic is one more part: of every answer here, of a judge's verdicts below.
+    parts: list[Part] = [
+        RetrievalDrift(size=DRIFT_REFERENCE_SIZE, file=Kept(store, "drift", version=DRIFT_VERSION)),
+        _causes(settings, store, watching, higher_is_better),
+        PeoplesFeedback(store),
+        AnswerCost(cost_usd, reader=name, judge=judge, clock=time.monotonic),
+    ]
+    if judge is not None and settings.estimation.human_labels is not None:
+        parts.append(HumanLabels(settings.estimation.human_labels))
+    return Statistics(
+        parts,
+        store=store,
+        watching=watching,
+        references=None if judge is None else _references(settings, store, judge),
+        goldens=GoldenQuestions(
+            judge=judge or name,
+            false_alarm_every_days=settings.alarms.false_alarm_every_days,
+            shows_texts=settings.content.policy == "all",
+            store=store,
+        ),
+    )
+
+
+def _watching(
+    settings: Settings, reader: str, judge: str | None, higher_is_better: frozenset[str]
+) -> Watching:
+    """Return what has an alarm."""
+    return Watching(
+        streams=_streams(settings, reader, judge),
+        reader=reader,
+        judge=judge,
+        every_days=settings.alarms.false_alarm_every_days,
+        objectives=settings.objectives,
+        higher_is_better=higher_is_better,
+        versions={entry.name: entry.version for entry in table.select(settings.evaluators)},
+        slices_of=AnswerSlices(
+            version=settings.service_version,
+            shown=settings.estimation.group_by,
+        ),
+        shown=settings.estimation.group_by,
+        slices=settings.alarms.slices,
+        slices_share=_slices_share(settings),
+        versions_by=settings.estimation.compare_by,
+    )
+
+
+def _causes(
+    settings: Settings, store: Store, watching: Watching, higher_is_better: frozenset[str]
+) -> Causes:
+    """Return what finds the causes of alarms."""
+    judge = watching.quality_judge
+    names = {HALLUCINATION, REFUSAL, *(entry.name for entry in table.select(settings.evaluators))}
+    return Causes(
+        store,
+        signals={watching.series(name, judge): name for name in names - {MINOR_HALLUCINATION}},
+        service_version=settings.service_version,
+        compare_by=settings.estimation.compare_by,
+        policy=_content(settings),
+        judge=judge,
+        higher_is_better=higher_is_better.__contains__,
+        threshold_s=settings.alarms.false_alarm_every_days * DAY_S,
+    )
+
+
+def _content(settings: Settings) -> ContentPolicy:
+    """Return what documents may be called."""
+    return ContentPolicy(content=settings.content.shown, key=settings.content.key or PROCESS_KEY)
+
+
+def _higher_is_better(settings: Settings) -> frozenset[str]:
+    """Return the signals that are the better the higher they are, as most scores are."""
+    entries = table.select(settings.evaluators)
+    return frozenset(entry.name for entry in entries if not entry.lower_is_better) - {
+        *FROM_ASSESSMENT
+    }
+
+
+def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[Stream]:
+    """Return what may raise an alarm.
+
+    Raises:
+        SettingsError: `alarms.signals` or `objectives` names what is no signal.
+    """
+    entries = table.select(settings.evaluators)
+
+    def chosen(judge: str | None, patterns: Sequence[str]) -> Sequence[Stream]:
+        return streams(
+            evaluators=[entry.name for entry in entries],
+            lower_is_better=[entry.name for entry in entries if entry.lower_is_better],
+            builtin=builtin,
+            judge=judge,
+            patterns=patterns,
+            slices_share=_slices_share(settings),
+            versions={entry.name: entry.version for entry in entries},
+        )
+
+    # Those of a judge may be named where there is none yet.
+    known = [stream.signal for stream in chosen(judge or "any", ("*",))]
+    for name, patterns in (
+        ("alarms.signals", settings.alarms.signals),
+        ("objectives", tuple(settings.objectives)),
+    ):
+        for pattern in patterns:
+            if not fnmatch.filter(known, pattern):
+                raise SettingsError(
+                    f"{name}: {pattern!r} is no signal; signals are {', '.join(known)}"
+                    f"{did_you_mean(pattern, known)}"
+                )
+    return chosen(judge, settings.alarms.signals)
+
+
+def _slices_share(settings: Settings) -> float:
+    """Return the share of the false alarms that slices have; 0: no slice has an alarm."""
+    is_wanted = any(fnmatch.fnmatch(HALLUCINATION, each) for each in settings.alarms.signals)
+    return SLICES_SHARE if settings.alarms.slices and is_wanted else 0.0
+
+
+def _references(settings: Settings, store: Store, judge: str) -> ReferenceAnswers:
+    """Return the old answers that the judge reads again, with those of the user's own.
+
+    Raises:
+        SettingsError: The user's file cannot be read.
+    """
+    try:
+        return ReferenceAnswers(
+            store,
+            judge=judge,
+            per_day=REFERENCE_ANSWERS_PER_DAY,
+            keeps_texts=settings.content.policy == "all",
+            own=settings.judge.reference_answers,
+        )
+    except InputError as error:
+        raise SettingsError(f"judge.reference_answers: {error}") from error

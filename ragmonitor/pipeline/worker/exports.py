@@ -1,0 +1,128 @@
+"""The places to which reports, alarms and feedback go: traces, series, and exporters."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ragmonitor.pipeline.ledger import Account
+from ragmonitor.records import AlarmEvent, Report, Snapshot, SpanReference
+from ragmonitor.runtime.feedback import JoinedFeedback
+from ragmonitor.runtime.guard import contained, logger
+from ragmonitor.runtime.lock_slices import give_back
+from ragmonitor.runtime.protocols import (
+    AlarmListener,
+    Exporter,
+    FeedbackListener,
+    SnapshotListener,
+    TraceExporter,
+)
+
+if TYPE_CHECKING:
+    from ragmonitor.export.prometheus import PrometheusExporter
+
+
+class Exports:
+    """Passes on what there is to say of answers; one that fails costs the others nothing."""
+
+    def __init__(
+        self,
+        *,
+        traces: TraceExporter,
+        meters: PrometheusExporter,
+        exporters: Sequence[Exporter],
+        clean: Callable[[str], str],
+    ) -> None:
+        """Export nothing yet.
+
+        Args:
+            traces: Emits each interaction's trace.
+            meters: What people scrape.
+            exporters: Further places for reports.
+            clean: Redacts one text: what people say.
+        """
+        self.traces = traces
+        self.meters = meters
+        self.exporters = tuple(exporters)
+        self._clean = clean
+
+    @contextlib.contextmanager
+    def slice_of_work(self) -> Iterator[None]:
+        """Give the processor back to the application after what is done within."""
+        try:
+            yield
+        finally:
+            give_back()
+
+    def deliver(
+        self, account: Account, builtin: Report, judged: Report | None = None
+    ) -> SpanReference | None:
+        """Emit the trace of an answer and export its reports; return the reference of its root."""
+        others = () if judged is None else (judged,)
+        target: SpanReference | None = None
+        with self.slice_of_work():
+            with contained("export"):
+                target = self.traces.emit(builtin.interaction, [builtin, *others])
+            give_back()
+            with contained("export"):
+                self.meters.answered(builtin.interaction, target)
+            for report in (builtin, *others):
+                self.export(account, replace(report, target=target))
+        return target
+
+    def export(self, account: Account, report: Report) -> None:
+        """Export a report that is owed; a late one goes out as a span of its own, too."""
+        if not account.reported(report):
+            return  # who closes the monitor has counted it
+        for exporter in (self.meters, *self.exporters):
+            with contained("export"):
+                exporter.export(report)
+            give_back()
+        if report.late:
+            with contained("export"):
+                self.traces.export(report)
+
+    def announce(self, event: AlarmEvent) -> None:
+        """Log an alarm's transition, and pass it on to whoever listens."""
+        logger.warning("ragmonitor: %s", event)
+        for exporter in (self.traces, self.meters, *self.exporters):
+            if isinstance(exporter, AlarmListener):
+                with contained("export"):
+                    exporter.alarm(event)
+
+    def pass_on(self, joined: JoinedFeedback) -> None:
+        """Export what people said: as a score by people, and never among a judge's."""
+        with contained("export"):
+            joined = replace(joined, feedback=joined.feedback.redacted(self._clean))
+            for exporter in (self.traces, *self.exporters):
+                if isinstance(exporter, FeedbackListener):
+                    with contained("export"):
+                        exporter.feedback(joined)
+
+    def snapshot(self, snapshot: Snapshot) -> None:
+        """Pass every number of now on to the exporters that listen."""
+        for exporter in self.exporters:
+            if isinstance(exporter, SnapshotListener):
+                with contained("export"):
+                    exporter.snapshot(snapshot)
+
+    def flush(self, deadline: float) -> bool:
+        """Send what is buffered; return whether all of it was sent."""
+        flushed = True
+        exporters: list[Exporter] = [self.traces, self.meters, *self.exporters]
+        for exporter in exporters:
+            is_done = False
+            with contained("export"):
+                # On this thread: at exit no executor takes work any more, and nothing else waits.
+                is_done = exporter.flush(max(0.1, deadline - time.monotonic()))
+            flushed = is_done and flushed
+        return flushed
+
+    def close(self) -> None:
+        """Close all of them."""
+        for exporter in (self.meters, *self.exporters, self.traces):
+            with contained("export"):
+                exporter.close()

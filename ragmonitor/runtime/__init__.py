@@ -1,0 +1,1 @@
+"""What every part stands on: swallow-and-count, threads, forks, addresses."""

@@ -1,0 +1,194 @@
+"""The capabilities of a judge beside reading, each with a default for a judge that lacks it.
+
+A judge is an object with `identity` and `assess`. Whoever runs judges wraps each of them once, by
+`as_judge`, and then never asks of which class it is.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, Literal
+
+from ragmonitor.records import Assessment, Interaction, JudgeIdentity
+from ragmonitor.runtime.errors import SettingsError
+from ragmonitor.runtime.guard import contained
+from ragmonitor.runtime.protocols import Asker, BreakerState, BudgetUnit, Judge
+
+_UNIT_NAMES: Final[dict[BudgetUnit, str]] = {
+    "usd": "US dollars",
+    "tokens": "tokens",
+    "calls": "calls",
+}
+_ABSENT: Final = object()
+
+
+class CapableJudge:
+    """A judge with every capability: its own, or a default.
+
+    | members that the judge has | what they are for | default |
+    |---|---|---|
+    | `read` | it needs neither network nor model, and reads within milliseconds | none |
+    | `prepare`, `close` | it loads or connects before its first reading | nothing to load |
+    | `budget_unit`, `expected_cost` | a budget in dollars or tokens can hold | calls only |
+    | `counting` | it can say its cost in several units | one unit |
+    | `uncached` | it keeps readings, which a repeated reading goes past | it keeps none |
+    | `fallbacks` | models that read where its own cannot, by their names | none |
+    | `breaker_state`, `admits` | it leaves a failing provider alone | always asked |
+    | `asker` | evaluators can ask questions of their own | `not_asked` |
+    | `prompt_versions` | it has prompts beside its main one | none |
+
+    Names that stand in one row count only together.
+    """
+
+    def __init__(self, judge: Judge, *, unit: BudgetUnit | None = None) -> None:
+        """Look once at what the judge has, without running any of its code.
+
+        Args:
+            judge: Anything with `identity` and `assess`.
+            unit: What `expected_cost` is to count; None: there is no budget.
+        """
+        self._judge: Any = judge
+        self._unit = unit
+        self.is_builtin = self._has("read")
+        """Whether it can read every answer: `read` may be called."""
+        self.connects = self._has("prepare", "close")
+        """Whether it loads or connects before its first reading."""
+        self._has_breaker = self._has("breaker_state", "admits")
+        self._is_priced = self._has("budget_unit", "expected_cost")
+
+    def _has(self, *names: str) -> bool:
+        # Not `hasattr`, which would run a property.
+        return all(
+            inspect.getattr_static(self._judge, name, _ABSENT) is not _ABSENT for name in names
+        )
+
+    @property
+    def identity(self) -> JudgeIdentity:
+        """The name, version and kind of the judge."""
+        identity: JudgeIdentity = self._judge.identity
+        return identity
+
+    async def assess(self, interaction: Interaction) -> Assessment:
+        """Return what the judge found, under its own name. Raises what the judge raises."""
+        assessment: Assessment = await self._judge.assess(interaction)
+        return self._under_its_name(assessment)
+
+    def read(self, interaction: Interaction) -> Assessment:
+        """Return what a built-in judge found, within milliseconds. Raises what it raises."""
+        assessment: Assessment = self._judge.read(interaction)
+        return assessment
+
+    def _under_its_name(self, assessment: Assessment) -> Assessment:
+        # The version stays: the same judge may read by another prompt.
+        identity, name = assessment.judge, self.identity.name
+        if identity.name == name or (
+            self._has("fallbacks") and identity.name in self._judge.fallbacks
+        ):
+            return assessment
+        return replace(assessment, judge=replace(identity, name=name))
+
+    async def prepare(self) -> None:
+        """Load and check, so that the first reading need not. Raises what the judge raises."""
+        if self.connects:
+            await self._judge.prepare()
+
+    async def close(self) -> None:
+        """Close connections of the running loop. Raises what the judge raises."""
+        if self.connects:
+            await self._judge.close()
+
+    # --- costs ----------------------------------------------------------------------------------
+
+    @property
+    def budget_unit(self) -> BudgetUnit | None:
+        """The unit of the judge's cost; None: it says none, or a reading costs nothing."""
+        unit: BudgetUnit | None = self._judge.budget_unit if self._is_priced else None
+        return unit
+
+    def within_budget(self, unit: BudgetUnit | None) -> CapableJudge:
+        """Return this judge with `expected_cost` in the unit of a budget.
+
+        Calls can be counted of any judge: one that does not say makes one for each reading.
+
+        Args:
+            unit: The budget's; None: there is no budget, and nothing is reserved.
+
+        Raises:
+            SettingsError: The judge does not say its cost in this unit, so that the budget could
+                not hold.
+        """
+        if self._has("counting"):
+            # One that can count in dollars only needs no price where there is no budget.
+            return CapableJudge(self._judge.counting(unit or "tokens"), unit=unit)
+        says_unit = self._is_priced and self.budget_unit in (None, unit)
+        if unit not in (None, "calls") and not says_unit and not self.is_builtin:
+            raise SettingsError(self._why_unpriced(unit))
+        return CapableJudge(self._judge, unit=unit)
+
+    def _why_unpriced(self, unit: BudgetUnit) -> str:
+        says = "does not say what a reading costs in"
+        if self.budget_unit is not None:
+            says = (
+                f"says what a reading costs in {_UNIT_NAMES[self.budget_unit]}, "
+                "and the budget is in"
+            )
+        return (
+            f"judge {self.identity.name} {says} {_UNIT_NAMES[unit]}; give it "
+            f"budget_unit = {unit!r} and expected_cost(interaction) (budget_unit = None and 0.0 "
+            "if it is free)"
+        )
+
+    def expected_cost(self, interaction: Interaction) -> float:
+        """Return an upper estimate of one reading's cost, in the unit of the budget.
+
+        Raises:
+            JudgeError: It could not be read at any cost.
+        """
+        if self._unit is not None and self.budget_unit == self._unit:
+            cost: float = self._judge.expected_cost(interaction)
+            return cost
+        return 1.0 if self._unit == "calls" else 0.0
+
+    # --- the rest -------------------------------------------------------------------------------
+
+    def uncached(self) -> CapableJudge:
+        """Return this judge without readings that it keeps: a repeated one would only agree."""
+        if not self._has("uncached"):
+            return self
+        return CapableJudge(self._judge.uncached(), unit=self._unit)
+
+    @property
+    def breaker_state(self) -> BreakerState | None:
+        """Whether the judge leaves its provider alone; None: it never does."""
+        with contained("judge"):
+            state: BreakerState | None = self._judge.breaker_state if self._has_breaker else None
+            return state
+        return None
+
+    def admits(self) -> bool:
+        """Return whether a reading would be made now; if not, it costs nothing and gives none."""
+        with contained("judge"):
+            return not self._has_breaker or bool(self._judge.admits())
+        return True
+
+    def asker(self, interaction: Interaction, assessment: Assessment) -> Asker | None:
+        """Return whom evaluators ask about one answer; None: the judge cannot be asked."""
+        if not self._has("asker"):
+            return None
+        asker: Asker = self._judge.asker(interaction, assessment)
+        return asker
+
+    @property
+    def prompt_versions(self) -> Mapping[Literal["question", "reference"], str]:
+        """The versions of the prompts for evaluators' questions and for reference answers."""
+        if not self._has("prompt_versions"):
+            return {}
+        versions: Mapping[Literal["question", "reference"], str] = self._judge.prompt_versions
+        return versions
+
+
+def as_judge(judge: Judge) -> CapableJudge:
+    """Return the judge with all capabilities; one that has them already as it is."""
+    return judge if isinstance(judge, CapableJudge) else CapableJudge(judge)

@@ -1,0 +1,55 @@
+"""Imports what a command or a setting names, and modules that take seconds to load."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ragmonitor.runtime.errors import InputError
+
+
+def imported(name: str, *, option: str = "") -> Any:
+    """Return a module, or of `module:object` the object; the current folder is looked in first.
+
+    Args:
+        name: As a user gives it.
+        option: By which it was given.
+
+    Raises:
+        InputError: It cannot be imported.
+    """
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    module, _, path = name.partition(":")
+    try:
+        found: Any = import_module(module)
+        for part in filter(None, path.split(".")):
+            found = getattr(found, part)
+    except (Exception, SystemExit) as error:  # a script's `sys.exit(0)` is no success of ours
+        raise InputError(f"{option} {name}: {type(error).__name__}: {error}".lstrip()) from error
+    return found
+
+
+_after: dict[str, list[Callable[[ModuleType], None]]] = {}
+
+
+def load(name: str) -> ModuleType:
+    """Return the module, imported if need be; to be called on a thread that may take its time.
+
+    Raises:
+        ImportError: There is none.
+    """
+    module = import_module(name)
+    for call in _after.pop(name, ()):
+        call(module)
+    return module
+
+
+def after(name: str, call: Callable[[ModuleType], None]) -> None:
+    """Have `call` called with the module when it is loaded here for the first time."""
+    _after.setdefault(name, []).append(call)

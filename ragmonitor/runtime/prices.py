@@ -1,0 +1,119 @@
+"""Prices an answer: its model calls' tokens, at given prices or those of litellm's table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from ragmonitor.records import Interaction
+from ragmonitor.runtime.errors import SettingsError
+from ragmonitor.runtime.guard import record_problem
+
+_TABLE: Final = "model_prices_and_context_window_backup.json"
+_MILLION: Final = 1_000_000
+MAX_ENTRY_BYTES: Final = 65_536
+"""The size of one model's entry in the table."""
+MAX_PRICES: Final = 1_000
+"""The number of prices of models and providers that are remembered."""
+
+Price = tuple[float, float]
+"""US dollars per token that goes in, and per token that comes out."""
+
+
+class Prices:
+    """Knows the prices of models: those that were given, else those of litellm's own table."""
+
+    def __init__(self, given: Sequence[str] = ()) -> None:
+        """Take the prices that the settings give.
+
+        Args:
+            given: `model=input/output`, in US dollars per million tokens.
+
+        Raises:
+            SettingsError: One is written otherwise.
+        """
+        self._given: dict[str, Price] = {}
+        self._prices: dict[tuple[str, str], Price | None] = {}
+        """The prices by model and provider."""
+        self._last: tuple[Interaction | None, float | None] = None, None
+        """The answer that was asked for last, and what it cost."""
+        for text in given:
+            model, _, prices = text.rpartition("=")
+            try:
+                into, out = (float(each) / _MILLION for each in prices.split("/"))
+            except ValueError:
+                into = out = -1.0
+            if not model or not (0 <= into < 1 and 0 <= out < 1):
+                raise SettingsError(
+                    f"estimation.prices: {text!r} is no price; write model=input/output in US "
+                    "dollars per million tokens, such as my-model=0.5/1.5"
+                )
+            self._given[model] = into, out
+
+    def cost_usd(self, interaction: Interaction) -> float | None:
+        """Return what the answer's model calls cost, in US dollars.
+
+        None where it is not known: no call, one without its tokens, or a model without a price.
+        """
+        last, cost_usd = self._last
+        if interaction is not last:  # each answer is asked for several times in a row
+            cost_usd = self._cost_usd(interaction)
+            self._last = interaction, cost_usd
+        return cost_usd
+
+    def _cost_usd(self, interaction: Interaction) -> float | None:
+        total = None
+        for each in interaction.generations:
+            usage, named = each.usage, (each.model, each.provider)
+            price = self._prices[named] if named in self._prices else self._price(*named)
+            if price is None or usage.input_tokens is None or usage.output_tokens is None:
+                return None
+            total = (total or 0.0) + usage.input_tokens * price[0] + usage.output_tokens * price[1]
+        return total
+
+    def _price(self, model: str, provider: str) -> Price | None:
+        """Look up a price, and remember it: this is asked of every model call."""
+        price = self._found(model, provider) if model else None
+        if len(self._prices) < MAX_PRICES:
+            self._prices[model, provider] = price
+        return price
+
+    def _found(self, model: str, provider: str) -> Price | None:
+        names = (model, f"{provider}/{model}")
+        own = next((self._given[name] for name in names if name in self._given), None)
+        return own or litellm_price(model) or litellm_price(names[1])
+
+
+@lru_cache(maxsize=1_000)
+def litellm_price(model: str) -> Price | None:
+    """Return the price of a model in the table of an installed litellm; None: it is not there.
+
+    litellm is not imported, which would take seconds, and the model's entry alone is parsed: all of
+    the table (3 MB) would hold the other threads for 15 ms.
+    """
+    spec = find_spec("litellm")
+    places = () if spec is None else spec.submodule_search_locations or ()
+    for place in places:
+        try:
+            table = (Path(place) / _TABLE).read_bytes()
+            return _read(table, f"{json.dumps(model)}: {{".encode())
+        except (OSError, ValueError, AttributeError) as error:
+            record_problem("prices", f"litellm's table of prices cannot be read: {error!r}")
+    return None
+
+
+def _read(table: bytes, begins: bytes) -> Price | None:
+    """Return the price in the entry that begins so; None: there is none, or it lacks a price."""
+    at = table.find(begins)
+    if at < 0:
+        return None
+    text = table[at + len(begins) - 1 :][:MAX_ENTRY_BYTES].decode("utf-8", "replace")
+    entry, _ = json.JSONDecoder().raw_decode(text)
+    into, out = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
+    if isinstance(into, int | float) and isinstance(out, int | float):
+        return float(into), float(out)
+    return None

@@ -1,0 +1,1 @@
+"""Every name of a span, an event and a series, in tables."""
