@@ -7,7 +7,7 @@ import socket
 from typing import Final
 from uuid import uuid4
 
-from ragmonitor.guard import logger
+from ragmonitor.guard import record_problem
 from ragmonitor.streams.deliveries import Delivery
 
 MAX_DELIVERIES: Final = 3
@@ -42,5 +42,5 @@ class Consumer:
 
 
 def log_burial(reason: str) -> None:
-    """Tell people that a record was put aside."""
-    logger.warning("ragmonitor: a record was buried: %s", reason)
+    """Tell people that a record was put aside; of each reason in one line."""
+    record_problem("stream", f"a record was buried, and the next ones like it are: {reason}")

@@ -152,9 +152,9 @@ class RedisStream:
                 )
             )
             new = [
-                Delivery(id=id_.decode(), data=values[_DATA], deliveries=1)
+                Delivery(id=id_.decode(), data=values.get(_DATA, b""), deliveries=1)
                 for id_, values in entries_of(found)
-                if values and _DATA in values
+                if values
             ]
             return [*stale, *new]
 
@@ -192,9 +192,9 @@ class RedisStream:
             return []
         claimed = self._redis.xclaim(self._key, GROUP, consumer, idle_ms, ids)
         return [
-            Delivery(id=id_.decode(), data=values[_DATA], deliveries=counts[id_] + 1)
+            Delivery(id=id_.decode(), data=values.get(_DATA, b""), deliveries=counts[id_] + 1)
             for id_, values in claimed
-            if values and _DATA in values
+            if values
         ]
 
     def _chosen(self, counts: Mapping[bytes, int], max_items: int) -> list[bytes]:
