@@ -8,7 +8,7 @@ from typing import Final
 from uuid import uuid4
 
 from ragmonitor.pipeline.streams.deliveries import Delivery
-from ragmonitor.runtime.guard import logger
+from ragmonitor.runtime.guard import record_problem
 
 MAX_DELIVERIES: Final = 3
 """A record that so many workers died of, or let lie, is buried."""
@@ -36,5 +36,5 @@ class Consumer:
 
 
 def log_burial(reason: str) -> None:
-    """Tell people that a record was put aside."""
-    logger.warning("ragmonitor: a record was buried: %s", reason)
+    """Tell people that a record was put aside; of each reason in one line."""
+    record_problem("stream", f"a record was buried, and the next ones like it are: {reason}")

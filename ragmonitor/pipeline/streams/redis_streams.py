@@ -139,9 +139,9 @@ class RedisStream:
                 )
             )
             new = [
-                Delivery(id=id_.decode(), data=values[_DATA], deliveries=1)
+                Delivery(id=id_.decode(), data=values.get(_DATA, b""), deliveries=1)
                 for id_, values in entries_of(found)
-                if values and _DATA in values
+                if values
             ]
             return [*stale, *new]
 
@@ -197,9 +197,9 @@ class RedisStream:
             return []
         claimed = self._redis.xclaim(self._key, GROUP, consumer, idle_ms, ids)
         return [
-            Delivery(id=id_.decode(), data=values[_DATA], deliveries=counts[id_] + 1)
+            Delivery(id=id_.decode(), data=values.get(_DATA, b""), deliveries=counts[id_] + 1)
             for id_, values in claimed
-            if values and _DATA in values
+            if values
         ]
 
     def settle(self, ids: Collection[str]) -> None:

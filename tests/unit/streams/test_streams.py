@@ -146,6 +146,23 @@ def test_services_do_not_see_each_other(redis_server: RedisServer):
     other.close()
 
 
+def test_a_foreign_entry_is_delivered_as_one_without_bytes(redis_server: RedisServer):
+    """So it is buried and counted, and a worker that drains the stream ends."""
+    redis = pytest.importorskip("redis")
+    service = uuid.uuid4().hex
+    stream = RedisStream(redis_server.url, service)
+    client = redis.Redis.from_url(redis_server.url)
+    client.xadd(f"ragmonitor:{{{service}}}:records", {"foreign": "x"})
+    client.close()
+    (delivery,) = take(stream)
+    assert delivery.data == b""
+    (taken_over,) = take(stream, "b", stale_s=0.0)
+    stream.bury(taken_over, "foreign")
+    state = stream.state()
+    assert (state.waiting, state.open, state.buried) == (0, 0, 1)
+    stream.close()
+
+
 def test_a_server_without_memory_refuses(redis_server: RedisServer):
     """With `noeviction` a put is refused, while reading and settling go on."""
     stream = RedisStream(redis_server.url, uuid.uuid4().hex)
