@@ -152,7 +152,7 @@ def test_a_foreign_entry_is_delivered_as_one_without_bytes(redis_server: RedisSe
     service = uuid.uuid4().hex
     stream = RedisStream(redis_server.url, service)
     client = redis.Redis.from_url(redis_server.url)
-    client.xadd(f"ragmonitor:{{{service}}}:records", {"foreign": "x"})
+    client.xadd(stream._key, {"foreign": "x"})
     client.close()
     (delivery,) = take(stream)
     assert delivery.data == b""
