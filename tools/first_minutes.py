@@ -4,7 +4,9 @@
 From a clone to the sentence that is in no document: the commands of the README's installation and
 its LangChain example, in a new folder. What they print goes to docs/first-minutes.cast with its
 times, in asciinema's format (https://docs.asciinema.org/manual/asciicast/v2/): play it with
-`asciinema play docs/first-minutes.cast`. A test compares it with the README.
+`asciinema play docs/first-minutes.cast`. A test compares it with the README. The README's animated
+picture is made of it: `termtosvg render docs/first-minutes.cast docs/pictures/first-minutes.svg
+-M 3000 -D 8000` (PyPI: termtosvg).
 
 Usage: python tools/first_minutes.py
 """
