@@ -366,16 +366,16 @@ class PrometheusExporter(Exporter):
             instruments.gauge(metrics.ALARM_OBJECTIVE, *labels).set(state.objective)
         span = state.span
         shown = (
-            (metrics.ALARM_START, "alarm", state.since_s),
-            (metrics.ALARM_START, "rise", None if span is None else span.since_s),
-            (metrics.ALARM_RISE_MEAN, "since", None if span is None else span.mean),
-            (metrics.ALARM_RISE_MEAN, "before", None if span is None else span.before),
+            (metrics.ALARM_SINCE, (), state.since_s),
+            (metrics.ALARM_RISE_START, (), None if span is None else span.since_s),
+            (metrics.ALARM_RISE_MEAN, ("since",), None if span is None else span.mean),
+            (metrics.ALARM_RISE_MEAN, ("before",), None if span is None else span.before),
         )
-        for name, last, value in shown:
+        for name, side, value in shown:
             if value is None:
-                instruments.remove(name, *labels, last)
+                instruments.remove(name, *labels, *side)
             else:
-                instruments.gauge(name, *labels, last).set(value)
+                instruments.gauge(name, *labels, *side).set(value)
 
     def _series(self, key: SeriesKey) -> tuple[str, str]:
         return self._labels.value("signal", key.signal), self._judge(key.judge)

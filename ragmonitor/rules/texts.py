@@ -78,7 +78,7 @@ def _with(expression: str, shown: str, unknown: str) -> str:
 
 def _pieces(language: Language) -> dict[str, str]:
     unknown = _UNKNOWN[language]
-    began = f'max({names.ALARM_START}{{{_SIGNAL},of="rise"}}) > 0'
+    began = f"max({names.ALARM_RISE_START}{{{_SIGNAL}}}) > 0"
     return {
         name: _with(expression, f'value | printf "{form}"', unknown)
         for name, (expression, form) in _NUMBERS.items()

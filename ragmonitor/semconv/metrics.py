@@ -275,11 +275,15 @@ ALARM_ACTIVE: Final = _alarms(
     "Whether the alarm is raised and not cleared: 0 or 1.",
     _ALARM,
 )
-ALARM_START: Final = _alarms(
-    "ragmonitor_alarm_start_timestamp_seconds",
-    "When the active alarm was raised (of: alarm), and when the rise began that its evidence rests "
-    "on (of: rise); without one absent, or 0 if several processes count.",
-    f"{_ALARM} of",
+ALARM_SINCE: Final = _alarms(
+    "ragmonitor_alarm_since_timestamp_seconds",
+    "When the active alarm was raised; without one absent.",
+    _ALARM,
+)
+ALARM_RISE_START: Final = _alarms(
+    "ragmonitor_alarm_rise_start_timestamp_seconds",
+    "When the rise began that the active alarm's evidence rests on; without one absent.",
+    _ALARM,
 )
 ALARM_RISE_MEAN: Final = _alarms(
     "ragmonitor_alarm_rise_mean",

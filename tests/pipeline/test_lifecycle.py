@@ -106,9 +106,7 @@ class Pipeline:
         )
         worker = self.monitor._back.worker
         failing(worker._exports.traces, fails, emit="emit", export="late", flush="flush")
-        failing(
-            worker._exports.meters, fails, answered="answered", worked="worked", refresh="refresh"
-        )
+        failing(worker._exports.meters, fails, answered="answered", refresh="refresh")
         failing(worker._estimates, fails, predict="predict", add="estimate", tick="tick", due="due")
         failing(worker._runner.config.sampler, fails, draw="draw", refund="refund")
 

@@ -548,7 +548,7 @@ def test_llama_index_tells_the_same_story(
 ) -> None:
     """As above; of OpenLLMetry's streams nothing is known, see the next test."""
     if convention == "openllmetry" and app.__name__ in STREAMS:
-        watched.monitor.span_processor._span_age_s = 0.001
+        watched.monitor.span_processor()._span_age_s = 0.001
     with instrumented(watched.provider, convention, "llama_index"):
         answer = app()
     if convention == "openllmetry" and app.__name__ in STREAMS:

@@ -48,10 +48,7 @@ UPPER = Words("interval, upper end", "区间上限")
 LOWER = Words("interval, lower end", "区间下限")
 BY_GROUP = "service, dimension, group"
 GROUP_RATE = "ragmonitor_group_hallucination_rate"
-SINCE = (
-    "max by (service, signal, judge)"
-    f' (ragmonitor_alarm_start_timestamp_seconds{{{SERVICE}, of="alarm"}})'
-)
+SINCE = f"max by (service, signal, judge) (ragmonitor_alarm_since_timestamp_seconds{{{SERVICE}}})"
 RISE_MEAN = (
     f'max by (service, signal, judge) (ragmonitor_alarm_rise_mean{{{SERVICE}, side="since"}})'
 )

@@ -349,8 +349,8 @@ ANNOTATIONS: tuple[Annotation, ...] = (
     Annotation(
         name=Words("Rises", "上升起点"),
         expr=(
-            "max by (service, signal) (ragmonitor_alarm_start_timestamp_seconds"
-            f'{{{SERVICE}, of="rise"}} > 0) * 1000'
+            "max by (service, signal) (ragmonitor_alarm_rise_start_timestamp_seconds"
+            f"{{{SERVICE}}} > 0) * 1000"
         ),
         title=Words(
             "{{service}}: {{signal}} has been worse from here on, by its alarm",
