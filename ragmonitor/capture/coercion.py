@@ -11,8 +11,8 @@ import math
 import re
 import time
 import uuid
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass, replace
 from itertools import islice
 from numbers import Number, Real
 from pathlib import PurePath
@@ -46,9 +46,12 @@ MAX_CHARACTERS: Final = 4_000_000
 """Characters in all the metadata of one record."""
 MAX_DEPTH: Final = 10
 """Levels of nested metadata."""
+MAX_VALUES: Final = 100_000
+"""Lists, mappings and records that one record may hold, the record itself included."""
 CUT: Final = "… [cut]"
 """Marks in metadata what was left out beyond one of the limits."""
 
+_HOLDERS: Final[tuple[type[Any], ...]] = (list, tuple, dict, set, frozenset)
 _MAX_INT64 = 2**63 - 1
 _STATUSES: tuple[Status, ...] = get_args(Status)
 _TRACE_ID = lazy_pattern(r"[0-9a-f]{32}")
@@ -296,6 +299,39 @@ def sound(interaction: Any) -> Interaction:
     )
 
 
+def _refuse_endless(record: Interaction) -> None:
+    """Refuse values that hold themselves, or too many others: msgspec would walk them for ever.
+
+    Raises:
+        NotReadableError: There is one.
+    """
+    waiting: list[tuple[Any, int]] = [(record, 0)]
+    nodes = 0
+    while waiting:
+        value, depth = waiting.pop()
+        found = [
+            each for each in _within(value) if is_dataclass(each) or isinstance(each, _HOLDERS)
+        ]
+        nodes += 1 + len(found)
+        if nodes > MAX_VALUES or depth > 2 * MAX_DEPTH:
+            raise NotReadableError("expected fewer values in the fields of an Interaction")
+        waiting += [(each, depth + 1) for each in found]
+
+
+def _within(value: Any) -> Iterator[Any]:
+    """Yield what a value holds, as msgspec sees it: by the holder's own type, not a subclass's."""
+    if isinstance(value, dict):
+        yield from dict.keys(value)
+        yield from dict.values(value)
+        return
+    for holder in _HOLDERS:
+        if isinstance(value, holder):
+            yield from holder.__iter__(value)
+            return
+    for name in getattr(type(value), "__dataclass_fields__", ()):
+        yield getattr(value, name, None)
+
+
 def _validated(record: Interaction) -> Interaction:
     limits = _Limits()
     known: dict[int, Chunk] = {}
@@ -338,6 +374,7 @@ def _validated(record: Interaction) -> Interaction:
         tags=tags_in(record.tags),
         attributes=attributes_in(record.attributes),
     )
+    _refuse_endless(bounded)
     # Through plain values and back: that is how msgspec looks at every field.
     fields = msgspec.to_builtins(bounded, enc_hook=limits.hook, str_keys=True)
     found = msgspec.convert(fields, Interaction)

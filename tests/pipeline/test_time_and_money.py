@@ -81,4 +81,4 @@ def test_quality_is_joined_to_them(found):
     assert series[rate, "1h", "model", "mine"] == 0
     assert series[rate, "1h", "latency_s", "below 1"] == 0
     cost = "ragmonitor_cost_per_good_answer_usd"
-    assert series[cost, "mine", "1h", "mean"] == series[cost, "1h", "mean"] == pytest.approx(0.002)
+    assert series[cost, "mine", "1h"] == series[cost, "1h"] == pytest.approx(0.002)
