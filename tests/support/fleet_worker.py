@@ -88,7 +88,7 @@ def main(url: str, folder: str, calls_per_day: str) -> None:
     """Work until asked to stop, and print what was counted."""
     stream_worker.STALE_S, stream_worker.RENEW_S = 2.0, 0.4
     stream_worker.CLAIM_S, stream_worker.LOOK_S = 0.5, 1.0
-    settings = settings_of(Path(folder), calls_per_day=float(calls_per_day), stream={"url": url})
+    settings = settings_of(Path(folder), calls_per_day=float(calls_per_day), send_to=url)
     worker = StreamWorker(settings, RedisStream.of(settings), redactor=Redactor())
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
