@@ -253,6 +253,10 @@ class Tick:
             alarm = self._alarm(known, each)
             before_s = alarm.raised_at_s
             ahead, happened = _advance(alarm, each.series, bets, closing, suspicions)
+            for _, at_s, _ in happened:
+                for each_alarm in (alarm, ahead):
+                    if each_alarm.raised_at_s == at_s:  # the end of its bucket may be yet to come
+                        each_alarm.raised_at_s = min(at_s, now_s)
             if is_minute:
                 alarm.forget(now_s)
             if closing or happened or not known.version:
