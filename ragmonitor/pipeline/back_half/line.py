@@ -108,7 +108,7 @@ def line_to(address: str) -> Line:
     sock = socket.socket(socket.AF_UNIX)
     try:
         sock.connect(address.removeprefix(UNIX))
-    except BaseException:
+    except BaseException:  # whatever it is, the socket is closed before it goes on
         sock.close()
         raise
     return Line(sock, None)
@@ -131,7 +131,7 @@ def line_to_child(service: str) -> Line:
                 pass_fds=(number,),
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(_path())},
             )
-    except BaseException:
+    except BaseException:  # whatever it is, the socket is closed before it goes on
         ours.close()
         raise
     return Line(ours, child)

@@ -379,7 +379,7 @@ def _listening(path: Path) -> socket.socket:
             os.umask(before)
         server.listen()
         server.settimeout(ACCEPT_S)
-    except BaseException:
+    except BaseException:  # whatever it is, the socket is closed before it goes on
         server.close()
         raise
     return server

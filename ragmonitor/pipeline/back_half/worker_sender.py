@@ -354,7 +354,7 @@ class WorkerSender:
                 told |= {"restarts": self._deaths}
                 line.listen(self._handlers(line), lambda: self._wakes.put(None))
                 line.channel.tell("begin", self._settings.service, told)
-            except BaseException:
+            except BaseException:  # whatever it is, the worker ends before it goes on
                 line.end(0.0)
                 raise
         except (OSError, ChannelError) as error:

@@ -23,7 +23,7 @@ from ragmonitor.records import Cause, Chunk, Interaction
 from ragmonitor.runtime.errors import JudgeError
 from tests.support.counting import counted
 from tests.support.hostile_texts import SHAPES, WRITERS, Texts, texts
-from tests.support.judge_caches import clear_kept
+from tests.support.judge_caches import clear_kept, clear_words
 from tests.support.timing import grows_at_most
 
 SMALL, BIG = 300, 1_200
@@ -125,7 +125,11 @@ def test_many_clauses_of_one_sentence_take_time_in_proportion():
 
 
 def read_words(text: str) -> None:
-    """Read one text as words and sentences."""
+    """Read one text as words and sentences, each word for the first time.
+
+    What is kept of words holds all of a small text and not all of a large one.
+    """
+    clear_words()
     split(text)
     records_of(text)
     language(text)
