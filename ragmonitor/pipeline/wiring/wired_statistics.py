@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -14,10 +13,8 @@ from ragmonitor.evaluators import table
 from ragmonitor.export.content import PROCESS_KEY, ContentPolicy
 from ragmonitor.pipeline.judging import JudgeConfig
 from ragmonitor.runtime.errors import InputError, SettingsError, did_you_mean
-from ragmonitor.runtime.prices import Prices
 from ragmonitor.runtime.protocols import Judge
 from ragmonitor.settings import Settings
-from ragmonitor.stats.answer_cost import AnswerCost
 from ragmonitor.stats.feedback import PeoplesFeedback
 from ragmonitor.stats.goldens import GoldenQuestions
 from ragmonitor.stats.labels import HumanLabels
@@ -73,7 +70,6 @@ def estimates_of(
     store = Memory() if store is None else store
     judge = None if judging is None else judging.judge.identity.name
     name = reader.identity.name
-    cost_usd = Prices(settings.estimation.prices).cost_usd
     higher_is_better = _higher_is_better(settings)
     watching = _watching(settings, name, judge, higher_is_better)
     # A new statistic is one more part: of every answer here, of a judge's verdicts below.
@@ -81,7 +77,6 @@ def estimates_of(
         RetrievalDrift(size=DRIFT_REFERENCE_SIZE, file=Kept(store, "drift", version=DRIFT_VERSION)),
         _causes(settings, store, watching, higher_is_better),
         PeoplesFeedback(store),
-        AnswerCost(cost_usd, reader=name, judge=judge, clock=time.monotonic),
     ]
     if judge is not None and settings.estimation.human_labels is not None:
         parts.append(HumanLabels(settings.estimation.human_labels))

@@ -111,7 +111,6 @@ const TEXTS = {
   missing: ["{share} of the drawn answers have no verdict", "抽中的回答中 {share} 无结论"],
   spent: ["{usd} spent since the start", "启动以来花费 {usd}"],
   budget: ["budget: {limit} per {per}", "预算：每{per} {limit}"],
-  goodAnswer: ["{value} ({lower} to {upper}) per good answer", "每条合格回答 {value}（{lower} 至 {upper}）"],
   peopleAgree: ["people agree with the judge on {value} ({lower} to {upper})", "用户与评审的一致率 {value}（{lower} 至 {upper}）"],
   chartTitle: ["{signal}, last hour", "{signal}，最近一小时"],
   nothingYet: ["nothing yet", "暂无数据"],
