@@ -823,6 +823,8 @@ class Statistics:
         is_up = self._outbox.is_up and (self.deliveries is None or self.deliveries.is_up)
         yield GaugeValue.of(metrics.STORE_UP, float(is_up))
         yield GaugeValue.of(metrics.DROPPED, self._outbox.dropped, reason="store_away")
+        late = self._outbox.late + (0 if self.deliveries is None else self.deliveries.late)
+        yield GaugeValue.of(metrics.DROPPED, late, reason="late_evidence")
         yield GaugeValue.of(metrics.ALARM_THRESHOLD_SECONDS, self._watching.every_days * DAY_S)
         if self._watching.judge is not None:
             yield from self._cause_gauges(self._watching.judge)

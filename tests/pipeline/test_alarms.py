@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import signal
@@ -13,6 +12,7 @@ import pytest
 from ragmonitor import ExportSettings, Monitor, ServerSettings
 from ragmonitor.records import AlarmEvent, Cause
 from ragmonitor.runtime.errors import JudgeError, SettingsError
+from ragmonitor.store import TOTALS, store_at
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.scrape import total
 from tests.support.settings import merged
@@ -188,6 +188,5 @@ def test_a_crash_loop_loses_hardly_a_verdict(tmp_path):
         process.start()
         process.join(60)
         assert process.exitcode == -signal.SIGKILL
-    (file,) = tmp_path.glob("alarms-*.json")
-    told = json.loads(file.read_text())["streams"]["hallucination:major"]["learning"]
-    assert told[3][0] + told[4][0] == 60
+    _, _, judged, *_ = store_at(tmp_path, "test").read(TOTALS)["hallucination"]
+    assert judged == 60
