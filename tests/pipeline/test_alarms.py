@@ -176,7 +176,7 @@ def dies(folder, verdicts: int) -> None:
     for number in range(verdicts):
         tell_one(monitor, number)
         time.sleep(0.02)
-    time.sleep(5.0)
+    time.sleep(4.0)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -188,5 +188,5 @@ def test_a_crash_loop_loses_hardly_a_verdict(tmp_path):
         process.start()
         process.join(60)
         assert process.exitcode == -signal.SIGKILL
-    _, _, judged, *_ = store_at(tmp_path, "test").read(TOTALS)["hallucination"]
+    _, _, judged, *_ = store_at(tmp_path, "test").read(TOTALS)["refusal"]
     assert judged == 60
