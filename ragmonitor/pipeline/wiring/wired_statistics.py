@@ -16,7 +16,7 @@ from ragmonitor.runtime.errors import SettingsError, did_you_mean
 from ragmonitor.runtime.protocols import Judge
 from ragmonitor.settings import Settings
 from ragmonitor.stats.feedback import PeoplesFeedback
-from ragmonitor.stats.goldens import GoldenQuestions
+from ragmonitor.stats.goldens import GoldenQuestions, golden_streams
 from ragmonitor.stats.labels import HumanLabels
 from ragmonitor.stats.parts import Part
 from ragmonitor.stats.references import ReferenceAnswers
@@ -93,7 +93,6 @@ def estimates_of(
         ),
         goldens=GoldenQuestions(
             judge=judge or name,
-            false_alarm_every_days=settings.alarms.false_alarm_every_days,
             shows_texts=settings.content.policy == "all",
             store=store,
         ),
@@ -105,7 +104,7 @@ def _watching(
 ) -> Watching:
     """Return what has an alarm."""
     return Watching(
-        streams=_streams(settings, reader, judge),
+        streams=(*_streams(settings, reader, judge), *golden_streams(judge or reader)),
         reader=reader,
         judge=judge,
         every_days=settings.alarms.false_alarm_every_days,
