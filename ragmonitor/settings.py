@@ -205,11 +205,6 @@ class JudgeSettings(Group):
         "Models that litellm asks in turn where the judge's provider fails, each under its own "
         "name; 'model@http://address/v1' for another server.",
     )
-    reference_answers: FilePath = option(
-        None,
-        "Reference answers of your own: a JSON Lines file of question, contexts, answer and "
-        "hallucinated (docs/statistics.md).",
-    )
     builtin: Any = option(
         None,
         "Who scores every answer. None: the rules of the built-in judge; 'encoder:MODEL', a "
@@ -736,9 +731,6 @@ class Settings(Group):
         changed: dict[str, Any] = {"exporters": tuple(map(_whole_file, self.exporters))}
         if isinstance(self.state, Path):
             changed["state"] = _whole(self.state)
-        if (answers := self.judge.reference_answers) is not None:
-            update = {"reference_answers": _whole(answers)}
-            changed["judge"] = self.judge.model_copy(update=update)
         if (labels := self.estimation.human_labels) is not None:
             update = {"human_labels": _whole(labels)}
             changed["estimation"] = self.estimation.model_copy(update=update)

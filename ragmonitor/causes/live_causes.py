@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -49,6 +50,7 @@ class Causes(Part):
         judge: str,
         higher_is_better: Callable[[str], bool],
         threshold_s: float,
+        now: Callable[[], float] = time.time,
     ) -> None:
         """Touch nothing yet.
 
@@ -61,13 +63,14 @@ class Causes(Part):
             judge: The judge that quality is measured by.
             higher_is_better: Whether a signal is the better the higher it is.
             threshold_s: The evidence at which alarms are raised.
+            now: Seconds since the epoch, for the time of answers.
         """
         self._store = store
         # It evaluates nothing: it reads sums.
         self._tick = Tick(store, Plan(watched=()))
         self._judge = judge
         self._series = {signal: series for series, signal in signals.items()}
-        self._documents = Documents(policy, series=self._series[HALLUCINATION], now=store.now)
+        self._documents = Documents(policy, series=self._series[HALLUCINATION], now=now)
         self._history = History(
             store, version=service_version, compare_by=compare_by, now=store.now
         )

@@ -71,19 +71,13 @@ class MonitorTools:
         """Return hallucination and refusal rates, scores and other means with 95 % intervals.
 
         Per service, judge and signal; `coverage` is the share of the answers that were observed,
-        `effective_n` how many answers drawn at random would tell as much. Also the cost per good
-        answer by model, where prices are known.
+        `effective_n` how many answers drawn at random would tell as much.
         """
         return {
             "services": [
                 {
                     "service": each["service"],
                     "rates": _numbers(each, window, of_parts=False),
-                    "cost_per_good_answer_usd": [
-                        cost
-                        for cost in each["records"].get("cost_per_good_answer_usd", ())
-                        if cost["window"] == window
-                    ],
                 }
                 for each in self._services()
             ]

@@ -3,7 +3,7 @@
 from ragmonitor.incidents.incident import BadAnswer, Incident, NamedCause
 from ragmonitor.incidents.incident_keeper import IncidentKeeper
 from ragmonitor.incidents.journal import Journal
-from ragmonitor.incidents.rendering import as_html, as_markdown
+from ragmonitor.incidents.rendering import as_markdown
 
 __all__ = [
     "BadAnswer",
@@ -11,6 +11,5 @@ __all__ = [
     "IncidentKeeper",
     "Journal",
     "NamedCause",
-    "as_html",
     "as_markdown",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -24,6 +25,7 @@ from ragmonitor.records import AlarmEvent, Example, Report, Snapshot
 from ragmonitor.runtime.guard import contained
 from ragmonitor.runtime.protocols import Clock, Exporter
 from ragmonitor.semconv import metrics
+from ragmonitor.store import StoreUnavailableError
 
 LOOK_S: Final = 2.0
 UPDATE_SHARE: Final = 0.1
@@ -129,6 +131,10 @@ class IncidentKeeper(Exporter):
 
     def snapshot(self, snapshot: Snapshot) -> None:
         """Bring the open incident up to date, and close it if it is over."""
+        with contextlib.suppress(StoreUnavailableError):  # it is said where sums are added
+            self._update(snapshot)
+
+    def _update(self, snapshot: Snapshot) -> None:
         self._snapshot, now_s = snapshot, self._now()
         active = [state for state in snapshot.alarms if state.active]
         if not (active or self._is_open) or now_s < self._due_s:

@@ -1,13 +1,10 @@
-"""An incident as Markdown, as the page made of it, and as one line."""
+"""An incident as Markdown and as one line."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from html import escape
 from typing import Final
 from urllib.parse import quote
 
@@ -32,53 +29,9 @@ class Links:
     """The folder of the page, with a slash at its end; may be relative."""
 
 
-_STYLE: Final = """
-:root{color-scheme:light dark}
-body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem}
-h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}h3{font-size:1rem;margin-top:1.5rem}
-blockquote{margin:.5rem 0;padding:.25rem .75rem;border-left:4px solid #c0392b;background:#c0392b18}
-blockquote+blockquote{border-color:#2980b9;background:#2980b918}
-h1,h2,h3,p,li,blockquote{overflow-wrap:anywhere}
-"""
-_STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-CONTENT_SECURITY_POLICY: Final = (
-    f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'"
-)
-
-
 def as_markdown(incident: Incident, language: Language = "en", links: Links = Links()) -> str:
     """Return the incident as Markdown (CommonMark)."""
     return "\n\n".join(_story(incident, Wording(language), links)) + "\n"
-
-
-def as_html(
-    incident: Incident,
-    language: Language = "en",
-    links: Links = Links(),
-    *,
-    other_url: str = "",
-) -> str:
-    """Return the same as one page that needs nothing else.
-
-    Args:
-        incident: The incident.
-        language: Of the texts.
-        links: Where it links to.
-        other_url: The page in the other language; empty: there is none.
-    """
-    from markdown_it import MarkdownIt
-
-    say = Wording(language)
-    body = MarkdownIt("commonmark", {"html": False})
-    title = escape(_title(incident, say))
-    other = f'<p><a href="{escape(other_url)}">{say("other_language")}</a></p>' if other_url else ""
-    return (
-        f'<!doctype html><html lang="{language}"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{_STYLE}</style></head><body>"
-        f"{other}{body.render(as_markdown(incident, language, links))}</body></html>"
-    )
 
 
 def headline(incident: Incident, language: Language = "en") -> str:

@@ -70,7 +70,6 @@ TEXTS: Final = {
     "cleared": "cleared {time}",
     "sure": "While every objective is met, evidence reaches the threshold at most once in the days of alarms.false_alarm_every_days, all alarms together. Of the parts that are named one in twenty is named by chance, at most; that something goes with a rise does not prove that it made it.",
     "updated": "As of {time}. Incident {id}.",
-    "other_language": "中文",
     "line_raised": "[{service}] alarm raised: {what}",
     "line_named": "[{service}] cause named: {what}",
     "line_on": "[{service}] still on after {span}: {what}",

@@ -70,7 +70,6 @@ TEXTS: Final = {
     "cleared": "解除于 {time}",
     "sure": "只要各目标均达成，所有告警合计平均至多每 alarms.false_alarm_every_days 天达到一次阈值。指明的部分中，至多二十分之一出于偶然；与上升相关并不证明就是起因。",
     "updated": "截至 {time}。事件 {id}。",
-    "other_language": "English",
     "line_raised": "[{service}] 告警触发：{what}",
     "line_named": "[{service}] 已指明原因：{what}",
     "line_on": "[{service}] 已持续 {span}：{what}",

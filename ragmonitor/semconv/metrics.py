@@ -196,14 +196,6 @@ ANSWER_COST_USD: Final = _amounts(
     "model",
     buckets=COST_BUCKETS,
 )
-COST_PER_GOOD_ANSWER: Final = _row(
-    "Time and money",
-    "ragmonitor_cost_per_good_answer_usd",
-    "Cost of all answers of the window / answers that claim something, all of it supported; by the "
-    f"model that answered, and of all without that label. {_BOUNDS}",
-    "judge window model bound",
-    transient=True,
-)
 
 SCORE_MEAN: Final = _estimate(
     "ragmonitor_score_mean",

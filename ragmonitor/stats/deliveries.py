@@ -73,6 +73,8 @@ class Deliveries:
         them."""
         self.is_up = True
         """Whether the last call reached the store."""
+        self.late = 0
+        """As `Outbox.late`."""
 
     # --- the stream's side ----------------------------------------------------------------------
 
@@ -139,6 +141,7 @@ class Deliveries:
             except StoreUnavailableError:
                 self.is_up = False
                 return totals
+            self.late += added.late
             merge(totals, sums.get(TOTALS, {}))
             for each in batch:
                 if each.summed is not None:

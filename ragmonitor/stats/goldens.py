@@ -7,14 +7,11 @@ import math
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
 from ragmonitor.records import (
-    AlarmEvent,
-    AlarmState,
     GaugeValue,
     GoldenAnswer,
     Interaction,
@@ -25,14 +22,11 @@ from ragmonitor.records import (
 )
 from ragmonitor.runtime.guard import record_error, record_problem
 from ragmonitor.semconv import metrics
-from ragmonitor.stats.alarm import Alarm
 from ragmonitor.stats.beta import beta_cdf
 from ragmonitor.stats.golden_history import Level, ScoreHistory, level_of, share_of
 from ragmonitor.stats.parts import Means, Observation, Part
-from ragmonitor.stats.streams import FLIPS_OBJECTIVE, Stream, alarm_state
-from ragmonitor.stats.sums import BET_GROUPS
-from ragmonitor.stats.tick import Shown
-from ragmonitor.store import DAY_S, Memory, Store, StoreUnavailableError
+from ragmonitor.stats.streams import FLIPS_OBJECTIVE, Stream
+from ragmonitor.store import Memory, Store, StoreUnavailableError
 
 GOLDEN: Final = "golden_"
 """Begins the names of signals of golden questions."""
@@ -61,7 +55,6 @@ MAX_SHOWN: Final = 30
 """Questions on the page."""
 KEEP_EACH_S: Final = 10.0
 KIND: Final = "golden"
-ALARMS: Final = "golden alarm"
 WINDOWS: Final[dict[Window, float]] = {"1h": 3_600.0, "24h": 86_400.0}
 PERCENTILES: Final = (50, 95)
 
@@ -95,33 +88,33 @@ class _Question(
     """The fault that it finds with the reference answer."""
 
 
-@dataclass(slots=True)
-class _Watch:
-    """The alarm on one score."""
-
-    stream: Stream
-    alarm: Alarm
-    cells: dict[int, tuple[float, float, float, float]] = field(default_factory=dict)
-    """Bets since the last step."""
-    count: int = 0
-
-    def note(self, value: float) -> None:
-        """Take in one value; each is independent of the others."""
-        self.count += 1
-        bad = 1.0 - value if self.stream.higher_is_better else value
-        self.cells[self.count % BET_GROUPS] = (1.0, bad, 0.0, 0.0)
+def golden_streams(judge: str) -> tuple[Stream, ...]:
+    """Return the alarms on golden questions; their shares are apart from those of the traffic."""
+    kinds = [(f"{GOLDEN}{name}", half(-MAX_DROP)) for name in WATCHED]
+    kinds += [(AVAILABILITY, MIN_AVAILABILITY), (REFERENCES, FLIPS_OBJECTIVE)]
+    return tuple(
+        Stream(
+            signal=signal,
+            judge=judge,
+            series=signal,
+            kind="judge" if signal == REFERENCES else "quality",
+            share=share,
+            higher_is_better=signal != REFERENCES,
+            default_objective=objective,
+        )
+        for (signal, objective), share in zip(kinds, SHARES, strict=True)
+    )
 
 
 class GoldenQuestions(Part):
-    """Scores of golden questions, each beside its own history, and the alarms that rest on them.
+    """Scores of golden questions, each beside its own history: what their alarms rest on.
 
     An asking compares a question's score with the mean of its own earlier ones, `h`. The alarm on
     a score is on the mean of `(1 + y - h) / 2`, which is one half where nothing has changed and is
-    to be at least `(1 - MAX_DROP) / 2`: the e-detector of `stats.alarm`, whose evidence is a number
-    of days. As long as the scores of what is asked are, given the past, on average at most
-    `MAX_DROP` below their history, and so on for the others, all golden alarms together are raised
-    at most once in `false_alarm_every_days`; they are apart from those of the traffic, whose
-    allowance they leave alone.
+    to be at least `(1 - MAX_DROP) / 2`. As long as the scores of what is asked are, given the
+    past, on average at most `MAX_DROP` below their history, and so on for the others, all golden
+    alarms together are raised at most once in `alarms.false_alarm_every_days`; they are apart from
+    those of the traffic, whose allowance they leave alone.
 
     The reference answer is read by the same judge beside every answer. Where it fails, the judge or
     the golden question is at fault: the question is named, and its score is left out. Where many
@@ -135,7 +128,6 @@ class GoldenQuestions(Part):
         self,
         *,
         judge: str,
-        false_alarm_every_days: float,
         shows_texts: bool = True,
         store: Store | None = None,
         now: Callable[[], float] = time.time,
@@ -144,43 +136,19 @@ class GoldenQuestions(Part):
 
         Args:
             judge: Who reads the answers.
-            false_alarm_every_days: Of all alarms of golden questions together.
             shows_texts: Whether the page may show questions.
-            store: Keeps histories and alarms; None: memory does.
+            store: Keeps histories; None: memory does.
             now: Seconds since the epoch.
         """
         self._judge = judge
         self._shows_texts = shows_texts
         self._store = Memory() if store is None else store
         self._now = now
-        self._every_days = false_alarm_every_days
-        kinds = [(f"{GOLDEN}{name}", half(-MAX_DROP)) for name in WATCHED]
-        self._streams = [
-            Stream(
-                signal=signal,
-                judge=judge,
-                series=signal,
-                kind="judge" if signal == REFERENCES else "quality",
-                share=share,
-                higher_is_better=signal != REFERENCES,
-                default_objective=objective,
-            )
-            for (signal, objective), share in zip(
-                [*kinds, (AVAILABILITY, MIN_AVAILABILITY), (REFERENCES, FLIPS_OBJECTIVE)],
-                SHARES,
-                strict=True,
-            )
-        ]
         self._begin()
 
     def _begin(self) -> None:
-        self._watched = {
-            each.signal: _Watch(
-                each, Alarm.begin(each.badness(each.default_objective), self._days(each))
-            )
-            for each in self._streams
-        }
         self._questions: OrderedDict[str, _Question] = OrderedDict()
+        self._observed: list[Observation] = []
         self._asks: deque[tuple[float, bool, float]] = deque(maxlen=MAX_ASKS)
         self._outcomes: Counter[str] = Counter()
         self._asked = 0
@@ -188,9 +156,6 @@ class GoldenQuestions(Part):
         self._kept_s, self._is_loaded = -math.inf, False
         self._new: set[str] = set()
         """Questions that are to be kept."""
-
-    def _days(self, stream: Stream) -> float:
-        return self._every_days / stream.share
 
     # --- taking in ------------------------------------------------------------------------------
 
@@ -208,11 +173,16 @@ class GoldenQuestions(Part):
         self._new.add(probe.golden)
         self._outcomes[probe.outcome] += 1
         self._asks.append((at_s, is_answered, interaction.latency_s))
-        self._watched[AVAILABILITY].note(float(is_answered))
+        self._observe(AVAILABILITY, float(is_answered), at_s)
         if answer.reference is not None:
-            self._take_reference(question, answer.reference)
+            self._take_reference(question, answer.reference, at_s)
         if question.reference is not False:
             self._take_scores(question, answer.report, at_s)
+
+    def _observe(self, signal: str, value: float, at_s: float) -> None:
+        """Note one value of a signal; each is independent of the others."""
+        answer = f"{signal} {self._asked} {at_s}"
+        self._observed.append(Observation(signal, value, at_s, answer=answer))
 
     def _question(self, golden: str, interaction: Interaction) -> _Question:
         version = _version(interaction)
@@ -236,7 +206,7 @@ class GoldenQuestions(Part):
                 return
             del self._questions[oldest]
 
-    def _take_reference(self, question: _Question, report: Report) -> None:
+    def _take_reference(self, question: _Question, report: Report, at_s: float) -> None:
         is_borne_out, fault = _borne_out(report)
         if is_borne_out is None:
             return
@@ -244,7 +214,7 @@ class GoldenQuestions(Part):
         if question.first_reference is None:
             question.first_reference = is_borne_out
         elif question.first_reference:
-            self._watched[REFERENCES].note(float(not is_borne_out))
+            self._observe(REFERENCES, float(not is_borne_out), at_s)
 
     def _take_scores(self, question: _Question, report: Report, at_s: float) -> None:
         judge = str(report.judge)
@@ -259,78 +229,29 @@ class GoldenQuestions(Part):
                 history.evaluator = each.evaluator
                 expected = history.add(each.score, at_s)
                 if expected is not None and name in WATCHED:
-                    self._watched[f"{GOLDEN}{name}"].note(half(each.score - expected))
+                    self._observe(f"{GOLDEN}{name}", half(each.score - expected), at_s)
 
     # --- now and then ---------------------------------------------------------------------------
 
     def tick(self) -> Iterable[Observation]:
-        """Keep what is new, every few seconds."""
+        """Keep what is new, every few seconds; return what the alarms rest on."""
         self._load()
         if self._new and self._now() - self._kept_s >= KEEP_EACH_S:
             self._keep()
-        return ()
-
-    def alarm_events(self) -> Iterable[AlarmEvent]:
-        """Return the alarms that were raised or cleared since this was last asked."""
-        if not self._questions:
-            return
-        now_s = self._now()
-        for watch in self._watched.values():
-            alarm, stream = watch.alarm, watch.stream
-            cells, watch.cells = watch.cells, {}
-            before_s = alarm.raised_at_s
-            event = alarm.step(now_s, cells)
-            if event:
-                yield AlarmEvent(
-                    signal=stream.signal,
-                    judge=stream.judge,
-                    kind=stream.kind,
-                    raised=event == "raised",
-                    at_s=now_s,
-                    since_s=alarm.began_s if event == "raised" else before_s,
-                    evidence_s=self._every_days * DAY_S,
-                    threshold_s=self._every_days * DAY_S,
-                    objective=stream.default_objective or 0.0,
-                    higher_is_better=stream.higher_is_better,
-                    detail=self._detail(),
-                )
-
-    def _detail(self) -> str:
-        level = self.level(CORRECTNESS, self._now() - WINDOWS["24h"])
-        told = "Golden questions"
-        if level is not None:
-            told += f", correct to {level.mean:.2f} ({level.lower:.2f} to {level.upper:.2f})"
-        if self.cause == "judge":
-            return f"{told}: the judge rejects reference answers that it bore out before"
-        return f"{told}: 0 is what each question's earlier answers let expect"
-
-    def alarm_states(self) -> Iterable[AlarmState]:
-        """Return where the alarms stand, once a golden question was asked."""
-        if not self._questions:
-            return ()
-        return [
-            alarm_state(
-                each.stream,
-                Shown.of(each.alarm, each.alarm, self._now()),
-                self._every_days,
-            )
-            for each in self._watched.values()
-        ]
+        observed, self._observed = self._observed, []
+        return observed
 
     @property
     def cause(self) -> str:
-        """The cause of a fall, as far as is known: `judge`, `application` or `none`.
+        """The cause of a fall, if it is known: `judge`, or else `none`.
 
-        The judge is, too, as long as so many reference answers fail that did not, that a judge who
+        The judge is as long as so many reference answers fail that did not, that a judge who
         contradicts itself as seldom as `FLIPS_OBJECTIVE` would do so once in a thousand looks.
         """
-        active = {state.signal for state in self.alarm_states() if state.active}
         flips = [not each.reference for each in self._questions.values() if each.first_reference]
         k, n = sum(flips), len(flips)
         has_flipped = k > 0 and beta_cdf(FLIPS_OBJECTIVE, k, n - k + 1) < MANY_FLIPS
-        if REFERENCES in active or has_flipped:
-            return "judge"
-        return "application" if active else "none"
+        return "judge" if has_flipped else "none"
 
     # --- showing --------------------------------------------------------------------------------
 
@@ -427,20 +348,11 @@ class GoldenQuestions(Part):
         if self._is_loaded:
             return
         try:
-            rows, alarms = self._store.rows(KIND), self._store.rows(ALARMS)
+            rows = self._store.rows(KIND)
             known = {g: msgspec.json.decode(row, type=_Question) for g, row in rows.items()}
-            for signal, row in alarms.items():
-                if signal in self._watched:
-                    watch = self._watched[signal]
-                    watch.alarm = Alarm.load(row, b"")
-                    watch.alarm.threshold_days = self._days(watch.stream)
         except StoreUnavailableError:
             return  # at the next tick, perhaps
-        except (
-            ValueError,
-            msgspec.MsgspecError,
-            IndexError,
-        ) as error:  # one and the same from 0.21
+        except (ValueError, msgspec.MsgspecError) as error:  # one and the same from 0.21
             record_error("estimation", error)
             known = {}
         self._is_loaded = True
@@ -456,10 +368,8 @@ class GoldenQuestions(Part):
             for golden in self._new
             if (known := self._questions.get(golden)) is not None
         }
-        alarms = {signal: each.alarm.numbers() for signal, each in self._watched.items()}
         try:
             self._store.keep_all(KIND, rows, most=MAX_QUESTIONS)
-            self._store.keep_all(ALARMS, alarms)
         except StoreUnavailableError as error:
             record_problem("state", f"histories of golden questions: {error}")
             return

@@ -40,7 +40,7 @@ from ragmonitor.stats import interval
 from ragmonitor.stats import tick as ticking
 from ragmonitor.stats.deliveries import Deliveries, Drawn
 from ragmonitor.stats.feedback import PeoplesFeedback
-from ragmonitor.stats.goldens import GoldenQuestions
+from ragmonitor.stats.goldens import GOLDEN, GoldenQuestions
 from ragmonitor.stats.judge_change import SHARE_OF_RISE, judge_or_application, rise_at_least
 from ragmonitor.stats.parts import Answer, Observation, Part
 from ragmonitor.stats.prediction import Predictions
@@ -49,6 +49,7 @@ from ragmonitor.stats.signals import (
     FROM_ASSESSMENT,
     HALLUCINATION,
     NO_JUDGE,
+    REFERENCES,
     REFUSAL,
     features,
     outcomes,
@@ -215,6 +216,7 @@ class Statistics:
         watching = self._watching
         judges = {watching.reader, watching.quality_judge}
         higher = {watching.series(s, j) for s in watching.higher_is_better for j in judges}
+        higher |= {each.series for each in watching.streams if each.higher_is_better}
         quality = watching.quality_judge
         sliced = {watching.series(signal, quality) for signal in (HALLUCINATION, REFUSAL)}
         self._ledger = Ledger(higher, sliced, watching.versions_by)
@@ -673,8 +675,11 @@ class Statistics:
 
     def _states(self) -> list[AlarmState]:
         found, states = self._found, []
+        day = {} if found is None else found.coverages.get("24h", {})
         for series, stream in self._streams.items():
             shown = None if found is None else found.alarms.get(series)
+            if stream.signal.startswith(GOLDEN) and series not in day:  # none is asked
+                continue
             if shown is None and not self._is_away:  # nothing is known of it yet
                 watched = self._watching.watched(stream)
                 days = self._watching.every_days / stream.share
@@ -770,10 +775,11 @@ class Statistics:
         whole, _, slice_ = series.partition("|")
         judge, _, name = whole.rpartition("::")
         signal = name.partition("~")[0]
+        is_apart = signal == REFERENCES or signal.startswith(GOLDEN)
         if not judge:
             needs_none = signal in ("empty_retrieval", "weak_retrieval")
             judge = NO_JUDGE if needs_none else self._watching.judge or ""
-        if not judge or self._watching.series(signal, judge) != whole or signal == "anchors":
+        if not judge or self._watching.series(signal, judge) != whole or is_apart:
             return None
         dimension, _, group = slice_.partition("=")
         if dimension and (dimension not in self._watching.shown or signal != HALLUCINATION):
@@ -823,6 +829,8 @@ class Statistics:
         is_up = self._outbox.is_up and (self.deliveries is None or self.deliveries.is_up)
         yield GaugeValue.of(metrics.STORE_UP, float(is_up))
         yield GaugeValue.of(metrics.DROPPED, self._outbox.dropped, reason="store_away")
+        late = self._outbox.late + (0 if self.deliveries is None else self.deliveries.late)
+        yield GaugeValue.of(metrics.DROPPED, late, reason="late_evidence")
         yield GaugeValue.of(metrics.ALARM_THRESHOLD_SECONDS, self._watching.every_days * DAY_S)
         if self._watching.judge is not None:
             yield from self._cause_gauges(self._watching.judge)

@@ -125,8 +125,6 @@ class Evaluation:
     """By window (`1h`, `24h`) and series."""
     coverages: Mapping[str, Mapping[str, Coverage]]
     """Likewise; of more series than have a mean."""
-    late: int = 0
-    """Bets that came after their bucket was closed."""
 
 
 @dataclass(slots=True)
@@ -183,8 +181,7 @@ class Tick:
             self._load(version, state)
         known = self._known
         shown = {s: Shown(*each) for s, each in json.loads(known.shown or b"{}").items()}
-        late = self._store.late()
-        return Evaluation(self._store.now(), (), shown, known.means, known.coverages, late)
+        return Evaluation(self._store.now(), (), shown, known.means, known.coverages)
 
     def run(self, *, is_due: bool = False) -> Evaluation | None:
         """Evaluate; None: another process has the lease, or was faster.
@@ -288,7 +285,7 @@ class Tick:
                 return None
             known.version += 1
         self._known = known
-        return Evaluation(now_s, events, alarms, known.means, known.coverages, self._store.late())
+        return Evaluation(now_s, events, alarms, known.means, known.coverages)
 
     # --- alarms ---------------------------------------------------------------------------------
 

@@ -14,7 +14,6 @@ from ragmonitor.store.buckets import (
 )
 from ragmonitor.store.budget import Budget
 from ragmonitor.store.interface import Added, Decision, Settlement, Store, StoreUnavailableError
-from ragmonitor.store.kept import Kept
 from ragmonitor.store.opening import open_store, store_at
 from ragmonitor.store.outbox import Outbox
 from ragmonitor.store.redis import Redis
@@ -32,7 +31,6 @@ __all__ = [
     "Budget",
     "Decision",
     "Increments",
-    "Kept",
     "Memory",
     "Outbox",
     "Redis",

@@ -27,6 +27,11 @@ class StoreUnavailableError(RagMonitorError):
 
     quotes_no_text = True
 
+    def __init__(self, problem: str, *, is_lasting: bool = False) -> None:
+        """Take the problem, and whether trying again is of no use until somebody mends it."""
+        super().__init__(problem)
+        self.is_lasting = is_lasting
+
 
 class Whatever(Enum):
     """The type of `ANY`."""
@@ -62,6 +67,8 @@ class Added(NamedTuple):
     """The bucket that draws went to, in seconds; a verdict names it. -1: nothing was added."""
     refused: frozenset[str] = frozenset()
     """Records that somebody else settled, drew or took over. If there are any nothing was added."""
+    late: int = 0
+    """Bets that came after their bucket was closed, and were left out."""
 
 
 class Decision(NamedTuple):
@@ -165,9 +172,6 @@ class Store(Protocol):
     def keep_all(self, kind: str, rows: Mapping[str, bytes], *, most: int = MAX_ROWS) -> None:
         """Write rows of a small history, by key, in one transaction; as `keep`."""
 
-    def late(self) -> int:
-        """Return how many bets came after their bucket was closed."""
-
     def close(self) -> None:
         """Let go of files and connections; a later call opens them again."""
 
@@ -184,14 +188,3 @@ def check_row(row: bytes | None) -> None:
     """Raise `ValueError` where a row is too large to be kept."""
     if row is not None and len(row) > MAX_ROW_BYTES:
         raise ValueError(f"a row of {len(row)} bytes; at most {MAX_ROW_BYTES} are kept")
-
-
-def has_room(admitted: Collection[str], dimension: str) -> bool:
-    """Return whether one more value of a dimension may have series.
-
-    Args:
-        admitted: All that have, as `tenant=a`.
-        dimension: As `tenant`.
-    """
-    of_dimension = sum(each.startswith(f"{dimension}=") for each in admitted)
-    return len(admitted) < MAX_SLICES and of_dimension < MAX_VALUES

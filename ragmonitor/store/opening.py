@@ -34,18 +34,21 @@ def store_at(place: str | Path, service: str) -> Store:
 
 
 def open_store(place: str | Path | None, service: str) -> Store:
-    """Return a store that works; memory, with one warning, where the place cannot be used.
+    """Return a store; memory, with one warning, in the place of a file that cannot be used.
+
+    A server that is away, and a file that others hold locked, are tried again at each call.
 
     It touches nothing before the first call, so that it may be made before a server forks its
     workers; call it on our own thread alone. Raises as `store_at`.
     """
     if place is None:
         return Memory()
-    return cast("Store", _Opened(store_at(place, service)))
+    store = store_at(place, service)
+    return cast("Store", _Opened(store)) if isinstance(store, Sqlite) else store
 
 
 class _Opened:
-    """A store that gives way to memory if its first call fails."""
+    """A file that gives way to memory if its first call finds that it cannot be used."""
 
     def __init__(self, store: Store) -> None:
         self._wanted, self._memory = store, Memory()
@@ -61,6 +64,8 @@ class _Opened:
                 self._wanted.add({})
                 self._store = self._wanted
             except StoreUnavailableError as error:
+                if not error.is_lasting:
+                    raise
                 record_problem(
                     "state",
                     f"{error}: estimates are kept in the memory of this process, and end with it",

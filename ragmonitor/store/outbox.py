@@ -44,6 +44,8 @@ class Outbox:
         """Whether the last call reached the store."""
         self.dropped = 0
         """Calls of `add` whose increments found no room."""
+        self.late = 0
+        """Bets that came after their bucket was closed, and count in no alarm."""
 
     def _mine(self) -> threading.Lock:
         """Return the lock; a forked child begins anew, and what waits is its parent's."""
@@ -81,6 +83,7 @@ class Outbox:
                 self.is_up = False
                 return -1
             bucket, self._sent = added.bucket, {}  # refused: an earlier try had added it
+            self.late += added.late
         self.is_up = True
         return bucket
 

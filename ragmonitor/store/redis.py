@@ -16,10 +16,7 @@ from ragmonitor.store import scripts
 from ragmonitor.store.buckets import BET_S, DAY_S, TOTALS, Increments, Rows, packed, unpacked
 from ragmonitor.store.interface import (
     ANY,
-    LEASE_S,
     MAX_ROWS,
-    MAX_SLICES,
-    MAX_VALUES,
     SCHEMA,
     SETTLED_S,
     Added,
@@ -30,6 +27,7 @@ from ragmonitor.store.interface import (
     check_row,
     decision_of,
 )
+from ragmonitor.store.shared import RowsOfStore
 
 TIMEOUT_S: Final = 1.0
 """The limit of one command."""
@@ -43,7 +41,7 @@ LONG_S: Final = 90 * DAY_S
 writing begins them anew."""
 
 
-class Redis:
+class Redis(RowsOfStore):
     """Sums that machines share.
 
     All keys of a service are in one slot of a cluster, and declared. The server's clock names the
@@ -67,7 +65,7 @@ class Redis:
         self._scripts = {
             # Also on a server that is full: only sums that are added make room on a stream.
             name: client.register_script("#!lua flags=allow-oom\n" + getattr(scripts, name))
-            for name in ("ADD", "COMMIT", "ADMIT", "LEASE", "KEEP")
+            for name in ("ADD", "COMMIT", "KEEP")
         }
         self._ahead_s, self._closed = 0.0, -1
         self._down_until_s, self._why = 0.0, ""
@@ -121,26 +119,18 @@ class Redis:
             keys |= {f"open{each.id}": f"open{each.id}" for each in settlements}
             declared = _msgpack([(name, _life_s(name)) for name in keys])
             arguments = [declared, consumer, hour, bucket, rows, ended]
-            outcome, reply, *closed = self._run("ADD", keys.values(), arguments)
+            outcome, reply, *more = self._run("ADD", keys.values(), arguments)
             if outcome == 0:
-                return Added(int(reply))
+                return Added(int(reply), late=int(more[0]))
             if outcome == 1:
                 return Added(-1, frozenset(each.decode() for each in reply))
-            self._ahead_s, self._closed = float(reply) - time.time(), int(closed[0])
+            self._ahead_s, self._closed = float(reply) - time.time(), int(more[0])
         raise StoreUnavailableError("the clock of the Redis server runs otherwise than ours")
 
     def decisions(self, ids: Sequence[str]) -> list[Decision | None]:
         with self._asking():
             found = self.client.mget([f"{self._prefix}open{i}" for i in ids]) if ids else []
         return [decision_of(each) for each in found]
-
-    def admit(self, dimension: str, value: str) -> frozenset[str]:
-        arguments = [dimension, value, MAX_VALUES, MAX_SLICES, int(LONG_S)]
-        found = self._run("ADMIT", ["admitted"], arguments)
-        return frozenset(each.decode() for each in found)
-
-    def lease(self, holder: str) -> bool:
-        return bool(self._run("LEASE", ["lease"], [holder, int(LEASE_S * 1_000)]))
 
     def names(self, kind: str) -> list[int]:
         found = self._ask("zrangebylex", "names", f"[{kind}", f"({kind}~")
@@ -209,13 +199,6 @@ class Redis:
         known = expected if isinstance(expected, bytes) else b""
         arguments = [key, what, row or b"", is_expected, known, most, int(LONG_S)]
         return bool(self._run("KEEP", [f"rows:{kind}", f"order:{kind}"], arguments))
-
-    def keep_all(self, kind: str, rows: Mapping[str, bytes], *, most: int = MAX_ROWS) -> None:
-        for key, row in rows.items():
-            self.keep(kind, key, row, most=most)
-
-    def late(self) -> int:
-        return int(self._ask("hget", "state", "late") or 0)
 
     def close(self) -> None:
         with self._asking():

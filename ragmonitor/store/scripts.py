@@ -30,8 +30,8 @@ local function named(name)
 end
 """
 # ARGV: declared names, consumer, the hour and the bucket by the client's guess of the server's
-# clock, increments, settlements. Returns 0 and the bucket; 1 and what is refused; 2, the time and
-# the last closed bucket where the guess is wrong.
+# clock, increments, settlements. Returns 0, the bucket and the number of late bets; 1 and what is
+# refused; 2, the time and the last closed bucket where the guess is wrong.
 ADD: Final = (
     _COMMON
     + """
@@ -76,7 +76,6 @@ for _, each in ipairs(increments) do
   end
 end
 for name in pairs(seen) do named(name) end
-if late > 0 then redis.call('HINCRBY', keys['state'], 'late', late) end
 for _, each in ipairs(settlements) do
   local id, entry, decision = each[1], each[2], each[3]
   if decision ~= '' then
@@ -93,7 +92,7 @@ for _, each in ipairs(settlements) do
     end
   end
 end
-return {0, current}
+return {0, current, late}
 """
 )
 # ARGV: declared names, version, last closed bucket, document, moves, drops, increments, rows.
@@ -126,29 +125,6 @@ if #rows > 0 then redis.call('EXPIRE', keys['rows'], lives['rows']) end
 return 1
 """
 )
-# KEYS: the set of all values. ARGV: dimension, value, most of a dimension, most, seconds to live.
-ADMIT: Final = """
-local prefix, all, own = ARGV[1] .. '=', redis.call('SMEMBERS', KEYS[1]), {}
-for _, each in ipairs(all) do
-  if string.sub(each, 1, #prefix) == prefix then
-    table.insert(own, string.sub(each, #prefix + 1))
-  end
-end
-if redis.call('SISMEMBER', KEYS[1], prefix .. ARGV[2]) == 0 and #own < tonumber(ARGV[3])
-    and #all < tonumber(ARGV[4]) then
-  redis.call('SADD', KEYS[1], prefix .. ARGV[2])
-  table.insert(own, ARGV[2])
-end
-redis.call('EXPIRE', KEYS[1], ARGV[5])
-return own
-"""
-# KEYS: the lease. ARGV: holder, milliseconds.
-LEASE: Final = """
-local holder = redis.call('GET', KEYS[1])
-if holder and holder ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return 1
-"""
 # KEYS: rows, their order. ARGV: key, what is done (`set`, `delete`), row, what is expected (`any`,
 # `none`, `row`), that row, most rows, seconds to live.
 KEEP: Final = """

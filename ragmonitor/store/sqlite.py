@@ -16,7 +16,6 @@ from typing import Any, Final
 from ragmonitor.store.buckets import Increments, Rows, packed, place, unpacked
 from ragmonitor.store.interface import (
     ANY,
-    LEASE_S,
     MAX_ROWS,
     SCHEMA,
     SETTLED_S,
@@ -27,8 +26,8 @@ from ragmonitor.store.interface import (
     Whatever,
     check_row,
     decision_of,
-    has_room,
 )
+from ragmonitor.store.shared import RowsOfStore
 
 BUSY_S: Final = 1.0
 """A process waits so long at most for others that write."""
@@ -56,8 +55,7 @@ CREATE TABLE IF NOT EXISTS settled (
   service TEXT, id TEXT, at REAL, PRIMARY KEY (service, id)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS meta (
-  service TEXT PRIMARY KEY, version INTEGER, closed INTEGER, state TEXT, holder TEXT,
-  until REAL, late INTEGER
+  service TEXT PRIMARY KEY, version INTEGER, closed INTEGER, state TEXT
 ) WITHOUT ROWID;
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA};
@@ -78,9 +76,6 @@ _COMMIT: Final = (
     "UPDATE meta SET version = version + 1, closed = ?2, state = ?3"
     " WHERE service = ?1 AND version = ?4"
 )
-_LEASE: Final = (
-    "UPDATE meta SET holder = ?2, until = ?3 WHERE service = ?1 AND holder = ?4 AND until = ?5"
-)
 _KEYS: Final = "SELECT key FROM rows WHERE service = ?1 AND kind = ?2 ORDER BY written"
 _FORGET_OPEN: Final = (
     "DELETE FROM rows WHERE service = ?1 AND kind = 'open'"
@@ -96,7 +91,7 @@ _of_parents: list[sqlite3.Connection] = []
 """Connections that a forked child has of its parent: they are never used, nor closed."""
 
 
-class Sqlite:
+class Sqlite(RowsOfStore):
     """Sums that processes of one machine share, in a file in WAL mode.
 
     The file is opened at the first call, and again by each forked child: a connection does not
@@ -114,12 +109,15 @@ class Sqlite:
             clock: Seconds since the epoch, the same for all processes.
         """
         self.place = str(path)
-        self.now = clock
+        self._clock = clock
         self._service = service
         self._db: sqlite3.Connection | None = None
         self._pid = os.getpid()
         self._lock = threading.RLock()
         self._swept_s = clock()
+
+    def now(self) -> float:
+        return self._clock()
 
     # --- connection -----------------------------------------------------------------------------
 
@@ -135,7 +133,10 @@ class Sqlite:
                     self._db = self._connect()
                 yield self._db
             except (sqlite3.Error, OSError) as error:
-                raise StoreUnavailableError(f"{self.place}: {error}") from error
+                is_lasting = "locked" not in str(error)
+                raise StoreUnavailableError(
+                    f"{self.place}: {error}", is_lasting=is_lasting
+                ) from error
 
     def _ask(self, statement: str, *values: object) -> list[Any]:
         with self._opened() as db:
@@ -150,6 +151,9 @@ class Sqlite:
     def _transaction(self) -> Iterator[None]:
         """Hold the file's one write lock, and undo everything where something is raised."""
         with self._opened() as db:
+            if db.in_transaction:  # a part of a larger one
+                yield
+                return
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -175,7 +179,8 @@ class Sqlite:
         if kind in NETWORK_FILE_SYSTEMS:
             raise StoreUnavailableError(
                 f"{self.place} is on a network file system ({kind}), where SQLite loses data; "
-                "name a local file, or a Redis server"
+                "name a local file, or a Redis server",
+                is_lasting=True,
             )
         Path(self.place).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not os.path.exists(self.place):  # noqa: PTH110 - texts of answers may stand in it
@@ -188,14 +193,18 @@ class Sqlite:
         names = ("application_id", "user_version")
         application, version = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
         if application != APPLICATION_ID and not is_empty:
-            raise StoreUnavailableError(f"{self.place} is a database of something else")
+            raise StoreUnavailableError(
+                f"{self.place} is a database of something else", is_lasting=True
+            )
         if version > SCHEMA:
-            raise StoreUnavailableError(f"{self.place} is of a later release of ragmonitor")
+            raise StoreUnavailableError(
+                f"{self.place} is of a later release of ragmonitor", is_lasting=True
+            )
         db.create_function("vector_sum", 2, _vector_sum, deterministic=True)
         _retried(lambda: db.execute("PRAGMA journal_mode = WAL"))
         db.execute("PRAGMA synchronous = NORMAL")
         _retried(lambda: db.executescript(_SCHEMA))
-        db.execute("INSERT OR IGNORE INTO meta VALUES (?, 0, -1, '{}', '', 0, 0)", (self._service,))
+        db.execute("INSERT OR IGNORE INTO meta VALUES (?, 0, -1, '{}')", (self._service,))
 
     def close(self) -> None:
         with self._lock:
@@ -215,7 +224,7 @@ class Sqlite:
         with self._transaction():
             if refused := frozenset(each.key for each in settlements if self._is_known(each)):
                 return Added(-1, refused)
-            placed = place(increments, self.now(), self._meta("closed"))
+            placed = place(increments, self.now(), self._closed())
             self._add(placed.increments)
             for each in settlements:
                 if each.decision:
@@ -223,9 +232,7 @@ class Sqlite:
                 elif each.id:
                     self._write("open", each.id, None)
                     self._change("INSERT INTO settled VALUES (?, ?, ?)", each.id, self.now())
-            if placed.late:
-                self._change("UPDATE meta SET late = late + ?2 WHERE service = ?1", placed.late)
-        return Added(placed.bucket)
+        return Added(placed.bucket, late=placed.late)
 
     def _is_known(self, each: Settlement) -> bool:
         """Return whether a record was settled, or drawn if it is drawn now."""
@@ -244,29 +251,11 @@ class Sqlite:
                 ),
             )
 
-    def _meta(self, column: str) -> Any:
-        return self._ask(f"SELECT {column} FROM meta WHERE service = ?")[0][0]  # noqa: S608 - ours
+    def _closed(self) -> int:
+        return int(self._ask("SELECT closed FROM meta WHERE service = ?")[0][0])
 
     def decisions(self, ids: Sequence[str]) -> list[Decision | None]:
         return [decision_of(self.row("open", each)) for each in ids]
-
-    def admit(self, dimension: str, value: str) -> frozenset[str]:
-        with self._transaction():
-            admitted = [key for (key,) in self._ask(_KEYS, "admitted")]
-            name = f"{dimension}={value}"
-            if name not in admitted and has_room(admitted, dimension):
-                self._write("admitted", name, b"")
-                admitted.append(name)
-        own = [each.partition("=") for each in admitted]
-        return frozenset(each for found, _, each in own if found == dimension)
-
-    def lease(self, holder: str) -> bool:
-        now_s, (held_by, until_s) = self.now(), (self._meta("holder"), self._meta("until"))
-        # A clock that was put back frees it, too.
-        is_held = now_s < until_s <= now_s + LEASE_S
-        if is_held and (held_by != holder or until_s - now_s > LEASE_S / 2):
-            return bool(held_by == holder)
-        return self._change(_LEASE, holder, now_s + LEASE_S, held_by, until_s)
 
     def names(self, kind: str) -> list[int]:
         found = [name for (name,) in self._ask(_NAMES, kind, f"{kind}~")]
@@ -318,17 +307,6 @@ class Sqlite:
         query = "SELECT row FROM rows WHERE service = ? AND kind = ? AND key = ?"
         return next((row for (row,) in self._ask(query, kind, key)), None)
 
-    def keep_all(self, kind: str, rows: Mapping[str, bytes], *, most: int = MAX_ROWS) -> None:
-        for row in rows.values():
-            check_row(row)
-        with self._transaction():
-            for key, row in rows.items():
-                self._write(kind, key, row)
-            self._forget_oldest(kind, most)
-
-    def _forget_oldest(self, kind: str, most: int) -> None:
-        self._change(_FORGET_OLDEST, kind, most)
-
     def keep(
         self,
         kind: str,
@@ -343,8 +321,12 @@ class Sqlite:
             if expected is not ANY and self.row(kind, key) != expected:
                 return False
             self._write(kind, key, row)
-            self._forget_oldest(kind, most)
+            self._change(_FORGET_OLDEST, kind, most)
         return True
+
+    def keep_all(self, kind: str, rows: Mapping[str, bytes], *, most: int = MAX_ROWS) -> None:
+        with self._transaction():
+            super().keep_all(kind, rows, most=most)
 
     def _write(self, kind: str, key: str, row: bytes | None) -> None:
         if row is None:
@@ -352,9 +334,6 @@ class Sqlite:
         else:  # with a new number: rows are ordered by their last writing
             insert = "INSERT OR REPLACE INTO rows (service, kind, key, row) VALUES (?, ?, ?, ?)"
             self._change(insert, kind, key, row)
-
-    def late(self) -> int:
-        return int(self._meta("late"))
 
 
 class Memory(Sqlite):

@@ -53,6 +53,7 @@ class Process:
             judge=JUDGE.name,
             higher_is_better={"faithfulness"}.__contains__,
             threshold_s=30 * DAY_S,
+            now=store.now,
         )
         watching = Watching(
             streams=[

@@ -12,7 +12,6 @@ from boards.panels import (
     DIMENSION,
     EVALUATOR,
     GREEN,
-    GREY,
     JUDGE,
     JUDGED,
     ORANGE,
@@ -530,25 +529,21 @@ INVESTIGATE = Board(
         lines(
             title=Words("What does a good answer cost?", "一条合格回答花多少钱？"),
             description=Words(
-                "What all answers cost, divided by those without hallucination, with the 95 %"
-                " interval: a cheaper model whose answers are worse may be dearer.",
-                "全部回答的费用除以没有幻觉的回答数，含 95 % 区间：更便宜但更差的模型可能更贵。",
+                "What an answer costs, divided by the share without hallucination: a cheaper model"
+                " whose answers are worse may be dearer.",
+                "每条回答的费用除以没有幻觉的回答占比：更便宜但更差的模型可能更贵。",
             ),
             at=(0, 44, 12, 8),
             unit="currencyUSD",
             if_empty=Words("No prices or too few verdicts", "没有价格或评审结论太少"),
-            queries=tuple(
+            queries=(
                 Query(
-                    expr=f"avg by (service) (ragmonitor_cost_per_good_answer_usd"
-                    f'{{{SERVICE}, window="$window", model="", bound="{bound}"}})',
-                    legend=f"{{{{service}}}}{name}",
-                    look=Look(color=GREY, dashed=True) if name else Look(width=2),
-                )
-                for bound, name in (
-                    ("mean", ""),
-                    ("lower", " · 2.5 %"),
-                    ("upper", " · 97.5 %"),
-                )
+                    expr=f"sum by (service) (increase(ragmonitor_answer_cost_usd_sum{{{SERVICE}}}"
+                    "[$window])) / sum by (service) (increase(ragmonitor_answer_cost_usd_count"
+                    f"{{{SERVICE}}}[$window])) / (1 - max by (service) "
+                    f"(ragmonitor_hallucination_rate{{{WINDOWED}}}))",
+                    legend="{{service}}",
+                ),
             ),
         ),
         lines(

@@ -64,7 +64,6 @@ def shown(snapshot: Snapshot, *, judge: str | None) -> dict[str, Any]:
             labels | {"limit": limit, "left": gauges.value(names.BUDGET_LEVEL, **labels)}
             for labels, limit in gauges.all(names.BUDGET_LIMIT)
         ],
-        "cost_per_good_answer": gauges.interval(names.COST_PER_GOOD_ANSWER, window="24h", model=""),
         "people_agree": gauges.interval(names.FEEDBACK_AGREEMENT, judge=judge),
     }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -13,17 +12,14 @@ from ragmonitor.causes.answer_slices import AnswerSlices
 from ragmonitor.evaluators import table
 from ragmonitor.export.content import PROCESS_KEY, ContentPolicy
 from ragmonitor.pipeline.judging import JudgeConfig
-from ragmonitor.runtime.errors import InputError, SettingsError, did_you_mean
-from ragmonitor.runtime.prices import Prices
+from ragmonitor.runtime.errors import SettingsError, did_you_mean
 from ragmonitor.runtime.protocols import Judge
 from ragmonitor.settings import Settings
-from ragmonitor.stats.answer_cost import AnswerCost
 from ragmonitor.stats.feedback import PeoplesFeedback
-from ragmonitor.stats.goldens import GoldenQuestions
+from ragmonitor.stats.goldens import GoldenQuestions, golden_streams
 from ragmonitor.stats.labels import HumanLabels
 from ragmonitor.stats.parts import Part
 from ragmonitor.stats.references import ReferenceAnswers
-from ragmonitor.stats.retrieval_drift import STATE_VERSION as DRIFT_VERSION
 from ragmonitor.stats.retrieval_drift import RetrievalDrift
 from ragmonitor.stats.service import Statistics, Watching
 from ragmonitor.stats.signals import (
@@ -33,7 +29,7 @@ from ragmonitor.stats.signals import (
     REFUSAL,
 )
 from ragmonitor.stats.streams import Stream, streams
-from ragmonitor.store import DAY_S, Kept, Memory, Store, open_store
+from ragmonitor.store import DAY_S, Memory, Store, open_store
 
 DRIFT_REFERENCE_SIZE: Final = 2_000
 """Retrievals that later ones are compared with."""
@@ -68,20 +64,18 @@ def estimates_of(
         store: Where sums and histories are; None: in memory.
 
     Raises:
-        SettingsError: A signal or a file of the settings is none.
+        SettingsError: A signal of the settings is none.
     """
     store = Memory() if store is None else store
     judge = None if judging is None else judging.judge.identity.name
     name = reader.identity.name
-    cost_usd = Prices(settings.estimation.prices).cost_usd
     higher_is_better = _higher_is_better(settings)
     watching = _watching(settings, name, judge, higher_is_better)
     # A new statistic is one more part: of every answer here, of a judge's verdicts below.
     parts: list[Part] = [
-        RetrievalDrift(size=DRIFT_REFERENCE_SIZE, file=Kept(store, "drift", version=DRIFT_VERSION)),
+        RetrievalDrift(size=DRIFT_REFERENCE_SIZE, store=store),
         _causes(settings, store, watching, higher_is_better),
         PeoplesFeedback(store),
-        AnswerCost(cost_usd, reader=name, judge=judge, clock=time.monotonic),
     ]
     if judge is not None and settings.estimation.human_labels is not None:
         parts.append(HumanLabels(settings.estimation.human_labels))
@@ -89,10 +83,16 @@ def estimates_of(
         parts,
         store=store,
         watching=watching,
-        references=None if judge is None else _references(settings, store, judge),
+        references=None
+        if judge is None
+        else ReferenceAnswers(
+            store,
+            judge=judge,
+            per_day=REFERENCE_ANSWERS_PER_DAY,
+            keeps_texts=settings.content.policy == "all",
+        ),
         goldens=GoldenQuestions(
             judge=judge or name,
-            false_alarm_every_days=settings.alarms.false_alarm_every_days,
             shows_texts=settings.content.policy == "all",
             store=store,
         ),
@@ -104,7 +104,7 @@ def _watching(
 ) -> Watching:
     """Return what has an alarm."""
     return Watching(
-        streams=_streams(settings, reader, judge),
+        streams=(*_streams(settings, reader, judge), *golden_streams(judge or reader)),
         reader=reader,
         judge=judge,
         every_days=settings.alarms.false_alarm_every_days,
@@ -191,21 +191,3 @@ def _slices_share(settings: Settings) -> float:
     """Return the share of the false alarms that slices have; 0: no slice has an alarm."""
     is_wanted = any(fnmatch.fnmatch(HALLUCINATION, each) for each in settings.alarms.signals)
     return SLICES_SHARE if settings.alarms.slices and is_wanted else 0.0
-
-
-def _references(settings: Settings, store: Store, judge: str) -> ReferenceAnswers:
-    """Return the old answers that the judge reads again, with those of the user's own.
-
-    Raises:
-        SettingsError: The user's file cannot be read.
-    """
-    try:
-        return ReferenceAnswers(
-            store,
-            judge=judge,
-            per_day=REFERENCE_ANSWERS_PER_DAY,
-            keeps_texts=settings.content.policy == "all",
-            own=settings.judge.reference_answers,
-        )
-    except InputError as error:
-        raise SettingsError(f"judge.reference_answers: {error}") from error

@@ -8,10 +8,11 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from ragmonitor.causes import Mix
 from ragmonitor.causes.history import Event
-from ragmonitor.incidents import as_html, as_markdown, texts_en, texts_zh
+from ragmonitor.incidents import as_markdown, texts_en, texts_zh
 from ragmonitor.incidents.rendering import Links
 from tests.support.incidents import (
     CHUNK,
@@ -35,10 +36,11 @@ PLAIN = described()
 
 
 class Elements(HTMLParser):
-    """Notes the elements of a page, and where it points to."""
+    """Notes the elements of a rendered incident, and where it points to."""
 
-    def __init__(self, page):
+    def __init__(self, *incident):
         super().__init__()
+        page = MarkdownIt("commonmark", {"html": False}).render(as_markdown(*incident))
         self.names, self.addresses, self.text = set(), set(), ""
         self.feed(page)
 
@@ -108,7 +110,7 @@ def test_every_text_has_both_languages_with_the_same_names():
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_a_person_on_call_finds_what_she_needs(language):
     """What moved, since when, the cause, its share, the answers with their chunks and traces."""
-    page = Elements(as_html(described(), language, LINKS))
+    page = Elements(described(), language, LINKS)
     for told in (
         "41 % by 80 verdicts" if language == "en" else "41 %（80 条评审结果）",
         "handbook.md",
@@ -129,18 +131,18 @@ def test_a_person_on_call_finds_what_she_needs(language):
 
 def test_the_chinese_page_is_chinese():
     """But for names and texts of answers."""
-    text = Elements(as_html(described(), "zh")).text
+    text = Elements(described(), "zh").text
     assert "接下来要问什么" in text
     assert not re.search(r"\b(the|alarm|answers?)\b(?!s\.)", text.replace(SENTENCE, ""))
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_a_hostile_text_stays_text(language):
-    """In both forms, wherever it stands."""
+    """Wherever it stands."""
     incident = described(document(HOSTILE))
     answer = incident.answers[0].model_copy(update={"question": HOSTILE, "id": HOSTILE})
     incident = incident.model_copy(update={"answers": (answer,), "service": HOSTILE})
-    page = Elements(as_html(incident, language, LINKS))
+    page = Elements(incident, language, LINKS)
     assert "script" not in page.names
     assert "img" not in page.names
     assert all(address.startswith("https://") for address in page.addresses)
@@ -157,5 +159,5 @@ def test_no_text_makes_an_element(text):
     (answer, *others) = plain.answers
     answers = (answer.model_copy(update={"question": text}), *others)
     changed = plain.model_copy(update={"answers": answers, "service": text})
-    assert Elements(as_html(changed)).names == Elements(as_html(plain)).names
+    assert Elements(changed).names == Elements(plain).names
     assert as_markdown(changed).count("\n") == as_markdown(plain).count("\n")

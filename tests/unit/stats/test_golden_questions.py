@@ -22,8 +22,10 @@ from ragmonitor.semconv import metrics
 from ragmonitor.stats.goldens import (
     REFERENCES,
     GoldenQuestions,
+    golden_streams,
 )
-from ragmonitor.store import Sqlite
+from ragmonitor.stats.service import Statistics, Watching
+from ragmonitor.store import Memory, Sqlite
 
 JUDGE = JudgeIdentity(name="judge", version="1", kind="LLM")
 OTHER = JudgeIdentity(name="judge", version="2", kind="LLM")
@@ -40,13 +42,15 @@ class Asking:
         self.begin()
 
     def begin(self) -> None:
-        self.part = GoldenQuestions(
-            judge="judge",
-            false_alarm_every_days=30,
-            now=lambda: self.now,
-            store=None if self.folder is None else Sqlite(self.folder / "a.db", "shop"),
-        )
+        place = "" if self.folder is None else self.folder / "a.db"
+        store = Sqlite(place, "shop", clock=self.clock) if place else Memory(self.clock)
+        self.part = GoldenQuestions(judge="judge", now=self.clock, store=store)
+        watching = Watching(streams=golden_streams("judge"), reader="builtin", judge="judge")
+        self.service = Statistics(store=store, watching=watching, goldens=self.part, now=self.clock)
         self.events = []
+
+    def clock(self) -> float:
+        return self.now
 
     def round(
         self,
@@ -60,7 +64,7 @@ class Asking:
         """Ask these questions, whose answers score so."""
         self.now += HOUR_S
         for golden, score in scores.items():
-            self.part.probed(
+            self.service.probed(
                 answer(
                     golden,
                     score,
@@ -71,8 +75,9 @@ class Asking:
                     version=version,
                 )
             )
-        self.events += self.part.alarm_events()
-        self.part.tick()
+        for _ in range(2):  # what is noted, and then evaluated
+            self.events += self.service.tick()
+            self.now += 10
 
     def gauge(self, name: str, **labels: str) -> float | None:
         return next(
@@ -166,7 +171,7 @@ def test_a_fall_shows_at_once_and_raises_the_alarm():
     assert [(each.signal, each.kind) for each in asking.events] == [
         ("golden_answer_correctness", "quality")
     ]
-    assert asking.part.cause == "application"
+    assert asking.part.cause == "none"
 
 
 def test_a_judge_that_rejects_reference_answers_is_named_instead_of_the_application():
@@ -218,7 +223,7 @@ def test_histories_and_alarms_outlive_a_restart(tmp_path: Path):
     asking = Asking(tmp_path)
     for _ in range(5):
         asking.round(usual())
-    asking.part.close()
+    asking.service.close()
     asking.begin()
     asking.round(fallen())
     assert [each.signal for each in asking.events] == ["golden_answer_correctness"]

@@ -7,15 +7,9 @@ import random
 import pytest
 
 from ragmonitor.records import Chunk, Interaction, Retrieval
-from ragmonitor.stats.retrieval_drift import (
-    STATE_VERSION,
-    Collected,
-    Reference,
-    RetrievalDrift,
-    Scores,
-)
+from ragmonitor.stats.retrieval_drift import Reference, RetrievalDrift, Scores
 from ragmonitor.stats.signals import EMPTY_RETRIEVAL, WEAK_RETRIEVAL
-from ragmonitor.store import Kept, Sqlite
+from ragmonitor.store import Sqlite
 from ragmonitor.testing import ManualClock
 
 SIZE = 200
@@ -90,26 +84,21 @@ def test_what_was_not_searched_or_not_seen_is_no_empty_retrieval(shop):
 
 def test_the_weak_limit_is_the_fifth_percentile():
     """Of the best scores; with fewer than fifty there is none."""
-    collected = Collected()
-    for at in range(100):
-        collected.add(str(at), Scores(high=float(at), low=0.0, falling=1))
-    assert Reference.of(collected) == Reference("falls", 5.0)
-    few = Collected()
-    for at in range(49):
-        few.add(str(at), Scores(high=float(at), low=0.0, falling=1))
-    assert Reference.of(few).weak_below is None
+    collected = [Scores(high=float(at), low=0.0, falling=1) for at in range(100)]
+    assert Reference.of(collected) == Reference(1, 5.0)
+    assert Reference.of(collected[:49]).sign == 0
 
 
-# --- the file that processes share ----------------------------------------------------------------
+# --- the store that processes share ---------------------------------------------------------------
 
 
 class Process:
-    """One process of a service: a drift of its own, a file with others."""
+    """One process of a service: a drift of its own, a store with others."""
 
     def __init__(self, folder):
         self.clock = ManualClock()
-        self.file = Kept(Sqlite(folder / "a.db", "shop"), "drift", version=STATE_VERSION)
-        self.drift = RetrievalDrift(size=SIZE, file=self.file, clock=self.clock)
+        store = Sqlite(folder / "a.db", "shop")
+        self.drift = RetrievalDrift(size=SIZE, store=store, clock=self.clock)
 
     def asked(self, ids):
         for each in ids:

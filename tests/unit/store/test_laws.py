@@ -61,10 +61,10 @@ def test_a_verdict_on_a_closed_bucket_is_left_out_of_bets_and_counted(store):
     """Means take the verdict all the same."""
     bucket = store.add({"b": {"s@1": [0.0, 0.0, 1.0]}}).bucket
     assert store.commit(0, {"closed": bucket})
-    store.add({f"b{bucket}": {"s@1": [2.0, 1.0, -1.0]}, "r0": {"s": [1.0]}})
+    added = store.add({f"b{bucket}": {"s@1": [2.0, 1.0, -1.0]}, "r0": {"s": [1.0]}})
     assert store.read(f"b{bucket}") == {"s@1": [0.0, 0.0, 1.0]}
     assert store.read("r0") == {"s": [1.0]}
-    assert store.late() == 1
+    assert added.late == 1
 
 
 def test_no_draw_goes_to_a_closed_bucket(store):
