@@ -21,6 +21,7 @@ from ragmonitor.capture import (
     score_of,
     usage_of,
 )
+from ragmonitor.capture.assembly import is_most_of
 from ragmonitor.capture.streams import Listener as StreamListener
 from ragmonitor.capture.streams import read as read_stream
 from ragmonitor.records import Generation, Message, Retrieval, SpanReference, Usage
@@ -48,6 +49,7 @@ __all__ = [
     "documents_in",
     "error_text",
     "finish_reason_of",
+    "is_most_of",
     "json_of",
     "labels_of",
     "read_stream",
