@@ -21,6 +21,9 @@ from ragmonitor.capture import (
     score_of,
     usage_of,
 )
+from ragmonitor.capture.assembly import is_most_of
+from ragmonitor.capture.streams import Listener as StreamListener
+from ragmonitor.capture.streams import read as read_stream
 from ragmonitor.records import Generation, Message, Retrieval, SpanReference, Usage
 from ragmonitor.runtime.errors import MissingExtraError
 from ragmonitor.runtime.forks import ForkSafeLock, survive_forks
@@ -39,14 +42,17 @@ __all__ = [
     "Run",
     "RunKind",
     "SpanReference",
+    "StreamListener",
     "Translator",
     "Usage",
     "chunk_in",
     "documents_in",
     "error_text",
     "finish_reason_of",
+    "is_most_of",
     "json_of",
     "labels_of",
+    "read_stream",
     "record_error",
     "result_texts",
     "score_of",

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import time
 import uuid
-from collections.abc import Iterator, Mapping
-from dataclasses import is_dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import islice
 from numbers import Number, Real
 from pathlib import PurePath
-from typing import Any, Final, get_args
+from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 
@@ -25,6 +24,7 @@ from ragmonitor.records import (
     Generation,
     Interaction,
     Message,
+    Probe,
     Retrieval,
     SpanReference,
     Status,
@@ -46,16 +46,14 @@ MAX_CHARACTERS: Final = 4_000_000
 """Characters in all the metadata of one record."""
 MAX_DEPTH: Final = 10
 """Levels of nested metadata."""
-MAX_VALUES: Final = 100_000
-"""Lists, mappings and records that one record may hold, the record itself included."""
 CUT: Final = "… [cut]"
 """Marks in metadata what was left out beyond one of the limits."""
 
-_HOLDERS: Final[tuple[type[Any], ...]] = (list, tuple, dict, set, frozenset)
 _MAX_INT64 = 2**63 - 1
 _STATUSES: tuple[Status, ...] = get_args(Status)
 _TRACE_ID = lazy_pattern(r"[0-9a-f]{32}")
 _SPAN_ID = lazy_pattern(r"[0-9a-f]{16}")
+Step = TypeVar("Step", Retrieval, Generation, Message)
 
 
 class NotReadableError(TypeError):
@@ -91,6 +89,8 @@ def items_in(value: Any, most: int = MAX_CHUNKS) -> tuple[tuple[Any, ...], bool]
     One text, or one chunk, is a collection of one. An iterator is not read: that would take its
     items from the application.
     """
+    if type(value) is tuple and len(value) <= most:
+        return value, True
     try:
         if isinstance(value, str | Chunk):
             return (value,), True
@@ -104,6 +104,8 @@ def items_in(value: Any, most: int = MAX_CHUNKS) -> tuple[tuple[Any, ...], bool]
 
 def chunks_in(items: tuple[Any, ...]) -> tuple[tuple[Chunk, ...], bool]:
     """Return the chunks in texts, chunks and documents, and whether each of them could be read."""
+    if all(type(item) is Chunk for item in items):
+        return items, True
     chunks = []
     for item in items:
         try:
@@ -121,6 +123,8 @@ def chunks_in(items: tuple[Any, ...]) -> tuple[tuple[Chunk, ...], bool]:
 
 def tags_in(value: Any) -> tuple[str, ...]:
     """Return tags: texts, each once; what is none is left out."""
+    if type(value) is tuple and not value:
+        return value
     texts = (text_in(item) for item in items_in(value, MAX_LABELS)[0])
     return tuple(dict.fromkeys(text for text in texts if text))
 
@@ -149,6 +153,8 @@ def messages_in(items: Any) -> tuple[Message, ...]:
 
 def attributes_in(value: Any) -> dict[str, str]:
     """Return attributes by name, without None; a value that is no text is written as JSON."""
+    if type(value) is dict and not value:
+        return {}
     try:
         items = list(islice(value.items(), MAX_LABELS)) if isinstance(value, Mapping) else []
         texts = {text_in(name): text_in(item) for name, item in items if item is not None}
@@ -163,37 +169,14 @@ def attributes_in(value: Any) -> dict[str, str]:
 
 MAX_JSON_CHARACTERS: Final = 16_000_000
 """Characters of a JSON text that is still read."""
-MAX_JSON_DEPTH: Final = 200
-"""Levels of nesting of a JSON text that is still read."""
-_JSON_NESTING = lazy_pattern(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 
 
 def json_in(text: str) -> Any:
-    """Return the value of a JSON text; None if it is none, too long or too deeply nested."""
-    if not is_readable_json(text):
-        return None
+    """Return the value of a JSON text; None if it is none, too long or too deep."""
     try:
-        return json.loads(text)
+        return json.loads(text) if len(text) <= MAX_JSON_CHARACTERS else None
     except (ValueError, RecursionError):
         return None
-
-
-def is_readable_json(text: str) -> bool:
-    """Return whether a JSON text is neither too long nor too deep for a parser that recurses."""
-    if len(text) > MAX_JSON_CHARACTERS:
-        return False
-    if text.count("[") + text.count("{") <= MAX_JSON_DEPTH:
-        return True
-    depth = 0
-    for match in _JSON_NESTING.finditer(text):
-        mark = match[0]
-        if mark in ("[", "{"):
-            depth += 1
-            if depth > MAX_JSON_DEPTH:
-                return False
-        elif mark in ("]", "}"):
-            depth -= 1
-    return True
 
 
 def error_text(failure: Any) -> str:
@@ -211,24 +194,25 @@ def error_text(failure: Any) -> str:
     return f"{kind}: {message}"[:MAX_ERROR_CHARACTERS]
 
 
-class _Limits:
+class _Metadata:
     """The room that is left for the metadata of one record."""
 
-    __slots__ = ("characters", "nodes", "unreadable")
+    __slots__ = ("characters", "values")
 
     def __init__(self) -> None:
-        self.nodes = MAX_NODES
+        self.values = MAX_NODES
         self.characters = MAX_CHARACTERS
-        self.unreadable = False
-        """A value outside metadata was of a type that no record has."""
 
     def plain(self, value: Any, depth: int = 0) -> Any:
         """Return a value as JSON has it, what is beyond a limit as `CUT`, others by their type."""
-        self.nodes -= 1
+        self.values -= 1
         kind = type(value)
+        if kind is str and len(value) <= self.characters and self.values >= 0:
+            self.characters -= len(value)
+            return value
         if value is None or kind is bool or kind is float:
             return value
-        if self.nodes < 0 or depth > MAX_DEPTH or (kind is int and abs(value) > 2**1024):
+        if self.values < 0 or depth > MAX_DEPTH or (kind is int and abs(value) > 2**1024):
             return CUT
         if kind is int:
             return value
@@ -237,46 +221,39 @@ class _Limits:
             kept = text[: self.characters]
             self.characters -= len(kept)
             return text if len(kept) == len(text) else kept + CUT
-        if isinstance(value, Mapping):
-            items = list(islice(value.items(), max(0, self.nodes) + 1))
-            return {self._name(key): self.plain(item, depth + 1) for key, item in items}
-        if isinstance(value, list | tuple | set | frozenset):
-            return [self.plain(item, depth + 1) for item in islice(value, max(0, self.nodes) + 1)]
         # A structured answer is an object of a dataclass or of pydantic's.
         fields = getattr(kind, "__dataclass_fields__", None) or getattr(kind, "model_fields", None)
         if isinstance(fields, Mapping):
-            named = islice(fields, max(0, self.nodes) + 1)
-            return {name: self.plain(getattr(value, name, None), depth + 1) for name in named}
-        return self.other(value)
+            value = {name: getattr(value, name, None) for name in fields}
+        if isinstance(value, Mapping):
+            items = list(islice(value.items(), max(0, self.values) + 1))
+            return {_name(key): self.plain(item, depth + 1) for key, item in items}
+        if isinstance(value, list | tuple | set | frozenset):
+            return [self.plain(item, depth + 1) for item in islice(value, max(0, self.values) + 1)]
+        return _scalar(value)
 
-    def _name(self, key: Any) -> str:
-        text = text_in(key)
-        return f"<{type(key).__name__}>" if text is None else text[:MAX_ERROR_CHARACTERS]
 
-    def other(self, value: Any) -> Any:
-        """Return a scalar of another library's or of Python's; else its type's name."""
-        if isinstance(value, Real):
-            return float(value)
-        try:
-            scalar = str(value) if isinstance(value, PurePath) else text_in(value)
-            scalar = msgspec.to_builtins(value) if scalar is None else scalar
-        except Exception:  # noqa: BLE001 - it is none of msgspec's types
-            scalar = None
-        # Not what it prints as: that is the object's own code, and as long as it likes.
-        return scalar if isinstance(scalar, str | int | float) else f"<{type(value).__name__}>"
+def _name(key: Any) -> str:
+    text = text_in(key)
+    return f"<{type(key).__name__}>" if text is None else text[:MAX_ERROR_CHARACTERS]
 
-    def hook(self, value: Any) -> Any:
-        """Return a value of a record in a type that a record has; see `msgspec.to_builtins`."""
-        if isinstance(value, Real):
-            return float(value)
-        text = text_in(value)
-        self.unreadable = self.unreadable or text is None
-        return f"<{type(value).__name__}>" if text is None else text
+
+def _scalar(value: Any) -> Any:
+    """Return a scalar of another library's or of Python's; else its type's name."""
+    if isinstance(value, Real):
+        return float(value)
+    try:
+        scalar = str(value) if isinstance(value, PurePath) else text_in(value)
+        scalar = msgspec.to_builtins(value) if scalar is None else scalar
+    except Exception:  # noqa: BLE001 - it is none of msgspec's types
+        scalar = None
+    # Not what it prints as: that is the object's own code, and as long as it likes.
+    return scalar if isinstance(scalar, str | int | float) else f"<{type(value).__name__}>"
 
 
 def json_of(value: Any) -> str:
     """Return a value as JSON, cut where it is too long or too deep."""
-    return json.dumps(_Limits().plain(value), ensure_ascii=False)
+    return json.dumps(_Metadata().plain(value), ensure_ascii=False)
 
 
 def sound(interaction: Any) -> Interaction:
@@ -287,7 +264,13 @@ def sound(interaction: Any) -> Interaction:
     """
     try:
         if type(interaction) is Interaction:
-            return _validated(interaction)
+            door = _Door()
+            record = door.interaction(interaction)
+            if door.unreadable:
+                note_unreadable(
+                    "expected texts in the fields of an Interaction, and lists of chunks"
+                )
+            return record
         note_unreadable(f"expected an Interaction, got {type(interaction).__name__}")
     except Exception as error:  # noqa: BLE001 - anybody's objects; the record is counted all the same
         record_error("capture", error)
@@ -299,104 +282,122 @@ def sound(interaction: Any) -> Interaction:
     )
 
 
-def _refuse_endless(record: Interaction) -> None:
-    """Refuse values that hold themselves, or too many others: msgspec would walk them for ever.
-
-    Raises:
-        NotReadableError: There is one.
-    """
-    waiting: list[tuple[Any, int]] = [(record, 0)]
-    nodes = 0
-    while waiting:
-        value, depth = waiting.pop()
-        found = [
-            each for each in _within(value) if is_dataclass(each) or isinstance(each, _HOLDERS)
-        ]
-        nodes += 1 + len(found)
-        if nodes > MAX_VALUES or depth > 2 * MAX_DEPTH:
-            raise NotReadableError("expected fewer values in the fields of an Interaction")
-        waiting += [(each, depth + 1) for each in found]
+_TEXTS: Final[Mapping[type, tuple[str, ...]]] = {
+    Interaction: (
+        *("id", "query", "answer", "reference", "framework", "name", "error"),
+        *("session_id", "user_id"),
+    ),
+    Retrieval: ("query", "name", "error"),
+    Generation: ("output", "model", "provider", "error", "finish_reason"),
+    Message: ("role", "text"),
+    Chunk: ("text", "id"),
+}
+_TIMES: Final = ("started_ns", "ended_ns", "first_token_ns")
 
 
-def _within(value: Any) -> Iterator[Any]:
-    """Yield what a value holds, as msgspec sees it: by the holder's own type, not a subclass's."""
-    if isinstance(value, dict):
-        yield from dict.keys(value)
-        yield from dict.values(value)
-        return
-    for holder in _HOLDERS:
-        if isinstance(value, holder):
-            yield from holder.__iter__(value)
-            return
-    for name in getattr(type(value), "__dataclass_fields__", ()):
-        yield getattr(value, name, None)
+class _Door:
+    """Validates one record. What is of its type already is passed through and not copied."""
 
+    def __init__(self) -> None:
+        self._metadata = _Metadata()
+        self._known: dict[int, tuple[Chunk, Chunk]] = {}
+        """The chunks that were read, by id: they stand in a record twice, retrieved and shown."""
+        self.unreadable = False
 
-def _validated(record: Interaction) -> Interaction:
-    limits = _Limits()
-    known: dict[int, Chunk] = {}
-    """The chunks by id: they stand in a record twice, retrieved and shown."""
-    kept: list[Chunk] = []
-    """The originals, whose ids must not be used again meanwhile."""
+    def interaction(self, record: Interaction) -> Interaction:
+        changes = self._fields(record) | {
+            "chunks": self._chunks(record.chunks),
+            "not_shown": self._chunks(record.not_shown),
+            "reference_chunks": self._chunks(record.reference_chunks),
+            "retrievals": tuple(
+                replace(each, chunks=self._chunks(each.chunks), **self._fields(each))
+                for each in _tuple_of(Retrieval, record.retrievals)
+            ),
+            "generations": tuple(
+                self._generation(each) for each in _tuple_of(Generation, record.generations)
+            ),
+            "tags": tags_in(record.tags),
+            "attributes": attributes_in(record.attributes),
+            "usage": _usage(record.usage),
+            "caller": _reference(record.caller),
+            "target": _reference(record.target),
+            "status": status_in(record.status),
+            "redacted": token_count(record.redacted) or 0,
+            "probe": record.probe if type(record.probe) is Probe else None,
+            "capture_incomplete": record.capture_incomplete is not False or self.unreadable,
+        }
+        return replace(record, **changes)
 
-    def chunks(value: Any) -> tuple[Chunk, ...]:
+    def _fields(self, record: Any) -> dict[str, Any]:
+        """Return the record's texts that are none, read; its times have to be times."""
+        changes: dict[str, Any] = {}
+        for name in _TEXTS[type(record)]:
+            value = getattr(record, name)
+            if type(value) is not str:
+                text = text_in(value)
+                self.unreadable = self.unreadable or text is None
+                changes[name] = text or ""
+        for name in _TIMES:
+            ns = getattr(record, name, 0)
+            if type(ns) is not int or not 0 <= ns <= _MAX_INT64:
+                raise NotReadableError("expected times in nanoseconds since the epoch")
+        return changes
+
+    def _generation(self, step: Generation) -> Generation:
+        messages = _tuple_of(Message, step.input)
+        asked = (each if not (c := self._fields(each)) else replace(each, **c) for each in messages)
+        return replace(step, input=tuple(asked), usage=_usage(step.usage), **self._fields(step))
+
+    def _chunks(self, value: Any) -> tuple[Chunk, ...]:
         items, whole = items_in(value)
-        found, readable = chunks_in(items)
-        limits.unreadable = limits.unreadable or not (whole and readable)
-        return tuple(known.get(id(chunk)) or plain(chunk) for chunk in found)
+        chunks, readable = chunks_in(items)
+        self.unreadable = self.unreadable or not (whole and readable)
+        return tuple([self._chunk(chunk) for chunk in chunks])
 
-    def plain(chunk: Chunk) -> Chunk:
-        metadata = limits.plain(chunk.metadata) if chunk.metadata else {}
-        known[id(chunk)] = read = Chunk(
-            text=chunk.text,
-            id=text_in(chunk.id) or "",
+    def _chunk(self, chunk: Chunk) -> Chunk:
+        known = self._known.get(id(chunk))
+        if known is not None:
+            return known[1]
+        metadata = self._metadata.plain(chunk.metadata) if chunk.metadata else {}
+        read = Chunk(
+            text=chunk.text if type(chunk.text) is str else text_in(chunk.text) or "",
+            id=chunk.id if type(chunk.id) is str else text_in(chunk.id) or "",
             score=finite(chunk.score),
             metadata=metadata if isinstance(metadata, dict) else {},
         )
-        kept.append(chunk)
+        self.unreadable = self.unreadable or not isinstance(chunk.text, str)
+        self._known[id(chunk)] = chunk, read  # the original, so that its id is not used again
         return read
 
-    def text(value: Any) -> str:
-        read = text_in(value)
-        limits.unreadable = limits.unreadable or read is None
-        return read or ""
 
-    bounded = replace(
-        record,
-        chunks=chunks(record.chunks),
-        not_shown=chunks(record.not_shown),
-        reference_chunks=chunks(record.reference_chunks),
-        retrievals=tuple(replace(r, chunks=chunks(r.chunks)) for r in record.retrievals),
-        query=text(record.query),
-        answer=text(record.answer),
-        session_id=text_in(record.session_id) or "",
-        user_id=text_in(record.user_id) or "",
-        tags=tags_in(record.tags),
-        attributes=attributes_in(record.attributes),
-    )
-    _refuse_endless(bounded)
-    # Through plain values and back: that is how msgspec looks at every field.
-    fields = msgspec.to_builtins(bounded, enc_hook=limits.hook, str_keys=True)
-    found = msgspec.convert(fields, Interaction)
-    times = [found.started_ns, found.ended_ns, found.first_token_ns]
-    steps: list[Retrieval | Generation] = [*found.retrievals, *found.generations]
-    for step in steps:
-        times += (step.started_ns, step.ended_ns)
-    if not 0 <= min(times) <= max(times) <= _MAX_INT64:
-        raise NotReadableError("expected times in nanoseconds since the epoch")
-    wrong: dict[str, Any] = {
-        name: None
-        for name, of in (("caller", found.caller), ("target", found.target))
-        if of is not None and not _is_reference(of)
-    }
-    if limits.unreadable:
-        note_unreadable("expected texts in the fields of an Interaction, and lists of chunks")
-        wrong["capture_incomplete"] = True
-    return replace(found, **wrong) if wrong else found
+def _tuple_of(kind: type[Step], value: Any) -> tuple[Step, ...]:
+    """Return the records.
+
+    Raises:
+        NotReadableError: These are none, or more than `MAX_CHUNKS`.
+    """
+    items, whole = items_in(value)
+    if not whole or any(type(each) is not kind for each in items):
+        raise NotReadableError(f"expected a tuple of {kind.__name__}s in an Interaction")
+    return items
 
 
-def _is_reference(of: SpanReference) -> bool:
-    return bool(_TRACE_ID.fullmatch(of.trace_id) and _SPAN_ID.fullmatch(of.span_id))
+def _usage(usage: Any) -> Usage:
+    if type(usage) is not Usage:
+        return Usage()
+    counts = usage.input_tokens, usage.output_tokens
+    if all(count is None or type(count) is int for count in counts):
+        return usage
+    return usage_of({"prompt_tokens": counts[0], "completion_tokens": counts[1]})
+
+
+def _reference(of: Any) -> SpanReference | None:
+    if type(of) is not SpanReference or type(of.sampled) is not bool:
+        return None
+    texts = of.trace_id, of.span_id, of.trace_state
+    if not all(type(text) is str for text in texts):
+        return None
+    return of if _TRACE_ID.fullmatch(of.trace_id) and _SPAN_ID.fullmatch(of.span_id) else None
 
 
 def result_texts(value: Any) -> list[str]:
@@ -520,6 +521,8 @@ def chunk_in(value: Any) -> Chunk | None:
 
 def finite(value: Any) -> float | None:
     """Return a finite number; None if it is none, or too large to be one of ours."""
+    if type(value) is float:  # to ask an abstract class takes ten times as long
+        return value if math.isfinite(value) else None
     if value is None or not isinstance(value, Real) or isinstance(value, bool):
         return None
     try:

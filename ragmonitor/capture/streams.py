@@ -161,7 +161,8 @@ def _areading(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
 
 def read(iterator: Any, listener: Listener) -> Any:
     """Return the pieces of an iterator, synchronous or not, unchanged, and note them."""
-    wrap = _areading if hasattr(iterator, "__anext__") else _reading
+    # OpenInference's proxy has the methods of both kinds and the class of what it stands for.
+    wrap = _areading if hasattr(iterator.__class__, "__anext__") else _reading
     pieces = wrap(lambda: iterator, lambda _args, _named: listener)()
     # One that was never begun runs nothing when it is dropped.
     weakref.finalize(pieces, listener.end).atexit = False

@@ -27,6 +27,7 @@ from ragmonitor.integration import (
     Usage,
     documents_in,
     finish_reason_of,
+    is_most_of,
     json_of,
     labels_of,
     result_texts,
@@ -361,48 +362,25 @@ def _parsed(value: Any) -> Any:
 def _written(run: Run, value: Any) -> str:
     """Return the longest text in a root's output that a model wrote over what was retrieved.
 
-    It may have got something around it, such as a list of sources. A draft that a later model has
-    revised is left out, and the critique that stood beside it; so is what it said when it called a
-    tool.
+    It may have got something around it, such as a list of sources. What a model said when it called
+    a tool is left out.
     """
     if value is None or not isinstance(run, Root):
         return ""
     began = min((each.started_ns for each in run.members if each.has_retrieved), default=0)
     texts = [text for text in _texts_in(value) if text]
-    written: list[str] = []
-    drafts: set[str] = set()
-    for each in sorted(run.members[-_MAX_MODELS:], key=lambda member: member.started_ns):
-        if not (
-            each.is_generation
-            and each.status == "ok"
-            and each.started_ns >= began
-            and isinstance(each.outputs, LLMResult)
-            and not any(_calls_tools(message) for message in _messages_of(each.outputs))
-        ):
-            continue
-        output = _generated(each.outputs).strip()
-        if output and any(output in text and len(text) < 2 * len(output) for text in texts):
-            prompt = "\n".join(
-                _shown_text(asked) if isinstance(asked, BaseMessage) else str(asked)
-                for asked in each.inputs or ()
-            )
-            shown = {text for text in written if text != output and text in prompt}
-            if any(_may_revise(output, text) for text in shown):
-                drafts |= shown
-            written.append(output)
-    left = [output for output in written if output not in drafts] or written[-1:]
-    return max(left, key=len, default="")
+    written = [
+        _generated(each.outputs).strip()
+        for each in run.members[-_MAX_MODELS:]
+        if each.is_generation and each.started_ns >= began and not _is_call(each.outputs)
+    ]
+    written.sort(key=len, reverse=True)
+    return next((each for each in written if any(is_most_of(each, text) for text in texts)), "")
 
 
-def _may_revise(output: str, draft: str) -> bool:
-    """Return whether an output may be a revision: no title, and no list of next questions."""
-    is_sentence = output.endswith(_FULL_STOPS) or not draft.endswith(_FULL_STOPS)
-    asks = output.endswith(_QUESTION_MARKS) and not draft.endswith(_QUESTION_MARKS)
-    return is_sentence and not asks and 4 * len(output) > len(draft)
+def _is_call(reply: Any) -> bool:
+    return not isinstance(reply, LLMResult) or any(map(_calls_tools, _messages_of(reply)))
 
-
-_FULL_STOPS = (".", "!", "\N{IDEOGRAPHIC FULL STOP}", "\N{FULLWIDTH EXCLAMATION MARK}")
-_QUESTION_MARKS = ("?", "\N{FULLWIDTH QUESTION MARK}")
 
 _MAX_MODELS = 100
 """Of one root; no more are looked for in its output."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypedDict
+from typing import Any
 
 import pytest
 from langchain.agents import create_agent
@@ -13,14 +12,12 @@ from langchain_core.language_models.fake_chat_models import FakeMessagesListChat
 from langchain_core.messages import AIMessage, ToolCall
 from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
 from langchain_core.tools import tool
-from langgraph.graph import START, StateGraph
 from pydantic import BaseModel
 
 from integrations.langchain.tests.matrix import (
     Notes,
     ScriptedModel,
     ask_notes,
-    joined,
     lcel,
     messages,
     question,
@@ -156,68 +153,3 @@ def test_an_answer_with_sources_under_any_name_is_the_model_s_text(monitor: Any)
         | RunnablePassthrough.assign(reply=(lambda given: given["asked"]) | lcel() | with_sources)
     ).invoke(QUERY)
     assert monitor.only.answer == reply("07")
-
-
-class Drafting(TypedDict, total=False):
-    """A state whose names do not say which of its texts is the answer."""
-
-    question: str
-    docs: list[Document]
-    draft: str
-    critique: str
-    final: str
-
-
-def _saying(text: str, *shown: str) -> Callable[[Drafting], Drafting]:
-    """Return a node that has a model say a text, and shows it parts of the state."""
-
-    def say(given: Drafting) -> Drafting:
-        parts = {**given, "docs": joined(given["docs"])}
-        prompt = "\n".join(str(parts[name]) for name in shown)
-        told = ScriptedModel(respond=lambda _: text).invoke(f"{prompt} {QUERY}").text
-        return {named[text]: str(told)}  # type: ignore[misc]
-
-    return say
-
-
-DRAFT = "Pump 07 is serviced once a year, as far as I can tell, in the winter months."
-CRITIQUE = "No: the notes say twice a year. And nothing in the notes names the winter at all. " * 3
-FINAL = "Pump 07 wants service twice a year."
-TITLE = "Service of pump 07"
-NEXT = "What does its service cost, and who of us does it in the end?"
-named = {DRAFT: "draft", CRITIQUE.strip(): "critique", FINAL: "final", TITLE: "draft"} | {
-    NEXT: "critique"
-}
-
-
-@pytest.mark.parametrize(
-    ("steps", "answer"),
-    [
-        (
-            [
-                _saying(DRAFT, "docs"),
-                _saying(CRITIQUE.strip(), "docs", "draft"),
-                _saying(FINAL, "docs", "draft", "critique"),
-            ],
-            FINAL,
-        ),
-        ([_saying(FINAL, "docs"), _saying(TITLE, "final")], FINAL),
-        ([_saying(DRAFT, "docs"), _saying(NEXT, "draft")], DRAFT),
-    ],
-    ids=["a revision", "a title", "next questions"],
-)
-def test_of_a_draft_and_its_revision_the_revision_is_the_answer(
-    monitor: Any, steps: list[Any], answer: str
-) -> None:
-    """However long draft and critique are; a title or the next questions revise nothing."""
-    instrument(monitor)
-    graph = StateGraph(Drafting)
-    graph.add_sequence(
-        [
-            ("retrieve", lambda given: {"docs": Notes().invoke(given["question"])}),
-            *((f"step {n}", step) for n, step in enumerate(steps)),
-        ]
-    )
-    graph.add_edge(START, "retrieve")
-    graph.compile().invoke({"question": QUERY})
-    assert monitor.only.answer == answer

@@ -43,10 +43,17 @@ from llama_index_instrumentation.base import BaseEvent
 from llama_index_instrumentation.dispatcher import active_instrument_tags
 
 from ragmonitor import current_interaction
-from ragmonitor.integration import ForkSafeLock, Recorder, record_error, shielded, survive_forks
+from ragmonitor.integration import (
+    ForkSafeLock,
+    Recorder,
+    StreamListener,
+    read_stream,
+    record_error,
+    shielded,
+    survive_forks,
+)
 from ragmonitor_llama_index.openinference import span_of
 from ragmonitor_llama_index.roles import Role, reranks, role_of
-from ragmonitor_llama_index.streams import observe, pulled
 from ragmonitor_llama_index.translate import (
     LlamaIndexTranslator,
     Note,
@@ -126,14 +133,19 @@ class _Place:
         return self if self._root is None else self._root  # type: ignore[return-value]
 
 
-class _Root(_Place):
-    """An interaction, from its engine's call to the last token; or a part of a block's."""
+class _Root(_Place, StreamListener):
+    """An interaction, from its engine's call to the last token; or a part of a block's.
+
+    It listens to the stream of its answer: LlamaIndex's query span exits before a token exists, and
+    its model's span opens only while the stream is consumed, without a parent.
+    """
 
     __slots__ = (
         "_finished",
+        "_pieces",
+        "_pulled_before",
         "asks",
         "block",
-        "dropped",
         "failure",
         "generators",
         "note",
@@ -162,20 +174,34 @@ class _Root(_Place):
         """The interaction of plain code that this part belongs to."""
         self.result: weakref.ref[Any] | None = None
         """The stream that a workflow has returned, which is its model's or is made of it."""
-        self.dropped: weakref.ref[Any] | None = None
-        """Tells that the stream of its answer was dropped."""
+        self._pieces: list[str] | None = None
+        """The texts of its stream so far."""
         self._finished = False
 
-    def take_reply(self, item: Any) -> None:
-        """Take one piece of a streaming chat's own stream, of `ChatResponse`."""
+    def enter(self) -> None:
+        """Note that the application asks for the next piece, in this thread or task."""
+        self._pulled_before = _pulled.get()
+        _pulled.set(self)
+
+    def exit(self) -> None:
+        """Note that the piece has come."""
+        _pulled.set(self._pulled_before)
+
+    def take(self, item: Any) -> None:
+        """Note one piece: a text, or a chat's reply."""
         try:
-            self.recorder.piece(self.id, item.delta or "")
+            text = item if type(item) is str else item.delta
+            if not text:
+                return
+            if self._pieces is None:
+                self._pieces = self.recorder.pieces(self.id, began=True)
+            self._pieces.append(text)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
 
-    def note_first(self) -> None:
-        """Note that the stream's first text has just come."""
-        self.recorder.pieces(self.id, began=True)
+    def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:
+        """Note that nothing more comes, or that nobody reads on."""
+        self.finish(failure, whole=whole)
 
     def finish(
         self,
@@ -196,7 +222,7 @@ class _Root(_Place):
         self, failure: BaseException | None, *, whole: bool, outputs: Any, asked: bool
     ) -> None:
         recorder = self.recorder
-        self.result = self.dropped = None  # whose callbacks hold this object
+        self.result = None  # whose callback holds this object
         _places.pop(self.id, None)
         for id_ in self.generators:
             _places.pop(id_, None)
@@ -265,9 +291,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                 return
             if place is None:
                 if role is _MODEL:
-                    listener = pulled.get()
-                    if isinstance(listener, _Root):
-                        place = listener
+                    place = _pulled.get()
                 if place is None:
                     recorder = _in_block.get()
                     if recorder is None:  # not `or`: without open runs it is empty, and so false
@@ -281,9 +305,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                     return
             elif role is _MODEL and place.role is _WRITER:
                 # A chat that drains the stream of an engine which is an interaction of its own.
-                listener = pulled.get()
-                if isinstance(listener, _Root):
-                    place = listener
+                place = _pulled.get() or place
             self._member(id_, role, bound_args, instance, parent_id, place, tags)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
@@ -686,14 +708,10 @@ def _returned(root: _Root, result: Any) -> None:
         _note_synthesized(root)
     root.note.synthesized = None
     if isinstance(result, (StreamingResponse, AsyncStreamingResponse)):
-        stream = None
         if result.response_txt is None:
-            # Texts, a hundred for an answer: straight into the list that they are kept in.
-            stream = observe(result.response_gen, root, root.recorder.pieces(root.id).append)
-        if stream is not None:
-            result.response_gen = stream
-            return
-        root.finish(outputs=result.response_txt)
+            result.response_gen = read_stream(result.response_gen, root)
+        else:
+            root.finish(outputs=result.response_txt)
     elif isinstance(result, StreamingAgentChatResponse):
         _returned_chat(root, result)
     else:
@@ -717,15 +735,12 @@ def _returned_chat(root: _Root, chat: StreamingAgentChatResponse) -> None:
         root.finish_chat()
         return
     # No writer: the application itself will drain the model.
-    stream = observe(chat.chat_stream, root, root.take_reply)
-    if stream is not None:
-        chat.chat_stream = stream
-        return
-    stream = observe(chat.achat_stream, root, root.take_reply)
-    if stream is not None:
-        chat.achat_stream = stream
-        return
-    root.finish(outputs=chat.response)
+    if chat.chat_stream is not None:
+        chat.chat_stream = read_stream(chat.chat_stream, root)
+    elif chat.achat_stream is not None:
+        chat.achat_stream = read_stream(chat.achat_stream, root)
+    else:
+        root.finish(outputs=chat.response)
 
 
 def _note_synthesized(root: _Root) -> None:
@@ -825,6 +840,11 @@ class _Listening:
 
 _listening = _Listening()
 survive_forks(_listening)
+_pulled: ContextVar[_Root | None] = ContextVar("ragmonitor_llama_index_pulled", default=None)
+"""The interaction whose stream is being advanced right now, in this thread or task.
+
+Set and put back within one call of the application's, and only read by spans without a parent.
+"""
 _in_block: ContextVar[Recorder | None] = ContextVar("ragmonitor_llama_index_block", default=None)
 _blocks_here: ContextVar[int] = ContextVar("ragmonitor_llama_index_blocks", default=0)
 """Blocks around this code, which a child that is forked here will leave, too."""

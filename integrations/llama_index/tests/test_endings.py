@@ -44,7 +44,6 @@ from ragmonitor import Cause, ExportSettings, Monitor, Unscored
 from ragmonitor.testing import ListExporter
 from ragmonitor_llama_index import LlamaIndexTranslator, instrument, uninstrument
 from ragmonitor_llama_index.handler import EventListener
-from ragmonitor_llama_index.streams import observe, pulled
 
 # LlamaIndex's agents read deprecated attributes of their own.
 pytestmark = pytest.mark.filterwarnings(
@@ -386,54 +385,6 @@ def test_events_are_listened_to_from_the_first_stream_on(monitor: FakeMonitor) -
     for _ in range(2):
         _read_whole(Parts(monitor=monitor, streaming=True))
         assert listens() == 1
-
-
-class Reading:
-    """A listener whose model has begun to speak."""
-
-    def __init__(self) -> None:
-        self.streams = {"model": object()}
-
-    def finish(self, failure: BaseException | None = None, *, whole: bool = True) -> None:
-        self.streams.clear()
-
-
-def test_what_begins_while_a_stream_is_read_finds_its_interaction() -> None:
-    """A second model too, at any token, the innermost stream first; and nothing in between."""
-
-    def inner() -> Iterator[Any]:
-        for _ in range(3):
-            yield pulled.get()
-
-    def outer() -> Iterator[Any]:
-        yield pulled.get()
-        for item in observe(inner(), innermost, [].append):
-            yield pulled.get(), item
-
-    outermost, innermost = Reading(), Reading()
-    stream: Any = observe(outer(), outermost, [].append)
-    assert next(stream) is outermost
-    for _ in range(3):
-        assert pulled.get() is None
-        assert next(stream) == (outermost, innermost)
-    assert list(stream) == []
-    assert pulled.get() is None
-
-
-async def test_the_same_of_an_asynchronous_stream() -> None:
-    """At any token, and nothing in between."""
-
-    async def inner() -> typing.AsyncIterator[Any]:
-        for _ in range(3):
-            await asyncio.sleep(0)
-            yield pulled.get()
-
-    listener = Reading()
-    stream: Any = observe(inner(), listener, [].append)
-    for _ in range(3):
-        assert await anext(stream) is listener
-        assert pulled.get() is None
-    assert [item async for item in stream] == []
 
 
 # --- failures in every stage ---------------------------------------------------------------------

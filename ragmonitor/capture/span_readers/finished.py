@@ -13,17 +13,15 @@ from typing import Any
 
 from opentelemetry.trace import format_trace_id
 
-from ragmonitor.capture.assembly import FinishedRuns, is_most_of, reference
-from ragmonitor.capture.coercion import without_texts
+from ragmonitor.capture.assembly import FinishedRuns, Translator
 from ragmonitor.capture.prompts import seen_in
-from ragmonitor.capture.runs import Root, Run
+from ragmonitor.capture.runs import Root, Run, RunKind
 from ragmonitor.capture.span_readers.ancestry import Ancestry
 from ragmonitor.capture.span_readers.dialects import FRAMEWORKS
 from ragmonitor.capture.span_readers.spans import SpanRecord
 from ragmonitor.capture.span_readers.steps import Step
 from ragmonitor.capture.span_readers.texts import UNKNOWN_DOCUMENTS, Documents, is_repr
-from ragmonitor.records import Chunk, Generation, Interaction, Message, Status, Usage
-from ragmonitor.runtime.guard import record_error
+from ragmonitor.records import Chunk, Generation, Message, Status, Usage
 from ragmonitor.runtime.patterns import lazy_pattern
 from ragmonitor.semconv.conventions import GENAI_FIRST_CHUNK
 
@@ -37,8 +35,8 @@ _ABANDONED = "abandoned stream"
 """OpenTelemetry's description of a stream that was closed early."""
 
 
-class FinishedTree:
-    """A root that has ended, with the steps below it. Implements `Finished`."""
+class FinishedTree(FinishedRuns):
+    """A root that has ended, with the steps below it."""
 
     def __init__(
         self,
@@ -47,7 +45,7 @@ class FinishedTree:
         parents: Mapping[str, str],
         is_retrieval_tool: Callable[[str], bool],
     ) -> None:
-        """Take a tree.
+        """Note the steps as runs.
 
         Args:
             root: One of the steps', or a span of no dialect that holds them together.
@@ -59,17 +57,37 @@ class FinishedTree:
         self.steps = steps
         self.ancestry = Ancestry(parents)
         self.by_id = {step.span.span_id: step for step in steps}
-        self.root_step = self.by_id.get(root.span_id)
-        self.framework = (self.root_step or steps[0]).dialect.framework
-        self.lost = False
-        """Spans are missing in it, which could not be read."""
-        self._is_retrieval_tool = is_retrieval_tool
-        self._parents = parents
-
-    @property
-    def status(self) -> Status:
-        """The way in which the root ended."""
-        return _ending(self.root)[0]
+        step = self.by_id.get(root.span_id)
+        run = Root(
+            format_trace_id(root.context.trace_id) + root.span_id,
+            None,
+            "chain",
+            root.name if step is None else step.name,
+            step,
+        )
+        # Times and ids are set after the fact: a run notes its own when it is made.
+        run.caller, run.target = root.parent, root.context
+        run.started_ns = root.started_ns
+        run.status, run.error = _ending(root)
+        self._steps = _StepTranslator(self, run)
+        super().__init__(run, self._steps)
+        says = (s for s in steps if s.role == "retriever" and s.documents != UNKNOWN_DOCUMENTS)
+        wrappers = self.ancestry.enclosing(s.span.span_id for s in says)
+        """Of a retriever that says nothing, the one in it that does is the retrieval."""
+        runs: dict[str, Run] = {root.span_id: run}
+        depths = self.ancestry.depths()
+        for each in sorted(steps, key=lambda s: depths[s.span.span_id]):
+            span_id = each.span.span_id
+            if each is step:
+                continue
+            above = runs.get(parents[span_id], run)
+            is_wrapper = each.documents == UNKNOWN_DOCUMENTS and span_id in wrappers
+            kind = each.role
+            if kind in ("model", "retriever", "tool") and not (kind == "retriever" and is_wrapper):
+                runs[span_id] = _run(each, kind, above, run, is_retrieval_tool)
+            else:
+                runs[span_id] = above
+        self._end(run)
 
     @property
     def observed(self) -> set[str]:
@@ -77,127 +95,75 @@ class FinishedTree:
         scopes = (step.span.scope for step in self.steps)
         return {FRAMEWORKS[scope] for scope in scopes if scope in FRAMEWORKS}
 
-    def is_interaction(self, *, in_turn: bool = False) -> bool:
-        """Return whether text was retrieved and a model asked; see `FinishedRuns`."""
-        try:
-            if self._runs.is_interaction(in_turn=in_turn):
-                return True
-            self.release()
-            return False
-        except Exception as error:  # noqa: BLE001 - what cannot be read is counted, not left out
-            record_error("capture", error)
-            self.lost = True
-            return {"retriever", "model"} <= {step.role for step in self.steps}
-
-    def interaction(self) -> Interaction | None:
-        """Return the record."""
-        try:
-            record = self._runs.interaction()
-        except Exception as error:  # noqa: BLE001 - what cannot be read is counted, not left out
-            record_error("capture", error)
-            record = without_texts(
-                self.framework,
-                self.status,
-                started_ns=self.root.started_ns,
-                ended_ns=self.root.ended_ns,
-                caller=reference(self.root.parent),
-                target=reference(self.root.context),
-            )
-        if record is not None and self.lost:
-            return replace(record, capture_incomplete=True)
-        return record
-
-    def release(self) -> None:
-        """Let go of the runs: nothing more is to be read of them."""
-        runs = self.__dict__.pop("_runs", None)  # which may not have been made
-        if runs is not None:
-            runs.release()
-
     def enclosing(self, step: Step) -> list[Step]:
         """Return the steps around one, from the inside out."""
         above = self.ancestry.above(step.span.span_id)
         return [self.by_id[span_id] for span_id in above if span_id in self.by_id]
 
-    @cached_property
-    def _runs(self) -> FinishedRuns:
-        span, step = self.root, self.root_step
-        # Times and ids are set after the fact: a run notes its own when it is made.
-        root = Root(
-            format_trace_id(span.context.trace_id) + span.span_id,
-            None,
-            "chain",
-            span.name if step is None else step.name,
-            step,
-        )
-        root.caller, root.target = span.parent, span.context
-        root.started_ns = span.started_ns
-        root.status, root.error = _ending(span)
-        says = (s for s in self.steps if s.role == "retriever" and s.documents != UNKNOWN_DOCUMENTS)
-        gives_way = self.ancestry.enclosing(s.span.span_id for s in says)
-        """Of a retriever that says nothing, the one in it that does is the retrieval."""
-        runs: dict[str, Run] = {span.span_id: root}
-        depths = self.ancestry.depths()
-        for each in sorted(self.steps, key=lambda s: depths[s.span.span_id]):
-            if each is not step:
-                parent = runs.get(self._parents[each.span.span_id], root)
-                is_wrapper = each.documents == UNKNOWN_DOCUMENTS and each.span.span_id in gives_way
-                runs[each.span.span_id] = self._run(each, parent, root, is_wrapper=is_wrapper)
-        self._end(root)
-        return FinishedRuns(root, _Reader(self, root))
-
-    def _run(self, step: Step, parent: Run, root: Root, *, is_wrapper: bool) -> Run:
-        """Return the run that stands for a step: its own, or that of what encloses it."""
-        span, kind = step.span, step.role
-        if kind not in ("model", "retriever", "tool") or (kind == "retriever" and is_wrapper):
-            return parent
-        run = Run(span.span_id, parent, kind, step.name, step)
-        run.started_ns, run.ended_ns = span.started_ns, span.ended_ns
-        run.status, run.error = _ending(span)
-        if kind == "retriever" and parent.kind == "tool":
-            parent.retrieved = True
-        elif kind == "tool" and step.documents.complete and step.documents.chunks:
-            run.outputs = step.documents.chunks
-        elif kind == "tool" and self._is_retrieval_tool(run.name):
-            run.outputs = step.answer or None
-        waited_s = span.attributes.get(GENAI_FIRST_CHUNK)
-        if kind == "model" and isinstance(waited_s, int | float) and 0 < waited_s < 1e6:
-            run.first_piece_ns = span.started_ns + int(waited_s * 1e9)
-        root.members.append(run)
-        return run
+    def note_loss(self) -> None:
+        """Note that spans of it could not be read: its record is incomplete."""
+        self._root.lost += 1
 
     def _end(self, root: Root) -> None:
         """Set when and how the interaction ended: a stream's text may come after its root's end.
 
         LangChain ends a root after its model, so that one which had not ended was cut short.
         """
-        span, reader = self.root, _Reader(self, root)
+        span, read = self.root, self._steps
         models = [run for run in root.members if run.is_generation]
-        streams = FRAMEWORKS.get(span.scope) != "langchain"
+        streams = read.streams
         root.ended_ns = max(
             [span.ended_ns]
             + [run.ended_ns for run in models if streams]
             + [step.span.ended_ns for step in self.steps if not span.ended_ns]
         )
         for run in models:
-            if not streams and reader.is_late(run):
+            if not streams and read.is_late(run):
                 run.status = "partial"
-        root.is_cut_short = root.status == "ok" and FinishedRuns(root, reader).is_cut_short()
-        says_nothing = not any(reader.answer(run) or run.error for run in [root, *models])
-        is_closed = not streams and bool(models) and says_nothing and not reader.is_withheld()
+        root.is_cut_short = root.status == "ok" and self.is_cut_short()
+        says_nothing = not any(read.answer(run) or run.error for run in [root, *models])
+        is_closed = not streams and bool(models) and says_nothing and not read.is_withheld()
         if root.is_cut_short or (root.status == "ok" and is_closed):
             root.status = "partial"  # OpenLLMetry ends a closed stream of LangChain without a word
         # An engine answers in its own words where nothing was found, and no model is asked.
-        is_engine = self.root_step is not None and self.root_step.is_engine
-        root.asked = is_engine and bool(reader.answer(root) or not models)
+        is_engine = root.inputs is not None and root.inputs.is_engine
+        root.asked = is_engine and bool(read.answer(root) or not models)
 
 
-class _Reader:
-    """The `Translator` of one tree: every run's `inputs` is its step."""
+def _run(
+    step: Step,
+    kind: RunKind,
+    above: Run,
+    root: Root,
+    is_retrieval_tool: Callable[[str], bool],
+) -> Run:
+    """Return a step as a run below another one."""
+    span = step.span
+    run = Run(span.span_id, above, kind, step.name, step)
+    run.started_ns, run.ended_ns = span.started_ns, span.ended_ns
+    run.status, run.error = _ending(span)
+    if kind == "retriever" and above.kind == "tool":
+        above.retrieved = True
+    elif kind == "tool" and step.documents.complete and step.documents.chunks:
+        run.outputs = step.documents.chunks
+    elif kind == "tool" and is_retrieval_tool(run.name):
+        run.outputs = step.answer or None
+    waited_s = span.attributes.get(GENAI_FIRST_CHUNK)
+    if kind == "model" and isinstance(waited_s, int | float) and 0 < waited_s < 1e6:
+        run.first_piece_ns = span.started_ns + int(waited_s * 1e9)
+    root.members.append(run)
+    return run
+
+
+class _StepTranslator(Translator):
+    """Reads the runs of one tree: every run's `inputs` is its step."""
 
     def __init__(self, tree: FinishedTree, root: Root) -> None:
         self._tree = tree
         self._root = root
-        self.framework = tree.framework
+        self.framework = (root.inputs or tree.steps[0]).dialect.framework
+        self.streams = FRAMEWORKS.get(tree.root.scope) != "langchain"
+        """A root may end before the stream that it returned does."""
 
     def query(self, run: Run) -> str:
         question: str = run.inputs.query if run.inputs is not None else ""
@@ -247,17 +213,10 @@ class _Reader:
         if run.kind == "model":
             return text
         # A stream, of which the root saw the beginning at most, is its models'.
-        is_whole = run is not self._root or self._is_whole(text)
-        return text if is_whole and not is_repr(text) else ""
-
-    def _is_whole(self, answer: str) -> bool:
-        """Return whether no model wrote on after the root's end, or one that did not answered."""
-        late = [run for run in self._models if self.is_late(run)]
-        return not late or any(
-            is_most_of(self.answer(run), answer)
-            for run in self._models
-            if run not in late and run.status == "ok"
+        is_whole = (
+            run is not self._root or not self.streams or not any(map(self.is_late, self._models))
         )
+        return text if is_whole and not is_repr(text) else ""
 
     def is_late(self, model: Run) -> bool:
         """Return whether a model ended after the root."""
@@ -294,7 +253,7 @@ class _Reader:
         retrievers = [run for run in self._root.members if run.kind == "retriever"]
         if any(not self._documents(r).complete for r in retrievers if not r.inside_retriever):
             return True
-        answer = FinishedRuns(self._root, self).answer()
+        answer = self._tree.answer()
         if not answer and self._root.asked:
             return True
         if not answer or not (self.query(self._root) or any(self.query(r) for r in retrievers)):
@@ -302,24 +261,19 @@ class _Reader:
         return any(step.span.is_cut(answer) for step in self._tree.steps)
 
     def _documents(self, run: Run) -> Documents:
-        """Return a retriever's documents; GenAI's ids and scores with texts from elsewhere."""
+        """Return a retriever's documents; GenAI's ids and scores with the text a prompt names."""
         documents: Documents = run.inputs.documents
         if run.error:
             return Documents(documents.chunks, complete=True)
-        if documents.complete or any(chunk.text for chunk in documents.chunks):
+        if documents.complete or not documents.chunks or any(c.text for c in documents.chunks):
             return documents
         tools = (step.answer for step in self._tree.enclosing(run.inputs) if step.role == "tool")
-        if tool := next(tools, ""):
-            return Documents(_with_texts(documents.chunks, tool), complete=True)
-        context = next((m.inputs.context for m in reversed(self._models) if m.inputs.context), "")
-        if not (context and documents.chunks):
-            return documents
-        # The variable has the texts of all, in one piece.
-        textless = [r for r in self._root.members if r.kind == "retriever" and _is_textless(r)]
-        if run is not textless[0]:
-            return Documents((), complete=True)
-        stubs = [chunk for each in textless for chunk in each.inputs.documents.chunks]
-        return Documents(_with_texts(stubs, context), complete=True)
+        text = next(tools, "")
+        retrievers = [r for r in self._root.members if r.kind == "retriever"]
+        if not text and sum(not r.inside_retriever for r in retrievers) == 1:
+            contexts = (m.inputs.context for m in reversed(self._models))
+            text = next(filter(None, contexts), "")
+        return Documents(_with_texts(documents.chunks, text), complete=True) if text else documents
 
     def _left(self) -> list[Chunk] | None:
         """Return the chunks that rerankers left, and those that none was given; None: no reranker.
@@ -349,11 +303,6 @@ class _Reader:
         return sorted(models, key=lambda run: run.started_ns)
 
 
-def _is_textless(run: Run) -> bool:
-    chunks = run.inputs.documents.chunks
-    return bool(chunks) and not any(chunk.text for chunk in chunks) and not run.inside_retriever
-
-
 def _ending(span: SpanRecord) -> tuple[Status, str]:
     """Return how what the span stands for ended, and `TypeName: message` if it failed."""
     if not span.ended_ns:
@@ -374,14 +323,8 @@ def _ending(span: SpanRecord) -> tuple[Status, str]:
 
 
 def _with_texts(stubs: Sequence[Chunk], text: str) -> tuple[Chunk, ...]:
-    """Return the documents with their texts, cut out of what they were joined to.
-
-    One piece for all of them, without an id, where it does not fall into as many paragraphs, or
-    lines, as there are documents.
-    """
-    for separator in ("\n\n", "\n"):
-        pieces = [piece for piece in text.split(separator) if piece.strip()]
-        if len(pieces) == len(stubs):
-            pairs = zip(stubs, pieces, strict=True)
-            return tuple(replace(stub, text=piece) for stub, piece in pairs)
-    return (Chunk(text=text),)
+    """Return documents with their texts; one without an id, if these are not a paragraph each."""
+    pieces = [piece for piece in text.split("\n\n") if piece.strip()]
+    if len(pieces) != len(stubs):
+        return (Chunk(text=text),)
+    return tuple(replace(stub, text=piece) for stub, piece in zip(stubs, pieces, strict=True))

@@ -297,7 +297,8 @@ class InteractionSpanProcessor(SpanProcessor):
                 continue
             gone |= members
             if not any(self._is_claimed(name) for name in finished.observed):
-                finished.lost = trace.lost
+                if trace.lost:
+                    finished.note_loss()
                 self._hand_over(finished)
         # Of the rest, what shares a trace with an open span may yet become a part of a tree.
         failed = {span_id for span_id, span in spans.items() if span.status == "error"}

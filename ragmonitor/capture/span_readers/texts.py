@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from ragmonitor.capture.coercion import (
+    MAX_JSON_CHARACTERS,
     chunk_in,
-    is_readable_json,
     result_texts,
 )
 from ragmonitor.records import Chunk, Message
@@ -97,13 +97,13 @@ UNREADABLE: Final = _Unreadable()
 def parsed(text: str) -> Any:
     """Return the value of a JSON text; the text itself if it is none."""
     if text[:1] in ("{", "[", '"') or text in ("null", "true", "false"):
-        if not is_readable_json(text):
+        if len(text) > MAX_JSON_CHARACTERS:
             return UNREADABLE
         try:
             return json.loads(text)
         except ValueError:
             return text
-        except RecursionError:  # a host with a low limit
+        except RecursionError:
             return UNREADABLE
     return text
 
