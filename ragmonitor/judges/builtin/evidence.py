@@ -14,6 +14,7 @@ from typing import Final
 from ragmonitor.judges.builtin.names import Acts, acts_of, chinese_names
 from ragmonitor.judges.builtin.polarity import (
     NEGATIVE,
+    OPPOSITE,
     Polarity,
     chinese_polarity,
     english_polarity,
@@ -78,9 +79,10 @@ class Passage:
 
     @cached_property
     def denied(self) -> set[Key]:
-        """The keys that it negates, or states and negates."""
-        polarity = self.polarity
-        return {key for key, sign in polarity.signs.items() if sign < 1} | polarity.through.keys()
+        """The keys that it may negate, of opposites the one that stands for both."""
+        found = negated_keys(self.keys, self._order, self.text, is_chinese=bool(self.text))
+        negative = NEGATIVE.intersection(self.keys)
+        return {OPPOSITE.get(key, (key, 1))[0] for key in found | negative}
 
     def negates(self) -> bool:
         """Return whether it may negate anything."""
