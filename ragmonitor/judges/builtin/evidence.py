@@ -20,7 +20,7 @@ from ragmonitor.judges.builtin.polarity import (
     english_polarity,
     negated_keys,
 )
-from ragmonitor.judges.builtin.quantities import chinese_figures, detail_class, number_of
+from ragmonitor.judges.builtin.quantities import detail_class, number_of
 from ragmonitor.judges.builtin.stems import stem
 from ragmonitor.judges.builtin.structured.fields import FieldTable
 from ragmonitor.judges.builtin.structured.formats import records_of, rendered
@@ -51,8 +51,6 @@ _MAX_SCANNED: Final = 48
 _MAX_SIMILAR: Final = 8
 _MAX_HELD: Final = 300
 """Chunks with one key that are told apart; more of them tell no place."""
-_MAX_QUOTED: Final = 4
-"""Chunks whose prose may say a sentence: those that hold most of it."""
 _MAX_PLACES: Final = 64
 """Places of one key in a chunk that are looked at."""
 
@@ -90,22 +88,6 @@ class Passage:
             return True
         return bool(self.text) and next(chinese_signs(self.text), None) is not None
 
-    @cached_property
-    def details(self) -> dict[str, dict[str, None]]:
-        """Its numbers, dates and times, by what they can be mistaken for; words under `name`."""
-        found: dict[str, dict[str, None]] = {}
-        keys = [str(key) for key in self._order]
-        if self.text:
-            keys = [atom.key for figure in chinese_figures(self.text) for atom in figure.atoms]
-        for key, behind in pairwise([*keys, "."]):
-            found.setdefault(detail_class(key, behind), {})[key] = None
-        return found
-
-    @cached_property
-    def names(self) -> list[tuple[str, str]]:
-        """Its Chinese names, by kind and text."""
-        return [(each.kind, self.text[each.start : each.end]) for each in chinese_names(self.text)]
-
 
 _SPACED: Final = lazy_pattern(rf"(?<=[{HAN}]) (?=[{HAN}\d])|(?<=\d) (?=[{HAN}])")
 """Spaces between Chinese characters, as some PDFs have them, and around figures."""
@@ -142,6 +124,26 @@ class Chunk:
     def fields(self) -> FieldTable | None:
         """Its fields, if it is structured."""
         return FieldTable.read(self.records) if self.records else None
+
+    @cached_property
+    def _details(self) -> dict[str, set[Key]]:
+        """Its numbers, dates and times, by what they can be mistaken for."""
+        found: dict[str, set[Key]] = {}
+        for key, behind in pairwise([*self.order, "."]):
+            if str(key)[0] in "#~@":
+                found.setdefault(detail_class(str(key), str(behind)), set()).add(key)
+        return found
+
+    def has_another(self, kind: str, own: set[Key]) -> bool:
+        """Return whether it has a detail of a kind for which one of some keys can be mistaken."""
+        if kind == "name":
+            return _INNER_CAPITAL.search(self.text) is not None
+        return not self._details.get(kind, own) <= own
+
+    @cached_property
+    def names(self) -> set[tuple[str, str]]:
+        """Its Chinese names, by kind and text."""
+        return {(each.kind, self.text[each.start : each.end]) for each in chinese_names(self.text)}
 
     @cached_property
     def acts(self) -> Acts:
@@ -225,6 +227,7 @@ class Chunk:
         return [-at for share, at in sorted(shares, reverse=True)[:_MAX_SIMILAR] if share]
 
 
+_INNER_CAPITAL: Final = lazy_pattern("[a-z,] [A-Z]")
 _CHINESE_END: Final = lazy_pattern("(?<=[。！？；])|\n+|(?<=[.!?;])\\s+")
 
 
@@ -304,18 +307,6 @@ class Evidence:
         """Return the chunks that hold most of a sentence; texts break ties."""
         places = nlargest(most, held, key=lambda at: (held[at], self.chunks[at].text))
         return [self.chunks[at] for at in places]
-
-    def is_said_in_prose(self, content: Sequence[Term], held: Mapping[int, float]) -> bool:
-        """Return whether one sentence of prose holds most of a sentence."""
-        weights = {term.key: term.weight for term in content if term.weight}
-        least = 0.8 * sum(weights.values())
-        for chunk in self.closest(held, _MAX_QUOTED):
-            for at in chunk.similar(weights) if chunk.prose.strip() else ():
-                passage = chunk.passages[at]
-                shared = weights.keys() & passage.keys
-                if not passage.is_row and fsum(weights[key] for key in shared) >= least:
-                    return True
-        return False
 
     @cached_property
     def numbers(self) -> dict[tuple[float, Key], None]:

@@ -229,11 +229,7 @@ def _judged(sentence: ParsedSentence, evidence: Evidence) -> JudgedSentence:
     if (judged.failed or (missing and support > 0.5)) and evidence.holds(sentence.bare):
         judged.failed = judged.missing = ()
         judged.support = judged.trust = 1.0
-    elif (
-        evidence.table
-        and sentence.act is SpeechAct.CLAIM
-        and (judged.failed or not evidence.is_said_in_prose(content, judged.held))
-    ):
+    elif evidence.table and sentence.act is SpeechAct.CLAIM:
         _add_fields(judged, evidence.table)
     if sentence.act is SpeechAct.CLAIM:
         judged.verdict = _verdict(judged)

@@ -124,17 +124,15 @@ def _word(word: str) -> tuple[Atom, ...]:
     low = word.lower()
     if low in _PERHAPS_DATES and word[0].isupper():
         return _DATES[low]
-    if low in _KNOWN and word != "US":
-        return _KNOWN[low]
     if len(low) == 1:  # `Plant B`
         return (Atom(low, 1.0, "name"),) if word in _LETTERS else ()
-    if "'" in low:
-        if low.endswith("n't"):
-            return (NEGATION,)
+    if low.endswith("n't"):
+        return (NEGATION,)
+    if "'" in low and low not in _KNOWN:
         low = low.removesuffix("'s").removesuffix("'")
-    elif low[-1] == "s" and len(low) > 2 and word[:-1].isupper():  # `PDFs`
+    elif word[-1] == "s" and len(low) > 2 and word[:-1].isupper():  # `PDFs`
         low = low[:-1]
-    if low in _KNOWN:
+    if low in _KNOWN and word != "US":
         return _KNOWN[low]
     base = intern(stem(low))
     return (Atom(base, _WEIGHTS.get(base, 1.0), "name" if word[0].isupper() else "word"),)
