@@ -200,7 +200,7 @@ def _judged(sentence: ParsedSentence, evidence: Evidence) -> JudgedSentence:
         return JudgedSentence(sentence)
     if evidence.table and sentence.act is SpeechAct.CLAIM:
         bare = in_ascii(sentence.bare)
-        sentence = replace(sentence, bare=bare, terms=placed(sentence.bare))
+        sentence = replace(sentence, bare=bare, terms=placed(bare))
     content = sentence.terms
     where = evidence.where
     missing = [term for term in content if term.weight and term.key not in where]

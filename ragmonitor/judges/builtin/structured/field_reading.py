@@ -250,7 +250,7 @@ def _read_hours(clause: Clause, table: FieldTable, reading: FieldReading) -> Non
 def _read_schedules(
     clause: Clause, table: FieldTable, reading: FieldReading, times: Sequence[tuple[int, int]]
 ) -> None:
-    sides = list(hours.edges(clause.own, hours.times(clause.own), 0))
+    sides = list(hours.edges(clause.text[: clause.end], clause.times, clause.start))
     which = hours.days(clause.own)
     asked = which or (hours.days(clause.text[:400]) if sides else [])
     asked = [each for each in asked if each.is_named] or asked  # `weekdays (Tuesday to Friday)`
