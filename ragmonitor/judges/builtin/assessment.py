@@ -99,7 +99,7 @@ def assess(query: str, chunks: Sequence[str], answer: str, *, tick: Tick = unlim
         sentences = tuple(
             verdict
             for start, end in places
-            for verdict in _verdicts(judged[read_as[start:end]], start, end, answer)
+            for verdict in _verdicts(judged[read_as[start:end]], start, end, answer, read_as)
         )
         checked = [judged[read_as[start:end]] for start, end in places]
         risk = REFUSAL_RISK if evasive else _answer_risk(checked)
@@ -115,29 +115,35 @@ def assess(query: str, chunks: Sequence[str], answer: str, *, tick: Tick = unlim
     )
 
 
-def _verdicts(judged: JudgedSentence, start: int, end: int, answer: str) -> list[SentenceVerdict]:
-    """Return the verdict on a sentence or, where its clauses differ, on each of them."""
+def _verdicts(
+    judged: JudgedSentence, start: int, end: int, answer: str, read_as: str
+) -> list[SentenceVerdict]:
+    """Return the verdict on a sentence or, where its clauses differ, on each of them.
+
+    `read_as` is the answer in simplified characters: what stands there, stands in `answer`.
+    """
     if not judged.clauses:
-        return [_verdict(judged, start, end, answer)]
-    bare_at = max(0, judged.sentence.text.find(judged.sentence.bare))
-    starts = [start + (bare_at + at if at else 0) for at, _ in judged.clauses]
+        return [_verdict(judged, start, end, answer, read_as)]
+    bare = max(start, read_as.find(judged.sentence.bare, start, end))
+    starts = [start, *(bare + at for at, _ in judged.clauses[1:])]
     found: list[SentenceVerdict] = []
     for (_, clause), first, last in zip(judged.clauses, starts, [*starts[1:], end], strict=True):
-        text = answer[first:last]
-        begins = next((at for at, sign in enumerate(text) if sign.isalnum()), 0)
-        found.append(_verdict(clause, first + begins, first + len(text.rstrip()), answer))
+        begins = next((at for at in range(first, last) if answer[at].isalnum()), first)
+        ends = first + len(answer[first:last].rstrip())
+        found.append(_verdict(clause, begins, ends, answer, read_as))
     return found
 
 
-def _verdict(judged: JudgedSentence, start: int, end: int, answer: str) -> SentenceVerdict:
-    text = answer[start:end]  # as it was written
+def _verdict(
+    judged: JudgedSentence, start: int, end: int, answer: str, read_as: str
+) -> SentenceVerdict:
+    text = answer[start:end]
     if judged.verdict is Verdict.NO_CLAIM:
         return SentenceVerdict(text=text, start=start, end=end, verdict=judged.verdict)
     words = judged.words() if judged.missing or judged.failed else ()
-    read_as = judged.sentence.text
-    if text != read_as:  # in traditional characters
-        places = [(read_as.find(word), word) for word in words]
-        words = tuple([text[at : at + len(word)] if at >= 0 else word for at, word in places])
+    if answer != read_as:  # in traditional characters
+        places = [(read_as.find(word, start, end), word) for word in words]
+        words = tuple([answer[at : at + len(word)] if at >= 0 else word for at, word in places])
     return SentenceVerdict(
         text=text,
         start=start,
