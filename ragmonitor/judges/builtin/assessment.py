@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from ragmonitor.judges.builtin.evidence import Chunk, Evidence, Tick, unlimited
-from ragmonitor.judges.builtin.judged_sentences import JudgedSentence, judge_sentence
+from ragmonitor.judges.builtin.judged_sentences import JudgedSentence, fewest_chunks, judge_sentence
 from ragmonitor.judges.builtin.parsed_sentences import ParsedSentence, parse_sentence
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, content_count, is_about_sources
 from ragmonitor.judges.builtin.terms import Term, simplified, terms
@@ -77,6 +77,7 @@ def assess(query: str, chunks: Sequence[str], answer: str, *, tick: Tick = unlim
         section 3.
     """
     read_as = simplified(answer)
+    texts = _Answer(answer, read_as)
     places = spans(read_as)
     parsed: dict[str, ParsedSentence] = {}
     for start, end in places:
@@ -99,7 +100,7 @@ def assess(query: str, chunks: Sequence[str], answer: str, *, tick: Tick = unlim
         sentences = tuple(
             verdict
             for start, end in places
-            for verdict in _verdicts(judged[read_as[start:end]], start, end, answer, read_as)
+            for verdict in _verdicts(judged[read_as[start:end]], start, end, texts, evidence)
         )
         checked = [judged[read_as[start:end]] for start, end in places]
         risk = REFUSAL_RISK if evasive else _answer_risk(checked)
@@ -115,41 +116,47 @@ def assess(query: str, chunks: Sequence[str], answer: str, *, tick: Tick = unlim
     )
 
 
-def _verdicts(
-    judged: JudgedSentence, start: int, end: int, answer: str, read_as: str
-) -> list[SentenceVerdict]:
-    """Return the verdict on a sentence or, where its clauses differ, on each of them.
+class _Answer(NamedTuple):
+    """An answer as it was written, and in simplified characters at the same places."""
 
-    `read_as` is the answer in simplified characters: what stands there, stands in `answer`.
-    """
+    written: str
+    simplified: str
+
+
+def _verdicts(
+    judged: JudgedSentence, start: int, end: int, answer: _Answer, evidence: Evidence
+) -> list[SentenceVerdict]:
+    """Return the verdict on a sentence or, where its clauses differ, on each of them."""
     if not judged.clauses:
-        return [_verdict(judged, start, end, answer, read_as)]
-    bare = max(start, read_as.find(judged.sentence.bare, start, end))
+        return [_verdict(judged, start, end, answer, evidence)]
+    bare = max(start, answer.simplified.find(judged.sentence.bare, start, end))
     starts = [start, *(bare + at for at, _ in judged.clauses[1:])]
     found: list[SentenceVerdict] = []
     for (_, clause), first, last in zip(judged.clauses, starts, [*starts[1:], end], strict=True):
-        begins = next((at for at in range(first, last) if answer[at].isalnum()), first)
-        ends = first + len(answer[first:last].rstrip())
-        found.append(_verdict(clause, begins, ends, answer, read_as))
+        begins = next((at for at in range(first, last) if answer.written[at].isalnum()), first)
+        ends = first + len(answer.written[first:last].rstrip())
+        found.append(_verdict(clause, begins, ends, answer, evidence))
     return found
 
 
 def _verdict(
-    judged: JudgedSentence, start: int, end: int, answer: str, read_as: str
+    judged: JudgedSentence, start: int, end: int, answer: _Answer, evidence: Evidence
 ) -> SentenceVerdict:
-    text = answer[start:end]
+    text = answer.written[start:end]
     if judged.verdict is Verdict.NO_CLAIM:
         return SentenceVerdict(text=text, start=start, end=end, verdict=judged.verdict)
     words = judged.words() if judged.missing or judged.failed else ()
-    if answer != read_as:  # in traditional characters
-        places = [(read_as.find(word, start, end), word) for word in words]
-        words = tuple([answer[at : at + len(word)] if at >= 0 else word for at, word in places])
+    if answer.written != answer.simplified:
+        places = [max(start, answer.simplified.find(word, start, end)) for word in words]
+        words = tuple(
+            [answer.written[at : at + len(w)] for at, w in zip(places, words, strict=True)]
+        )
     return SentenceVerdict(
         text=text,
         start=start,
         end=end,
         verdict=judged.verdict,
-        chunks=judged.chunks,
+        chunks=fewest_chunks(judged, evidence),
         words=words,
         support=judged.support,
         reasons=judged.reasons,

@@ -6,7 +6,6 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from heapq import nlargest
 from itertools import pairwise
 from math import fsum
 from typing import Final
@@ -305,8 +304,8 @@ class Evidence:
 
     def closest(self, held: Mapping[int, float], most: int) -> list[Chunk]:
         """Return the chunks that hold most of a sentence; texts break ties."""
-        places = nlargest(most, held, key=lambda at: (held[at], self.chunks[at].text))
-        return [self.chunks[at] for at in places]
+        places = sorted(held, key=lambda at: (held[at], self.chunks[at].text), reverse=True)
+        return [self.chunks[at] for at in places[:most]]
 
     @cached_property
     def numbers(self) -> dict[tuple[float, Key], None]:

@@ -77,8 +77,6 @@ class JudgedSentence:
     """The weight that each chunk holds of it."""
     missing: Sequence[Term] = ()
     failed: Sequence[FailedCheck] = ()
-    chunks: tuple[int, ...] = ()
-    """Of a claim, the fewest chunks that explain its support, best first (greedily)."""
     has_fields: bool = False
     """Whether fields of structured chunks speak of it."""
     clauses: Sequence[tuple[int, JudgedSentence]] = ()
@@ -230,7 +228,6 @@ def _judged(sentence: ParsedSentence, evidence: Evidence) -> JudgedSentence:
         _add_fields(judged, evidence.table)
     if sentence.act is SpeechAct.CLAIM:
         judged.verdict = _verdict(judged)
-        judged.chunks = _fewest_chunks(judged, evidence)
     return judged
 
 
@@ -309,8 +306,8 @@ def _verdict(judged: JudgedSentence) -> Verdict:
     return Verdict.ABSENT if is_absent else Verdict.SUPPORTED
 
 
-def _fewest_chunks(judged: JudgedSentence, evidence: Evidence) -> tuple[int, ...]:
-    """Return the chunks that explain a sentence's support, each adding the most to those before.
+def fewest_chunks(judged: JudgedSentence, evidence: Evidence) -> tuple[int, ...]:
+    """Return the fewest chunks that explain a sentence's support, best first (greedily).
 
     Texts break ties, so that the chunks' order makes no difference.
     """
@@ -321,8 +318,7 @@ def _fewest_chunks(judged: JudgedSentence, evidence: Evidence) -> tuple[int, ...
     total, gained = sum(term.weight for term in left), 0.0
     chosen: list[int] = []
     while held and gained < ENOUGH * total and total - gained >= MIN_GAIN * weight:
-        adds = held
-        best = max(adds, key=lambda at: (adds[at], evidence.chunks[at].text))
+        best = max(held, key=lambda at: (held[at], evidence.chunks[at].text))
         if held[best] < MIN_GAIN * weight:
             break
         chosen.append(best)

@@ -18,8 +18,6 @@ from ragmonitor.runtime.patterns import lazy_pattern
 MAX_SHARED: Final = 16
 """Fields or rows that share a word or a name; more of them are not told apart, and not read."""
 MAX_COMPARED: Final = 256
-MAX_GROUPS: Final = 200
-"""Kinds of fields above which none is looked for by its unit alone."""
 MAX_PHRASE: Final = 6
 """Words of a name or value that are looked for as one."""
 MAX_VALUE: Final = 60
@@ -287,17 +285,6 @@ class FieldTable:
                 joined.by_value[value] += facts
             joined.schedules.update(table.schedules)
         return joined
-
-    @cached_property
-    def by_unit(self) -> dict[str, list[Fact]]:
-        """Maps a unit to the fields that have it; empty where there are too many fields."""
-        found: dict[str, list[Fact]] = defaultdict(list)
-        if len(self.groups) < MAX_GROUPS:
-            for group in self.groups.values():
-                for fact in group[:MAX_COMPARED]:
-                    for unit in {number.unit for number in fact.numbers}:
-                        found[unit].append(fact)
-        return found
 
     def _add_row(self, at: Place, row: Row) -> None:
         name = _name(row)
