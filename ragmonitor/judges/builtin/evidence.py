@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from math import fsum
+from sys import getsizeof
 from typing import Final
 
 from ragmonitor.judges.builtin.names import Acts, acts_of, chinese_names
@@ -30,6 +31,7 @@ from ragmonitor.judges.builtin.terms import (
     chunk_keys,
     pair_key,
     pair_keys,
+    pair_of,
     simplified,
     terms,
 )
@@ -39,8 +41,9 @@ from ragmonitor.runtime.patterns import lazy_pattern
 Tick = Callable[[], None]
 """Called now and then by what takes long; what it raises ends the work."""
 
-MAX_KEPT_CHARACTERS: Final = 2_000_000
-"""Characters of chunks whose reading is kept: some thousand chunks, 20 MB in English."""
+MAX_KEPT_BYTES: Final = 96 * 2**20
+"""Memory, about, of the readings of chunks that are kept. Of chunks of 500 characters it holds
+10,000 in English, 2,000 in Chinese or of records."""
 MAX_KEPT_CHUNK: Final = 6_000
 """Characters of a chunk whose reading is kept."""
 _MAX_PASSAGE: Final = 60
@@ -66,8 +69,13 @@ class Passage:
         self.text = text
         self.is_row = is_row
         """Whether it is of a record: what it negates, its fields know."""
-        self.keys = pair_keys(text) if text else set(order)
         self._order = order
+        self._keys = set(order)
+
+    @property
+    def keys(self) -> set[Key]:
+        """Its keys; those of Chinese take more memory to keep than time to find."""
+        return pair_keys(self.text) if self.text else self._keys
 
     @cached_property
     def polarity(self) -> Polarity:
@@ -219,11 +227,21 @@ class Chunk:
         if len(self.passages) > _MAX_SCANNED:
             held = sorted((self._places[key] for key in wanted if key in self._places), key=len)
             places = dict.fromkeys(at for few in held[:6] for at in few[:_MAX_SIMILAR])
-        shares = [
-            (fsum(wanted[key] for key in wanted.keys() & self.passages[at].keys), -at)
-            for at in places
-        ]
+        if self.is_chinese:  # to look for pairs in a text is quicker than to read its pairs
+            pairs = [(pair_of(key), wanted[key]) for key in wanted.keys() & self.keys]
+            texts = [(at, self.passages[at].text) for at in places]
+            shares = [(fsum(n for pair, n in pairs if pair in text), -at) for at, text in texts]
+        else:
+            keys = [(at, wanted.keys() & self.passages[at].keys) for at in places]
+            shares = [(fsum(wanted[key] for key in shared), -at) for at, shared in keys]
         return [-at for share, at in sorted(shares, reverse=True)[:_MAX_SIMILAR] if share]
+
+    def size_bytes(self) -> int:
+        """Return about how much memory it takes once sentences have been compared with it."""
+        cells = sum(len(row.cells) for row in self.records.rows) if self.records else 0
+        integers = 32 * len(self.keys) if self.is_chinese else 0
+        kept = getsizeof(self.keys) + getsizeof(self.order) + len(self.text) * 4 + integers
+        return 2 * kept + 1_000 * cells
 
 
 _INNER_CAPITAL: Final = lazy_pattern("[a-z,] [A-Z]")
@@ -234,27 +252,27 @@ class _ReadChunks:
     """The readings of the chunks that were used last: a corpus is asked for the same again."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, Chunk] = OrderedDict()
-        self._characters = 0
+        self._kept: OrderedDict[str, tuple[Chunk, int]] = OrderedDict()
+        self._size_bytes = 0
 
     def read(self, text: str) -> Chunk:
         """Return the reading of a chunk, kept or new."""
-        if len(text) > MAX_KEPT_CHUNK:
-            return Chunk(text)
-        chunk = self._kept.get(text)
-        if chunk is None:
-            chunk = self._kept[text] = Chunk(text)
-            self._characters += len(text)
-            while self._characters > MAX_KEPT_CHARACTERS:
-                self._characters -= len(self._kept.popitem(last=False)[0])
-        else:
+        if text in self._kept:
             self._kept.move_to_end(text)
+            return self._kept[text][0]
+        chunk = Chunk(text)
+        if len(text) <= MAX_KEPT_CHUNK:
+            size = chunk.size_bytes()
+            self._kept[text] = chunk, size
+            self._size_bytes += size
+            while self._size_bytes > MAX_KEPT_BYTES:
+                self._size_bytes -= self._kept.popitem(last=False)[1][1]
         return chunk
 
     def clear(self) -> None:
         """Forget every chunk."""
         self._kept.clear()
-        self._characters = 0
+        self._size_bytes = 0
 
 
 kept_chunks: Final = _ReadChunks()

@@ -411,6 +411,11 @@ def pair_key(pair: str) -> int:
     return ord(pair[0]) | ord(pair[1]) << 16
 
 
+def pair_of(key: Key) -> str:
+    """Return the two characters of a key; of a key that is no pair the key, which is no text."""
+    return chr(key & 0xFFFF) + chr(key >> 16) if isinstance(key, int) else f"\0{key}"
+
+
 def pair_keys(text: str) -> set[Key]:
     """Return the keys of all pairs of neighbouring characters, quicker than one by one."""
     raw = memoryview(text.encode("utf-16-le", "surrogatepass"))
