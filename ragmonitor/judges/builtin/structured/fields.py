@@ -28,7 +28,6 @@ HAN_RUN: Final = lazy_pattern("[\u3400-\u9fff]+")
 _WORD: Final = lazy_pattern(r"(?P<word>[^\W\d_\u3400-\u9fff]+)|(?P<figure>\d[\d,]*(?:\.\d+)?)")
 _SCALE: Final = lazy_pattern(r"(?i:(?:\d\s{0,2}/|\bout of|满分)\s{0,2}\Z)")
 _MEASURE: Final = lazy_pattern(r"[(（_]([^()（）_]{1,12})[)）]?\Z")
-"""A unit or a scale at the end of a key: `GDP (billion)`, `weight_kg`."""
 _DATE: Final = lazy_pattern(r"\d{2,4}[-/.年]\d{1,2}[-/.月]\d|\d{3}-\d{4}")
 """Dates, and numbers of telephones: no quantities."""
 _PARTS: Final = lazy_pattern(r"[,，;；/、]\s{0,4}")
@@ -64,6 +63,7 @@ def tokens(text: str) -> list[Token]:
     return [Token(words.SAME.get(each.key, each.key), each.start, each.end) for each in found]
 
 
+@lru_cache(maxsize=8_192)
 def phrase(text: str) -> str:
     """Return what equal names and values have in common."""
     if HAN_RUN.search(text):
@@ -79,6 +79,8 @@ class KeyWords(NamedTuple):
     every: tuple[str, ...]
     days: tuple[int, ...]
     """The days that it names."""
+    measure: str
+    """The unit or scale that it ends with: `GDP (billion)`, `weight_kg`."""
 
 
 @lru_cache(maxsize=4_096)
@@ -93,7 +95,8 @@ def key_words(key: str) -> KeyWords:
                 word = word.removeprefix(empty).removesuffix(empty)
         said.append(words.SAME.get(word, word))
     days = tuple(day for each in hours.days(spaced(key)) for day in each.days)
-    return KeyWords(tuple(said), every, days)
+    measure = _MEASURE.search(key)
+    return KeyWords(tuple(said), every, days, measure[1] if measure else "")
 
 
 class Number(NamedTuple):
@@ -134,8 +137,8 @@ class Value(NamedTuple):
 
 
 @lru_cache(maxsize=4_096)
-def value_of(key: str, value: Scalar) -> Value:
-    """Return what a short value reads as, beside its key: the same ones come again and again."""
+def value_of(value: Scalar, measure: str) -> Value:
+    """Return what a short value in a measure reads as: the same ones come again and again."""
     says = truth(value)
     if value is None or str(value).strip().lower() in words.NULL:
         return Value(says, is_null=True)
@@ -144,8 +147,7 @@ def value_of(key: str, value: Scalar) -> Value:
     times = hours.times(value)
     numbers: list[Number] = []
     if not times and not _DATE.search(value):
-        measure = _MEASURE.search(key)
-        for text in (value, f"{value} {measure[1]}") if measure else (value,):
+        for text in (value, f"{value} {measure}") if measure else (value,):
             numbers += numbers_of(text, placed(text))
     parts = (value, *_PARTS.split(value)[:MAX_PHRASE]) if says is None else ()
     phrases = [each for each in dict.fromkeys(map(phrase, parts)) if each]
@@ -181,7 +183,7 @@ class Fact:
     def __post_init__(self) -> None:
         """Read the value."""
         if not isinstance(self.value, str) or len(self.value) <= MAX_VALUE:
-            read = value_of(self.key, self.value)
+            read = value_of(self.value, key_words(self.key).measure)
             self.truth, self.is_null, self.numbers, self.times, self.phrases = read
 
     @property
@@ -301,7 +303,7 @@ class FieldTable:
             facts.append(Fact(at, container, place, listed, around))
             facts[-1].truth = bool(chosen)
         for key, value in row.cells:
-            said, every, days = key_words(key)
+            said, every, days, _ = key_words(key)
             said = said or (key_words(container).said if container else ()) or every
             path = f"{place}.{key}" if place and key else place or key
             fact = Fact(at, key, path, value, frozenset(said), around, (*row.keys, key))
