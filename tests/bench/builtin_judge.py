@@ -1,28 +1,35 @@
 """The built-in judge's CPU time per answer, by length of context.
 
-    python tests/bench/builtin_judge.py [--repeats 40]
+    python tests/bench/builtin_judge.py [--repeats 40] [--beside CHECKOUT]
 
 Texts are made by a seeded generator, every one different. English words follow a Zipf-like law
 over the shipped table of frequencies, so that the cache of words helps as much as it does with
 real text, and no more: a tenth of them are made-up words, names and numbers. Chinese words are
 recurring pairs of frequent characters, with particles, negations and numbers between them. Half
 of each answer are sentences of its chunks. Structured chunks are JSON objects of eight fields, with
-answers of sentences about them, half of them true. Prints a markdown table: median and 95th
-percentile of milliseconds on one core, and the median divided by the context's length, which shows
-that long contexts stay linear.
+answers of sentences about them, half of them true.
+
+Prints a markdown table of milliseconds on one core for answers of 800 characters: median and 95th
+percentile with chunks that are read for the first time, and the median with chunks that were read
+before. With `--beside`, also the medians divided by those of another checkout's judge, read in
+turns, so that a busy machine is busy for both.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
 from importlib import resources
 from itertools import accumulate
+from pathlib import Path
 
 from ragmonitor.judges import builtin
 from ragmonitor.judges.builtin.word_lists import STOP_WORDS
@@ -37,6 +44,8 @@ HAN = (
 )
 """Frequent characters."""
 PARTICLES = "的了在是和与将对为从"
+
+LENGTHS = (500, 2_000, 8_000, 30_000)
 
 Write = Callable[[random.Random], str]
 """Returns one sentence."""
@@ -143,37 +152,63 @@ def recorded(rng: random.Random, length: int, parts: int) -> tuple[str, list[str
     return f"What is the {rng.choice(KEYS)}?", chunks, "".join(answer * (800 // length + 1))[:800]
 
 
-def main() -> None:
-    """Print the table."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--repeats", type=int, default=40)
-    repeats = options.parse_args().repeats
+def timed(repeats: int) -> dict[str, list[list[float]]]:
+    """Return the CPU milliseconds of each kind of answer, its chunks fresh and read before."""
     rng = random.Random(7)
-    print("\n### Built-in judge: CPU ms per answer of 800 characters\n")
-    print("| language | context, characters | chunks | median | p95 | µs per 1,000 characters |")
-    print("|---|---|---|---|---|---|")
     makers = {
         "en": partial(answered, english()),
         "zh": partial(answered, chinese()),
         "JSON": recorded,
     }
+    found: dict[str, list[list[float]]] = {}
     for language, make in makers.items():
-        for length in (500, 2_000, 8_000, 30_000, 100_000):
-            times: list[float] = []
+        for length in LENGTHS:
+            times: list[list[float]] = [[], []]
             for n in range(repeats + 3):
-                parts = max(1, length // 500)
-                query, chunks, answer = make(rng, length, parts)
-                began = time.process_time()
-                builtin.assess(query, chunks, answer)
-                if n >= 3:
-                    times.append((time.process_time() - began) * 1e3)
-            median = statistics.median(times)
-            p95 = statistics.quantiles(times, n=20)[-1]
-            print(
-                f"| {language} | {length:,} | {parts} | {median:.2f} | {p95:.2f} "
-                f"| {median / length * 1e6:.0f} |",
-                flush=True,
-            )
+                texts = make(rng, length, max(1, length // 500))
+                for which in times:
+                    began = time.process_time()
+                    builtin.assess(*texts)
+                    if n >= 3:
+                        which.append((time.process_time() - began) * 1e3)
+            found[f"{language} | {length:,}"] = times
+    return found
+
+
+def timed_in(checkout: Path, repeats: int) -> dict[str, list[list[float]]]:
+    """Return what `timed` finds for the judge of a checkout, in a process of its own."""
+    command = [sys.executable, __file__, "--json", "--repeats", str(repeats)]
+    environment = {**os.environ, "PYTHONPATH": str(checkout)}
+    run = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    read: dict[str, list[list[float]]] = json.loads(run.stdout)
+    return read
+
+
+def main() -> None:
+    """Print the table."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--repeats", type=int, default=40)
+    options.add_argument("--beside", type=Path, metavar="CHECKOUT")
+    options.add_argument("--json", action="store_true", help="print the times alone")
+    given = options.parse_args()
+    if given.json:
+        print(json.dumps(timed(given.repeats)))
+        return
+    print("| language | context, characters | fresh | p95 | warm | CPU beside: fresh | warm |")
+    print("|---|---|---|---|---|---|---|")
+    here = Path(__file__).resolve().parents[2]
+    rounds = [
+        [timed_in(checkout, given.repeats // 4) for checkout in (here, given.beside) if checkout]
+        for _ in range(4)
+    ]
+    for name in rounds[0][0]:
+        fresh, warm = ([t for own, *_ in rounds for t in own[name][at]] for at in (0, 1))
+        row = f"| {name} | {statistics.median(fresh):.2f} | {statistics.quantiles(fresh, n=20)[-1]:.2f}"
+        row += f" | {statistics.median(warm):.2f}"
+        for at, own in enumerate((fresh, warm)) if given.beside else ():
+            other = [t for _, beside in rounds for t in beside[name][at]]
+            row += f" | {statistics.median(own) / statistics.median(other):.2f}"
+        print(f"{row} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from ragmonitor.judges.builtin.evidence import Chunk, Evidence, Tick, unlimited
-from ragmonitor.judges.builtin.judged_sentences import JudgedSentence, judge_sentence
+from ragmonitor.judges.builtin.judged_sentences import JudgedSentence, fewest_chunks, judge_sentence
 from ragmonitor.judges.builtin.parsed_sentences import ParsedSentence, parse_sentence
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, content_count, is_about_sources
 from ragmonitor.judges.builtin.terms import Term, simplified, terms
@@ -77,6 +77,7 @@ def assess(query: str, chunks: Sequence[str], answer: str, *, tick: Tick = unlim
         section 3.
     """
     read_as = simplified(answer)
+    texts = _Answer(answer, read_as)
     places = spans(read_as)
     parsed: dict[str, ParsedSentence] = {}
     for start, end in places:
@@ -99,7 +100,7 @@ def assess(query: str, chunks: Sequence[str], answer: str, *, tick: Tick = unlim
         sentences = tuple(
             verdict
             for start, end in places
-            for verdict in _verdicts(judged[read_as[start:end]], start, end, answer)
+            for verdict in _verdicts(judged[read_as[start:end]], start, end, texts, evidence)
         )
         checked = [judged[read_as[start:end]] for start, end in places]
         risk = REFUSAL_RISK if evasive else _answer_risk(checked)
@@ -115,35 +116,47 @@ def assess(query: str, chunks: Sequence[str], answer: str, *, tick: Tick = unlim
     )
 
 
-def _verdicts(judged: JudgedSentence, start: int, end: int, answer: str) -> list[SentenceVerdict]:
+class _Answer(NamedTuple):
+    """An answer as it was written, and in simplified characters at the same places."""
+
+    written: str
+    simplified: str
+
+
+def _verdicts(
+    judged: JudgedSentence, start: int, end: int, answer: _Answer, evidence: Evidence
+) -> list[SentenceVerdict]:
     """Return the verdict on a sentence or, where its clauses differ, on each of them."""
     if not judged.clauses:
-        return [_verdict(judged, start, end, answer)]
-    bare_at = max(0, judged.sentence.text.find(judged.sentence.bare))
-    starts = [start + (bare_at + at if at else 0) for at, _ in judged.clauses]
+        return [_verdict(judged, start, end, answer, evidence)]
+    bare = max(start, answer.simplified.find(judged.sentence.bare, start, end))
+    starts = [start, *(bare + at for at, _ in judged.clauses[1:])]
     found: list[SentenceVerdict] = []
     for (_, clause), first, last in zip(judged.clauses, starts, [*starts[1:], end], strict=True):
-        text = answer[first:last]
-        begins = next((at for at, sign in enumerate(text) if sign.isalnum()), 0)
-        found.append(_verdict(clause, first + begins, first + len(text.rstrip()), answer))
+        begins = next((at for at in range(first, last) if answer.written[at].isalnum()), first)
+        ends = first + len(answer.written[first:last].rstrip())
+        found.append(_verdict(clause, begins, ends, answer, evidence))
     return found
 
 
-def _verdict(judged: JudgedSentence, start: int, end: int, answer: str) -> SentenceVerdict:
-    text = answer[start:end]  # as it was written
+def _verdict(
+    judged: JudgedSentence, start: int, end: int, answer: _Answer, evidence: Evidence
+) -> SentenceVerdict:
+    text = answer.written[start:end]
     if judged.verdict is Verdict.NO_CLAIM:
         return SentenceVerdict(text=text, start=start, end=end, verdict=judged.verdict)
     words = judged.words() if judged.missing or judged.failed else ()
-    read_as = judged.sentence.text
-    if text != read_as:  # in traditional characters
-        places = [(read_as.find(word), word) for word in words]
-        words = tuple([text[at : at + len(word)] if at >= 0 else word for at, word in places])
+    if answer.written != answer.simplified:
+        places = [max(start, answer.simplified.find(word, start, end)) for word in words]
+        words = tuple(
+            [answer.written[at : at + len(w)] for at, w in zip(places, words, strict=True)]
+        )
     return SentenceVerdict(
         text=text,
         start=start,
         end=end,
         verdict=judged.verdict,
-        chunks=judged.chunks,
+        chunks=fewest_chunks(judged, evidence),
         words=words,
         support=judged.support,
         reasons=judged.reasons,

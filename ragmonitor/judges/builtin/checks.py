@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import pairwise
 from math import fsum
 from typing import Final
 
@@ -103,9 +103,8 @@ def _missing_details(
     details = [t for t in missing if t.kind in _DETAILS and _is_detail(t, sentence.bare)]
     if not details:
         return []
-    held = support * sentence.weight
     rest = sentence.weight - sum(term.weight for term in details)
-    near = _near(sentence.terms, best) if held >= CONTRADICTED_FROM * rest > 0 else []
+    is_borne = support * sentence.weight >= CONTRADICTED_FROM * rest > 0
     own = {term.key for term in sentence.terms}
     units = {n.key: str(unit.key) for n, unit in pairwise(sentence.terms) if unit.kind == "unit"}
     failed: list[FailedCheck] = []
@@ -122,7 +121,7 @@ def _missing_details(
             FailedCheck(
                 reason="name" if kind == "name" else "date" if is_date else "number",
                 surface=surface_of(term),
-                conflicts=_has_rival(kind, own, near),
+                conflicts=is_borne and any(chunk.has_another(kind, own) for chunk in best),
                 keys=frozenset({term.key}),
             )
         )
@@ -149,32 +148,6 @@ def _is_detail(term: Term, said: str) -> bool:
         return True
     is_followed = behind[:1] == " " and behind[1:].isupper() and term.surface[-1].isalnum()
     return is_followed and term.weight == 1.0
-
-
-def _near(content: Sequence[Term], best: Sequence[Chunk]) -> list[tuple[Chunk, Passage]]:
-    """Return the passage that holds most of a sentence, and its neighbours."""
-    if not best:
-        return []
-    similar = best[0].similar({term.key: term.weight for term in content if term.weight})
-    first = max(0, similar[0] - 1) if similar else 0
-    found = best[0].passages[first : similar[0] + 2] if similar else []
-    return [(best[0], passage) for passage in found]
-
-
-def _has_rival(kind: str, own: set[Key], near: Sequence[tuple[Chunk, Passage]]) -> bool:
-    """Return whether another number, date or name stands near by, for which one can be mistaken."""
-    for chunk, passage in near:
-        for word in islice(passage.details.get(kind, ()), _MAX_RIVALS):
-            if word in own:
-                continue
-            begins = f"{word[0].upper()}{word[1:4]}", word.upper()[:4]
-            if kind != "name" or any(begin.isalpha() and begin in chunk.text for begin in begins):
-                return True
-    return False
-
-
-_MAX_RIVALS: Final = 200
-"""Details of one passage that are looked at."""
 
 
 def _is_spelled_out(term: Term, chunks: Sequence[Chunk]) -> bool:
@@ -256,21 +229,14 @@ def _chinese_names(
     persons = [place for place in may_be_persons(said) if is_missing(*place)]
     if not found and not persons:
         return
-    near = [passage for _, passage in _near(sentence.terms, best)]
-    texts = [passage.text for passage in near]
-    rivals = {
-        kind
-        for passage in (near if found else ())
-        for kind, name in passage.names[:_MAX_RIVALS]
-        if name not in said
-    }
+    rivals = {kind for chunk in best for kind, name in chunk.names if name not in said}
     places = [
         (name.start, name.end, name.kind in rivals)
         for name in found
         if name.kind in rivals or not name.needs_rival
     ]
     for start, end in persons:
-        if any(is_off_by_one(said, start, text) for text in texts):
+        if any(is_off_by_one(said, start, chunk.text) for chunk in best):
             places.append((start, end, True))
     for start, end, has_rival in places:
         around = [missing_at[at] for at in range(start - 1, end) if at in missing_at]

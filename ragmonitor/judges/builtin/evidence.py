@@ -6,20 +6,21 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from heapq import nlargest
 from itertools import pairwise
 from math import fsum
+from sys import getsizeof
 from typing import Final
 
 from ragmonitor.judges.builtin.names import Acts, acts_of, chinese_names
 from ragmonitor.judges.builtin.polarity import (
     NEGATIVE,
+    OPPOSITE,
     Polarity,
     chinese_polarity,
     english_polarity,
     negated_keys,
 )
-from ragmonitor.judges.builtin.quantities import chinese_figures, detail_class, number_of
+from ragmonitor.judges.builtin.quantities import detail_class, number_of
 from ragmonitor.judges.builtin.stems import stem
 from ragmonitor.judges.builtin.structured.fields import FieldTable
 from ragmonitor.judges.builtin.structured.formats import records_of, rendered
@@ -30,6 +31,7 @@ from ragmonitor.judges.builtin.terms import (
     chunk_keys,
     pair_key,
     pair_keys,
+    pair_of,
     simplified,
     terms,
 )
@@ -39,8 +41,9 @@ from ragmonitor.runtime.patterns import lazy_pattern
 Tick = Callable[[], None]
 """Called now and then by what takes long; what it raises ends the work."""
 
-MAX_KEPT_CHARACTERS: Final = 2_000_000
-"""Characters of chunks whose reading is kept: some thousand chunks, 20 MB in English."""
+MAX_KEPT_BYTES: Final = 96 * 2**20
+"""Memory, about, of the readings of chunks that are kept. Of chunks of 500 characters it holds
+10,000 in English, 2,000 in Chinese or of records."""
 MAX_KEPT_CHUNK: Final = 6_000
 """Characters of a chunk whose reading is kept."""
 _MAX_PASSAGE: Final = 60
@@ -50,8 +53,6 @@ _MAX_SCANNED: Final = 48
 _MAX_SIMILAR: Final = 8
 _MAX_HELD: Final = 300
 """Chunks with one key that are told apart; more of them tell no place."""
-_MAX_QUOTED: Final = 4
-"""Chunks whose prose may say a sentence: those that hold most of it."""
 _MAX_PLACES: Final = 64
 """Places of one key in a chunk that are looked at."""
 
@@ -68,8 +69,13 @@ class Passage:
         self.text = text
         self.is_row = is_row
         """Whether it is of a record: what it negates, its fields know."""
-        self.keys = pair_keys(text) if text else set(order)
         self._order = order
+        self._keys = set(order)
+
+    @property
+    def keys(self) -> set[Key]:
+        """Its keys; those of Chinese take more memory to keep than time to find."""
+        return pair_keys(self.text) if self.text else self._keys
 
     @cached_property
     def polarity(self) -> Polarity:
@@ -78,31 +84,16 @@ class Passage:
 
     @cached_property
     def denied(self) -> set[Key]:
-        """The keys that it negates, or states and negates."""
-        polarity = self.polarity
-        return {key for key, sign in polarity.signs.items() if sign < 1} | polarity.through.keys()
+        """The keys that it may negate, of opposites the one that stands for both."""
+        found = negated_keys(self.keys, self._order, self.text, is_chinese=bool(self.text))
+        negative = NEGATIVE.intersection(self.keys)
+        return {OPPOSITE.get(key, (key, 1))[0] for key in found | negative}
 
     def negates(self) -> bool:
         """Return whether it may negate anything."""
         if not NEGATIVE.isdisjoint(self.keys):
             return True
         return bool(self.text) and next(chinese_signs(self.text), None) is not None
-
-    @cached_property
-    def details(self) -> dict[str, dict[str, None]]:
-        """Its numbers, dates and times, by what they can be mistaken for; words under `name`."""
-        found: dict[str, dict[str, None]] = {}
-        keys = [str(key) for key in self._order]
-        if self.text:
-            keys = [atom.key for figure in chinese_figures(self.text) for atom in figure.atoms]
-        for key, behind in pairwise([*keys, "."]):
-            found.setdefault(detail_class(key, behind), {})[key] = None
-        return found
-
-    @cached_property
-    def names(self) -> list[tuple[str, str]]:
-        """Its Chinese names, by kind and text."""
-        return [(each.kind, self.text[each.start : each.end]) for each in chinese_names(self.text)]
 
 
 _SPACED: Final = lazy_pattern(rf"(?<=[{HAN}]) (?=[{HAN}\d])|(?<=\d) (?=[{HAN}])")
@@ -140,6 +131,26 @@ class Chunk:
     def fields(self) -> FieldTable | None:
         """Its fields, if it is structured."""
         return FieldTable.read(self.records) if self.records else None
+
+    @cached_property
+    def _details(self) -> dict[str, set[Key]]:
+        """Its numbers, dates and times, by what they can be mistaken for."""
+        found: dict[str, set[Key]] = {}
+        for key, behind in pairwise([*self.order, "."]):
+            if str(key)[0] in "#~@":
+                found.setdefault(detail_class(str(key), str(behind)), set()).add(key)
+        return found
+
+    def has_another(self, kind: str, own: set[Key]) -> bool:
+        """Return whether it has a detail of a kind for which one of some keys can be mistaken."""
+        if kind == "name":
+            return _INNER_CAPITAL.search(self.text) is not None
+        return not self._details.get(kind, own) <= own
+
+    @cached_property
+    def names(self) -> set[tuple[str, str]]:
+        """Its Chinese names, by kind and text."""
+        return {(each.kind, self.text[each.start : each.end]) for each in chinese_names(self.text)}
 
     @cached_property
     def acts(self) -> Acts:
@@ -216,13 +227,24 @@ class Chunk:
         if len(self.passages) > _MAX_SCANNED:
             held = sorted((self._places[key] for key in wanted if key in self._places), key=len)
             places = dict.fromkeys(at for few in held[:6] for at in few[:_MAX_SIMILAR])
-        shares = [
-            (fsum(wanted[key] for key in wanted.keys() & self.passages[at].keys), -at)
-            for at in places
-        ]
+        if self.is_chinese:  # to look for pairs in a text is quicker than to read its pairs
+            pairs = [(pair_of(key), wanted[key]) for key in wanted.keys() & self.keys]
+            texts = [(at, self.passages[at].text) for at in places]
+            shares = [(fsum(n for pair, n in pairs if pair in text), -at) for at, text in texts]
+        else:
+            keys = [(at, wanted.keys() & self.passages[at].keys) for at in places]
+            shares = [(fsum(wanted[key] for key in shared), -at) for at, shared in keys]
         return [-at for share, at in sorted(shares, reverse=True)[:_MAX_SIMILAR] if share]
 
+    def size_bytes(self) -> int:
+        """Return about how much memory it takes once sentences have been compared with it."""
+        cells = sum(len(row.cells) for row in self.records.rows) if self.records else 0
+        integers = 32 * len(self.keys) if self.is_chinese else 0
+        kept = getsizeof(self.keys) + getsizeof(self.order) + len(self.text) * 4 + integers
+        return 2 * kept + 1_000 * cells
 
+
+_INNER_CAPITAL: Final = lazy_pattern("[a-z,] [A-Z]")
 _CHINESE_END: Final = lazy_pattern("(?<=[。！？；])|\n+|(?<=[.!?;])\\s+")
 
 
@@ -230,27 +252,27 @@ class _ReadChunks:
     """The readings of the chunks that were used last: a corpus is asked for the same again."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, Chunk] = OrderedDict()
-        self._characters = 0
+        self._kept: OrderedDict[str, tuple[Chunk, int]] = OrderedDict()
+        self._size_bytes = 0
 
     def read(self, text: str) -> Chunk:
         """Return the reading of a chunk, kept or new."""
-        if len(text) > MAX_KEPT_CHUNK:
-            return Chunk(text)
-        chunk = self._kept.get(text)
-        if chunk is None:
-            chunk = self._kept[text] = Chunk(text)
-            self._characters += len(text)
-            while self._characters > MAX_KEPT_CHARACTERS:
-                self._characters -= len(self._kept.popitem(last=False)[0])
-        else:
+        if text in self._kept:
             self._kept.move_to_end(text)
+            return self._kept[text][0]
+        chunk = Chunk(text)
+        if len(text) <= MAX_KEPT_CHUNK:
+            size = chunk.size_bytes()
+            self._kept[text] = chunk, size
+            self._size_bytes += size
+            while self._size_bytes > MAX_KEPT_BYTES:
+                self._size_bytes -= self._kept.popitem(last=False)[1][1]
         return chunk
 
     def clear(self) -> None:
         """Forget every chunk."""
         self._kept.clear()
-        self._characters = 0
+        self._size_bytes = 0
 
 
 kept_chunks: Final = _ReadChunks()
@@ -300,20 +322,8 @@ class Evidence:
 
     def closest(self, held: Mapping[int, float], most: int) -> list[Chunk]:
         """Return the chunks that hold most of a sentence; texts break ties."""
-        places = nlargest(most, held, key=lambda at: (held[at], self.chunks[at].text))
-        return [self.chunks[at] for at in places]
-
-    def is_said_in_prose(self, content: Sequence[Term], held: Mapping[int, float]) -> bool:
-        """Return whether one sentence of prose holds most of a sentence."""
-        weights = {term.key: term.weight for term in content if term.weight}
-        least = 0.8 * sum(weights.values())
-        for chunk in self.closest(held, _MAX_QUOTED):
-            for at in chunk.similar(weights) if chunk.prose.strip() else ():
-                passage = chunk.passages[at]
-                shared = weights.keys() & passage.keys
-                if not passage.is_row and fsum(weights[key] for key in shared) >= least:
-                    return True
-        return False
+        places = sorted(held, key=lambda at: (held[at], self.chunks[at].text), reverse=True)
+        return [self.chunks[at] for at in places[:most]]
 
     @cached_property
     def numbers(self) -> dict[tuple[float, Key], None]:

@@ -128,7 +128,6 @@ _LABELS: Final = lazy_pattern(
     )
     + r"\W{0,4}[:：]"
 )
-_RULES: Final = lazy_pattern(r"\A(?:-{3,}|={3,}|\*{3,}|_{3,})\s|\s(?:-{3,}|={3,}|\*{3,}|_{3,})\Z")
 _SOURCE_WORDS: Final = lazy_pattern(
     "passage|doc|source|chunk|context|excerpt|snippet|text|article|result|information|material"
     "|knowledge|citation|according|as per|stated|page|section|chapter|http"
@@ -157,8 +156,6 @@ def without_framing(text: str) -> str:
         said = _without(_CHINESE_ATTRIBUTED, said)
     if ":" in said or "：" in said:
         said = _without(_LABELS, said)
-    if said and not {*"-=*_"}.isdisjoint((said[0], said[-1])):
-        said = _RULES.sub("", said)
     return text if said == text else said.strip()
 
 

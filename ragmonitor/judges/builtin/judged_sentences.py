@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from math import fsum
 from operator import itemgetter
 from typing import Final
 
@@ -17,7 +18,7 @@ from ragmonitor.judges.builtin.checks import (
     surface_of,
 )
 from ragmonitor.judges.builtin.evidence import Evidence
-from ragmonitor.judges.builtin.parsed_sentences import Clause, ParsedSentence, clauses_of
+from ragmonitor.judges.builtin.parsed_sentences import ParsedSentence, clauses_of
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, may_be_claim
 from ragmonitor.judges.builtin.structured.field_reading import read_fields
 from ragmonitor.judges.builtin.structured.fields import FieldTable
@@ -76,8 +77,6 @@ class JudgedSentence:
     """The weight that each chunk holds of it."""
     missing: Sequence[Term] = ()
     failed: Sequence[FailedCheck] = ()
-    chunks: tuple[int, ...] = ()
-    """Of a claim, the fewest chunks that explain its support, best first (greedily)."""
     has_fields: bool = False
     """Whether fields of structured chunks speak of it."""
     clauses: Sequence[tuple[int, JudgedSentence]] = ()
@@ -159,30 +158,26 @@ def judge_sentence(sentence: ParsedSentence, evidence: Evidence) -> JudgedSenten
     judged = _judged(sentence, evidence)
     if judged.verdict is Verdict.NO_CLAIM or judged.has_fields:
         return judged  # fields are read clause by clause already
-    is_sound = not (judged.missing or judged.failed)
-    if is_sound and not may_be_denied(judged.sentence, judged.held, evidence):
-        return judged
     if judged.severity is Severity.MINOR:
         return judged  # it says too much as a whole
-    clauses = list(clauses_of(judged.sentence))
-    supports = [_support(clause, evidence) for clause in clauses]
+    weight = MIN_CLAUSE_WEIGHT / 2 if sentence.is_chinese else MIN_CLAUSE_WEIGHT
+    lacks = fsum(term.weight for term in judged.missing) >= (1 - CLAUSE_ABSENT_BELOW) * weight
+    if not (lacks or judged.failed or may_be_denied(judged.sentence, judged.held, evidence)):
+        return judged
+    clauses = clauses_of(judged.sentence)
+    supports = [_support(clause, evidence) for _, clause in clauses]
     if not 0 < len(clauses) <= _MAX_CLAUSES or max(supports) < SUPPORTED_FROM:
         return judged
-    if judged.verdict is Verdict.SUPPORTED and judged.missing:
-        invented = [
-            support < CLAUSE_ABSENT_BELOW
-            and clause.weight >= MIN_CLAUSE_WEIGHT / (2 if judged.sentence.is_chinese else 1)
-            for support, clause in zip(supports, clauses, strict=True)
-        ]
-        if not any(invented):
-            return judged
-    is_chinese = judged.sentence.is_chinese
-    found = [
-        (clause.start, _judged(clause.parsed(is_chinese=is_chinese), evidence))
-        for clause in clauses
+    invented = [
+        support < CLAUSE_ABSENT_BELOW and clause.weight >= weight
+        for support, (_, clause) in zip(supports, clauses, strict=True)
     ]
-    if judged.verdict is Verdict.SUPPORTED and judged.missing:
-        for (_, clause), is_invented in zip(found, invented, strict=True):
+    is_borne = judged.verdict is Verdict.SUPPORTED and bool(judged.missing)
+    if is_borne and not any(invented):
+        return judged
+    found = [(start, _judged(clause, evidence)) for start, clause in clauses]
+    for (_, clause), is_invented in zip(found, invented, strict=True):
+        if is_borne:
             clause.verdict = Verdict.ABSENT if is_invented else Verdict.SUPPORTED
     verdicts = {clause.verdict for _, clause in found}
     if Verdict.SUPPORTED in verdicts and len(verdicts) > 1:
@@ -190,7 +185,7 @@ def judge_sentence(sentence: ParsedSentence, evidence: Evidence) -> JudgedSenten
     return judged
 
 
-def _support(clause: Clause, evidence: Evidence) -> float:
+def _support(clause: ParsedSentence, evidence: Evidence) -> float:
     held = sum(term.weight for term in clause.terms if term.key in evidence.where)
     return held / clause.weight if clause.weight else 0.0
 
@@ -200,7 +195,7 @@ def _judged(sentence: ParsedSentence, evidence: Evidence) -> JudgedSentence:
         return JudgedSentence(sentence)
     if evidence.table and sentence.act is SpeechAct.CLAIM:
         bare = in_ascii(sentence.bare)
-        sentence = replace(sentence, bare=bare, terms=placed(sentence.bare))
+        sentence = replace(sentence, bare=bare, terms=placed(bare))
     content = sentence.terms
     where = evidence.where
     missing = [term for term in content if term.weight and term.key not in where]
@@ -229,15 +224,10 @@ def _judged(sentence: ParsedSentence, evidence: Evidence) -> JudgedSentence:
     if (judged.failed or (missing and support > 0.5)) and evidence.holds(sentence.bare):
         judged.failed = judged.missing = ()
         judged.support = judged.trust = 1.0
-    elif (
-        evidence.table
-        and sentence.act is SpeechAct.CLAIM
-        and (judged.failed or not evidence.is_said_in_prose(content, judged.held))
-    ):
+    elif evidence.table and sentence.act is SpeechAct.CLAIM:
         _add_fields(judged, evidence.table)
     if sentence.act is SpeechAct.CLAIM:
         judged.verdict = _verdict(judged)
-        judged.chunks = _fewest_chunks(judged, evidence)
     return judged
 
 
@@ -316,8 +306,8 @@ def _verdict(judged: JudgedSentence) -> Verdict:
     return Verdict.ABSENT if is_absent else Verdict.SUPPORTED
 
 
-def _fewest_chunks(judged: JudgedSentence, evidence: Evidence) -> tuple[int, ...]:
-    """Return the chunks that explain a sentence's support, each adding the most to those before.
+def fewest_chunks(judged: JudgedSentence, evidence: Evidence) -> tuple[int, ...]:
+    """Return the fewest chunks that explain a sentence's support, best first (greedily).
 
     Texts break ties, so that the chunks' order makes no difference.
     """
@@ -328,8 +318,7 @@ def _fewest_chunks(judged: JudgedSentence, evidence: Evidence) -> tuple[int, ...
     total, gained = sum(term.weight for term in left), 0.0
     chosen: list[int] = []
     while held and gained < ENOUGH * total and total - gained >= MIN_GAIN * weight:
-        adds = held
-        best = max(adds, key=lambda at: (adds[at], evidence.chunks[at].text))
+        best = max(held, key=lambda at: (held[at], evidence.chunks[at].text))
         if held[best] < MIN_GAIN * weight:
             break
         chosen.append(best)

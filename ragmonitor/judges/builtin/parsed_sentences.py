@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Final
 
 from ragmonitor.judges.builtin.framing import without_framing
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, content_count, speech_act_of
@@ -54,53 +53,32 @@ _MIN_CLAUSE: Final = 2
 number."""
 
 
-class Clause(NamedTuple):
-    """A part of a sentence."""
-
-    start: int
-    text: str
-    terms: list[Term]
-    """In Chinese with the offsets of the sentence."""
-    weight: float
-
-    def parsed(self, *, is_chinese: bool) -> ParsedSentence:
-        """Return it as a sentence of its own."""
-        content = self.terms
-        if is_chinese and self.start:
-            content = [Term(*term[:4], term.at - self.start) for term in content]
-        return parsed(self.text, self.text, SpeechAct.CLAIM, content)
-
-
-def clauses_of(sentence: ParsedSentence) -> Iterator[Clause]:
-    """Yield the clauses of a claim; nothing if it is but one.
+def clauses_of(sentence: ParsedSentence) -> list[tuple[int, ParsedSentence]]:
+    """Return the clauses of a claim, and where each begins; nothing if it is but one.
 
     What says too little alone belongs to the clause behind it, or to the last.
     """
     text = sentence.bare
     borders = [border.start() for border in _BORDER.finditer(text)]
-    if not borders:
-        return
-    cuts, at, count = [0], 0, 0.0
-    for end in [*borders, len(text)]:
-        piece = _terms_within(sentence, at, end)
-        if sentence.is_chinese:
-            count += 2 * content_count([term for term in piece if term.kind == "pair"])
-        else:
-            count += content_count(piece)
-        at = end
-        if count >= _MIN_CLAUSE:
-            cuts.append(end)
-            count = 0.0
-    if len(cuts) < 3:
-        return
-    cuts[-1] = len(text)
-    for start, end in pairwise(cuts):
-        content = _terms_within(sentence, start, end)
-        yield Clause(start, text[start:end], content, sum(term.weight for term in content))
+    found: list[tuple[int, int, list[Term]]] = []
+    start, content = 0, list[Term]()
+    for at, end in pairwise((0, *borders, len(text))) if borders else ():
+        content += _terms_within(sentence, at, end)
+        said = [term for term in content if term.kind == "pair"] if sentence.is_chinese else content
+        if content_count(said) >= (_MIN_CLAUSE / 2 if sentence.is_chinese else _MIN_CLAUSE):
+            found.append((start, end, content))
+            start, content = end, []
+    if len(found) < 2:
+        return []
+    found[-1] = found[-1][0], len(text), [*found[-1][2], *content]
+    return [
+        (at, parsed(" " * at + text[at:end], " " * at + text[at:end], SpeechAct.CLAIM, terms))
+        for at, end, terms in found
+    ]
 
 
 def _terms_within(sentence: ParsedSentence, start: int, end: int) -> list[Term]:
-    """Return the terms of a part of a sentence."""
+    """Return the terms of a part of a sentence, in Chinese with its offsets."""
     if not sentence.is_chinese:
         return terms(sentence.bare[start:end])
     found = sentence.terms

@@ -17,36 +17,20 @@ from ragmonitor.runtime.patterns import lazy_pattern
 
 REACH: Final = 4
 """Characters behind a Chinese sign of negation that it negates."""
-_AND: Final = ("和", "或", "与", "及", "、")
-"""What follows one of these is negated as what is before it."""
-_SIDES: Final = frozenset(
-    map(
-        stem,
-        [
-            "before",
-            "after",
-            "above",
-            "below",
-            "first",
-            "last",
-            "early",
-            "late",
-            "earlier",
-            "later",
-            "inside",
-            "outside",
-        ],
-    )
+
+
+def _stems(words: str) -> frozenset[str]:
+    return frozenset(map(stem, words.split()))
+
+
+_SIDES: Final = _stems(
+    "before after above below first last early late earlier later inside outside"
 )
-_SCOPES: Final = frozenset(
-    {">from", ">within", *map(stem, ["before", "after", "outside", "above", "below", "beyond"])}
-)
+_SCOPES: Final = _stems("before after outside above below beyond") | {">from", ">within"}
 """Words that say on which side of a limit something holds."""
 _DENIALS: Final = frozenset(map(stem, word_lists.DENIALS))
-_GRANTS: Final = frozenset(map(stem, (*word_lists.GRANTS, "possible", "able", "permit")))
-_HARMLESS: Final = frozenset(
-    {">only", *map(stem, ["doubt", "matter", "wonder", "later", "earlier"])}
-)
+_GRANTS: Final = frozenset(map(stem, (*word_lists.GRANTS, "possible", "permit")))
+_HARMLESS: Final = _stems("doubt matter wonder later earlier") | {">only"}
 """Keys that a negation does not negate: `not only`, `no doubt`."""
 
 
@@ -196,8 +180,6 @@ def _chinese_clauses(text: str, found: Sequence[Term], *, is_open: bool) -> Iter
             until = end + REACH
         elif term.weight:
             clause.append((term.key, count if end <= until else 0))
-            if end <= until and text[end : end + 1] in _AND:
-                until = end + 1 + REACH
     yield _Clause(clause, count, is_open)
 
 

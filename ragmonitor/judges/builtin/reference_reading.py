@@ -7,7 +7,7 @@ from heapq import nlargest
 from typing import Final
 
 from ragmonitor.judges.builtin.evidence import Evidence, Tick, unlimited
-from ragmonitor.judges.builtin.judged_sentences import JudgedSentence, judge_sentence
+from ragmonitor.judges.builtin.judged_sentences import JudgedSentence, fewest_chunks, judge_sentence
 from ragmonitor.judges.builtin.parsed_sentences import ParsedSentence, parse_sentence
 from ragmonitor.judges.builtin.terms import simplified
 from ragmonitor.judges.sentences import split
@@ -54,7 +54,7 @@ def read_reference(
                 by_chunk[at] = Evidence([chunks[at]], said, tick)
             if judge_sentence(sentence, by_chunk[at]).is_supported:
                 alone.append(at)
-        return tuple(alone) or (judged.chunks if judged.is_supported else ())
+        return tuple(alone) or (fewest_chunks(judged, together) if judged.is_supported else ())
 
     sentences = []
     for place in places:

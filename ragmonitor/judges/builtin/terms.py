@@ -58,18 +58,11 @@ def _keep(known: dict[str, _Value], token: str, value: _Value) -> _Value:
 NEGATION: Final = Atom("!", 0.0, "negation")
 _END: Final = Atom(".", 0.0, "border")
 _COMMA: Final = Atom(",", 0.0, "border")
-_PERHAPS_MONTHS: Final = frozenset(
-    ["may", "march", "mar", "sun", "sat", "wed", "mon", "dec", "jan"]
-)
-"""Names of months and days that are words, too, where they have no capital."""
+_PERHAPS_DATES: Final = frozenset(["may", "march", "mar", "sun", "sat", "wed", "mon", "dec", "jan"])
+"""Months and days that are words, too, where they have no capital."""
 UNITS: Final = {n: unit for n, unit in word_lists.UNITS.items() if n not in {"in", "t", "s"}}
 _WORD_UNITS: Final = {name: unit for name, unit in UNITS.items() if name not in set("hlgmba")}
 """Units that need no figure glued to them."""
-_SMALL: Final = {
-    word: Atom(f">{words.split()[0]}", 0.0, "small")
-    for words in word_lists.SMALL_WORDS
-    for word in words.split()
-}
 _NEVER_LAST: Final = frozenset(word_lists.ABBREVIATIONS)
 _LETTERS: Final = frozenset("BCDEFGHJKLMNOPQRTUVWXYZ")
 """Letters that name something where they stand alone."""
@@ -94,41 +87,53 @@ _WEIGHTS: Final = {
 }
 
 
+def _known() -> dict[str, tuple[Atom, ...]]:
+    """Return the words that are no stems; of those that say several things, the last one."""
+    known: dict[str, tuple[Atom, ...]] = {}
+    for name, unit in _WORD_UNITS.items():
+        sign = "¤" if unit in quantities.CURRENCIES else "°"
+        known[name] = (Atom(f"{sign}{unit}", quantities.UNIT_WEIGHT, "unit"),)
+    for name, value in word_lists.NUMBER_WORDS.items():
+        weight = 0.0 if name == "one" else 0.6
+        known[name] = (Atom(quantities.number_key(value), weight, "number"),)
+    known |= {name: (Atom(f"×{n:g}", 1.0, "number"),) for name, n in quantities.SCALE_WORDS.items()}
+    known |= {name: (Atom(f"§{n}", 1.0, "number"),) for name, n in quantities.TENS.items()}
+    known |= dict.fromkeys(word_lists.STOP_WORDS, ())
+    known["am"], known["pm"] = ((Atom(f"^{half}", 0.0, "sign"),) for half in "ap")
+    known["minus"] = (Atom("^-", 0.0, "sign"),)
+    known |= dict.fromkeys(word_lists.NEGATIONS, (NEGATION,))
+    for words in word_lists.SMALL_WORDS:
+        first, *others = words.split()
+        known |= dict.fromkeys([first, *others], (Atom(f">{first}", 0.0, "small"),))
+    return known | {name: date for name, date in _DATES.items() if name not in _PERHAPS_DATES}
+
+
+_DATES: Final = {
+    **{name: (quantities.date("m", n),) for name, n in word_lists.MONTHS.items()},
+    **{
+        f"{name}{ending}": (quantities.date("w", n),)
+        for name, n in word_lists.WEEKDAYS.items()
+        for ending in ("", *("s" if name.endswith("day") else ""))
+    },
+}
+_KNOWN: Final = _known()
+
+
 def _word(word: str) -> tuple[Atom, ...]:
     """Return what a word says; nothing for a word that says little."""
     low = word.lower()
-    day = low.removesuffix("s") if low.endswith("days") else low
-    if word[0].isupper() or day not in _PERHAPS_MONTHS:
-        if day in word_lists.MONTHS:
-            return (quantities.date("m", word_lists.MONTHS[day]),)
-        if day in word_lists.WEEKDAYS:
-            return (quantities.date("w", word_lists.WEEKDAYS[day]),)
-    if word != "US":
-        if low in _SMALL:
-            return (_SMALL[low],)
-        if low in word_lists.NEGATIONS or low.endswith("n't"):
-            return (NEGATION,)
-        if low in {"am", "pm"}:
-            return (Atom(f"^{low[0]}", 0.0, "sign"),)
-        if low == "minus":
-            return (Atom("^-", 0.0, "sign"),)
-        if len(low) == 1:  # `Plant B`
-            return (Atom(low, 1.0, "name"),) if word in _LETTERS else ()
-        if low in word_lists.STOP_WORDS:
-            return ()
-    is_plural_acronym = len(word) > 2 and word[-1] == "s" and word[:-1].isupper()
-    low = low[:-1] if is_plural_acronym else low.removesuffix("'s").removesuffix("'")
-    if low in quantities.TENS:
-        return (Atom(f"§{quantities.TENS[low]}", 1.0, "number"),)
-    if low in quantities.SCALE_WORDS:
-        return (Atom(f"×{quantities.SCALE_WORDS[low]:g}", 1.0, "number"),)
-    if low in word_lists.NUMBER_WORDS:
-        key = quantities.number_key(word_lists.NUMBER_WORDS[low])
-        return (Atom(key, 0.0 if low == "one" else 0.6, "number"),)
-    if low in _WORD_UNITS:
-        name = _WORD_UNITS[low]
-        sign = "¤" if name in quantities.CURRENCIES else "°"
-        return (Atom(f"{sign}{name}", quantities.UNIT_WEIGHT, "unit"),)
+    if low in _PERHAPS_DATES and word[0].isupper():
+        return _DATES[low]
+    if len(low) == 1:  # `Plant B`
+        return (Atom(low, 1.0, "name"),) if word in _LETTERS else ()
+    if low.endswith("n't"):
+        return (NEGATION,)
+    if "'" in low and low not in _KNOWN:
+        low = low.removesuffix("'s").removesuffix("'")
+    elif word[-1] == "s" and len(low) > 2 and word[:-1].isupper():  # `PDFs`
+        low = low[:-1]
+    if low in _KNOWN and word != "US":
+        return _KNOWN[low]
     base = intern(stem(low))
     return (Atom(base, _WEIGHTS.get(base, 1.0), "name" if word[0].isupper() else "word"),)
 
@@ -146,32 +151,41 @@ def _parts(token: str) -> Iterator[Atom]:
             yield from _word(glued) if glued else ()
 
 
+def _atoms(token: str) -> tuple[Atom, ...]:
+    """Return what a token says, and the border behind it."""
+    bare, last = token.strip(".,:;!?'-/$")[:MAX_TOKEN], token[-1]
+    if bare.isalpha():
+        atoms = _word(bare)
+    elif bare.lower().startswith("e-mail"):
+        atoms = _word(bare.replace("-", ""))
+    else:
+        atoms = tuple(_parts(token[:MAX_TOKEN].lstrip(".,:;!?'/").rstrip(",:;!?'-/")))
+    if last.isalnum():
+        return atoms
+    is_dot_last = (
+        last == "." and bare.lower() not in _NEVER_LAST and "." not in bare and len(bare) > 1
+    )
+    if last in "!?;" or token in {".", "..."} or is_dot_last:
+        return (*atoms, _END)
+    if last in ",:":
+        return () if atoms == (NEGATION,) else (*atoms, _COMMA)  # `No, ...`
+    return atoms
+
+
 class _Terms(dict[str, tuple[Term, ...]]):
     """The terms of each different token; made when it is first met."""
 
     def __missing__(self, token: str) -> tuple[Term, ...]:
-        bare, last = token.strip(".,:;!?'-/$")[:MAX_TOKEN], token[-1]
-        if bare.isalpha():
-            atoms = _word(bare)
-        elif bare.lower().startswith("e-mail"):
-            atoms = _word(bare.replace("-", ""))
-        else:
-            atoms = tuple(_parts(token[:MAX_TOKEN].lstrip(".,:;!?'/").rstrip(",:;!?'-/")))
-        is_dot_last = (
-            last == "." and bare.lower() not in _NEVER_LAST and "." not in bare and len(bare) > 1
-        )
-        if last in "!?;" or token in {".", "..."} or is_dot_last:
-            atoms = (*atoms, _END)
-        elif last in ",:":
-            atoms = () if atoms == (NEGATION,) else (*atoms, _COMMA)  # `No, ...`
-        return _keep(self, token, tuple([Term(*atom, token, -1) for atom in atoms]))
+        return _keep(self, token, tuple([Term(*atom, token, -1) for atom in _atoms(token)]))
 
 
 class _Keys(dict[str, tuple[Key, ...]]):
     """The keys of each different token of a chunk, all that may be the same."""
 
     def __missing__(self, token: str) -> tuple[Key, ...]:
-        keys = [other for term in TERMS[token] for other in alternatives(str(term.key))]
+        keys = [atom[0] for atom in _atoms(token)]
+        if any(key[0] in "@°" for key in keys):
+            keys = [other for key in keys for other in alternatives(key)]
         return _keep(self, token, tuple(keys))
 
 
@@ -395,6 +409,11 @@ def chinese_signs(text: str) -> Iterator[tuple[int, int]]:
 def pair_key(pair: str) -> int:
     """Return the key of two neighbouring characters."""
     return ord(pair[0]) | ord(pair[1]) << 16
+
+
+def pair_of(key: Key) -> str:
+    """Return the two characters of a key; of a key that is no pair the key, which is no text."""
+    return chr(key & 0xFFFF) + chr(key >> 16) if isinstance(key, int) else f"\0{key}"
 
 
 def pair_keys(text: str) -> set[Key]:

@@ -9,6 +9,11 @@ def _listed(text: str) -> list[str]:
     return text.split()
 
 
+def _numbered(text: str) -> dict[str, int]:
+    """Return the names in each part of a text between commas, with its number."""
+    return {name: n for n, part in enumerate(text.split(","), 1) for name in part.split()}
+
+
 STOP_WORDS: Final = frozenset(
     _listed(
         """
@@ -45,7 +50,7 @@ DENIALS: Final = frozenset({"prohibit", "prohibition", "forbid", "ban", "disallo
 """Words that in the passive negate what goes before them in their clause, or the next one."""
 
 GRANTS: Final = frozenset(
-    _listed("accept take allow support provide offer serve include welcome available sell")
+    _listed("accept take allow support provide offer serve include welcome available sell able")
 )
 """Words that, negated, deny their object as a whole: `We do not take cash`."""
 
@@ -156,44 +161,18 @@ CHINESE_GENERIC: Final = frozenset(
 )
 """The words that stand before those endings and name nothing."""
 
-MONTHS: Final = {
-    name: number
-    for number, names in enumerate(
-        (
-            "january jan",
-            "february feb",
-            "march mar",
-            "april apr",
-            "may",
-            "june jun",
-            "july jul",
-            "august aug",
-            "september sep sept",
-            "october oct",
-            "november nov",
-            "december dec",
-        ),
-        1,
-    )
-    for name in names.split()
-}
-
-WEEKDAYS: Final = {
-    name: number
-    for number, names in enumerate(
-        (
-            "monday mon",
-            "tuesday tue tues",
-            "wednesday wed",
-            "thursday thu thur thurs",
-            "friday fri",
-            "saturday sat",
-            "sunday sun",
-        ),
-        1,
-    )
-    for name in names.split()
-}
+MONTHS: Final = _numbered(
+    """
+    january jan, february feb, march mar, april apr, may, june jun, july jul, august aug,
+    september sep sept, october oct, november nov, december dec
+    """
+)
+WEEKDAYS: Final = _numbered(
+    """
+    monday mon, tuesday tue tues, wednesday wed, thursday thu thur thurs, friday fri,
+    saturday sat, sunday sun
+    """
+)
 
 NUMBER_WORDS: Final = {
     "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
@@ -209,11 +188,11 @@ SCALES: Final = {
 }  # fmt: skip
 
 CHINESE_DIGITS: Final = {
-    character: value
-    for value, characters in enumerate(
+    sign: value
+    for value, signs in enumerate(
         ["零〇", "一壹", "二两贰", "三叁", "四肆", "五伍", "六陆", "七柒", "八捌", "九玖"]
     )
-    for character in characters
+    for sign in signs
 }
 CHINESE_SCALES: Final = {"十": 10, "拾": 10, "百": 100, "千": 1000, "万": 10**4, "亿": 10**8}
 

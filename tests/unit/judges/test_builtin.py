@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from ragmonitor.judges.builtin import BuiltinJudge, assess
+from ragmonitor.judges.builtin import BuiltinJudge, assess, evidence
 from ragmonitor.records import Assessment, SentenceVerdict, Verdict
 from ragmonitor.runtime.protocols import Judge
+from tests.support.judge_caches import clear_kept
 
 SUPPORTED, ABSENT = Verdict.SUPPORTED, Verdict.ABSENT
 CONTRADICTED, NO_CLAIM = Verdict.CONTRADICTED, Verdict.NO_CLAIM
@@ -90,12 +91,6 @@ def test_both_languages_get_the_same_verdict(case: Case, tongue: str):
     assert (sentence.verdict, sentence.reasons) == (case.verdict, case.reasons)
 
 
-def test_the_evidence_names_the_chunk():
-    """Each supported sentence says which chunk supports it."""
-    found = read("The tower weighs 10,100 tons. Berlin is the capital of Germany.").sentences or ()
-    assert [sentence.chunks for sentence in found] == [(0,), (1,)]
-
-
 def test_a_sentence_out_of_two_chunks_names_both():
     """As few chunks as explain the sentence, but no fewer."""
     sentence = only("Berlin has 3.7 million inhabitants and the tower weighs 10,100 tons.")
@@ -134,38 +129,6 @@ def test_another_spelling_is_the_same(chunk: str, answer: str):
     """Numbers, dates, accents and inflections are compared by what they mean."""
     (sentence,) = assess("", [chunk], answer).sentences or ()
     assert sentence.verdict is SUPPORTED
-
-
-@pytest.mark.parametrize(
-    ("chunk", "answer", "reason"),
-    [
-        (
-            "The firm said sales of phones rose in 2020.",
-            "The firm said sales of phones fell in 2020.",
-            "negation",
-        ),
-        (
-            "The bank will not raise its interest rates.",
-            "The bank will raise its interest rates.",
-            "negation",
-        ),
-        ("公司今年的销售收入大幅增长。", "公司今年的销售收入大幅下降。", "negation"),
-        (
-            "The prize was won by Maria Lopez in Madrid.",
-            "The prize was won by Peter Lopez in Madrid.",
-            "name",
-        ),
-        (
-            "The trial began on Tuesday in the old court.",
-            "The trial began on Friday in the old court.",
-            "date",
-        ),
-    ],
-)
-def test_a_small_edit_is_a_contradiction(chunk: str, answer: str, reason: str):
-    """All words but one are there, and the one turns the meaning."""
-    (sentence,) = assess("", [chunk], answer).sentences or ()
-    assert (sentence.verdict, sentence.reasons) == (CONTRADICTED, (reason,))
 
 
 @pytest.mark.parametrize(
@@ -249,17 +212,6 @@ def test_an_answer_with_an_excuse_is_no_refusal(answer: str):
     assert not read(answer, "How tall is the tower, and who owns it?").evasive
 
 
-def test_a_list_marker_is_no_number():
-    """`1.` before an item is not compared with the chunks."""
-    found = read("1. Berlin is the capital of Germany.\n2. It has 3.7 million inhabitants.")
-    assert [s.verdict for s in found.sentences or ()] == [SUPPORTED, SUPPORTED]
-
-
-def test_a_citation_is_no_number():
-    """`[7]` behind a sentence is not compared with the chunks."""
-    assert only("Berlin is the capital of Germany [7].").verdict is SUPPORTED
-
-
 @pytest.mark.parametrize(
     ("query", "answer", "at_least"),
     [
@@ -277,38 +229,6 @@ def test_a_direct_answer_is_on_topic(query: str, answer: str, at_least: float):
     relevancy = read(answer, query).answer_relevancy
     assert relevancy is not None
     assert relevancy >= at_least
-
-
-@pytest.mark.parametrize(
-    ("query", "answer"),
-    [
-        ("What is the capital of Germany?", "Pizza tastes best with cheese and ham on it."),
-        ("What is the capital of Germany?", "The Eiffel Tower weighs 10,100 tons when empty."),
-        ("德国的首都是哪里？", "我喜欢吃披萨和火腿。"),
-    ],
-)
-def test_another_topic_is_off_topic(query: str, answer: str):
-    """An answer that shares nothing with the question, by no chunk, is off topic."""
-    relevancy = read(answer, query).answer_relevancy
-    assert relevancy is not None
-    assert relevancy < 0.2
-
-
-@pytest.mark.parametrize("query", ["What is the capital of Germany?", "德国的首都是哪里？"])
-def test_chunks_are_rated_by_the_question(query: str):
-    """The chunk that speaks of the question is relevant, the other is not."""
-    chunks = ENGLISH if query.isascii() else CHINESE
-    relevance = assess(query, chunks, "").chunk_relevance
-    assert relevance is not None
-    assert relevance[0] < 0.2
-    assert relevance[1] > 0.9
-
-
-def test_a_chunk_of_json_is_read():
-    """Keys and values count as words."""
-    chunk = '{"name": "Blue Door", "city": "Leeds", "stars": 4.5, "parking": true}'
-    found = assess("", [chunk], "Blue Door in Leeds has 4.5 stars. It has 3.5 stars in Leeds.")
-    assert [s.verdict for s in found.sentences or ()] == [SUPPORTED, CONTRADICTED]
 
 
 def test_risk_rises_with_what_is_missing():
@@ -877,13 +797,6 @@ def test_another_number_date_or_country_is_a_contradiction(chunk: str, answer: s
     assert words == "¼" or any(words in each for each in sentence.words)
 
 
-def test_the_head_of_a_table_claims_nothing():
-    """Its rows do, and are compared."""
-    answer = "| Height | Opening |\n|---|---|\n| 330 m | 1889 |"
-    found = assess("", ["The tower is 330 m tall. It was built in 1889."], answer)
-    assert [s.verdict for s in found.sentences or ()] == [NO_CLAIM, SUPPORTED]
-
-
 def test_a_unit_behind_a_number_is_no_name():
     """`USD` is no other name than those of the chunks."""
     (sentence,) = assess("", ["Shipping to Canada costs $4.99."], "Shipping: 4.99 USD").sentences
@@ -932,3 +845,33 @@ def test_the_opposite_of_one_clause_is_a_contradiction(chunk: str, answer: str):
 def test_what_one_clause_states_is_supported(chunk: str, answer: str):
     """A negation in another clause does not reach it."""
     assert [s.verdict for s in assess("", [chunk], answer).sentences or ()] == [SUPPORTED]
+
+
+def test_the_words_of_a_clause_stand_as_they_were_written():
+    """A finding on a clause quotes whole words of it, and of nothing before it."""
+    chunk = "Items can be returned within 30 days of delivery."
+    refund = "and customs duty is refunded in full."
+    answer = f"{chunk[:-1]}, {refund}"
+    found = assess("", [chunk], answer).sentences or ()
+    assert [each.verdict for each in found] == [SUPPORTED, ABSENT]
+    assert found[1].text == refund
+    assert found[1].words == ("customs", "duty", "refunded", "full")
+
+
+def test_a_thousand_recurring_chunks_stay_in_bounded_memory(monkeypatch: pytest.MonkeyPatch):
+    """The bound is of bytes: Chinese takes more of them than English."""
+    texts = [
+        f"第{n}条规定了城区世界历史文化民族关系问题生活条件环境质量标准。" * 15
+        for n in range(1_000)
+    ]
+    clear_kept()
+    first = evidence.kept_chunks.read(texts[0])
+    for text in texts:
+        evidence.kept_chunks.read(text)
+    assert evidence.kept_chunks.read(texts[0]) is first
+    monkeypatch.setattr(evidence, "MAX_KEPT_BYTES", 20 * first.size_bytes())
+    for text in texts[1:100]:
+        evidence.kept_chunks.read(text)
+    evidence.kept_chunks.read("another")
+    assert evidence.kept_chunks.read(texts[0]) is not first
+    clear_kept()

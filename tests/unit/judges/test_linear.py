@@ -56,7 +56,6 @@ def low_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evidence, "_MAX_HELD", 4)
     monkeypatch.setattr(evidence, "_MAX_PLACES", 4)
     monkeypatch.setattr(checks, "_MAX_PASSAGES", 2)
-    monkeypatch.setattr(checks, "_MAX_RIVALS", 4)
     monkeypatch.setattr(names, "_MAX_ACTS", 4)
     monkeypatch.setattr(reference_reading, "MAX_CHUNKS_ALONE", 2)
     for module in (fields, clauses, field_reading):

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from ragmonitor.judges.builtin.structured import field_words as words
@@ -69,7 +70,7 @@ class Clause:
         text: str,
         span: tuple[int, int],
         said: Sequence[Token],
-        signs: Sequence[tuple[int, int]],
+        content: Sequence[Term],
         table: FieldTable,
     ) -> None:
         """Read a clause.
@@ -78,7 +79,7 @@ class Clause:
             text: The sentence.
             span: Where the clause begins and ends in it.
             said: The words of the clause.
-            signs: Where signs of negation of the clause begin and end.
+            content: The terms of the clause.
             table: The fields.
         """
         self.text = text
@@ -104,22 +105,21 @@ class Clause:
         """The rows that are named, here or elsewhere in the sentence."""
         taken = [(time.start, time.end) for time in self.times]
         taken += [self.phrases[name] for name in names]
-        self.numbers = self._numbers(taken)
-        self.signs = signs
+        self.numbers = self._numbers(content, taken)
+        self.signs = [(t.at, t.at + len(t.surface)) for t in content if t.kind == "negation"]
+        """Where signs of negation begin and end."""
         self.mentions: list[Mention] = []
 
-    def _numbers(self, taken: Sequence[tuple[int, int]]) -> list[Number]:
+    def _numbers(self, content: Sequence[Term], taken: Sequence[tuple[int, int]]) -> list[Number]:
         """Return the numbers that are neither of a time or a name nor glued to a word."""
-        found = numbers_of(self.own)
+        found = numbers_of(self.text, content)
         if len(found) > MAX_PER_CLAUSE:
             return []
-        start = self.start
-        found = [n._replace(start=n.start + start, end=n.end + start) for n in found]
         return [
             number
             for number in found
             if not any(first < number.end and last > number.start for first, last in taken)
-            and not _is_letter(self.text[max(start, number.start - 1) : number.start])
+            and not _is_letter(self.text[max(self.start, number.start - 1) : number.start])
         ]
 
     def is_negated(self, at: Sequence[Token] = ()) -> bool:
@@ -179,12 +179,11 @@ def read_clauses(text: str, content: Sequence[Term], table: FieldTable) -> list[
             borders.append(border.start())
             has_verb = False
     borders.append(len(text))
-    signs = [(t.at, t.at + len(t.surface)) for t in content if t.kind == "negation"]
     clauses: list[Clause] = []
     for start, end in pairwise(borders):
         said = found[_place(found, start) : _place(found, end)]
-        denied = signs[bisect_left(signs, (start, 0)) : bisect_left(signs, (end, 0))]
-        clauses.append(Clause(text, (start, end), said, denied, table))
+        first, last = (bisect_left(content, at, key=attrgetter("at")) for at in (start, end))
+        clauses.append(Clause(text, (start, end), said, content[first:last], table))
     named = frozenset(row for clause in clauses for row in clause.named)
     everywhere = frozenset(token.key for token in found)
     for clause in clauses:

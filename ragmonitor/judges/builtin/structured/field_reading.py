@@ -142,7 +142,7 @@ def read_fields(text: str, content: Sequence[Term], table: FieldTable) -> FieldR
         for mention in clause.mentions:
             _read_mention(clause, mention, reading, is_unknown=is_unknown)
         if not _COMPARES.search(clause.own):
-            _read_numbers(clause, table, reading)
+            _read_numbers(clause, reading)
             if not clause.is_negated():
                 _read_states(clause, table, reading)
             if clause.named and not clause.is_negated() and not reading.findings:
@@ -250,7 +250,7 @@ def _read_hours(clause: Clause, table: FieldTable, reading: FieldReading) -> Non
 def _read_schedules(
     clause: Clause, table: FieldTable, reading: FieldReading, times: Sequence[tuple[int, int]]
 ) -> None:
-    sides = list(hours.edges(clause.own, hours.times(clause.own), 0))
+    sides = list(hours.edges(clause.text[: clause.end], clause.times, clause.start))
     which = hours.days(clause.own)
     asked = which or (hours.days(clause.text[:400]) if sides else [])
     asked = [each for each in asked if each.is_named] or asked  # `weekdays (Tuesday to Friday)`
@@ -302,8 +302,8 @@ def _of_hours(
 # --- numbers ------------------------------------------------------------------------------------
 
 
-def _read_numbers(clause: Clause, table: FieldTable, reading: FieldReading) -> None:
-    """Compare each number with the fields whose words stand next to it, or whose unit it has."""
+def _read_numbers(clause: Clause, reading: FieldReading) -> None:
+    """Compare each number with the fields whose words stand next to it."""
     counted = {
         token
         for mention in clause.mentions
@@ -324,12 +324,6 @@ def _read_numbers(clause: Clause, table: FieldTable, reading: FieldReading) -> N
             used.add(token)
             spans = [(each.start, each.end) for mention in mentions for each in mention.at]
             _compare(clause, number, facts, spans, reading)
-    for number in left:
-        facts = table.by_unit.get(number.unit, []) if number.unit else []
-        if facts and len({fact.said for fact in facts}) == 1:
-            own = [fact for fact in table.of(facts, clause.named) if _fits(fact, number)]
-            if own and (clause.named or len(facts) == 1):
-                _compare(clause, number, own, [], reading)
 
 
 def _gap(number: Number, word: Token) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
@@ -12,14 +12,12 @@ from ragmonitor.judges.builtin.stems import stem
 from ragmonitor.judges.builtin.structured import field_words as words
 from ragmonitor.judges.builtin.structured import hours
 from ragmonitor.judges.builtin.structured.formats import Records, Row, Scalar, spaced
-from ragmonitor.judges.builtin.terms import placed
+from ragmonitor.judges.builtin.terms import Term, placed
 from ragmonitor.runtime.patterns import lazy_pattern
 
 MAX_SHARED: Final = 16
 """Fields or rows that share a word or a name; more of them are not told apart, and not read."""
 MAX_COMPARED: Final = 256
-MAX_GROUPS: Final = 200
-"""Kinds of fields above which none is looked for by its unit alone."""
 MAX_PHRASE: Final = 6
 """Words of a name or value that are looked for as one."""
 MAX_VALUE: Final = 60
@@ -30,13 +28,12 @@ HAN_RUN: Final = lazy_pattern("[\u3400-\u9fff]+")
 _WORD: Final = lazy_pattern(r"(?P<word>[^\W\d_\u3400-\u9fff]+)|(?P<figure>\d[\d,]*(?:\.\d+)?)")
 _SCALE: Final = lazy_pattern(r"(?i:(?:\d\s{0,2}/|\bout of|满分)\s{0,2}\Z)")
 _MEASURE: Final = lazy_pattern(r"[(（_]([^()（）_]{1,12})[)）]?\Z")
-"""A unit or a scale at the end of a key: `GDP (billion)`, `weight_kg`."""
 _DATE: Final = lazy_pattern(r"\d{2,4}[-/.年]\d{1,2}[-/.月]\d|\d{3}-\d{4}")
 """Dates, and numbers of telephones: no quantities."""
 _PARTS: Final = lazy_pattern(r"[,，;；/、]\s{0,4}")
 _SEGMENT: Final = lazy_pattern("[;；,，/]")
 _NO_NAME: Final = lazy_pattern(r"\W?[\d.,:%/ -]+\W?|.*[.!?。！？]")
-_MAX_DEPTH: Final = 5
+_MAX_DEPTH: Final = 4
 
 
 class Token(NamedTuple):
@@ -47,12 +44,17 @@ class Token(NamedTuple):
     end: int
 
 
+@lru_cache(maxsize=8_192)
+def _key_of(word: str) -> str:
+    return stem(word[:40].lower())
+
+
 def tokens(text: str) -> list[Token]:
     """Return the words and figures of a text, those that name the same as one; none of Chinese."""
     found: list[Token] = []
     for match in _WORD.finditer(text):
         word = match["word"]
-        key = stem(word[:40].lower()) if word else match["figure"].replace(",", "")
+        key = _key_of(word) if word else match["figure"].replace(",", "")
         joined = f"{found[-1].key}_{key}" if found else ""
         if joined in words.SAME and match.start() - found[-1].end <= 1:
             found[-1] = Token(words.SAME[joined], found[-1].start, match.end())
@@ -61,6 +63,7 @@ def tokens(text: str) -> list[Token]:
     return [Token(words.SAME.get(each.key, each.key), each.start, each.end) for each in found]
 
 
+@lru_cache(maxsize=8_192)
 def phrase(text: str) -> str:
     """Return what equal names and values have in common."""
     if HAN_RUN.search(text):
@@ -76,6 +79,8 @@ class KeyWords(NamedTuple):
     every: tuple[str, ...]
     days: tuple[int, ...]
     """The days that it names."""
+    measure: str
+    """The unit or scale that it ends with: `GDP (billion)`, `weight_kg`."""
 
 
 @lru_cache(maxsize=4_096)
@@ -90,7 +95,8 @@ def key_words(key: str) -> KeyWords:
                 word = word.removeprefix(empty).removesuffix(empty)
         said.append(words.SAME.get(word, word))
     days = tuple(day for each in hours.days(spaced(key)) for day in each.days)
-    return KeyWords(tuple(said), every, days)
+    measure = _MEASURE.search(key)
+    return KeyWords(tuple(said), every, days, measure[1] if measure else "")
 
 
 class Number(NamedTuple):
@@ -107,9 +113,8 @@ class Number(NamedTuple):
         return float(self.key[1:20])
 
 
-def numbers_of(text: str) -> list[Number]:
-    """Return the numbers of a text, but for times of day and the 5 of `4 out of 5`."""
-    found = placed(text)
+def numbers_of(text: str, found: Sequence[Term]) -> list[Number]:
+    """Return the numbers among the terms of a text, but for the 5 of `4 out of 5`."""
     numbers: list[Number] = []
     for at, term in enumerate(found):
         if term.kind == "number" and term.weight:
@@ -122,31 +127,31 @@ def numbers_of(text: str) -> list[Number]:
 
 
 class Value(NamedTuple):
-    """What the value of a cell reads as."""
+    """What the value of a cell reads as, see `Fact`."""
 
+    truth: bool | None = None
     is_null: bool = False
-    numbers: tuple[Number, ...] = ()
-    times: tuple[hours.Time, ...] = ()
-    phrases: tuple[str, ...] = ()
+    numbers: Sequence[Number] = ()
+    times: Sequence[hours.Time] = ()
+    phrases: Sequence[str] = ()
 
 
 @lru_cache(maxsize=4_096)
-def value_of(key: str, value: Scalar) -> Value:
-    """Return what a short value reads as, beside its key: the same ones come again and again."""
+def value_of(value: Scalar, measure: str) -> Value:
+    """Return what a short value in a measure reads as: the same ones come again and again."""
+    says = truth(value)
     if value is None or str(value).strip().lower() in words.NULL:
-        return Value(is_null=True)
+        return Value(says, is_null=True)
     if not isinstance(value, str):
-        return Value()
-    times = tuple(hours.times(value))
+        return Value(says)
+    times = hours.times(value)
     numbers: list[Number] = []
     if not times and not _DATE.search(value):
-        measure = _MEASURE.search(key)
-        numbers = numbers_of(value) + (numbers_of(f"{value} {measure[1]}") if measure else [])
-    parts: tuple[str, ...] = ()
-    if truth(value) is None:
-        parts = (value, *_PARTS.split(value)[:MAX_PHRASE])
-    phrases = tuple(each for each in dict.fromkeys(map(phrase, parts)) if each)
-    return Value(numbers=tuple(numbers), times=times, phrases=phrases)
+        for text in (value, f"{value} {measure}") if measure else (value,):
+            numbers += numbers_of(text, placed(text))
+    parts = (value, *_PARTS.split(value)[:MAX_PHRASE]) if says is None else ()
+    phrases = [each for each in dict.fromkeys(map(phrase, parts)) if each]
+    return Value(says, False, numbers, times, phrases)
 
 
 @dataclass(slots=True, eq=False)
@@ -168,33 +173,18 @@ class Fact:
     """Whether all words of the key are needed to speak of it."""
     truth: bool | None = None
     """What a value that affirms or denies says."""
-    reads_as: Value = field(init=False)
+    is_null: bool = False
+    """Whether it has no value."""
+    numbers: Sequence[Number] = ()
+    times: Sequence[hours.Time] = ()
+    phrases: Sequence[str] = ()
+    """The value, and the parts of it."""
 
     def __post_init__(self) -> None:
         """Read the value."""
-        self.truth = truth(self.value)
-        is_short = not isinstance(self.value, str) or len(self.value) <= MAX_VALUE
-        self.reads_as = value_of(self.key, self.value) if is_short else Value()
-
-    @property
-    def is_null(self) -> bool:
-        """Whether it has no value."""
-        return self.reads_as.is_null
-
-    @property
-    def numbers(self) -> tuple[Number, ...]:
-        """The numbers of the value."""
-        return self.reads_as.numbers
-
-    @property
-    def times(self) -> tuple[hours.Time, ...]:
-        """The times of day of the value."""
-        return self.reads_as.times
-
-    @property
-    def phrases(self) -> tuple[str, ...]:
-        """The value, and the parts of it, as phrases."""
-        return self.reads_as.phrases
+        if not isinstance(self.value, str) or len(self.value) <= MAX_VALUE:
+            read = value_of(self.value, key_words(self.key).measure)
+            self.truth, self.is_null, self.numbers, self.times, self.phrases = read
 
     @property
     def label(self) -> str:
@@ -219,11 +209,17 @@ GroupName = tuple[frozenset[str], frozenset[str]]
 class Place:
     """A row, known by itself: those of several chunks are told apart."""
 
-    __slots__ = ("parent",)
+    __slots__ = ("owners",)
 
     def __init__(self, parent: Place | None) -> None:
-        """Name the row that it is within."""
-        self.parent = parent
+        """Put it within another row."""
+        self.owners: tuple[Place, ...] = (self, *(parent.owners if parent else ())[:_MAX_DEPTH])
+        """It and the rows around it, from the inside."""
+
+    @property
+    def parent(self) -> Place | None:
+        """The row that it is within."""
+        return self.owners[1] if len(self.owners) > 1 else None
 
 
 class FieldTable:
@@ -233,14 +229,27 @@ class FieldTable:
         """Begin with no field."""
         self.groups: dict[GroupName, list[Fact]] = defaultdict(list)
         """The fields that are spoken of by the same words."""
-        self.by_word: dict[str, dict[GroupName, None]] = defaultdict(dict)
         self.by_name: dict[str, list[Place]] = defaultdict(list)
         """Maps a name to the rows that it names."""
         self.by_value: dict[str, list[Fact]] = defaultdict(list)
         self.schedules: dict[Place | None, hours.Schedule] = defaultdict(hours.Schedule)
         """Maps a row to its opening hours."""
-        self.han: set[str] = set()
+
+    @cached_property
+    def by_word(self) -> dict[str, list[GroupName]]:
+        """Maps a word to the groups that are spoken of by it, among others."""
+        found: dict[str, list[GroupName]] = defaultdict(list)
+        for name in self.groups:
+            for word in name[0]:
+                found[word].append(name)
+        return found
+
+    @cached_property
+    def han(self) -> set[str]:
         """The Chinese words by which anything is spoken of."""
+        around = [word for name in self.groups for word in name[1]]
+        every = (*self.by_word, *self.by_value, *self.by_name, *around)
+        return {each for each in every if len(each) <= MAX_HAN and not each.isascii()}
 
     @classmethod
     def read(cls, records: Records) -> FieldTable:
@@ -272,33 +281,18 @@ class FieldTable:
         for table in tables:
             for name, facts in table.groups.items():
                 joined.groups[name] += facts
-            for word, names in table.by_word.items():
-                joined.by_word[word].update(names)
             for known, places in table.by_name.items():
                 joined.by_name[known] += places
             for value, facts in table.by_value.items():
                 joined.by_value[value] += facts
             joined.schedules.update(table.schedules)
-            joined.han |= table.han
         return joined
-
-    @cached_property
-    def by_unit(self) -> dict[str, list[Fact]]:
-        """Maps a unit to the fields that have it; empty where there are too many fields."""
-        found: dict[str, list[Fact]] = defaultdict(list)
-        if len(self.groups) < MAX_GROUPS:
-            for group in self.groups.values():
-                for fact in group[:MAX_COMPARED]:
-                    for unit in {number.unit for number in fact.numbers}:
-                        found[unit].append(fact)
-        return found
 
     def _add_row(self, at: Place, row: Row) -> None:
         name = _name(row)
         container = row.keys[-1] if row.keys else ""
         for known in {phrase(name), phrase(spaced("" if row.is_listed else container))} - {""}:
             self.by_name[known].append(at)
-            self.han.add(known)
         place = ".".join([name, *row.keys] if row.is_listed and name else row.keys)
         around = frozenset[str]()
         facts: list[Fact] = []
@@ -309,7 +303,7 @@ class FieldTable:
             facts.append(Fact(at, container, place, listed, around))
             facts[-1].truth = bool(chosen)
         for key, value in row.cells:
-            said, every, days = key_words(key)
+            said, every, days, _ = key_words(key)
             said = said or (key_words(container).said if container else ()) or every
             path = f"{place}.{key}" if place and key else place or key
             fact = Fact(at, key, path, value, frozenset(said), around, (*row.keys, key))
@@ -323,15 +317,9 @@ class FieldTable:
     def _add(self, fact: Fact) -> None:
         if not fact.said:
             return
-        name = fact.said, fact.around
-        self.groups[name].append(fact)
-        for word in fact.said:
-            self.by_word[word][name] = None
-        for each in (*fact.phrases, *(number.key for number in fact.numbers)):
+        self.groups[fact.said, fact.around].append(fact)
+        for each in (*fact.phrases, *[number.key for number in fact.numbers]):
             self.by_value[each].append(fact)
-        self.han.update(
-            each for each in (*fact.said, *fact.around, *fact.phrases) if len(each) <= MAX_HAN
-        )
 
     def _add_hours(self, fact: Fact, days: tuple[int, ...], owner: Place) -> None:
         """Add the opening hours that a field gives: `Monday: 9-17`, or `hours: Mon-Fri 9-17`."""
@@ -362,17 +350,9 @@ class FieldTable:
                 self.schedules[owner].add(days[0].days, said, path)
                 return
 
-    def owners(self, row: Place | None) -> Iterator[Place]:
-        """Yield a row and the rows around it."""
-        for _ in range(_MAX_DEPTH):
-            if row is None:
-                return
-            yield row
-            row = row.parent
-
     def is_of(self, fact: Fact, rows: frozenset[Place]) -> bool:
         """Return whether a fact is of one of some rows, or of a row within one."""
-        return not rows.isdisjoint(self.owners(fact.row))
+        return fact.row is not None and not rows.isdisjoint(fact.row.owners)
 
     def of(self, facts: Sequence[Fact], named: frozenset[Place]) -> Sequence[Fact]:
         """Return the facts of the rows that are named, and counts; all if none of theirs is.
@@ -381,7 +361,11 @@ class FieldTable:
         """
         if len(facts) > MAX_COMPARED:
             return ()
-        by_owner = {row: [fact for fact in facts if row in self.owners(fact.row)] for row in named}
+        owners = [fact.row.owners if fact.row else () for fact in facts]
+        by_owner = {
+            row: [fact for fact, of in zip(facts, owners, strict=True) if row in of]
+            for row in named
+        }
         few = min((len(own) for own in by_owner.values() if own), default=0)
         chosen = [fact for own in by_owner.values() if len(own) == few for fact in own]
         counts = [fact for fact in facts if fact.is_count and fact not in chosen]
