@@ -201,7 +201,7 @@ def _plugin(url: str, n: int) -> Plugin:
         try:
             import apprise
 
-            asset = apprise.AppriseAsset(app_id="ragmonitor")
+            asset = apprise.AppriseAsset(app_id="ragmonitor", http_redirects=False)
             plugin = apprise.Apprise.instantiate(url, asset=asset)
         except ImportError as error:
             raise MissingExtraError("apprise", "notify") from error

@@ -228,7 +228,7 @@ class EncoderJudge:
         self, model: _Model, interaction: Interaction, claims: Sequence[Sentence]
     ) -> Iterator[_Support]:
         """Classify the whole answer at once, behind the question and as many chunks as fit."""
-        answer, query = interaction.answer, interaction.query
+        answer, query = splitter.without_thoughts(interaction.answer), interaction.query
         room = model.window - estimate_tokens(answer) - estimate_tokens(_passages(query, [])) - 8
         if room < _MIN_EVIDENCE_TOKENS:
             why = f"question and answer leave no room for evidence in {model.window} tokens"

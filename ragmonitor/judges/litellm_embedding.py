@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ragmonitor.judges.provider import Price, Provider, ProviderError
+from ragmonitor.judges.provider import Price, Provider, ProviderError, session_of
 from ragmonitor.judges.tokens import estimate_tokens
 from ragmonitor.records import Cause, JudgeUsage
 from ragmonitor.runtime.apart import call_apart, run
@@ -93,6 +93,7 @@ class _Embedder(Provider):
                     model=self.model,
                     input=texts,
                     **self._address(self.model),
+                    shared_session=session_of(self._litellm),
                     timeout=self._timeout_s + 1.0,
                     max_retries=_RETRIES,
                     caching=False,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, Literal, Protocol
+from weakref import WeakKeyDictionary
 
 from ragmonitor.judges.judge_prompts import Message
 from ragmonitor.judges.scrubbing import scrubbed
@@ -47,6 +48,14 @@ _MAX_OVERRUN: Final = 4
 """A reply may have so many times the tokens of its room: some providers think beyond it."""
 _THINKING_TOKENS: Final = 4096
 """Room for a model's thoughts, in tokens; they count as output."""
+_MAX_REPLY_BYTES: Final = 4_000_000
+"""A reply that says that it is longer is not read."""
+_sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+"""Connections by event loop, for all models."""
+
+
+class RefusedReplyError(Exception):
+    """A reply was not read: it sends the request elsewhere, or is too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,6 +263,7 @@ class Provider:
                         model=model,
                         messages=[dict(message) for message in messages],
                         **self._address(model),
+                        shared_session=session_of(self._litellm),
                         # Later than ours, so that ours decides; and always the same, since litellm
                         # keeps one connection pool for each value.
                         timeout=self._timeout_s + 1.0,
@@ -275,19 +285,13 @@ class Provider:
             return self._completion(response, model, messages, room, calls)
 
     async def close(self) -> None:
-        """Close the connections that were opened on the running loop, before it ends.
-
-        litellm keeps its clients under the loop's id, beside those of the application's loops.
-        """
-        pool: Any = getattr(self._litellm, "in_memory_llm_clients_cache", None)
-        clients: dict[str, Any] = getattr(pool, "cache_dict", {})
-        for key in [key for key in clients if key.endswith(f"-{id(asyncio.get_running_loop())}")]:
-            client: Any = clients.get(key)
-            # Out of the cache first: another loop may get this one's id.
-            with contextlib.suppress(Exception):
-                pool.delete_cache(key)
+        """Close the connections that were opened on the running loop, before it ends."""
+        session = _sessions.pop(asyncio.get_running_loop(), None)
+        for client in _forget_clients(self._litellm):
             with contextlib.suppress(Exception):
                 await client.close()
+        if session is not None:
+            await session.close()
 
     def _address(self, model: str) -> dict[str, Any]:
         api_base = self._chain[model]
@@ -360,6 +364,9 @@ class Provider:
         status = getattr(error, "status_code", None)
         names = {kind.__name__ for kind in type(error).__mro__}
         detail = f"{type(error).__name__}: {self._one_line(str(error))}"
+        for cause in _causes(error):
+            if isinstance(cause, RefusedReplyError):
+                return ProviderError(str(cause), kind="permanent", may_be_billed=True)
         if names & {"APITimeoutError", "TimeoutError"} or status == 408:
             return ProviderError(detail, kind="timeout")
         if status in _TRANSIENT or "APIConnectionError" in names:
@@ -374,6 +381,40 @@ class Provider:
     def _one_line(self, text: str) -> str:
         text = " ".join(scrubbed(text, key=self._api_key, address=self._api_base).split())
         return text if len(text) <= _MAX_DETAIL_CHARACTERS else f"{text[:_MAX_DETAIL_CHARACTERS]}…"
+
+
+def session_of(litellm: Any) -> Any:
+    """Return the connections of the running loop, which follow no redirect.
+
+    litellm hands them to its aiohttp transport, its default. What it keeps for this loop it
+    forgets first: it would go on with connections of its own.
+    """
+    loop = asyncio.get_running_loop()
+    if loop not in _sessions:
+        _forget_clients(litellm)
+        aiohttp: Any = imports.load("aiohttp")
+        _sessions[loop] = aiohttp.ClientSession(
+            cookie_jar=aiohttp.DummyCookieJar(), raise_for_status=_check_reply
+        )
+    return _sessions[loop]
+
+
+async def _check_reply(response: Any) -> None:
+    if 300 <= response.status < 400:
+        raise RefusedReplyError(f"the server redirects ({response.status}); this is not followed")
+    if (response.content_length or 0) > _MAX_REPLY_BYTES:
+        raise RefusedReplyError(f"a reply of {response.content_length:,} bytes is not read")
+
+
+def _forget_clients(litellm: Any) -> list[Any]:
+    """Return the clients that litellm keeps for the running loop, by its id, out of its cache."""
+    pool: Any = getattr(litellm, "in_memory_llm_clients_cache", None)
+    clients: dict[str, Any] = getattr(pool, "cache_dict", {})
+    keys = [key for key in clients if key.endswith(f"-{id(asyncio.get_running_loop())}")]
+    forgotten = [clients[key] for key in keys]
+    for key in keys:
+        pool.delete_cache(key)
+    return forgotten
 
 
 def _of_chain(failures: Sequence[ProviderError]) -> ProviderError:
@@ -454,13 +495,17 @@ def _lacks_key(litellm: Any, model: str) -> bool:
         return False
 
 
-def _broke_off(error: BaseException | None) -> bool:
-    """Return whether the connection ended after the request was sent: it may be billed."""
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield the error, and what it was raised from."""
     while error is not None:
-        if type(error).__name__ in ("ClientPayloadError", "ReadError", "RemoteProtocolError"):
-            return True
+        yield error
         error = error.__cause__ or error.__context__
-    return False
+
+
+def _broke_off(error: BaseException) -> bool:
+    """Return whether the connection ended after the request was sent: it may be billed."""
+    names = {type(each).__name__ for each in _causes(error)}
+    return not names.isdisjoint(("ClientPayloadError", "ReadError", "RemoteProtocolError"))
 
 
 def _retry_after_s(error: Exception) -> float | None:

@@ -60,12 +60,16 @@ def without_thoughts(text: str) -> str:
         end = closing + len(opening[1]) + 3 if closing >= 0 else len(text)
     else:
         last = _CLOSING_THOUGHT.search(text)
-        end = last.end() if last and text.find("<think", 0, last.start()) < 0 else 0
+        end = last.end() if last and f"<{last[1]}" not in text[: last.start()] else 0
     return " " * end + text[end:]
 
 
-_OPENING_THOUGHT = lazy_pattern(r"\s{0,8}<(think|thinking|thought|reasoning)>", re.IGNORECASE)
-_CLOSING_THOUGHT = lazy_pattern(r"</think(?:ing)?>[ \t]{0,8}(?=\n|\Z)", re.IGNORECASE)
+_OPENING_THOUGHT = lazy_pattern(
+    r"\s{0,8}<((?:seed:)?think|thinking|thought|reasoning)>", re.IGNORECASE
+)
+_CLOSING_THOUGHT = lazy_pattern(
+    r"</((?:seed:)?think(?:ing)?)>[ \t]{0,8}(?=\n|\Z)", re.IGNORECASE
+)
 
 
 def marker_end(text: str) -> int:
