@@ -67,6 +67,11 @@ class FinishedTree:
         self._parents = parents
 
     @property
+    def held(self) -> list[object]:
+        """The attributes of the spans, to be weighed."""
+        return [dict(step.span.attributes) for step in self.steps]
+
+    @property
     def status(self) -> Status:
         """The way in which the root ended."""
         return _ending(self.root)[0]
