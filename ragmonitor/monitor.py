@@ -462,7 +462,7 @@ class Monitor:
         checked = feedback_of(interaction_id, value, comment=comment, kind=kind, at_s=time.time())
         with shielded("capture"):
             if self._closed:
-                self._back.give_up("feedback_late")
+                self._back.ledger.give_up("feedback_late")
             else:
                 self._back.feedback(checked)
 
@@ -583,7 +583,7 @@ class Monitor:
             self._exit_first = None
             exit_first()
         if self._closed:
-            self._back.refuse(finished, Cause.SHUTDOWN)
+            self._back.ledger.refuse(finished, Cause.SHUTDOWN)
         else:
             self._back.put(finished)
 
@@ -591,10 +591,10 @@ class Monitor:
         self._back.wake()
 
     def _give_up(self, reason: str) -> None:
-        self._back.give_up(reason)
+        self._back.ledger.give_up(reason)
 
     def _note_check(self, of: str, outcome: str) -> None:
-        self._back.note_check(of, outcome)
+        self._back.ledger.note_check(of, outcome)
 
     def _poll(self) -> int:
         self._refreshes += 1

@@ -142,6 +142,12 @@ class FinishedRuns:
         return bool(self._root.labels and PROBE_BAGGAGE in self._root.labels)
 
     @property
+    def held(self) -> list[Any]:
+        """The framework's objects that are held, to be weighed."""
+        runs = (self._root, *self._root.members)
+        return [[run.inputs, run.outputs, run.pieces] for run in runs]
+
+    @property
     def ended_ns(self) -> int:
         """The time when the root ended."""
         return self._root.ended_ns

@@ -74,6 +74,11 @@ class Record:
         self.is_probe = is_probe(interaction)
         self.status: Status = status_in(getattr_of(interaction, "status"))
 
+    @property
+    def held(self) -> Interaction:
+        """The record as it was handed over, to be weighed."""
+        return self._interaction
+
     def interaction(self) -> Interaction:
         """Return the record."""
         return sound(self._interaction)
@@ -392,6 +397,13 @@ class InteractionRecorder:
         else:
             self._hand_over(self)
 
+    @property
+    def held(self) -> list[Any]:
+        """The texts and objects that are held, to be weighed."""
+        found = [each.found for each in self._retrievals]
+        parts = [getattr(part, "held", ()) for part in self.scope.parts]
+        return [self._query, self._answer, self._generations, found, parts]
+
     def interaction(self) -> Interaction:
         """Return the record, behind the request path. The parts are let go of after the end."""
         if self._record is not None:
@@ -515,7 +527,7 @@ class StreamedRetrieval(Listener):
         self._name = name
         self._chunks = chunks
         self._kept = KeptPieces(MAX_CHUNKS)
-        self._found: tuple[Any, ...] = ()
+        self.found: tuple[Any, ...] = ()
         self.started_ns = time.time_ns()
         self._ended_ns = 0
         self._error = ""
@@ -545,7 +557,7 @@ class StreamedRetrieval(Listener):
         whole = False
         with shielded("capture"):  # `chunks` is the application's code
             retrieved = result if self._chunks is None else self._chunks(result)
-            self._found, whole = items_in(retrieved)
+            self.found, whole = items_in(retrieved)
             if not whole:
                 note_unreadable(
                     f"expected a list of at most {MAX_CHUNKS} chunks or texts, not"
@@ -556,7 +568,7 @@ class StreamedRetrieval(Listener):
 
     def retrieval(self) -> Retrieval:
         """Return the record, behind the request path."""
-        chunks, whole = chunks_in(self._found)
+        chunks, whole = chunks_in(self.found)
         if not whole:
             self._of.note_incomplete()
         return Retrieval(

@@ -10,8 +10,8 @@ from typing import Final, Literal, Protocol
 
 from ragmonitor.capture.recorder import OPEN_RUN_AGE_S, tool_matcher
 from ragmonitor.export.view.access import is_loopback
-from ragmonitor.pipeline.back_half.local import LocalBackHalf
-from ragmonitor.pipeline.back_half.stream_sender import StreamBackHalf
+from ragmonitor.pipeline.back_half.stream_sender import StreamSender
+from ragmonitor.pipeline.pipeline import Pipeline
 from ragmonitor.receive.http_receiver import HttpReceiver
 from ragmonitor.receive.open_traces import OpenTrace, OpenTraces, State
 from ragmonitor.receive.span_intake import SpanIntake
@@ -113,8 +113,8 @@ class Receiver:
         self._root_names = settings.capture.root_names
         self._is_retrieval_tool = tool_matcher(settings.capture.retrieval_tools)
         self._outcomes: Counter[TraceOutcome] = Counter()
-        back_half = LocalBackHalf if settings.send_to is None else StreamBackHalf
-        self.back: LocalBackHalf | StreamBackHalf = back_half(
+        back_half = Pipeline if settings.send_to is None else StreamSender
+        self.back: Pipeline | StreamSender = back_half(
             settings, redactor=redactor, poll=lambda: 0, gauges=self._gauges
         )
         """Scores interactions, or puts them on the stream."""
@@ -165,7 +165,7 @@ class Receiver:
     def sweep(self) -> None:
         """Hand over what is complete, as far as there is room for it."""
         for trace_id, trace, state in self.traces.due():
-            if not self.back.room():
+            if not self.back.queue.room:
                 return
             self._look_at(trace_id, trace, state)
 
@@ -176,7 +176,7 @@ class Receiver:
             with contained("close"):
                 listener.close()
         for trace_id, trace, state in self.traces.due(at_end=True):
-            while not self.back.room() and time.monotonic() < deadline - timeout_s / 2:
+            while not self.back.queue.room and time.monotonic() < deadline - timeout_s / 2:
                 time.sleep(0.01)
             # Beyond what there is room for, it is counted as unscored, `queue_full`.
             self._look_at(trace_id, trace, state)
@@ -194,7 +194,7 @@ class Receiver:
             record_error("capture", error)
             self.traces.give_up(trace_id)
             self._outcomes["unreadable"] += 1
-            self.back.give_up("unreadable")
+            self.back.ledger.give_up("unreadable")
             return
         if state == "partial" and not found:
             trace.looked_at = count
@@ -205,7 +205,7 @@ class Receiver:
         for received in found:
             if received.is_probe:
                 received.release()
-                self.back.give_up("probe")
+                self.back.ledger.give_up("probe")
             else:
                 self.back.put(received)
 

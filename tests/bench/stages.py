@@ -22,15 +22,15 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from variants import Dropping
 
 from ragmonitor import Monitor
-from ragmonitor.pipeline.worker.worker_thread import Worker
+from ragmonitor.pipeline.pipeline import Pipeline
 
 STAGES = {
     "reading by the built-in judge": ("judging.py", "read_now"),
     "spans": ("otel.py", "emit"),
     "record and redaction": ("answer_handling.py", "_captured"),
     "statistics": ("answer_handling.py", "_settle"),
-    "what is kept every two seconds": ("worker_thread.py", "_tick"),
-    "all": ("worker_thread.py", "_work"),
+    "what is kept every two seconds": ("pipeline.py", "_tick"),
+    "all": ("pipeline.py", "_work"),
 }
 
 
@@ -43,16 +43,16 @@ def main() -> None:
     provider.add_span_processor(BatchSpanProcessor(Dropping()))
     trace.set_tracer_provider(provider)
     profile = cProfile.Profile(time.thread_time)
-    work = Worker._work
+    work = Pipeline._work
 
-    def profiled(worker: Worker) -> bool:
+    def profiled(worker: Pipeline) -> bool:
         profile.enable()
         try:
             return work(worker)
         finally:
             profile.disable()
 
-    Worker._work = profiled  # type: ignore[method-assign]
+    Pipeline._work = profiled  # type: ignore[method-assign]
     with Monitor(service="bench", server=False, worker="thread") as monitor:
         for _ in range(answers):
             with monitor.interaction(query=QUERY) as interaction:

@@ -104,7 +104,7 @@ def one_that_was_resumed(monitor, recorder):
 
 def one_that_is_refused(monitor, recorder):
     texts = Texts(["Blue sky."])
-    monitor._back.put = lambda finished: monitor._back.refuse(finished, Cause.QUEUE_FULL)
+    monitor._back.put = lambda finished: monitor._back.ledger.refuse(finished, Cause.QUEUE_FULL)
     answered(recorder, texts)
     return weakref.ref(texts)
 

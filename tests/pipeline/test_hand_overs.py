@@ -6,14 +6,14 @@ Each test holds one side at such a place until the other has gone on.
 from __future__ import annotations
 
 import os
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ragmonitor import Monitor
-from ragmonitor.pipeline.back_half.stream_sender import StreamBackHalf
+from ragmonitor.pipeline.back_half.stream_sender import StreamSender
 from ragmonitor.redaction import Redactor
 from ragmonitor.runtime.feedback import feedback_of
 from ragmonitor.runtime.queues import MemoryQueue
@@ -50,9 +50,9 @@ def put_after(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) 
     monkeypatch.setattr(MemoryQueue, "put", late)
 
 
-def sender() -> StreamBackHalf:
+def sender() -> StreamSender:
     settings = Settings.load(**QUIET, send_to="redis://127.0.0.1:1")
-    return StreamBackHalf(settings, redactor=Redactor(), poll=lambda: 0, open_stream=InMemoryStream)
+    return StreamSender(settings, redactor=Redactor(), poll=lambda: 0, open_stream=InMemoryStream)
 
 
 # The end of a monitor
@@ -69,24 +69,9 @@ def test_what_is_handed_over_while_the_monitor_closes_is_counted(monkeypatch, wo
     assert sums(monitor) == (2.0, Counter(scored=1, shutdown=1))
 
 
-def test_feedback_that_comes_while_the_monitor_closes_is_counted():
+def test_feedback_that_comes_while_the_monitor_closes_is_counted(monkeypatch):
+    """It waits in the queue of answers."""
     back = sender()
-
-    class Late(deque[Any]):
-        def append(self, told: Any) -> None:
-            back._feedback = deque()
-            assert back.close(60)
-            back._feedback.append(told)
-
-    back._feedback = Late()
+    put_after(monkeypatch, lambda: back.close(60))
     back.feedback(feedback_of("a" * 32, True, kind="thumbs", at_s=1.0))
     assert total(back.registry, "ragmonitor_dropped_total", reason="feedback_lost") == 1
-
-
-# The death of a helper
-
-
-# The move to a thread of the application, where no helper starts
-
-
-# Connections

@@ -99,31 +99,37 @@ class Pipeline:
         self.monitor = Monitor(
             service="test",
             judge=ScriptedJudge(judged),
-            sample=0.5,
+            sample=1.0,
             server=False,
             content={"redaction": (redact,)},
             exporters=[FailingExporter(fails)],
         )
-        worker = self.monitor._back.worker
+        worker = self.monitor._back
         failing(worker._exports.traces, fails, emit="emit", export="late", flush="flush")
         failing(worker._exports.meters, fails, answered="answered", refresh="refresh")
-        failing(worker._estimates, fails, predict="predict", add="estimate", tick="tick", due="due")
+        failing(worker.estimates, fails, predict="predict", add="estimate", tick="tick", due="due")
         failing(worker._runner.config.sampler, fails, draw="draw", refund="refund")
 
 
 def reconciles(monitor, captured):
     """Whether every judge has one outcome for every evaluator and interaction."""
     assert total(monitor.registry, "ragmonitor_interactions_total") == captured
-    worker = monitor._back.worker
-    for judge in worker._judges():
+    worker = monitor._back
+    for judge in worker._judges:
         for entry in worker.ledger._entries:
             found = outcomes(monitor.registry, judge=judge.identity.name, evaluator=entry.name)
             assert sum(found.values()) == captured, (judge.identity.name, entry.name, found)
     return True
 
 
+STAGES = (
+    *("redact", "predict", "draw", "judge", "refund", "estimate", "emit", "answered", "export"),
+    *("late", "flush", "tick", "due", "refresh", "snapshot"),
+)
+
+
 @pytest.mark.parametrize("error", ENDS)
-@pytest.mark.parametrize("stage", ["redact", "export", "judge", "emit", "tick", "refresh"])
+@pytest.mark.parametrize("stage", STAGES)
 def test_nothing_ends_the_worker(stage, error):
     """What fails once costs at most its own interaction: the next one is scored."""
     pipeline = Pipeline({(stage, 1): error})
@@ -159,7 +165,7 @@ def test_a_finaliser_within_a_lock_of_the_counters_waits_for_nobody():
 
     def collect():
         counters = monitor._back.meters._instruments
-        with counters._lock, monitor._back.worker.ledger._refused._adding:
+        with counters._lock, monitor._back.ledger._refused._adding:
             for _ in range(3):
                 cycle = [Stream()]
                 cycle.append(cycle)

@@ -19,8 +19,9 @@ from typing import Self
 import pytest
 
 from ragmonitor import Chunk, Monitor, Scored, ServerSettings, SettingsError
+from ragmonitor.pipeline.back_half import sender as back_sender
 from ragmonitor.pipeline.back_half import stream_sender, stream_worker
-from ragmonitor.pipeline.back_half.stream_sender import StreamBackHalf
+from ragmonitor.pipeline.back_half.stream_sender import StreamSender
 from ragmonitor.pipeline.back_half.stream_worker import StreamWorker
 from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.redaction import Redactor
@@ -163,11 +164,11 @@ def broken() -> BrokenStream:
     return BrokenStream()
 
 
-def sender(stream, size: int = 100) -> StreamBackHalf:
+def sender(stream, size: int = 100) -> StreamSender:
     settings = Settings.load(
         service=SERVICE, server=False, send_to="redis://x/0", capture={"queue_size": size}
     )
-    return StreamBackHalf(settings, redactor=Redactor(), poll=lambda: 0, open_stream=lambda: stream)
+    return StreamSender(settings, redactor=Redactor(), poll=lambda: 0, open_stream=lambda: stream)
 
 
 def finished(each):
@@ -178,7 +179,7 @@ def finished(each):
 
 def test_an_outage_costs_nothing_as_long_as_there_is_room(broken: BrokenStream, monkeypatch):
     """It shows, and what waits is put when the stream is back, in order."""
-    monkeypatch.setattr(stream_sender, "REFRESH_S", 0.1)
+    monkeypatch.setattr(back_sender, "TICK_S", 0.1)
     monkeypatch.setattr(stream_sender, "RETRY_S", 0.1)
     back = sender(broken)
     for each in answers(50):

@@ -10,15 +10,17 @@ import socket
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragmonitor import Monitor
+from ragmonitor.pipeline.back_half import sender as back_sender
 from ragmonitor.pipeline.back_half import worker_sender
 from ragmonitor.pipeline.back_half.channel import Channel, ChannelError
 from ragmonitor.pipeline.back_half.line import Line
@@ -106,10 +108,10 @@ shouting = Shouting()
 @pytest.mark.parametrize(
     ("given", "place"),
     [
-        ({}, "LocalBackHalf"),
+        ({}, "Pipeline"),
         ({"judge": "openai/gpt-4o-mini", "budget": "calls_per_day=1"}, "WorkerSender"),
         ({"worker": "process", "exporters": [shouting]}, "WorkerSender"),
-        ({"worker": "process", "exporters": [ListExporter()]}, "LocalBackHalf"),
+        ({"worker": "process", "exporters": [ListExporter()]}, "Pipeline"),
         ({"send_to": "unix:/tmp/none.sock"}, "WorkerSender"),
     ],
 )
@@ -120,7 +122,7 @@ def test_where_answers_are_scored(given, place, monkeypatch, caplog) -> None:
         monitor = Monitor(**QUIET, **given)
     assert type(monitor._back).__name__ == place
     said = [each for each in caplog.messages if "scored on a thread" in each]
-    assert len(said) == (given.get("worker") == "process" and place == "LocalBackHalf")
+    assert len(said) == (given.get("worker") == "process" and place == "Pipeline")
     if said:
         assert "exporters has an object that a worker cannot import (ListExporter)" in said[0]
 
@@ -207,6 +209,29 @@ def test_a_full_queue_holds_neither_the_application_nor_a_scrape() -> None:
         captured, found = sums(monitor)
     assert captured == found.total() == 201
     assert found["queue_full"] > 100
+
+
+@pytest.mark.parametrize("worker", ["thread", "process"])
+def test_what_waits_is_bounded_in_bytes(worker: str) -> None:
+    """With nobody to take them, 4,000 answers of 210 kB hold some 64 MiB; the rest is refused."""
+    with Monitor(**QUIET, worker=worker) as monitor:
+        answer(monitor)
+        assert monitor.flush(30)
+        if worker == "process":
+            os.kill(worker_of(monitor) or 0, signal.SIGSTOP)
+        with nullcontext() if worker == "process" else monitor._back.step:
+            tracemalloc.start()
+            for number in range(4_000):
+                answer(monitor, f"{number} {PARCEL * 8_400}")
+            held, _ = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+        if worker == "process":
+            os.kill(worker_of(monitor) or 0, signal.SIGKILL)
+        monitor.close(0.5)
+        captured, found = sums(monitor)
+    assert held < 90 * 2**20
+    assert captured == found.total() >= 4_000  # the counters of a killed worker end with it
+    assert found["queue_full"] > 3_000
 
 
 def test_the_end_takes_five_seconds_at_most() -> None:
@@ -351,7 +376,7 @@ STEPS: dict[str, tuple[object, str]] = {
     "started": (worker_sender, "line_to_child"),
     "described": (worker_sender, "described"),
     "listening": (Line, "listen"),
-    "made sound": (worker_sender, "sound"),
+    "made sound": (back_sender, "sound"),
     "encoded": (wire, "encode"),
     "room": (Line, "has_room"),
     "put": (Line, "put"),
@@ -378,7 +403,7 @@ def test_a_fault_at_any_step_loses_no_answer(step, error, monkeypatch) -> None:
 
     monkeypatch.setattr(where, name, failing)
     monkeypatch.setattr("ragmonitor.runtime.supervised.FIRST_PAUSE_S", 0.01)
-    monkeypatch.setattr("ragmonitor.pipeline.back_half.worker_sender.TICK_S", 0.05)
+    monkeypatch.setattr("ragmonitor.pipeline.back_half.sender.TICK_S", 0.05)
     monitor = Monitor(**QUIET, worker="process")
     try:
         for _ in range(3):

@@ -90,6 +90,11 @@ class FinishedTree(FinishedRuns):
         self._end(run)
 
     @property
+    def held(self) -> list[object]:
+        """The attributes of the spans, to be weighed."""
+        return [dict(step.span.attributes) for step in self.steps]
+
+    @property
     def observed(self) -> set[str]:
         """Those of its frameworks that have an integration of ours."""
         scopes = (step.span.scope for step in self.steps)

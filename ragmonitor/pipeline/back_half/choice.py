@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ragmonitor.pipeline.back_half.local import LocalBackHalf
 from ragmonitor.pipeline.back_half.setup import UNIX, reason_to_stay, require_texts, wants_worker
+from ragmonitor.pipeline.pipeline import Pipeline
 from ragmonitor.redaction import Redactor
 from ragmonitor.runtime.guard import logger
 from ragmonitor.settings import Settings
 
 if TYPE_CHECKING:
-    from ragmonitor.pipeline.back_half.stream_sender import StreamBackHalf
+    from ragmonitor.pipeline.back_half.stream_sender import StreamSender
     from ragmonitor.pipeline.back_half.worker_sender import WorkerSender
 
-    BackHalf = LocalBackHalf | WorkerSender | StreamBackHalf
+    BackHalf = Pipeline | WorkerSender | StreamSender
     """What takes finished interactions, and scores and exports them, or has it done."""
 
 
@@ -38,9 +38,9 @@ def back_half_of(settings: Settings, *, redactor: Redactor, poll: Callable[[], i
 
     url = settings.send_to
     if url is not None and not url.get_secret_value().startswith(UNIX):
-        from ragmonitor.pipeline.back_half.stream_sender import StreamBackHalf
+        from ragmonitor.pipeline.back_half.stream_sender import StreamSender
 
-        return StreamBackHalf(settings, redactor=redactor, poll=poll)
+        return StreamSender(settings, redactor=redactor, poll=poll)
     if url is not None:
         require_texts(settings)
         return sender()
@@ -49,4 +49,4 @@ def back_half_of(settings: Settings, *, redactor: Redactor, poll: Callable[[], i
         if not why:
             return sender()
         logger.info("ragmonitor: answers are scored on a thread of this process: %s", why)
-    return LocalBackHalf(settings, redactor=redactor, poll=poll)
+    return Pipeline(settings, redactor=redactor, poll=poll)

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 from pydantic import SecretStr
 
-from ragmonitor.pipeline.back_half.local import LocalBackHalf
 from ragmonitor.pipeline.back_half.worker_process import Delivered, deliver
 from ragmonitor.pipeline.judging import MAX_PENDING
+from ragmonitor.pipeline.pipeline import Pipeline
 from ragmonitor.pipeline.streams import Consumer, Delivery, Stream, StreamState, log_burial
 from ragmonitor.pipeline.wiring import traces_of
 from ragmonitor.records import Cause, GaugeValue
@@ -81,7 +81,7 @@ class StreamWorker:
             store = store_at(settings.state.get_secret_value(), settings.service)
         self._stream = stream
         self._state: StreamState | None = None
-        self.back = LocalBackHalf(
+        self.back = Pipeline(
             settings,
             redactor=redactor,
             poll=lambda: 0,
@@ -139,7 +139,7 @@ class StreamWorker:
         self._settle()
         # A slow judge holds up nothing: what waits for it is beside what is still to be read.
         unread, back = len(self.back.queue), self.back
-        room = min(MAX_OPEN - unread, self._max_open - len(self._open), back.room())
+        room = min(MAX_OPEN - unread, self._max_open - len(self._open), back.queue.room)
         if room <= 0:
             time.sleep(0.002)  # the back half is busy, or the store is away
             return True
@@ -204,9 +204,9 @@ class StreamWorker:
         self._stream.bury(delivery, reason)
         log_burial(reason)
         if is_kind(delivery.data, b"f"):
-            self.back.give_up("feedback_lost")
+            self.back.ledger.give_up("feedback_lost")
         else:
-            self.back.refuse(counted, Cause.INTERNAL_ERROR)
+            self.back.ledger.refuse(counted, Cause.INTERNAL_ERROR)
 
     def _settle(self) -> None:
         """Forget records whose answers are scored, and whose sums the store has."""

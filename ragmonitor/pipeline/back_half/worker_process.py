@@ -27,8 +27,8 @@ from prometheus_client import CollectorRegistry
 
 from ragmonitor.export import OtelExporter
 from ragmonitor.pipeline.back_half.channel import Channel, ChannelError
-from ragmonitor.pipeline.back_half.local import LocalBackHalf
 from ragmonitor.pipeline.back_half.setup import restored
+from ragmonitor.pipeline.pipeline import Pipeline
 from ragmonitor.pipeline.wiring import redactor_of, restrict_logs, traces_of
 from ragmonitor.records import AlarmEvent, Cause, Interaction, Report, SpanReference, Status
 from ragmonitor.runtime import guard, wire
@@ -60,12 +60,17 @@ class Delivered:
     closed: Callable[[], object] | None = None
     """Called when nothing more is owed for it."""
 
+    @property
+    def held(self) -> Interaction | None:
+        """The record, to be weighed."""
+        return self.record
+
     def interaction(self) -> Interaction | None:
         """Return the record."""
         return self.record
 
 
-def deliver(back: LocalBackHalf, data: bytes, closed: Callable[[], object]) -> None:
+def deliver(back: Pipeline, data: bytes, closed: Callable[[], object]) -> None:
     """Hand bytes to the pipeline, from whatever source; what cannot be read is counted there.
 
     Args:
@@ -82,14 +87,14 @@ def deliver(back: LocalBackHalf, data: bytes, closed: Callable[[], object]) -> N
             record = wire.decode(data)
             back.put(Delivered(record, record.framework, record.status, closed))
         except WireError:
-            back.refuse(Delivered(None, "unknown", "error", closed), Cause.INTERNAL_ERROR)
+            back.ledger.refuse(Delivered(None, "unknown", "error", closed), Cause.INTERNAL_ERROR)
             raise
 
 
 class Session:
     """One monitor's connection: carries out what it says, and tells it what becomes of it."""
 
-    def __init__(self, channel: Channel, back: LocalBackHalf, *, owns: bool) -> None:
+    def __init__(self, channel: Channel, back: Pipeline, *, owns: bool) -> None:
         """Serve nothing yet.
 
         Args:
@@ -144,7 +149,7 @@ class Session:
             if isinstance(traces, Traces):
                 traces.channel = self.channel if counts["has_provider"] else None
         given_up, refused, checks = counts["noted"]
-        self.back.worker.ledger.take_over(
+        self.back.ledger.take_over(
             dict(given_up),
             {(framework, status, Cause(cause)): n for (framework, status, cause), n in refused},
             {tuple(key): n for key, n in checks},
@@ -307,7 +312,7 @@ def _serve_parent(channel: Channel, setup: Mapping[str, Any]) -> None:
     def lose(reason: str, n: int) -> None:
         back.meters.dropped(reason, n)
 
-    back = LocalBackHalf(
+    back = Pipeline(
         settings,
         redactor=redactor_of(settings),
         poll=poll,
@@ -323,7 +328,7 @@ def _serve_parent(channel: Channel, setup: Mapping[str, Any]) -> None:
     if not session.was_closed:
         back.close(LAST_S)
     # Exporters that are still closing count what did not arrive.
-    back.worker.has_closed.wait(LAST_S)
+    back.has_closed.wait(LAST_S)
 
 
 def serve_at(path: Path, settings: Settings, stop: threading.Event) -> None:
@@ -333,7 +338,7 @@ def serve_at(path: Path, settings: Settings, stop: threading.Event) -> None:
         OSError: Another worker listens there, or nobody can.
     """
     sessions: list[Session] = []
-    back = LocalBackHalf(
+    back = Pipeline(
         settings,
         redactor=redactor_of(settings),
         poll=lambda: _polled(back, sessions),
@@ -385,7 +390,7 @@ def _listening(path: Path) -> socket.socket:
     return server
 
 
-def _polled(back: LocalBackHalf, sessions: Sequence[Session]) -> int:
+def _polled(back: Pipeline, sessions: Sequence[Session]) -> int:
     back.queue.upstream = sum(each.waiting for each in sessions)
     for each in sessions:
         each.has_news.set()

@@ -1,54 +1,96 @@
-"""Holds finished interactions in memory until the worker takes them, up to a bound."""
+"""Holds finished interactions in memory until they are taken, bounded in number and in bytes."""
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Sequence
+from typing import Any, Final
 
+from ragmonitor.runtime.guard import shielded
 from ragmonitor.runtime.protocols import Finished
+
+MAX_BYTES: Final = 64 * 2**20
+"""The bytes of texts that wait at most."""
+UNWEIGHED: Final = 16
+"""So many wait unweighed: weighing takes a request some time, and a queue that is worked off needs
+none."""
+MAX_VALUES: Final = 1_000
+"""Values of one interaction that are looked at; what is behind them weighs nothing."""
 
 
 class MemoryQueue:
-    """First in, first out, at most `size` waiting. Refuses when full: the newest is not taken.
+    """First in, first out. Refuses when full: the newest is not taken.
 
     No lock: a deque's `append` and `popleft` are atomic, so a fork can never leave one held.
-    Threads that put at once may exceed the bound by at most their number.
+    Threads that put at once may exceed the bounds by at most their number.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, max_bytes: int = MAX_BYTES) -> None:
         if size < 1:
             raise ValueError(f"a queue holds at least one, not {size}")
-        self._size = size
-        self._waiting: deque[Finished] = deque()
+        self._size, self._max_bytes = size, max_bytes
+        self._waiting: deque[tuple[Finished, int]] = deque()
+        self._bytes = 0
         self.upstream = 0
         """The number that wait before this queue, in the application's process."""
 
     def put(self, finished: Finished) -> bool:
         """Take it, or return False: the queue is full."""
-        if len(self._waiting) >= self._size:
+        if len(self._waiting) >= self._size or self._bytes >= self._max_bytes:
             return False
-        self._waiting.append(finished)
+        weight = 0
+        if len(self._waiting) >= UNWEIGHED:
+            with shielded("capture"):
+                weight = weight_of(finished)
+        self._bytes += weight
+        self._waiting.append((finished, weight))
         return True
 
     @property
     def room(self) -> int:
-        """The number of items that it still takes."""
-        return max(0, self._size - len(self._waiting))
+        """The number of items that there is still room for."""
+        return max(0, self._size - len(self._waiting)) if self._bytes < MAX_BYTES else 0
 
     def take(self, max_items: int) -> Sequence[Finished]:
         """Return up to `max_items`, oldest first; empty if none waits."""
         taken: list[Finished] = []
         while len(taken) < max_items:
             try:
-                taken.append(self._waiting.popleft())
+                finished, weight = self._waiting.popleft()
             except IndexError:
+                self._bytes = 0  # two threads that add at once may have lost something
                 break
+            self._bytes -= weight
+            taken.append(finished)
         return taken
-
-    def clear(self) -> None:
-        """Forget everything; for a forked child, whose parent keeps what waits."""
-        self._waiting.clear()
 
     def __len__(self) -> int:
         """Return how many wait."""
         return len(self._waiting)
+
+
+def weight_of(finished: Finished) -> int:
+    """Return the bytes of the texts that something finished holds, as far as that is soon told."""
+    total, left = 0, [getattr(finished, "held", ())]
+    for _ in range(MAX_VALUES):
+        if not left:
+            break
+        value: Any = left.pop()
+        if isinstance(value, str | bytes):
+            total += sys.getsizeof(value)
+        elif isinstance(value, dict):
+            left.extend([*value.values()][:MAX_VALUES])
+        elif isinstance(value, list | tuple):
+            left.extend(value[:MAX_VALUES])
+        elif not isinstance(value, int | float | type | None):
+            left.extend(_fields_of(value))
+    return total
+
+
+def _fields_of(value: Any) -> list[Any]:
+    """Return the values of an object's fields."""
+    fields = [*getattr(value, "__dict__", {}).values()]
+    slots = getattr(type(value), "__slots__", ())
+    fields += [getattr(value, each, None) for each in slots if not each.startswith("__")]
+    return fields[:MAX_VALUES]

@@ -12,10 +12,10 @@ from dataclasses import replace
 from ragmonitor.capture.probe_mark import is_probe
 from ragmonitor.evaluators import unscorable
 from ragmonitor.judges.every_answer import EveryAnswerReader
+from ragmonitor.pipeline.exports import Exports
 from ragmonitor.pipeline.golden_reading import GoldenReader
 from ragmonitor.pipeline.judging import JudgeRunner, ReadingEngine, by_another
 from ragmonitor.pipeline.ledger import Account
-from ragmonitor.pipeline.worker.exports import Exports
 from ragmonitor.records import (
     Assessment,
     Cause,
@@ -93,61 +93,49 @@ class AnswerHandler:
         """The tasks that are under way."""
         return (*self.judgements, *self._checks, *self.readings)
 
-    async def handle_slowly(
-        self,
-        reader: EveryAnswerReader,
-        finished: Finished,
-        account: Account,
-        *,
-        hurry: asyncio.Event,
+    async def handle(
+        self, finished: Finished, account: Account, *, hurry: asyncio.Event, is_behind: bool
     ) -> None:
-        """Handle one interaction, whose answer the reader reads if it does so in time."""
-        interaction: Interaction | None = None
-        with contained("worker"), self._step():
-            try:
+        """Handle one interaction; it waits for nothing where the built-in rules read every answer.
+
+        Args:
+            finished: The interaction.
+            account: What is owed of it; closed in any case.
+            hurry: Set once the reader of every answer is to be waited for no more.
+            is_behind: So many answers wait that the rules are to read this one.
+        """
+        try:
+            interaction: Interaction | None = None
+            with contained("worker"), self._step():
                 interaction = self._captured(finished, account)
-            finally:
-                if interaction is None:
-                    account.close(Cause.INTERNAL_ERROR)
-        if interaction is None:
-            return
-        told, found = interaction, None
-        if unscorable(told) is None:
-            try:
-                found = await reader.read(told, hurry=hurry)
-            except GeneratorExit:  # as in `_judge`
-                raise
-            except BaseException:  # the task's cancellation too: what was begun is counted
-                account.close(Cause.SHUTDOWN if self._is_closed() else Cause.INTERNAL_ERROR)
-                raise
-
-        def report() -> Report:
-            if isinstance(found, Assessment):
-                return self._engine.found(told, found)
-            return self._read(told, missed=found)
-
-        with contained("worker"), self._step():
-            self._draw_reported(account, report)
-
-    def handle(self, finished: Finished, account: Account, missed: Cause | None = None) -> None:
-        """Handle one interaction; `missed` says why the reader of every answer did not read it."""
-
-        def report() -> Report | None:
-            interaction = self._captured(finished, account)
             if interaction is None:
-                return None
-            with self._exports.slice_of_work():
-                return self._read(interaction, missed)
+                account.close(Cause.INTERNAL_ERROR)
+                return
+            found: Assessment | Cause | None = None
+            if self._reader is not None and unscorable(interaction) is None:
+                found = Cause.JUDGE_BUSY
+                if not is_behind:
+                    found = await self._reader.read(interaction, hurry=hurry)
+            with contained("worker"), self._step():
+                self._draw_reported(account, interaction, found)
+        except GeneratorExit:  # as in `_judge`
+            raise
+        except BaseException:  # the task's cancellation too: what was begun is counted
+            account.close(Cause.SHUTDOWN if self._is_closed() else Cause.INTERNAL_ERROR)
+            raise
 
-        self._draw_reported(account, report)
-
-    def _draw_reported(self, account: Account, make: Callable[[], Report | None]) -> None:
+    def _draw_reported(
+        self, account: Account, interaction: Interaction, found: Assessment | Cause | None
+    ) -> None:
         """Draw an answer or not, once its first report is made; the account closes in any case."""
         judgement: asyncio.Task[None] | None = None
         try:
-            report = make()
-            if report is not None:
-                judgement = self._draw(account, report)
+            with self._exports.slice_of_work():
+                if isinstance(found, Assessment):
+                    report = self._engine.found(interaction, found)
+                else:
+                    report = self._read(interaction, missed=found)
+            judgement = self._draw(account, report)
         finally:
             if judgement is None:
                 account.close(Cause.INTERNAL_ERROR)

@@ -1,4 +1,4 @@
-"""The back half: take, judge, evaluate, estimate, export. One thread, one event loop.
+"""The pipeline: take, judge, evaluate, estimate, export. One thread, one event loop.
 
 The thread starts with the first interaction. After an error that ends its loop it begins again
 after a pause, and that is counted. Each interaction has an account (`ragmonitor.pipeline.ledger`),
@@ -11,122 +11,150 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
-from ragmonitor.evaluators import Table
-from ragmonitor.judges.every_answer import MAX_WAITING, EveryAnswerReader
-from ragmonitor.pipeline.golden_reading import GoldenReader
+from prometheus_client import CollectorRegistry
+
+from ragmonitor.capture import sound
+from ragmonitor.causes import Causes
+from ragmonitor.evaluators import table
+from ragmonitor.export import NewestReports
+from ragmonitor.judges.every_answer import MAX_WAITING
+from ragmonitor.pipeline.answer_handling import CANCEL_S, AnswerHandler
+from ragmonitor.pipeline.exports import Exports
 from ragmonitor.pipeline.judging import JudgeRunner, ReadingEngine
-from ragmonitor.pipeline.ledger import Account, Ledger
-from ragmonitor.pipeline.worker.answer_handling import CANCEL_S, AnswerHandler
-from ragmonitor.pipeline.worker.exports import Exports
-from ragmonitor.records import Cause, GaugeValue, Interaction, Snapshot
+from ragmonitor.pipeline.ledger import Ledger
+from ragmonitor.pipeline.wiring import (
+    builtin_judge,
+    estimates_of,
+    exporters_of,
+    golden_reader,
+    incidents_of,
+    judging_of,
+    meters_of,
+    reader_of,
+    store_of,
+    traces_of,
+    view_of,
+)
+from ragmonitor.records import AlarmState, Cause, GaugeValue, Report, Snapshot
+from ragmonitor.redaction import Redactor
 from ragmonitor.runtime.apart import run, within
-from ragmonitor.runtime.capabilities import CapableJudge
+from ragmonitor.runtime.feedback import Feedback
 from ragmonitor.runtime.guard import contained, errors, record_error, record_problem, shielded
 from ragmonitor.runtime.lock_slices import say_whether_behind, work_in_slices
-from ragmonitor.runtime.protocols import Exporter, Finished, Judge, TraceExporter
-from ragmonitor.runtime.queues import MemoryQueue
+from ragmonitor.runtime.protocols import Finished, Judge, TraceExporter
+from ragmonitor.runtime.queues import MAX_BYTES, MemoryQueue
 from ragmonitor.runtime.supervised import SupervisedThread
-from ragmonitor.stats.service import Statistics
+from ragmonitor.settings import Settings
+from ragmonitor.stats.feedback import PeoplesFeedback
+from ragmonitor.store import Store
 
-if TYPE_CHECKING:
-    from ragmonitor.export.prometheus import PrometheusExporter
-
-BATCH = 64
-LINGER_S = 0.01
+LINGER_S: Final = 0.01
 """Pause between waking and working: the request that woke us finishes undisturbed."""
-BEHIND_FROM = 16
+BEHIND_FROM: Final = 16
 """With more interactions waiting the work is not done in slices."""
-TICK_S = 2.0
+TICK_S: Final = 2.0
 """Gauges are refreshed, abandoned runs given up and the endpoint's port retried this often."""
-HURRY_SHARE = 0.4
+HURRY_SHARE: Final = 0.4
 """A share of the time for closing; after it the built-in rules read what an encoder has not
 read."""
-STOP_SHARE = 0.25
-MAX_STOP_S = 1.5
+STOP_SHARE: Final = 0.25
+MAX_STOP_S: Final = 1.5
 """Flushing leaves this share of the time for closing, `MAX_STOP_S` at most, to the rest of it."""
 
 
-class Worker:
-    """Works off the queue behind the application's back."""
+class Pipeline:
+    """Takes finished interactions, and scores and exports them on a thread of this process."""
 
     def __init__(
         self,
-        queue: MemoryQueue,
+        settings: Settings,
         *,
-        builtin: CapableJudge,
-        reader: EveryAnswerReader | None = None,
-        runner: JudgeRunner | None,
-        entries: Table,
-        estimates: Statistics,
-        traces: TraceExporter,
-        meters: PrometheusExporter,
-        exporters: Sequence[Exporter],
-        prepare: Callable[[Interaction], Interaction],
-        clean: Callable[[str], str],
+        redactor: Redactor,
         poll: Callable[[], int],
+        traces: TraceExporter | None = None,
         gauges: Callable[[], Sequence[GaugeValue]] = tuple,
-        goldens: GoldenReader | None = None,
         is_apart: bool = False,
+        store: Store | None = None,
     ) -> None:
         """Wire the stages; nothing runs yet.
 
         Args:
-            queue: Where finished interactions wait.
-            builtin: The built-in rules, which read every answer.
-            reader: Reads every answer in their place; the rules then read what it could not. None:
-                they read all.
-            runner: Asks the judges that read a share of them; None: there are none.
-            entries: The evaluators.
-            estimates: The windowed means.
-            traces: Emits each interaction's trace.
-            meters: What people scrape.
-            exporters: Further places for reports.
-            prepare: Redacts a record before anything else sees it.
-            clean: Redacts one text: what an evaluator says of its failure, what people say.
+            settings: The settings.
+            redactor: What every text passes before a judge or an exporter sees it.
             poll: Called now and then; gives up abandoned runs and returns how many are open.
+            traces: Emits traces; None: as the settings say.
             gauges: Further ones, as of now; waits for nothing.
-            goldens: Has answers to golden questions judged; None: they are counted only.
-            is_apart: No application runs in this interpreter: its lock need not be given back.
+            is_apart: No application runs in this interpreter: its lock need not be given back, and
+                senders bound the bytes that wait.
+            store: Where sums are; None: as the settings say, or memory where that fails.
+
+        Raises:
+            SettingsError: The settings cannot be carried out.
         """
+        builtin, reader = builtin_judge(), reader_of(settings)
+        store = store_of(settings) if store is None else store
+        judging = judging_of(settings, store)
+        incidents = incidents_of(settings, judging, self._lose, store)
+        view = view_of(settings, reader or builtin, judging, incidents)
+        entries = table.select(settings.evaluators)
+        self.step = threading.Lock()
+        """Held while shared state changes; a fork waits for it."""
         self._closed = False
         self._is_apart = is_apart
-        self._gauges = gauges
-        self._queue = queue
-        self._builtin = builtin
+        self._gauges, self._poll = gauges, poll
+        self._shows_page = view is not None
+        self._newest = NewestReports()
+        self._redactor = redactor
         self._reader = reader
-        self._runner = runner
-        self._estimates = estimates
-        self._exports = Exports(traces=traces, meters=meters, exporters=exporters, clean=clean)
+        self._runner: JudgeRunner | None = None
+        self._judges: list[Judge] = [reader or builtin]
+        if judging is not None:
+            self._runner = JudgeRunner(judging, entries, clean=redactor.text)
+            self._judges.append(judging.judge)
+        max_bytes = sys.maxsize if is_apart else MAX_BYTES
+        self.queue = MemoryQueue(settings.capture.queue_size, max_bytes)
+        """The queue in which finished interactions wait."""
+        self.meters = meters_of(settings, view, self.feedback, store)
+        """The series that people scrape."""
+        self.traces = traces_of(settings, self._lose) if traces is None else traces
+        """Emits each interaction's trace."""
+        self.estimates = estimates_of(settings, reader or builtin, judging, store)
+        """The windowed means and the alarms."""
+        self._causes = next(each for each in self.estimates.parts if isinstance(each, Causes))
+        incidents.explain = self._causes.explain
+        self.ledger = Ledger(self.meters, entries, lambda: self._judges)
+        """The accounts, and the notes of what was not taken."""
+        self.meters.count_first(self.ledger.count_notes)
+        self._exports = Exports(
+            traces=self.traces,
+            meters=self.meters,
+            exporters=[*exporters_of(settings, self._lose, view, incidents), self._newest],
+            clean=redactor.text,
+        )
         self._new_handler = partial(
             AnswerHandler,
             self._exports,
-            engine=ReadingEngine(entries, clean=clean),
+            engine=ReadingEngine(entries, clean=redactor.text),
             builtin=builtin,
             reader=reader,
-            runner=runner,
-            goldens=goldens,
-            estimates=estimates,
-            prepare=prepare,
-            step=lambda: self._step,
+            runner=self._runner,
+            goldens=golden_reader(settings, builtin, judging, redactor.text, store),
+            estimates=self.estimates,
+            prepare=lambda interaction: redactor(sound(interaction)),
+            step=lambda: self.step,
             is_closed=lambda: self._closed,
         )
-        self._poll = poll
-        self.ledger = Ledger(meters, entries, self._judges)
-        """The accounts, and the notes of what was not taken."""
-        meters.count_first(self.ledger.count_notes)
-        self.latest = self._snapshot()
-        """Every number as of the last refresh; may be read from any thread."""
+        self._latest = self._snapshot()
         self._thread = SupervisedThread(self._work, failed=self._restart)
-        self._step = threading.Lock()
-        """Held while shared state changes; a fork waits for it."""
         self.has_closed = threading.Event()
         """Set once every stage is closed, which may be later than `close` could wait."""
         self._submitted: set[Coroutine[Any, Any, bool]] = set()
@@ -145,12 +173,68 @@ class Worker:
             with contained("judge"):
                 self._runner.forget()
 
+    def _lose(self, reason: str, n: int) -> None:
+        """Count what did not arrive."""
+        self.meters.dropped(reason, n)
+
     # --- the application's side -----------------------------------------------------------------
 
     @property
-    def step(self) -> threading.Lock:
-        """A lock that is held while shared state changes: a fork waits for it."""
-        return self._step
+    def registry(self) -> CollectorRegistry:
+        """Every series, to be mounted in an application's own metrics endpoint."""
+        return self.meters.registry
+
+    @property
+    def metrics_url(self) -> str | None:
+        """The address at which this process serves /metrics; None if it does not."""
+        return self.meters.url
+
+    @property
+    def ui_url(self) -> str | None:
+        """The address at which this process serves the page; None if it does not."""
+        metrics = self.meters.url
+        if metrics is None or not self._shows_page:
+            return None
+        return metrics.removesuffix("/metrics") + "/ragmonitor/"
+
+    @property
+    def alarms(self) -> Sequence[AlarmState]:
+        """The state of each signal's evidence, as of a few seconds ago."""
+        return self._latest.alarms
+
+    def put(self, finished: Finished) -> None:
+        """Take an interaction, or count it as `queue_full`."""
+        if self.queue.put(finished):
+            self.wake()
+            self._refuse_late()
+        else:
+            self.ledger.refuse(finished, Cause.QUEUE_FULL)
+
+    def newest(self) -> Report | None:
+        """Return the report on the newest answer that was scored; None: there was none."""
+        return self._newest.newest()
+
+    def event(self, name: str, attributes: Mapping[str, str], at_s: float) -> None:
+        """Take note of something that happened to the application."""
+        self._causes.event(name, attributes, at_s, self._redactor.text)
+        self.wake()
+
+    def feedback(self, feedback: Feedback) -> bool:
+        """Take what a person said of an answer; False: too much is waiting."""
+        parts = (part for part in self.estimates.parts if isinstance(part, PeoplesFeedback))
+        is_taken = any(part.note(feedback) for part in parts)
+        if not is_taken:
+            self.ledger.give_up("feedback_full")
+        self.wake()
+        return is_taken
+
+    def refreeze(self) -> None:
+        """Accept the judge as it judges now."""
+        self.estimates.refreeze()
+
+    def destination(self) -> str:
+        """Say where traces go, without secrets."""
+        return self.traces.destination()
 
     def wake(self) -> None:
         """Start the thread if there is none, or wake it if it sleeps."""
@@ -160,11 +244,10 @@ class Worker:
             self._idle = False
             self._signal()
 
-    def refuse_late(self) -> None:
+    def _refuse_late(self) -> None:
         """Refuse what waits after the end: nobody else looks into the queue any more."""
-        while self._closed and (left := self._queue.take(BATCH)):
-            for finished in left:
-                self.ledger.refuse(finished, Cause.SHUTDOWN)
+        while self._closed and (left := self.queue.take(1)):
+            self.ledger.refuse(left[0], Cause.SHUTDOWN)
 
     def _signal(self) -> None:
         loop, waker = self._loop, self._waker
@@ -180,7 +263,7 @@ class Worker:
     def flush(self, timeout_s: float) -> bool:
         """Wait until everything handed over so far is judged and exported; return whether it is."""
         if not self._thread.is_started:
-            if not len(self._queue) or self._closed:
+            if not len(self.queue) or self._closed:
                 return True
             self._start()
         deadline = time.monotonic() + timeout_s
@@ -210,23 +293,27 @@ class Worker:
         with self._between_steps(deadline):
             # Interactions for which the time did not suffice are counted, if not scored.
             self.ledger.close_all(Cause.SHUTDOWN)
-            self.refuse_late()
+            self._refuse_late()
             with shielded("count"):
                 self.ledger.count_notes()
         with shielded("close"):
             within(deadline - time.monotonic(), self._close_stages)
         return flushed
 
+    def forget(self) -> None:
+        """Let go of the parent's sockets, in a forked child that begins anew."""
+        self.meters.forget()
+
     @contextlib.contextmanager
     def _between_steps(self, deadline: float) -> Iterator[None]:
         """Have the thread that still works make no step: what it reports is counted by then."""
         wait_s = min(MAX_STOP_S, deadline - time.monotonic()) / 2
-        has_step = not self._thread.is_current and self._step.acquire(timeout=max(0.0, wait_s))
+        has_step = not self._thread.is_current and self.step.acquire(timeout=max(0.0, wait_s))
         try:
             yield
         finally:
             if has_step:
-                self._step.release()
+                self.step.release()
 
     def _hurry_after(self, seconds: float) -> None:
         """Have the rules read what the reader of every answer has not read by then."""
@@ -237,7 +324,7 @@ class Worker:
 
     def _close_stages(self) -> None:
         with contained("estimate"):
-            self._estimates.close()
+            self.estimates.close()
         self._exports.close()
         self.has_closed.set()
 
@@ -271,7 +358,7 @@ class Worker:
 
     def _restart(self) -> None:
         with contained("worker"):
-            self._exports.meters.restarted()
+            self.meters.restarted()
         self.ledger.close_all(Cause.INTERNAL_ERROR)
         self._prepare_loop()
 
@@ -281,13 +368,15 @@ class Worker:
         self._hurry = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(_record_uncaught)
-        ticking = asyncio.create_task(self._tick())
-        preparing = asyncio.create_task(self._prepare_judges())
+        runner = self._runner
+        beside = [asyncio.create_task(self._tick())]
+        if runner is not None:
+            beside.append(asyncio.create_task(runner.prepare()))
         try:
             while not self._closed:
                 await self._work_off()
                 self._idle = True
-                if not len(self._queue) and not self._closed:
+                if not len(self.queue) and not self._closed:
                     await self._waker.wait()
                 self._waker.clear()
                 self._idle = False
@@ -295,60 +384,39 @@ class Worker:
                     await asyncio.sleep(LINGER_S)
         finally:
             reading = () if self._reading is None else (self._reading,)
-            unfinished = (ticking, preparing, *reading, *self._handler.begun)
+            unfinished = (*beside, *reading, *self._handler.begun)
             for task in unfinished:
                 task.cancel()
             await asyncio.wait(unfinished, timeout=CANCEL_S)
-            if self._runner is not None:
+            if runner is not None:
                 with contained("judge"):
                     async with asyncio.timeout(CANCEL_S):
-                        await self._runner.close()
-
-    async def _prepare_judges(self) -> None:
-        if self._runner is not None:
-            await self._runner.prepare()
+                        await runner.close()
 
     async def _work_off(self) -> None:
         # One at a time: whoever flushes waits for the answer that is in hand already.
         async with self._working:
-            if self._reader is not None:
-                await self._work_off_slowly(self._reader)
-            while taken := self._take(1):
-                with contained("worker"), self._step:
-                    self._handler.handle(*taken[0])
+            while (handling := self._reading or self._next()) is not None:
+                if self._reader is None:
+                    with contained("worker"):
+                        await handling
+                else:
+                    # Whoever waits may be cancelled, as a flush is whose time is over: it goes on.
+                    self._reading = asyncio.ensure_future(handling)
+                    await asyncio.wait({self._reading})
+                    self._reading = None
                 await asyncio.sleep(0)
 
-    @property
-    def _waiting(self) -> int:
-        """The number that wait for this thread; at the end none does: who closes counts them."""
-        return 0 if self._closed else len(self._queue)
-
-    def _take(self, max_items: int) -> Sequence[tuple[Finished, Account]]:
-        """Return what waits, with an account for each: who closes counts it, done or not."""
-        say_whether_behind(is_behind=len(self._queue) > BEHIND_FROM)
-        with self._step:
-            waiting = () if self._closed else self._queue.take(max_items)
-            return [(finished, self.ledger.open(finished)) for finished in waiting]
-
-    async def _work_off_slowly(self, reader: EveryAnswerReader) -> None:
-        """Have the reader of every answer work off the queue, one answer after the other."""
-        while self._reading is not None or self._waiting:
-            if self._reading is None:
-                is_behind = self._waiting > MAX_WAITING
-                for finished, account in self._take(1):
-                    if is_behind:
-                        with contained("worker"), self._step:
-                            self._handler.handle(finished, account, missed=Cause.JUDGE_BUSY)
-                        await asyncio.sleep(0)
-                    else:
-                        handling = self._handler.handle_slowly(
-                            reader, finished, account, hurry=self._hurry
-                        )
-                        self._reading = asyncio.create_task(handling)
-            if self._reading is not None:
-                # Whoever waits may be cancelled, as a flush is whose time is over: it goes on.
-                await asyncio.wait({self._reading})
-                self._reading = None
+    def _next(self) -> Coroutine[Any, Any, None] | None:
+        """Return the handling of what waits longest; it has an account: who closes counts it."""
+        waiting = len(self.queue)
+        say_whether_behind(is_behind=waiting > BEHIND_FROM)
+        with self.step:
+            if self._closed or not (taken := self.queue.take(1)):
+                return None
+            account = self.ledger.open(taken[0])
+            is_behind = waiting > MAX_WAITING
+            return self._handler.handle(taken[0], account, hurry=self._hurry, is_behind=is_behind)
 
     async def _drain(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
@@ -367,16 +435,23 @@ class Worker:
             await asyncio.sleep(TICK_S)
 
     def _refresh(self, *, is_due: bool = False) -> None:
-        with contained("worker"), self._step:
+        with contained("worker"), self.step:
             self.ledger.count_notes()
-            self._estimate(is_due=is_due)
-            self.latest = self._snapshot()
+            with contained("estimate"):
+                for event in self.estimates.tick(is_due=is_due):
+                    self._exports.announce(event)
+                for joined in self.estimates.joined_feedback():
+                    self._exports.pass_on(joined)
+            if self._runner is not None:
+                with contained("estimate"):
+                    self._handler.check_anchors(self._runner)
+            self._latest = self._snapshot()
             open_runs = 0
             with contained("capture"):
                 open_runs = self._poll()
-            self._exports.meters.refresh(
-                snapshot=self.latest,
-                queue_depth=len(self._queue) + self._queue.upstream,
+            self.meters.refresh(
+                snapshot=self._latest,
+                queue_depth=len(self.queue) + self.queue.upstream,
                 open_runs=open_runs,
                 errors=errors,
             )
@@ -385,14 +460,14 @@ class Worker:
                 state = judge.breaker_state
                 if state is not None:
                     with contained("judge"):
-                        self._exports.meters.breaker(judge.identity.name, state)
-            self._exports.snapshot(self.latest)
+                        self.meters.breaker(judge.identity.name, state)
+            self._exports.snapshot(self._latest)
 
     def _snapshot(self) -> Snapshot:
         """Return every number of now, those of the sampling included."""
         snapshot = Snapshot()
         with contained("estimate"):
-            snapshot = self._estimates.snapshot()
+            snapshot = self.estimates.snapshot()
         if self._runner is not None:
             config = self._runner.config
             with contained("sample"):
@@ -400,25 +475,6 @@ class Worker:
                 snapshot = replace(snapshot, gauges=(*snapshot.gauges, *sampling))
         return replace(snapshot, gauges=(*snapshot.gauges, *self._gauges()))
 
-    def _estimate(self, *, is_due: bool) -> None:
-        with contained("estimate"):
-            for event in self._estimates.tick(is_due=is_due):
-                self._exports.announce(event)
-            for joined in self._estimates.joined_feedback():
-                self._exports.pass_on(joined)
-        if self._runner is None:
-            return
-        with contained("estimate"):
-            self._handler.check_anchors(self._runner)
-
-    def _judges(self) -> tuple[Judge, ...]:
-        """Return who reports on every interaction."""
-        reader: Judge = self._reader or self._builtin
-        if self._runner is None:
-            return (reader,)
-        return reader, self._runner.config.judge
-
-    _step: threading.Lock
     _working: asyncio.Lock
     _hurry: asyncio.Event
     """Set once the time for closing is running out."""

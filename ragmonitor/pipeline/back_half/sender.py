@@ -1,0 +1,260 @@
+"""What a monitor hands answers to that are scored elsewhere: a bounded queue, and one thread.
+
+The thread turns what has finished into records and sends them. What cannot be sent is counted here
+as unscored, and what was sent is counted by whoever scores it: captured = scored + unscored.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry
+
+from ragmonitor.capture import sound
+from ragmonitor.evaluators import table
+from ragmonitor.export.prometheus import PrometheusExporter
+from ragmonitor.pipeline.ledger import Ledger
+from ragmonitor.records import AlarmState, Cause, JudgeIdentity, Report, Status
+from ragmonitor.redaction import Redactor
+from ragmonitor.runtime import wire
+from ragmonitor.runtime.feedback import Feedback
+from ragmonitor.runtime.guard import contained, shielded
+from ragmonitor.runtime.protocols import Finished
+from ragmonitor.runtime.queues import MemoryQueue
+from ragmonitor.runtime.supervised import SupervisedThread
+from ragmonitor.settings import Settings
+
+LINGER_S: Final = 0.01
+"""Pause between waking and working: the request that woke us finishes undisturbed."""
+TICK_S: Final = 2.0
+LATER_S: Final = 0.005
+"""The pause between looks of somebody who waits for the thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A judge of another process: what does not get there is unscored by it."""
+
+    identity: JudgeIdentity
+
+
+@dataclass(frozen=True)
+class Data:
+    """What else is sent, in its turn: feedback, events, requests."""
+
+    kind: str
+    data: bytes
+    framework: str = ""
+    status: Status = "ok"
+
+    def interaction(self) -> None:
+        """Return None: it is none."""
+
+
+class Sender:
+    """Takes what has finished from any thread, and has a thread of its own send it."""
+
+    metrics_url: str | None = None
+    """The address at which /metrics is served; None if it is not."""
+    ui_url: str | None = None
+    """The address at which the page is served; None if it is not."""
+    alarms: Sequence[AlarmState] = ()
+    """The state of each signal's evidence, as far as it is known here."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        redactor: Redactor | None,
+        poll: Callable[[], int],
+        meters: PrometheusExporter,
+        judges: Sequence[JudgeIdentity],
+        compressed: bool,
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            settings: The settings.
+            redactor: What every text passes before it leaves; None: who scores it redacts it.
+            poll: Called now and then; gives up abandoned runs and returns how many are open.
+            meters: What is counted here.
+            judges: Who scores every answer there, in the order of `ledger.ROLES`.
+            compressed: Whether records are.
+        """
+        self._redactor = redactor
+        self._poll = poll
+        self._meters = meters
+        self._compressed = compressed
+        elsewhere: list[Any] = [Elsewhere(each) for each in judges]
+        self.ledger = Ledger(meters, table.select(settings.evaluators), lambda: elsewhere)
+        """The notes of what was not taken."""
+        self.registry: CollectorRegistry = meters.registry
+        """Every series, to be mounted in an application's own metrics endpoint."""
+        self.queue = MemoryQueue(settings.capture.queue_size)
+        """The queue in which finished interactions wait."""
+        self.step = threading.Lock()
+        """Held while shared state changes; a fork waits for it."""
+        self._thread = SupervisedThread(self._work)
+        self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._counting = threading.Lock()
+        self._taken = self._handed = 0
+        """What was taken from the queue, and what was sent or counted since."""
+        self._idle = self._closed = False
+        self._ticked_s = 0.0
+        self._open_runs = 0
+
+    # --- the application's side -----------------------------------------------------------------
+
+    def put(self, finished: Finished) -> None:
+        """Take an interaction, or count it as refused."""
+        if not self.queue.put(finished):
+            self.ledger.refuse(finished, self._full())
+        elif self._closed:
+            self._refuse_left()  # nobody looks into the queue any more
+        else:
+            self.wake()
+
+    def _full(self) -> Cause:
+        """Return why there is no room."""
+        return Cause.QUEUE_FULL
+
+    def wake(self) -> None:
+        """Start the thread if there is none, or wake it if it sleeps."""
+        if not self._thread.is_started:
+            self._thread.start()
+        elif self._idle:
+            self._idle = False
+            # Takes no lock: a finaliser may run this while its own thread does, too.
+            self._wakes.put(None)
+
+    def event(self, name: str, attributes: Mapping[str, str], at_s: float) -> None:
+        """Take note of something that happened to the application, without waiting for it."""
+        self._queue_data("event", wire.encode_message((0, "event", (name, attributes, at_s))))
+
+    def feedback(self, feedback: Feedback) -> bool:
+        """Take what a person said of an answer; False: too much is waiting, and it is counted."""
+        if self._redactor is not None:
+            feedback = feedback.redacted(self._redactor.text)
+        return self._queue_data("feedback", wire.encode_feedback(feedback))
+
+    def refreeze(self) -> None:
+        """Accept the judge as it judges now."""
+        self._queue_data("refreeze", wire.encode_refreeze())
+
+    def _queue_data(self, kind: str, data: bytes) -> bool:
+        """Have bytes sent behind what waits; False: there is no room, and it is counted."""
+        is_taken = not self._closed and self.queue.put(Data(kind, data))
+        if not is_taken:
+            self.ledger.give_up(f"{kind}_{'late' if self._closed else 'full'}")
+        elif self._closed:
+            self._refuse_left()
+        else:
+            self.wake()
+        return is_taken
+
+    def newest(self) -> Report | None:
+        """Return the report on the newest answer, as far as it is known here."""
+        return None
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until everything taken so far is sent or counted; return whether it is."""
+        if self._is_working():
+            self.wake()
+            if not self._is_handed(time.monotonic() + timeout_s):
+                return False
+        self.ledger.count_notes()
+        return True
+
+    def _is_working(self) -> bool:
+        return not self._closed and bool(self._thread.is_started or len(self.queue))
+
+    def _is_handed(self, deadline: float) -> bool:
+        """Wait until what is in the queue by now was sent or counted; return whether it was."""
+        with self._counting:
+            until = self._taken + len(self.queue)
+        while self._handed < until:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(LATER_S)
+        return True
+
+    def _end(self, deadline: float) -> None:
+        """Stop the thread, which is waited for until then, and count what is left."""
+        self._thread.close()
+        self._wakes.put(None)
+        self._thread.join(deadline - time.monotonic())
+        self._refuse_left()
+        with shielded("count"):
+            self.ledger.count_notes()
+        with contained("export"):
+            self._meters.close()
+
+    def _refuse_left(self) -> None:
+        while left := self.queue.take(1):
+            self._refuse(left[0], self._late())
+
+    def _late(self) -> Cause:
+        """Return why nothing more is sent."""
+        return Cause.SHUTDOWN
+
+    def _refuse(self, finished: Finished, cause: Cause) -> None:
+        if isinstance(finished, Data):
+            self.ledger.give_up(f"{finished.kind}_lost")
+        else:
+            self.ledger.refuse(finished, cause)
+
+    def forget(self) -> None:
+        """Let go of the parent's sockets, in a forked child that begins anew."""
+        self._closed = True
+        self._meters.forget()
+
+    # --- the thread -----------------------------------------------------------------------------
+
+    def _work(self) -> bool:
+        """Work for a while; return False: nothing more is to be done."""
+        raise NotImplementedError
+
+    def _take(self, max_items: int) -> Sequence[Finished]:
+        """Return what waits longest; `_handed` grows once it is sent or counted."""
+        with self._counting:
+            taken = self.queue.take(max_items)
+            self._taken += len(taken)
+        return taken
+
+    def _is_time_to_tick(self) -> bool:
+        """Return whether to show what changes; open runs are known then."""
+        if time.monotonic() - self._ticked_s < TICK_S:
+            return False
+        self._ticked_s = time.monotonic()
+        with contained("capture"):
+            self._open_runs = self._poll()
+        return True
+
+    def _packed(self, finished: Finished) -> tuple[bytes, str, Status] | None:
+        """Return a record's bytes, framework and status; None: it is none. Raises anything."""
+        if isinstance(finished, Data):
+            return finished.data, "", "ok"
+        record = finished.interaction()
+        if record is None:
+            return None
+        record = sound(record)
+        if self._redactor is not None:
+            record = self._redactor(record)
+        data = wire.encode(record, compressed=self._compressed)
+        return data, record.framework, record.status
+
+    def _rest(self) -> None:
+        """Sleep until something comes, or it is time to tick."""
+        self._idle = not len(self.queue)
+        # What came between the look and the note has seen that we were not idle.
+        if self._idle and not len(self.queue) and not self._closed:
+            with suppress(queue.Empty):
+                self._wakes.get(timeout=TICK_S)
+            self._idle = False
+        time.sleep(LINGER_S)
