@@ -182,12 +182,12 @@ async def _side(scorer: Scorer, options: CompareOptions, file: str) -> Side:
     side = Side(path=file, judge=str(scorer.judge.identity), scoring_version=scorer.scoring_version)
     records = Records(file, options.form)
     title = f"scoring {Path(file).name}"
-    with progress(title, records.size_bytes, quiet=options.quiet) as advance:
+    with progress(title, None, quiet=options.quiet) as advance:
         await scorer.prepare()
         async with contextlib.aclosing(scorer.outcomes(records)) as outcomes:
             async for outcome in outcomes:
                 _take(side, outcome, options)
-                advance(records.read_bytes)
+                advance(len(side.answers))
     return side
 
 

@@ -182,7 +182,7 @@ class Scoring:
     @property
     def is_awaited(self) -> bool:
         """Whether the next line, from a pipe, may be long in coming."""
-        return self.records.size_bytes is None
+        return self.options.file == "-"
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[None]:
@@ -211,8 +211,7 @@ class Scoring:
         is_terminal = self.options.file_out is None and sys.stdout.isatty()
         # A bar between lines of output on one terminal would be read by nobody.
         bare = self.options.quiet or is_terminal
-        size = self.records.size_bytes
-        with progress("scoring", size, quiet=bare, text=self._progress_text) as advance:
+        with progress("scoring", None, quiet=bare, text=self._progress_text) as advance:
             try:
                 asyncio.run(self._score(lines, advance))
             except (KeyboardInterrupt, asyncio.CancelledError):
@@ -227,7 +226,7 @@ class Scoring:
                 try:
                     async for outcome in outcomes:
                         self._write(outcome)
-                        advance(self.records.read_bytes)
+                        advance(self.summary.lines)
                 finally:
                     await self.scorer.close()
 

@@ -13,12 +13,12 @@ from typing import Any, BinaryIO, Final
 
 from ragmonitor.cli.options import OutputFormat
 from ragmonitor.evaluators import Table
-from ragmonitor.export.jsonl import encoded, owners_alone
+from ragmonitor.export.jsonl import encoded
 from ragmonitor.offline.scoring import Outcome
 from ragmonitor.offline.summary import Tally
-from ragmonitor.offline.tables import MAX_CELL_BYTES, guarded
 from ragmonitor.records import Cause, Report
 from ragmonitor.runtime.errors import InputError, SettingsError, file_errors
+from ragmonitor.runtime.tables import MAX_CELL_BYTES, guarded, owners_alone
 
 RAGCHECKER: Final = "ragchecker_"
 """Before RAGChecker's own name of a score."""

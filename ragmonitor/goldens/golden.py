@@ -11,12 +11,11 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.offline.shapes import read_chunks
-from ragmonitor.offline.tables import NO_UTF_8, Table, write_csv
 from ragmonitor.records import Chunk, Language
 from ragmonitor.runtime.errors import InputError
+from ragmonitor.runtime.tables import NO_UTF_8, Table, owners_alone, write_csv
 
 MINED: Final = "mined"
 """The beginning of `source` where a question was taken from live traffic."""

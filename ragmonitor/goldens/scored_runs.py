@@ -14,7 +14,6 @@ from typing import Any, Final
 import msgspec
 
 from ragmonitor.export.content import encodable
-from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.goldens.asking import Ask, Asked, ask_all
 from ragmonitor.goldens.golden import Golden, GoldensError, golden_id
 from ragmonitor.offline.evaluating import scorer_of
@@ -24,6 +23,7 @@ from ragmonitor.pipeline.golden_reading import GOLDEN_EVALUATORS
 from ragmonitor.records import Report, Scored, evaluator_name
 from ragmonitor.runtime.apart import call_apart, is_on_a_loop, run
 from ragmonitor.runtime.protocols import Judge
+from ragmonitor.runtime.tables import owners_alone
 
 DOCUMENT_EVALUATORS: Final = ("document_recall", "document_precision")
 """Retrieved chunks beside the golden's own, by ids or texts; texts need rapidfuzz."""
