@@ -62,7 +62,7 @@ def sample(options: SampleOptions) -> int:
         raise InputError(f"{reports}: every judged answer stands in the files of --skip already")
     rows = _rows(reports, drawn)
     with file_errors(output):
-        write_csv(output, COLUMNS, rows, mode="x")
+        write_csv(output, COLUMNS, rows, mode="xb")
     if bad_lines:
         say(f"{bad_lines} lines of {reports} are no reports")
     if not options.quiet:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, cast
 
 from ragmonitor.runtime.errors import InputError, MissingExtraError, file_errors
 
@@ -280,25 +280,37 @@ def owners_alone(name: str, flags: int) -> int:
     return os.open(name, flags, 0o600)
 
 
-def write_csv(
-    path: Path, columns: Iterable[str], rows: Iterable[Mapping[str, Any]], *, mode: str = "w"
-) -> None:
-    """Write a CSV that spreadsheets open, Chinese too; it is its owner's alone. Raises `OSError`.
+class CsvWriter:
+    """Writes rows that spreadsheets open, Chinese too, to an open file."""
 
-    Args:
-        path: The file.
-        columns: Its header.
-        rows: Cells by column; what is missing is empty, and no column beside these is written.
-        mode: `x`: refuse a file that is there.
-    """
-    # Excel takes UTF-8 for what it is only by this mark.
-    with open(path, mode, encoding="utf-8-sig", newline="", opener=owners_alone) as file:
-        table = csv.DictWriter(file, [*columns], restval="", extrasaction="ignore")
-        table.writeheader()
+    def __init__(self, file: BinaryIO, columns: Iterable[str]) -> None:
+        """Write the header.
+
+        Args:
+            file: Stays open; the caller closes it.
+            columns: Those that are written; of other values of a row nothing is.
+        """
+        self._file = file
+        self._columns = [*columns]
+        file.write(codecs.BOM_UTF8)  # Excel takes UTF-8 for what it is only by this mark
+        self.write({name: name for name in self._columns})
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Write a row; what is missing is an empty cell. Raises `OSError`."""
+        cells = (row.get(name) for name in self._columns)
+        text = io.StringIO()
+        csv.writer(text).writerow([guarded(c) if isinstance(c, str) else c for c in cells])
+        self._file.write(text.getvalue().encode())
+
+
+def write_csv(
+    path: Path, columns: Iterable[str], rows: Iterable[Mapping[str, Any]], *, mode: str = "wb"
+) -> None:
+    """Write a CSV that is its owner's alone; with the mode `xb` none that is there. `OSError`."""
+    with open(path, mode, opener=owners_alone) as file:
+        table = CsvWriter(cast("BinaryIO", file), columns)
         for row in rows:
-            table.writerow(
-                {name: guarded(c) if isinstance(c, str) else c for name, c in row.items()}
-            )
+            table.write(row)
 
 
 def guarded(text: str) -> str:
