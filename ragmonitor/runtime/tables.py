@@ -275,7 +275,7 @@ def _with_commas(text: str) -> str:
 # --- writing --------------------------------------------------------------------------------------
 
 
-def owners_alone(name: str, flags: int) -> int:
+def owners_alone(name: str | PathLike[str], flags: int) -> int:
     """Open a file for `open(opener=...)`; one that is made is its owner's alone."""
     return os.open(name, flags, 0o600)
 
