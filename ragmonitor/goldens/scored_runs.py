@@ -49,9 +49,8 @@ class ScoredGolden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     id: str
     question: str
     answers: tuple[ScoredAnswer, ...]
-    asked: str = ""
-    """The hash of what was asked and of what is right, which a review may change; empty: an older
-    file does not say."""
+    asked: str
+    """The hash of what was asked and of what is right, which a review may change."""
 
 
 class ScoredRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,8 +107,8 @@ def ask_and_score(
         repeated = [golden for golden in questions for _ in range(repeats)]
         try:
             await scorer.prepare()
-            coming = ask_all(ask, repeated, timeout_s=timeout_s, concurrency=concurrency)
-            return await _scored([each async for each in coming], scorer)
+            asked = await ask_all(ask, repeated, timeout_s=timeout_s, concurrency=concurrency)
+            return await _scored(asked, scorer)
         finally:
             await scorer.close()
 
