@@ -17,7 +17,7 @@ from ragmonitor.cli.score import (
     load_plugins_and_embedding,
     scorer_for,
 )
-from ragmonitor.cli.score_files import Written, read_back, written_form
+from ragmonitor.cli.score_files import Written, read_back
 from ragmonitor.cli.terminal import (
     FINE,
     SOMETHING_WRONG,
@@ -182,12 +182,12 @@ async def _side(scorer: Scorer, options: CompareOptions, file: str) -> Side:
     side = Side(path=file, judge=str(scorer.judge.identity), scoring_version=scorer.scoring_version)
     records = Records(file, options.form)
     title = f"scoring {Path(file).name}"
-    with progress(title, records.size_bytes, quiet=options.quiet) as advance:
+    with progress(title, None, quiet=options.quiet) as advance:
         await scorer.prepare()
         async with contextlib.aclosing(scorer.outcomes(records)) as outcomes:
             async for outcome in outcomes:
                 _take(side, outcome, options)
-                advance(records.read_bytes)
+                advance(len(side.answers))
     return side
 
 
@@ -221,11 +221,11 @@ def _scored(file: str) -> Side | None:
     """
     path = Path(file)
     # Of a pipe nothing is looked at beforehand: what has been read there is gone.
-    form = written_form(path) if path.is_file() else None
-    if form is None:
+    records = read_back(path) if path.is_file() else None
+    if records is None:
         return None
     side: Side | None = None
-    for written in read_back(path, form):
+    for written in records:
         if side is None:
             side = Side(path=file, judge=written.judge, scoring_version=written.scoring_version)
         elif _scored_by(side) != _scored_by(written):

@@ -25,7 +25,7 @@ class GenerateOptions:
     documents: Annotated[
         Path,
         typer.Argument(
-            metavar="DOCS", help="A file or folder of Markdown, text, HTML, PDF or docx."
+            metavar="DOCS", help="A file or folder of Markdown or text."
         ),
     ]
     output: Annotated[

@@ -15,12 +15,12 @@ from ragmonitor.cli.monitor_options import (
     IncidentSource,
 )
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
-from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.incidents import Incident, Journal, as_markdown
 from ragmonitor.incidents.rendering import Links, headline
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.errors import InputError, file_errors
 from ragmonitor.runtime.printable import printable
+from ragmonitor.runtime.tables import owners_alone
 from ragmonitor.settings import Settings
 from ragmonitor.store import StoreUnavailableError, store_at
 

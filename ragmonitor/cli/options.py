@@ -461,7 +461,7 @@ class SampleOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateOptions:
-    """Say what people's labels make of the judged hallucination rate.
+    """Say what people's labels make of the judged hallucination rate they were drawn from.
 
     The corrected rate is judged rate * PPV + (1 - judged rate) * FOR: the share that people find
     hallucinated among those that the judge found so, and among the others. Exit code 1 if there
@@ -471,12 +471,4 @@ class RateOptions:
     labels: Annotated[
         list[Path], typer.Argument(help="CSV files that people have filled in, of one judge.")
     ]
-    reports: Annotated[
-        Path | None,
-        typer.Option(
-            help="The JSON lines whose judged rate is to be corrected; by default that of the "
-            "answers the labels were drawn among."
-        ),
-    ] = None
-    judge: JudgeOption = ""
     json_output: JsonOption = False

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from ragmonitor.cli.interruption import INTERRUPTED, interruptible
 from ragmonitor.cli.options import ScoreOptions, ScoringOptions
-from ragmonitor.cli.score_files import (
-    ScoreFile,
-    check_fits,
-    opened,
-    output_for,
-    refuse_input,
-)
-from ragmonitor.cli.score_tables import scores_table
+from ragmonitor.cli.score_files import FILES, ScoreFile, check_fits
 from ragmonitor.cli.terminal import (
     FINE,
     SOMETHING_WRONG,
@@ -41,10 +35,11 @@ from ragmonitor.offline.kept_replies import SUFFIX, ReplyFile
 from ragmonitor.offline.reader_pool import ReaderPool
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, Records
-from ragmonitor.offline.summary import Summary
+from ragmonitor.offline.summary import EvaluatorSummary, Summary, Tally
 from ragmonitor.records import BUILTIN, Cause
 from ragmonitor.runtime.errors import InputError, SettingsError, file_errors
 from ragmonitor.runtime.imports import imported
+from ragmonitor.runtime.tables import owners_alone
 from ragmonitor.sampling import TotalBudget
 
 if TYPE_CHECKING:
@@ -69,19 +64,17 @@ def run(options: ScoreOptions) -> int:
         RagMonitorError: Nothing was scored: a file, a setting or a budget is missing or wrong.
     """
     load_plugins_and_embedding(options)
-    records = Records(options.file, options.form)
+    lines = iter(Records(options.file, options.form))
     replies = _replies(options)
     scorer = scorer_for(options, replies)
     check_fits(options.written_form, scorer.entries)
-    lines = iter(records)
     # Before an output is touched: a file of no known format, a judge that cannot read.
     head = [*islice(lines, 1)]
     if not head:
         raise InputError(f"{options.file} holds no record: nothing was scored")
     asyncio.run(scorer.prepare())
-    scoring = Scoring(scorer, options, records)
-    with scoring.opened():
-        scoring.run(chain(head, lines))
+    scoring = Scoring(scorer, options)
+    scoring.run(chain(head, lines))
     scoring.print_summary()
     return scoring.exit_code
 
@@ -171,95 +164,84 @@ class Scoring:
 
     scorer: Scorer
     options: ScoreOptions
-    records: Records
     summary: Summary = field(init=False)
-    _file: BinaryIO = field(init=False)
-    _output: ScoreFile = field(init=False)
 
     def __post_init__(self) -> None:
         self.summary = Summary(judge=str(self.scorer.judge.identity))
 
-    @property
-    def is_awaited(self) -> bool:
-        """Whether the next line, from a pipe, may be long in coming."""
-        return self.records.size_bytes is None
+    def run(self, lines: Iterator[Line]) -> None:
+        """Score the lines. Ctrl-C ends it after what is in flight; a second one at once.
 
-    @contextlib.contextmanager
-    def opened(self) -> Iterator[None]:
-        """Open the output; at the end, however it comes, the file can be read.
+        At the end, however it comes, the output can be read.
 
         Raises:
-            InputError: It cannot be written, or holds what must not be lost or mixed.
+            InputError: The output cannot be written, or is the input.
         """
         path = self.options.file_out
         if path is None:
-            self._begin(sys.stdout.buffer)
-            yield
-            self._output.finish(self.summary.tally)
-            self._file.flush()
+            self._run(lines, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
             return
-        refuse_input(path, self.options.file)
-        with file_errors(path), opened(path) as file:
-            self._begin(file)
-            try:
-                yield
-            finally:
-                self._output.finish(self.summary.tally)
+        if self.options.file != "-" and path.exists() and path.samefile(self.options.file):
+            raise InputError(f"{path} is the input; name another file with -o")
+        with file_errors(path), open(path, "wb", opener=owners_alone) as file:
+            self._run(lines, cast("BinaryIO", file))
 
-    def run(self, lines: Iterator[Line]) -> None:
-        """Score the lines. Ctrl-C ends it after what is in flight; a second one at once."""
+    def _run(self, lines: Iterator[Line], file: BinaryIO) -> None:
+        output = FILES[self.options.written_form](file, self.scorer)
         is_terminal = self.options.file_out is None and sys.stdout.isatty()
         # A bar between lines of output on one terminal would be read by nobody.
         bare = self.options.quiet or is_terminal
-        size = self.records.size_bytes
-        with progress("scoring", size, quiet=bare, text=self._progress_text) as advance:
-            try:
-                asyncio.run(self._score(lines, advance))
-            except (KeyboardInterrupt, asyncio.CancelledError):
-                self.summary.is_interrupted = True
+        try:
+            with progress("scoring", None, quiet=bare, text=self._progress_text) as advance:
+                asyncio.run(self._score(lines, file, output, advance))
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            self.summary.is_interrupted = True
+        finally:
+            output.finish(self.summary.tally)
         self.summary.usage = self.scorer.usage
         self.summary.is_interrupted |= self.scorer.stopping.is_set()
 
-    async def _score(self, lines: Iterator[Line], advance: Callable[[float], None]) -> None:
-        outcomes = self.scorer.outcomes(lines, may_block=self.is_awaited)
+    async def _score(
+        self,
+        lines: Iterator[Line],
+        file: BinaryIO,
+        output: ScoreFile,
+        advance: Callable[[float], None],
+    ) -> None:
+        outcomes = self.scorer.outcomes(lines)
         with self._interruptible():
             async with contextlib.aclosing(outcomes):
                 try:
                     async for outcome in outcomes:
-                        self._write(outcome)
-                        advance(self.records.read_bytes)
+                        output.write(outcome)
+                        if self._is_piped:
+                            file.flush()
+                        self._count(outcome)
+                        advance(self.summary.lines)
                 finally:
                     await self.scorer.close()
 
+    @property
+    def _is_piped(self) -> bool:
+        """Whether the next line may be long in coming."""
+        return self.options.file == "-"
+
     def _interruptible(self) -> contextlib.AbstractContextManager[None]:
-        if self.is_awaited:
-            # A read of standard input cannot be waited for and interrupted at once: there Python's
-            # own way of ending stays.
+        if self._is_piped:  # nothing but Python's own way ends a read of standard input
             return contextlib.nullcontext()
         is_said = not self.options.quiet and self.scorer.budget is not None
         return interruptible(self.scorer.stopping, is_said=is_said)
 
-    def _write(self, outcome: Outcome) -> None:
-        self._output.write(outcome)
-        if self.is_awaited:
-            self._file.flush()
+    def _count(self, outcome: Outcome) -> None:
         self.summary.add(outcome)
         is_shown = not self.options.quiet and self.summary.bad_lines <= BAD_LINES_SHOWN
         if outcome.report is None and is_shown:
             say(f"line {outcome.line.number}: {outcome.line.error}")
 
-    def _begin(self, file: BinaryIO) -> None:
-        self._file = file
-        self._output = output_for(
-            self.options.written_form, file, self.scorer.entries, self.scorer.scoring_version
-        )
-
     def _progress_text(self) -> str:
-        usage, done = self.scorer.usage, self.summary.lines
-        if self.scorer.budget is None:
-            return f"{done} answers"
-        tokens = usage.input_tokens + usage.output_tokens
-        return f"{done} answers, {tokens} tokens, {usage.cost_usd:.4f} USD"
+        done = f"{self.summary.lines} answers"
+        return done if self.scorer.budget is None else f"{done}, {_usage_text(self.scorer)}"
 
     @property
     def exit_code(self) -> int:
@@ -291,8 +273,6 @@ class Scoring:
         if self.options.file_out is not None:
             print_json(record)
         else:
-            import json
-
             say(json.dumps(record, ensure_ascii=False))
 
     def _print_tables(self) -> None:
@@ -334,6 +314,37 @@ class Scoring:
             (row.unscored[Cause.OVER_BUDGET.value] for row in self.summary.tally.rows), default=0
         )
         return self.summary.lines - over
+
+
+def scores_table(tally: Tally, parts: Mapping[str, Tally]) -> Table:
+    """Return a row for each evaluator, each followed by the rows of the parts.
+
+    Args:
+        tally: Over all answers.
+        parts: Over those in each language.
+    """
+    columns = ("evaluator", "scored", "not scored", "mean", "95 % interval")
+    table = figures_table(*columns, texts=["not scored"])
+    for row in tally.rows:
+        _add(table, row.evaluator, row)
+        for name, part in parts.items():
+            for each in part.rows:
+                if each.evaluator == row.evaluator:
+                    _add(table, f"  {name}", each, style="dim")
+    return table
+
+
+def _add(table: Table, title: str, row: EvaluatorSummary, *, style: str | None = None) -> None:
+    estimate = row.estimate
+    causes = ", ".join(f"{cause} {n}" for cause, n in sorted(row.unscored.items()))
+    table.add_row(
+        title,
+        str(row.scored),
+        causes or "-",
+        f"{estimate.mean:.3f}" if estimate else "-",
+        f"{estimate.lower:.3f} to {estimate.upper:.3f}" if estimate else "-",
+        style=style,
+    )
 
 
 def cost_text(scorer: Scorer, budget: TotalBudget) -> str:

@@ -137,7 +137,7 @@ def progress(
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
+        *([] if total is None else [TextColumn("{task.percentage:>3.0f}%")]),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[text]}"),

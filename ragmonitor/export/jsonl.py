@@ -30,11 +30,6 @@ FOLDER_MODE = 0o700
 """The mode of folders that we make: the lines hold the application's texts. Others keep theirs."""
 
 
-def owners_alone(name: str, flags: int) -> int:
-    """Open a file for `open(opener=...)`; one that is made is its owner's alone."""
-    return os.open(name, flags, FILE_MODE)
-
-
 _LOOKS, _BETWEEN_LOOKS_S = 10, 0.02
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 """A pipe in the file's place would keep all scoring waiting for its reader."""

@@ -1,7 +1,6 @@
 """Golden questions: questions with known answers, made, asked in production, guarded in CI."""
 
 from ragmonitor.goldens.golden import (
-    Difficulty,
     Golden,
     GoldenKind,
     GoldensError,
@@ -14,7 +13,6 @@ from ragmonitor.goldens.golden import (
 )
 
 __all__ = [
-    "Difficulty",
     "Golden",
     "GoldenKind",
     "GoldensError",

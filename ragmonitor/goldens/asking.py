@@ -7,10 +7,10 @@ import inspect
 import json
 import time
 import uuid
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote, urljoin, urlsplit
 
 from ragmonitor.capture.coercion import chunk_in, finite, member_of, text_in
@@ -74,9 +74,9 @@ class Ask(Protocol):
 
     It returns the answer's text, a `Reply`, or a mapping or object with the answer under `answer`,
     `response`, `result` or `output` and, where it says them, the chunks under `chunks`, `contexts`,
-    `context`, `source_documents` or `source_nodes`. One that has a second parameter `history`, or a
-    keyword of that name, is given the turns before the question. Whatever it raises is the outcome
-    `exception`, and an empty text is `no_answer`.
+    `context`, `source_documents` or `source_nodes`. One that has a parameter `history` is given the
+    turns before the question. Whatever it raises is the outcome `exception`, and an empty text is
+    `no_answer`.
     """
 
     def __call__(self, question: str, /) -> Any:
@@ -130,7 +130,7 @@ class Asker:
         """
         self._ask = ask
         self._timeout_s = timeout_s
-        self._history_place = _history_place(ask)
+        self._takes_history = _takes_history(ask)
         self._is_async = inspect.iscoroutinefunction(ask) or inspect.iscoroutinefunction(
             getattr(type(ask), "__call__", None)  # noqa: B004 - a class's own, not whether it is
         )
@@ -158,18 +158,16 @@ class Asker:
         return Asked(golden=golden, interaction=None, error=kind, detail=detail, seconds=seconds)
 
     async def _answered(self, golden: Golden) -> Any:
-        place = self._history_place
-        asked = (golden.question, golden.history) if place == "second" else (golden.question,)
-        named = {"history": golden.history} if place == "keyword" else {}
+        named = {"history": golden.history} if self._takes_history else {}
         with marked(golden.id):
             if self._is_async:
                 async with asyncio.timeout(self._timeout_s):
-                    return await self._ask(*asked, **named)
+                    return await self._ask(golden.question, **named)
             if len(self._hung) >= MAX_HUNG_CALLS:
                 raise AskFailedError(
                     AskError.TIMEOUT, f"{MAX_HUNG_CALLS} earlier calls have not returned yet"
                 )
-            call = asyncio.ensure_future(apart(self._ask, *asked, **named))
+            call = asyncio.ensure_future(apart(self._ask, golden.question, **named))
             # Counted until it returns: a callable that hangs must not collect threads.
             self._hung.add(call)
             call.add_done_callback(self._returned)
@@ -183,34 +181,53 @@ class Asker:
             call.exception()  # retrieved, so that asyncio does not log the application's error
 
 
-async def ask_all(
-    ask: Ask,
+async def ask_each(
+    asker: Asker,
     goldens: Iterable[Golden],
+    put: Callable[[int, Asked], object],
     *,
-    timeout_s: float = 60.0,
-    concurrency: int = 4,
-) -> AsyncGenerator[Asked]:
-    """Yield what came of each question, in order.
+    concurrency: int,
+    pause_s: Callable[[], float] = lambda: 0.0,
+) -> None:
+    """Ask questions side by side; cancelled, it gives up what is under way.
 
     Args:
-        ask: The application.
+        asker: Of the application.
         goldens: The questions; one that stands there several times is asked as often.
-        timeout_s: For one question.
+        put: Takes what came of each with its position, as it comes.
         concurrency: Questions under way at once.
+        pause_s: The seconds before the next question.
     """
-    asker, slots = Asker(ask, timeout_s=timeout_s), asyncio.Semaphore(concurrency)
+    slots = asyncio.Semaphore(concurrency)
+    under_way: set[asyncio.Task[None]] = set()
 
-    async def put(golden: Golden) -> Asked:
-        async with slots:
-            return await asker.put(golden)
+    async def ask(position: int, golden: Golden) -> None:
+        try:
+            put(position, await asker.put(golden))
+        finally:
+            slots.release()
 
-    tasks = [asyncio.ensure_future(put(golden)) for golden in goldens]
     try:
-        for task in tasks:
-            yield await task
+        for position, golden in enumerate(goldens):
+            await slots.acquire()
+            task = asyncio.create_task(ask(position, golden))
+            under_way.add(task)
+            task.add_done_callback(under_way.discard)
+            await asyncio.sleep(pause_s())
+        await asyncio.gather(*under_way)
     finally:
-        for task in tasks:
+        for task in under_way:
             task.cancel()
+
+
+async def ask_all(
+    ask: Ask, goldens: Iterable[Golden], *, timeout_s: float = 60.0, concurrency: int = 4
+) -> list[Asked]:
+    """Return what came of each question, in order; arguments as of `Asker` and `ask_each`."""
+    came: dict[int, Asked] = {}
+    asker = Asker(ask, timeout_s=timeout_s)
+    await ask_each(asker, goldens, came.__setitem__, concurrency=concurrency)
+    return [came[position] for position in sorted(came)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,18 +432,13 @@ def interaction_of(
     )
 
 
-def _history_place(ask: Any) -> Literal["second", "keyword"] | None:
-    """Return how an application takes the turns before the question; None: it does not."""
+def _takes_history(ask: Any) -> bool:
+    """Return whether an application takes the turns before the question, by the name `history`."""
     try:
-        parameters = inspect.signature(ask).parameters.values()
+        parameter = inspect.signature(ask).parameters.get("history")
     except (TypeError, ValueError):
-        return None
-    others = [*parameters][1:]
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    if others and others[0].name == "history" and others[0].kind in positional:
-        return "second"
-    named = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return "keyword" if any(e.name == "history" and e.kind in named for e in others) else None
+        return False
+    return parameter is not None and parameter.kind is not inspect.Parameter.POSITIONAL_ONLY
 
 
 def _searched(path: str, value: Any) -> Any:

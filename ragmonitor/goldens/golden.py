@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 
-from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.offline.shapes import read_chunks
-from ragmonitor.offline.tables import NO_UTF_8, Table, write_csv
 from ragmonitor.records import Chunk, Language
 from ragmonitor.runtime.errors import InputError
+from ragmonitor.runtime.tables import NO_UTF_8, Table, owners_alone, write_csv
 
+MAX_WAIT_S: Final = 5.0
+"""How long a command waits for another one that writes the same file."""
 MINED: Final = "mined"
 """The beginning of `source` where a question was taken from live traffic."""
 _OTHERS: Final = {
@@ -28,7 +31,7 @@ _OTHERS: Final = {
 }
 """Columns of RAGAS, RAGChecker and recorded interactions, which go before ours: there `answer` is
 what the application said."""
-_WORDS: Final = frozenset({"status", "kind", "difficulty", "language"})
+_WORDS: Final = frozenset({"status", "kind", "language"})
 _NESTED: Final = ("chunks", "history", "attributes")
 
 
@@ -51,9 +54,6 @@ class GoldenKind(StrEnum):
     """The question supposes something that the documents deny; the answer says so."""
     FOLLOW_UP = "follow_up"
     """The question can only be understood after the turns of `history`."""
-
-
-Difficulty = Literal["easy", "medium", "hard"]
 
 
 class ReviewStatus(StrEnum):
@@ -93,7 +93,6 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Stable over edits of the answer; where none is given, question and history determine it."""
     chunks: tuple[ReferenceChunk, ...] = ()
     kind: GoldenKind = GoldenKind.SINGLE_FACT
-    difficulty: Difficulty = "medium"
     language: Language = ""  # type: ignore[assignment]  # set below
     """Where none is given, the question determines it."""
     history: tuple[Turn, ...] = ()
@@ -240,27 +239,8 @@ def write_goldens(path: str | os.PathLike[str], goldens: Iterable[Golden]) -> No
     Raises:
         OSError: The folder cannot be written.
     """
-    target = Path(path).resolve()  # a link stays a link
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        if target.suffix.lower() == ".csv":
-            write_csv(draft, Golden.__struct_fields__, map(_cells, goldens))
-        else:
-            with open(draft, "wb", opener=owners_alone) as file:
-                file.writelines(msgspec.json.encode(golden) + b"\n" for golden in goldens)
-        if target.exists():
-            draft.chmod(target.stat().st_mode)
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _cells(golden: Golden) -> dict[str, str]:
-    record: dict[str, Any] = msgspec.to_builtins(golden)
-    nested = {n: msgspec.json.encode(record[n]).decode() for n in _NESTED if record.get(n)}
-    # A person fills these in, so that their defaults are written, too.
-    words = {"kind": golden.kind, "difficulty": golden.difficulty, "status": golden.status}
-    return record | nested | {name: str(word) for name, word in words.items()}
+    with _replaced(Path(path)) as draft:
+        _write(draft, goldens)
 
 
 def add_goldens(path: str | os.PathLike[str], new: Iterable[Golden]) -> None:
@@ -270,6 +250,48 @@ def add_goldens(path: str | os.PathLike[str], new: Iterable[Golden]) -> None:
         GoldensError: The file cannot be read.
         OSError: The folder cannot be written.
     """
-    known = read_goldens(path) if Path(path).exists() else []
-    ids = {golden.id for golden in known}
-    write_goldens(path, [*known, *(golden for golden in new if golden.id not in ids)])
+    with _replaced(Path(path)) as draft:
+        known = read_goldens(path) if Path(path).exists() else []
+        ids = {golden.id for golden in known}
+        _write(draft, [*known, *(golden for golden in new if golden.id not in ids)])
+
+
+@contextmanager
+def _replaced(path: Path) -> Iterator[Path]:
+    """Give a draft that takes the file's place; of several processes one has it at a time."""
+    target = path.resolve()  # a link stays a link
+    draft = target.with_name(f".{target.name}.draft")
+    until = time.monotonic() + MAX_WAIT_S
+    while True:
+        try:
+            os.close(owners_alone(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+            break
+        except FileExistsError:
+            if time.monotonic() > until:
+                raise OSError(
+                    f"{draft} is there: another command writes; remove it if none does"
+                ) from None
+            time.sleep(0.05)
+    try:
+        yield draft
+        if target.exists():
+            draft.chmod(target.stat().st_mode)
+        draft.replace(target)
+    except BaseException:
+        draft.unlink()
+        raise
+
+
+def _write(path: Path, goldens: Iterable[Golden]) -> None:
+    if path.stem.lower().endswith(".csv"):
+        write_csv(path, Golden.__struct_fields__, map(_cells, goldens))
+    else:
+        path.write_bytes(b"".join(msgspec.json.encode(golden) + b"\n" for golden in goldens))
+
+
+def _cells(golden: Golden) -> dict[str, str]:
+    record: dict[str, Any] = msgspec.to_builtins(golden)
+    nested = {n: msgspec.json.encode(record[n]).decode() for n in _NESTED if record.get(n)}
+    # A person fills these in, so that their defaults are written, too.
+    words = {"kind": golden.kind, "status": golden.status}
+    return record | nested | {name: str(word) for name, word in words.items()}

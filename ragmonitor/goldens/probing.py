@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from ragmonitor.goldens.asking import Ask, Asker
+from ragmonitor.goldens.asking import Ask, Asked, Asker, ask_each
 from ragmonitor.goldens.golden import Golden
 from ragmonitor.records import Interaction
 from ragmonitor.runtime.apart import run
@@ -123,35 +123,25 @@ class Probe:
             run(self._main())
 
     async def _main(self) -> None:
-        loop, stopped = asyncio.get_running_loop(), asyncio.Event()
-        self._wake = lambda: loop.call_soon_threadsafe(stopped.set)
-        slots = asyncio.Semaphore(self._concurrency)
-        under_way: set[asyncio.Task[None]] = set()
-        for golden in self._order():
-            if self._stopping.is_set():
-                break
-            await slots.acquire()
-            task = loop.create_task(self._ask(golden, slots))
-            under_way.add(task)
-            task.add_done_callback(under_way.discard)
-            pause_s = self.pause_s * (1 + JITTER * (2 * self._chance.random() - 1))
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stopped.wait(), pause_s)
-        if not self._stopping.is_set() and under_way:
-            await asyncio.wait(under_way)
-        for task in under_way:
-            task.cancel()
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        if task is not None:
+            self._wake = lambda: loop.call_soon_threadsafe(task.cancel)
+        if not self._stopping.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await ask_each(
+                    self._asker,
+                    self._order(),
+                    self._take,
+                    concurrency=self._concurrency,
+                    pause_s=lambda: self.pause_s * (1 + JITTER * (2 * self._chance.random() - 1)),
+                )
 
-    async def _ask(self, golden: Golden, slots: asyncio.Semaphore) -> None:
-        try:
-            with contained("probe"):
-                asked = await self._asker.put(golden)
-                self.asked += 1
-                if asked.error is not None:
-                    self.failures[asked.outcome] = asked.detail
-                self._put(asked.record())
-        finally:
-            slots.release()
+    def _take(self, _position: int, asked: Asked) -> None:
+        with contained("probe"):
+            self.asked += 1
+            if asked.error is not None:
+                self.failures[asked.outcome] = asked.detail
+            self._put(asked.record())
 
     def _order(self) -> Iterator[Golden]:
         """Yield the questions in a random order, and again in another one unless it is `once`."""

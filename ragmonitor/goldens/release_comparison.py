@@ -111,7 +111,7 @@ def compare_releases(
         )
     before = {each.id: each for each in baseline.goldens}
     both = [(before[each.id], each) for each in candidate.goldens if each.id in before]
-    pairs = [pair for pair in both if not _is_edited(*pair)]
+    pairs = [pair for pair in both if pair[0].asked == pair[1].asked]
     applying = [pair for pair in pairs if any(_has(each, signal) for each in pair)]
     if not applying:
         edited = f"; {len(both) - len(pairs)} were edited since" if len(pairs) < len(both) else ""
@@ -139,10 +139,6 @@ def signals_of(run: ScoredRun) -> tuple[str, ...]:
     answers = [answer for golden in run.goldens for answer in golden.answers]
     names = tuple(dict.fromkeys(name for answer in answers for name in answer.scores))
     return (CORRECTNESS, *names) if set(names) & set(_OF_CORRECTNESS) else names
-
-
-def _is_edited(before: ScoredGolden, now: ScoredGolden) -> bool:
-    return bool(before.asked and now.asked) and before.asked != now.asked
 
 
 def _names(signal: str) -> tuple[str, ...]:
@@ -224,25 +220,14 @@ def _needed(difference: Difference, max_drop: float) -> str:
 def _others(
     pairs: Sequence[tuple[ScoredGolden, ScoredGolden]], signal: str
 ) -> dict[str, Difference]:
+    """Return the differences of the other scores, likewise turned so that higher is better."""
     names = dict.fromkeys(
         name for _, now in pairs for answer in now.answers for name in answer.scores
     )
     others = {}
     for name in names:
-        if name == signal:
-            continue
-        means = [
-            (before, now)
-            for pair in pairs
-            if (before := _mean(pair[0], name)) is not None
-            and (now := _mean(pair[1], name)) is not None
-        ]
-        difference = paired_difference(means)
-        if difference is not None:
-            others[name] = difference
+        changes = [change for pair in pairs if (change := _question(*pair, name)) is not None]
+        difference = paired_difference([(each.before, each.now) for each in changes])
+        if name != signal and difference is not None:
+            others[f"1 - {name}" if table.lower_is_better(name) else name] = difference
     return others
-
-
-def _mean(golden: ScoredGolden, name: str) -> float | None:
-    scores = [each.scores[name] for each in golden.answers if name in each.scores]
-    return math.fsum(scores) / len(scores) if scores else None

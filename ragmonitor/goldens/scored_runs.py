@@ -14,7 +14,6 @@ from typing import Any, Final
 import msgspec
 
 from ragmonitor.export.content import encodable
-from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.goldens.asking import Ask, Asked, ask_all
 from ragmonitor.goldens.golden import Golden, GoldensError, golden_id
 from ragmonitor.offline.evaluating import scorer_of
@@ -24,6 +23,7 @@ from ragmonitor.pipeline.golden_reading import GOLDEN_EVALUATORS
 from ragmonitor.records import Report, Scored, evaluator_name
 from ragmonitor.runtime.apart import call_apart, is_on_a_loop, run
 from ragmonitor.runtime.protocols import Judge
+from ragmonitor.runtime.tables import owners_alone
 
 DOCUMENT_EVALUATORS: Final = ("document_recall", "document_precision")
 """Retrieved chunks beside the golden's own, by ids or texts; texts need rapidfuzz."""
@@ -49,9 +49,8 @@ class ScoredGolden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     id: str
     question: str
     answers: tuple[ScoredAnswer, ...]
-    asked: str = ""
-    """The hash of what was asked and of what is right, which a review may change; empty: an older
-    file does not say."""
+    asked: str
+    """The hash of what was asked and of what is right, which a review may change."""
 
 
 class ScoredRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,8 +107,8 @@ def ask_and_score(
         repeated = [golden for golden in questions for _ in range(repeats)]
         try:
             await scorer.prepare()
-            coming = ask_all(ask, repeated, timeout_s=timeout_s, concurrency=concurrency)
-            return await _scored([each async for each in coming], scorer)
+            asked = await ask_all(ask, repeated, timeout_s=timeout_s, concurrency=concurrency)
+            return await _scored(asked, scorer)
         finally:
             await scorer.close()
 

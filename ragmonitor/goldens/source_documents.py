@@ -1,25 +1,21 @@
-"""Reads the documents that questions are made of, and cuts them into chunks.
-
-Markdown and text are read as they are; HTML, docx and PDF by `document_formats` (the extra
-`documents`).
-"""
+"""Reads the Markdown and text that questions are made of, and cuts it into chunks."""
 
 from __future__ import annotations
 
-import codecs
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ragmonitor.goldens.document_formats import FORMATS, read_apart
 from ragmonitor.goldens.golden import ReferenceChunk
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.records import Language
 from ragmonitor.runtime.errors import InputError
 from ragmonitor.runtime.patterns import lazy_pattern
 
+SUFFIXES: Final = (".md", ".markdown", ".rst", ".txt")
+"""Other files of a folder are passed over."""
 CHUNK_CHARACTERS: Final = 1_200
 """A chunk has at most so many, unless one sentence, table or block of code alone is longer."""
 MIN_CHUNK_CHARACTERS: Final[Mapping[Language, int]] = {"en": 80, "zh": 30}
@@ -49,7 +45,6 @@ def read_documents(path: Path) -> SourceChunks:
 
     Raises:
         InputError: It is not there, or holds nothing that could be asked about.
-        MissingExtraError: A document needs what is not installed.
     """
     if not path.exists():
         raise InputError(f"{path}: no such file or folder")
@@ -61,7 +56,7 @@ def read_documents(path: Path) -> SourceChunks:
             f"each of its {of_any_length} texts is shorter than "
             f"{MIN_CHUNK_CHARACTERS['en']} characters, or {MIN_CHUNK_CHARACTERS['zh']} in Chinese"
             if of_any_length
-            else f"expected {', '.join(sorted(READERS))}"
+            else f"expected {', '.join(SUFFIXES)}"
         )
         raise InputError(f"{path}: nothing to ask about ({why})")
     return source
@@ -78,15 +73,17 @@ def _of_folder(path: Path) -> SourceChunks:
     collected = SourceChunks()
     for file in _files(path):
         name = file.name if path.is_file() else file.relative_to(path).as_posix()
-        read = READERS.get(file.suffix.lower())
-        if read is None:
+        if file.suffix.lower() not in SUFFIXES:
             if path.is_file():
-                raise InputError(f"{file}: expected one of {', '.join(sorted(READERS))}")
+                raise InputError(
+                    f"{file}: expected one of {', '.join(SUFFIXES)}; convert others to Markdown, "
+                    "such as by pandoc or markitdown"
+                )
             continue
         try:
             if not file.resolve().is_relative_to(path.resolve()):
                 raise InputError("a link to a place outside of this folder")
-            text = _text_of(file, read)
+            text = _text_of(file)
         except (InputError, OSError) as error:
             collected.problems.append(f"{name}: {error}")
             continue
@@ -96,7 +93,7 @@ def _of_folder(path: Path) -> SourceChunks:
     return collected
 
 
-def _text_of(file: Path, read: Callable[[Path], str]) -> str:
+def _text_of(file: Path) -> str:
     """Return the text of a file.
 
     Raises:
@@ -106,10 +103,12 @@ def _text_of(file: Path, read: Callable[[Path], str]) -> str:
         raise InputError("no regular file")
     if file.stat().st_size > MAX_FILE_BYTES:
         raise InputError(f"larger than {MAX_FILE_BYTES // 1_000_000} MB")
-    text = read(file)
+    try:
+        text = file.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError("no UTF-8; convert it, of GBK by: iconv -f GB18030 -t UTF-8") from error
     if not text.strip():
-        is_pdf = file.suffix.lower() == ".pdf"
-        raise InputError("no text in it" + ("; a scan needs OCR first" if is_pdf else ""))
+        raise InputError("no text in it")
     return text
 
 
@@ -121,27 +120,6 @@ def _files(path: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(path):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (Path(folder) / name for name in sorted(names) if not name.startswith("."))
-
-
-def _read_text(file: Path) -> str:
-    data = file.read_bytes()
-    is_wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    try:
-        return data.decode("utf-16" if is_wide else "utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            "neither UTF-8 nor UTF-16; convert it, of GBK by: iconv -f GB18030 -t UTF-8"
-        ) from error
-
-
-READERS: Final[Mapping[str, Callable[[Path], str]]] = {
-    ".md": _read_text,
-    ".markdown": _read_text,
-    ".rst": _read_text,
-    ".txt": _read_text,
-    **dict.fromkeys(FORMATS, read_apart),
-}
-"""The readers by suffix; other files of a folder are passed over."""
 
 
 def cut(text: str, *, most: int = CHUNK_CHARACTERS) -> list[str]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 from ragmonitor.evaluators import Table, unscorable
 from ragmonitor.export.jsonl import report_line
 from ragmonitor.offline.kept_replies import KeepingJudge, ReplyFile
-from ragmonitor.offline.reader_pool import ReaderError, ReaderPool
+from ragmonitor.offline.reader_pool import ReaderPool
 from ragmonitor.offline.shapes import Line
 from ragmonitor.pipeline.judging import Reading, ReadingEngine
 from ragmonitor.records import (
@@ -24,9 +25,8 @@ from ragmonitor.records import (
     Scored,
     Verdict,
 )
-from ragmonitor.runtime.apart import apart
 from ragmonitor.runtime.capabilities import as_judge
-from ragmonitor.runtime.errors import JudgeError, SettingsError
+from ragmonitor.runtime.errors import InputError, JudgeError, SettingsError
 from ragmonitor.runtime.guard import record_error
 from ragmonitor.runtime.protocols import Judge
 from ragmonitor.sampling import RunBudget, TotalBudget
@@ -79,10 +79,6 @@ class Outcome:
             at_fault = (s["text"] for s in row.pop("sentences") if s["verdict"] in _AT_FAULT)
             row["unsupported"] = list(at_fault)
         return row
-
-
-Coming = asyncio.Task[Report | None] | Report | None
-"""A line's report, or the task that gives it; None of a task: it was stopped before it began."""
 
 
 class Scorer:
@@ -145,7 +141,6 @@ class Scorer:
         self._pool = pool
         self._max_held_lines = LINES_PER_CALL * concurrency
         self._slots = asyncio.Semaphore(concurrency)
-        self._under_way: set[asyncio.Task[Report | None]] = set()
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -192,79 +187,85 @@ class Scorer:
             await self._pool.close()
         await self.judge.close()
 
-    async def outcomes(
-        self, lines: Iterable[Line], *, may_block: bool = False
-    ) -> AsyncGenerator[Outcome]:
-        """Yield an outcome for each line.
-
-        Args:
-            lines: Read as they are needed.
-            may_block: The next line may be long in coming; it is then waited for on a thread.
+    async def outcomes(self, lines: Iterable[Line]) -> AsyncGenerator[Outcome]:
+        """Yield an outcome for each line, in order; lines are read as they are needed.
 
         Raises:
-            InputError: The lines raised it.
-            SettingsError: A process of the pool cannot read.
+            InputError: The lines raised it, after the outcomes of those before.
+            RagMonitorError: A process of the pool has ended.
         """
-        if self._pool is not None:
-            await self._pool.start()
-        held: asyncio.Queue[tuple[Line, Coming] | None] = asyncio.Queue(self._max_held_lines)
-        beginning = asyncio.create_task(self._begin_all(iter(lines), held, may_block=may_block))
-        is_cut = False
+        held: deque[tuple[Line, asyncio.Task[Report | None]]] = deque()
+        coming, failure = iter(lines), None
+        is_over = False
         try:
-            while (next_held := await held.get()) is not None:
-                line, coming = next_held
-                is_read = isinstance(coming, asyncio.Task)
-                report = await coming if isinstance(coming, asyncio.Task) else coming
-                if is_read and report is None:
-                    # What needs no reading must not come before this line, if that is gone on with.
-                    is_cut = True
-                elif is_read or not is_cut:
-                    yield Outcome(line=line, report=report)
-            await beginning  # its error comes last: what is in flight is paid for
+            while held or not is_over:
+                is_over = is_over or self.stopping.is_set()
+                if is_over or len(held) >= self._max_held_lines or (held and held[0][1].done()):
+                    if held:
+                        line, reading = held.popleft()
+                        report = await reading
+                        if report is not None or line.interaction is None:
+                            yield Outcome(line=line, report=report)
+                    continue
+                try:
+                    next_line = next(coming, None)
+                except InputError as error:  # what is in flight is paid for
+                    next_line, failure = None, error
+                if next_line is None:
+                    is_over = True
+                else:
+                    held.append((next_line, await self._begun(next_line.interaction)))
         finally:
-            for task in (beginning, *self._under_way):
-                task.cancel()
-
-    async def _begin_all(
-        self,
-        lines: Iterator[Line],
-        held: asyncio.Queue[tuple[Line, Coming] | None],
-        *,
-        may_block: bool,
-    ) -> None:
-        failure: Exception | None = None
-        try:
-            while not self.stopping.is_set():
-                line = await apart(next, lines, None) if may_block else next(lines, None)
-                if line is None:
-                    break
-                await held.put((line, await self._begin(line.interaction)))
-                await asyncio.sleep(0)
-        except Exception as error:  # noqa: BLE001 - raised once what is in flight has come
-            failure = error
-        await held.put(None)
+            for _, reading in held:
+                reading.cancel()
         if failure is not None:
             raise failure
 
-    async def _begin(self, interaction: Interaction | None) -> Coming:
-        if interaction is None:
-            return None
-        cause = unscorable(interaction)
-        if cause is not None:
-            return self._unread(interaction, cause)
-        try:
-            cost = self._cost_of(interaction)
-            is_paid = await self.run_budget.reserve(cost)
-        except Exception as error:  # noqa: BLE001 - a judge that cannot tell its cost
-            return self._unpriced(interaction, error)
-        if not is_paid:
-            return self._unread(interaction, Cause.OVER_BUDGET)
-        if self.judge.is_builtin and self._pool is None:  # on this loop, a few milliseconds
-            return await self._ask(interaction, cost)
-        task = asyncio.create_task(self._ask(interaction, cost))
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+    async def _begun(self, interaction: Interaction | None) -> asyncio.Task[Report | None]:
+        """Return the task that gives the report once the budget has room for it.
+
+        It gives None of a line that is no record, and of one that was stopped before it began.
+        """
+        cost = None
+        unread: Report | None = None
+        if interaction is not None:
+            cause = unscorable(interaction)
+            try:
+                if cause is None:
+                    expected = self._cost_of(interaction)
+                    if await self.run_budget.reserve(expected):
+                        cost = expected
+                    else:
+                        cause = Cause.OVER_BUDGET
+                if cause is not None:
+                    unread = self._unread(interaction, cause)
+            except Exception as error:  # noqa: BLE001 - a judge that cannot tell its cost
+                unread = self._unpriced(interaction, error)
+        task = asyncio.create_task(self._report(interaction, cost, unread))
+        if self.judge.is_builtin and self._pool is None:
+            await asyncio.wait([task])  # its embedding's cost is known before the next one begins
+        else:
+            await asyncio.sleep(0)
         return task
+
+    async def _report(
+        self, interaction: Interaction | None, cost: float | None, unread: Report | None
+    ) -> Report | None:
+        if interaction is None or cost is None:
+            return unread
+        usage: JudgeUsage | None = None
+        try:
+            async with self._slots:
+                if self.stopping.is_set():
+                    return None
+                reading = await self.read(interaction)
+            usage = reading.report.usage if reading.is_usage_known else None
+            self.usage += reading.report.usage or JudgeUsage()
+            # Of a record that is too long for the built-in judge the judge is not to blame.
+            self.failed_readings += reading.cause not in (None, Cause.TOO_LONG)
+            return reading.report
+        finally:
+            self.run_budget.refund(cost, usage)
 
     def _cost_of(self, interaction: Interaction) -> float:
         if self.budget is None:
@@ -282,39 +283,15 @@ class Scorer:
         detail = f"{type(error).__name__}: {error}"
         return self._unread(interaction, Cause.JUDGE_ERROR, detail)
 
-    async def _ask(self, interaction: Interaction, cost: float) -> Report | None:
-        usage: JudgeUsage | None = None
-        try:
-            async with self._slots:
-                if self.stopping.is_set():
-                    return None
-                reading = await self.read(interaction)
-            usage = reading.report.usage if reading.is_usage_known else None
-            return self._counted(reading)
-        finally:
-            self.run_budget.refund(cost, usage)
-
     async def read(self, interaction: Interaction) -> Reading:
         """Return what the judge found, whatever it costs; a process of the pool calls this too.
 
         Raises:
             RagMonitorError: A process of the pool has ended.
         """
-        if self._pool is None:
-            return await self._engine_for(interaction).read(self.judge, self._role, interaction)
-        try:
+        if self._pool is not None:
             return await self._pool.read(interaction)
-        except ReaderError as error:
-            cause = Cause.JUDGE_ERROR
-            report = self._unread(interaction, cause, str(error))
-            usage = JudgeUsage(calls=int(not self.judge.is_builtin))
-            return Reading(report=replace(report, usage=usage), cause=cause, is_usage_known=False)
-
-    def _counted(self, reading: Reading) -> Report:
-        self.usage += reading.report.usage or JudgeUsage()
-        # Of a record that is too long for the built-in judge the judge is not to blame.
-        self.failed_readings += reading.cause not in (None, Cause.TOO_LONG)
-        return reading.report
+        return await self._engine_for(interaction).read(self.judge, self._role, interaction)
 
     def _unread(self, interaction: Interaction, cause: Cause, detail: str = "") -> Report:
         engine = self._engine_for(interaction)

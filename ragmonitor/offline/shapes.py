@@ -9,9 +9,9 @@ from os import PathLike
 from typing import Any, Literal, get_args
 
 from ragmonitor.export import is_feedback
-from ragmonitor.offline.tables import MAX_NESTING, Table, read_list, records_of
 from ragmonitor.records import SOURCES, Chunk, Interaction, Status
 from ragmonitor.runtime.errors import InputError
+from ragmonitor.runtime.tables import MAX_NESTING, Table, read_list, records_of
 
 Format = Literal["auto", "ragmonitor", "ragas", "ragchecker"]
 """`auto`: recognised by the columns of the first record."""
@@ -106,16 +106,6 @@ class Records:
         """
         self._table = Table(path, columns=_KNOWN)
         self._reader = Reader(form, name=self._table.name)
-
-    @property
-    def size_bytes(self) -> int | None:
-        """The file's size; None: it is a pipe, which is read once."""
-        return self._table.size_bytes
-
-    @property
-    def read_bytes(self) -> int:
-        """The part of the file that was read for the records so far."""
-        return self._table.read_bytes
 
     def __iter__(self) -> Iterator[Line]:
         """Yield every line that is not blank, and no feedback of people.

@@ -55,35 +55,33 @@ class Tally:
     """Counts evaluations. Its size does not grow with the answers."""
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[str, str], EvaluatorSummary] = {}
+        self._rows: dict[str, EvaluatorSummary] = {}
 
-    def add(self, evaluations: Iterable[Evaluation], chance: float = 1.0) -> None:
-        """Take one answer's evaluations in; a score weighs 1 / chance."""
+    def add(self, evaluations: Iterable[Evaluation]) -> None:
+        """Take one answer's evaluations in."""
         for evaluation in evaluations:
-            name, judge = evaluator_name(evaluation.evaluator), evaluation.judge.name
-            row = self._rows.setdefault(
-                (name, judge), EvaluatorSummary(evaluator=name, judge=judge)
-            )
-            if not isinstance(evaluation, Scored):
+            name = evaluator_name(evaluation.evaluator)
+            fresh = EvaluatorSummary(evaluator=name, judge=evaluation.judge.name)
+            row = self._rows.setdefault(name, fresh)
+            if isinstance(evaluation, Scored):
+                row.scored += 1
+                row.scores.add(evaluation.score, 1.0)
+            else:
                 row.unscored[evaluation.cause.value] += 1
-                continue
-            row.scored += 1
-            if chance > 0:
-                row.scores.add(evaluation.score, 1 / chance)
 
     @property
     def rows(self) -> tuple[EvaluatorSummary, ...]:
-        """One per evaluator and judge, in the order they were met."""
+        """One for each evaluator, in the order they were met."""
         return tuple(self._rows.values())
 
     @property
     def scored(self) -> int:
-        """Scores, over all evaluators and judges."""
+        """Scores, over all evaluators."""
         return sum(row.scored for row in self.rows)
 
     @property
     def unscored(self) -> dict[str, int]:
-        """Missing scores by cause, over all evaluators and judges."""
+        """Missing scores by cause, over all evaluators."""
         causes: Counter[str] = Counter()
         for row in self.rows:
             causes.update(row.unscored)
@@ -112,20 +110,15 @@ class Summary:
 
     def add(self, outcome: Outcome) -> None:
         """Take one line in."""
+        self.lines += 1
         report = outcome.report
         if report is None:
-            self.lines += 1
             self.bad_lines += 1
-        else:
-            self.add_scores(report.evaluations, sentences.language(report.interaction.answer))
-
-    def add_scores(self, evaluations: Iterable[Evaluation], language: Language) -> None:
-        """Take one answer's evaluations in."""
-        evaluations = tuple(evaluations)
-        self.lines += 1
-        self.tally.add(evaluations)
-        self.languages.setdefault(language, Tally()).add(evaluations)
-        bottleneck = bottleneck_of(evaluations)
+            return
+        language = sentences.language(report.interaction.answer)
+        self.tally.add(report.evaluations)
+        self.languages.setdefault(language, Tally()).add(report.evaluations)
+        bottleneck = bottleneck_of(report.evaluations)
         if bottleneck is not None:
             self.bottlenecks[bottleneck] += 1
 

@@ -15,8 +15,9 @@ from google.protobuf.message import Message as Protobuf
 from google.rpc.status_pb2 import Status
 
 from ragmonitor.export.server import HttpServer, Reply
+from ragmonitor.receive.open_traces import FullError
 from ragmonitor.receive.otlp_bodies import UnreadableBodyError, reply_body, request_of
-from ragmonitor.receive.span_intake import FullError, SpanIntake
+from ragmonitor.receive.span_intake import SpanIntake
 
 PATH: Final = "/v1/traces"
 _STOPPING_S: Final = 2.0
@@ -102,7 +103,7 @@ class HttpReceiver:
                 self._intake.count("malformed")
             return _said(error.status, str(error), kind)
         except FullError as error:
-            again = ("Retry-After", str(error.retry_after_s))
+            again = ("Retry-After", str(self._intake.retry_after_s))
             return replace(_said(429, str(error), kind), headers=(again,))
 
 

@@ -6,21 +6,21 @@ import logging
 import re
 import threading
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ragmonitor.receive.open_traces import OpenTraces
+from ragmonitor.receive.open_traces import FullError, OpenTraces
 from ragmonitor.receive.otlp_bodies import JSON, PROTOBUF, UnreadableBodyError, request_of
-from ragmonitor.receive.span_intake import FullError, SpanIntake
+from ragmonitor.receive.span_intake import SpanIntake
 from ragmonitor.runtime.errors import MissingExtraError, SettingsError
 from ragmonitor.runtime.guard import contained, record_error, record_problem
 
 POLL_S: Final = 0.25
 RETRY_S: Final = 1.0
-"""After an error, and while there is no room."""
+"""The pause after an error, and while there is no room."""
 _STOPPING_S: Final = 5.0
 _OURS: Final[dict[str, Any]] = {
     "enable.auto.commit": True,
@@ -84,10 +84,10 @@ class KafkaReceiver:
         self.url = f"topic {self._topic}"
         """The topic that it reads, for people."""
         self._taken: defaultdict[int, deque[_Taken]] = defaultdict(deque)
-        self._waiting: deque[Any] = deque()
+        self._message: Any = None
+        """The message that waits for room."""
         self.partitions: frozenset[int] = frozenset()
         """The partitions of the topic that this one reads."""
-        self._is_paused = False
         self._ending = threading.Event()
         group = {"group.id": f"ragmonitor.receive.{service}", "error_cb": self._report}
         try:
@@ -124,15 +124,21 @@ class KafkaReceiver:
         self._consumer.close()
 
     def _step(self) -> None:
-        """Read a message, take as many as there is room for, and say which are done."""
-        message = self._consumer.poll(RETRY_S if self._is_paused else POLL_S)
+        """Read a message, take it, and say which are done.
+
+        While there is no room nothing more is read. The group waits so long, five minutes at most
+        (`max.poll.interval.ms`); then the partitions go to another member, which reads it again.
+        """
+        if self._message is None:
+            self._message = self._consumer.poll(POLL_S)
+        message = self._message
         if message is not None and message.error() is not None:
             self._report(message.error())
+            self._message = None
+        elif message is not None and self._take(message):
+            self._message = None
         elif message is not None:
-            self._waiting.append(message)
-        while self._waiting and self._take(self._waiting[0]):
-            self._waiting.popleft()
-        self._pause(bool(self._waiting))
+            self._ending.wait(RETRY_S)
         oldest_s = self._traces.oldest_s()
         for partition, taken in self._taken.items():
             done = []
@@ -154,18 +160,14 @@ class KafkaReceiver:
         except UnreadableBodyError as error:
             self._intake.count("too_large" if error.status == 413 else "malformed")
             record_problem("receive", f"a message of {self.url} cannot be read: {error}")
-        ids = frozenset(_trace_ids(request))
+        ids = frozenset(
+            span.trace_id
+            for resource in request.resource_spans
+            for scope in resource.scope_spans
+            for span in scope.spans
+        )
         self._taken[message.partition()].append(_Taken(message.offset(), now, ids))
         return True
-
-    def _pause(self, pauses: bool) -> None:
-        """Read no more while there is no room; the membership goes on."""
-        if pauses or self._is_paused:
-            # Those that were given meanwhile, too. The consumer's own list of them may not be asked
-            # for while the group changes: the client waits for it with the interpreter's lock.
-            places = [self._place(each) for each in self.partitions]
-            (self._consumer.pause if pauses else self._consumer.resume)(places)
-            self._is_paused = pauses
 
     def _store(self, partition: int, done: Sequence[_Taken]) -> None:
         """Have the client commit that messages of a partition are done, with its next commit."""
@@ -185,18 +187,10 @@ class KafkaReceiver:
         for partition in revoked:
             for message in self._taken.pop(partition, ()):
                 self._traces.drop(message.trace_ids)
-        self._waiting = deque(each for each in self._waiting if each.partition() not in revoked)
 
     def _report(self, error: Any) -> None:
         # By its name: librdkafka's words may name the address.
         record_problem("receive", f"{self.url} cannot be read: {error.name()}")
-
-
-def _trace_ids(request: ExportTraceServiceRequest) -> Iterator[bytes]:
-    for resource in request.resource_spans:
-        for scope in resource.scope_spans:
-            for span in scope.spans:
-                yield span.trace_id
 
 
 def _read_address(url: str) -> tuple[str, dict[str, Any]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
 
+from ragmonitor.receive.otlp_bodies import UnreadableBodyError
 from ragmonitor.receive.otlp_spans import HeldSpan
 from ragmonitor.runtime.protocols import Clock
 
@@ -18,39 +19,39 @@ MAX_REMEMBERED_SPANS: Final = 200_000
 TRACE_BYTES: Final = 500
 """The memory that an open trace takes beside its spans, estimated."""
 
-Admission = Literal["now", "later", "never"]
-"""When there is room for a request. `never`: it takes more than may be held at all."""
 SpanOutcome = Literal["taken", "duplicate", "late"]
 """The outcome of a span: held; known already; of a trace that was given up."""
-State = Literal["growing", "partial", "whole", "over"]
-"""The state of a trace. `whole`: nothing that is named is missing, and it is quiet; `partial`:
-quiet, and all that is missing are parents in other processes; `over`: there is no more waiting for
-it."""
+
+
+class FullError(Exception):
+    """There is no room for a request; its sender is to try again."""
 
 
 class OpenTrace:
     """The spans of one trace that have come."""
 
-    __slots__ = ("began_s", "changed_s", "looked_at", "matches", "size_bytes", "spans")
+    __slots__ = ("awaited", "began_s", "changed_s", "matches", "size_bytes", "spans")
 
     def __init__(self, now: float) -> None:
         self.spans: dict[str, HeldSpan] = {}
         """The spans by id."""
+        self.awaited: set[str] = set()
+        """The ids of parents that have not come."""
         self.size_bytes = TRACE_BYTES
         self.began_s = self.changed_s = now
         """The time when its first, and its last span came."""
-        self.looked_at = 0
-        """The number of spans that it had when it was last looked at in vain."""
         self.matches = False
         """Whether any span follows a convention."""
 
-    def missing(self) -> list[HeldSpan]:
-        """Return the spans whose parents have not come."""
-        return [
-            span
-            for span in self.spans.values()
-            if span.parent_id and span.parent_id not in self.spans
-        ]
+    def add(self, span: HeldSpan, now: float) -> None:
+        """Hold a span."""
+        self.spans[span.span_id] = span
+        self.awaited.discard(span.span_id)
+        if span.parent_id and span.parent_id not in self.spans:
+            self.awaited.add(span.parent_id)
+        self.matches = self.matches or span.matches
+        self.size_bytes += span.size_bytes
+        self.changed_s = now
 
 
 class OpenTraces:
@@ -87,36 +88,15 @@ class OpenTraces:
         self._age_s = age_s
         self._clock = clock
         self._lock = threading.Lock()
-        self._open: OrderedDict[bytes, OpenTrace] = OrderedDict()
-        """Open traces by id; the one that has changed last comes last."""
-        self._left: OrderedDict[bytes, set[str] | None] = OrderedDict()
-        """The spans' ids of traces that have left; None: it was given up."""
-        self._remembered = 0
+        self._open: dict[bytes, OpenTrace] = {}
+        self._left: OrderedDict[tuple[bytes, str], None] = OrderedDict()
+        """Trace and span id of spans that have left; of a trace that was given up, no span id."""
         self.size_bytes = 0
         """About how much memory the spans and their traces take."""
 
     def __len__(self) -> int:
         """Return how many traces are open."""
         return len(self._open)
-
-    def room(self, size_bytes: int, trace_ids: Collection[bytes]) -> Admission:
-        """Return when spans fit in.
-
-        Args:
-            size_bytes: About how much memory they take.
-            trace_ids: The ids of their traces, each once.
-        """
-        if (
-            size_bytes + len(trace_ids) * TRACE_BYTES > self._max_bytes
-            or len(trace_ids) > self._max_traces
-        ):
-            return "never"
-        opened = sum(trace_id not in self._open for trace_id in trace_ids)
-        fits = (
-            self.size_bytes + size_bytes + opened * TRACE_BYTES <= self._max_bytes
-            and len(self._open) + opened <= self._max_traces
-        )
-        return "now" if fits else "later"
 
     def now(self) -> float:
         """Return the time by which the traces are held."""
@@ -135,19 +115,35 @@ class OpenTraces:
                 if trace is not None:
                     self.size_bytes -= trace.size_bytes
 
-    def add(self, spans: Iterable[tuple[bytes, HeldSpan]]) -> tuple[Counter[str], int]:
+    def add(self, spans: Sequence[tuple[bytes, HeldSpan]]) -> tuple[Counter[str], int]:
         """Take the spans of one request; return what became of them, and the traces given up.
 
         Args:
             spans: Each with the id of its trace.
+
+        Raises:
+            FullError: There is no room for them yet; none was taken.
+            UnreadableBodyError: There will never be.
         """
+        trace_ids = {trace_id for trace_id, _ in spans}
+        size_bytes = sum(span.size_bytes for _, span in spans)
         outcomes: Counter[str] = Counter()
         given_up = 0
         with self._lock:
+            opened = len(trace_ids - self._open.keys())
+            if size_bytes + len(trace_ids) * TRACE_BYTES > self._max_bytes or (
+                len(trace_ids) > self._max_traces
+            ):
+                raise UnreadableBodyError(
+                    413, "a request cannot have more spans, or traces, than may be held at once"
+                )
+            if self.size_bytes + size_bytes + opened * TRACE_BYTES > self._max_bytes or (
+                len(self._open) + opened > self._max_traces
+            ):
+                raise FullError("as many open traces are held as may be; try again later")
             now = self._clock()
             for trace_id, span in spans:
-                outcome = self._add(trace_id, span, now)
-                outcomes[outcome] += 1
+                outcomes[self._add(trace_id, span, now)] += 1
                 trace = self._open.get(trace_id)
                 if trace is not None and (
                     len(trace.spans) > MAX_SPANS_OF_TRACE or trace.size_bytes > MAX_BYTES_OF_TRACE
@@ -157,55 +153,33 @@ class OpenTraces:
         return outcomes, given_up
 
     def _add(self, trace_id: bytes, span: HeldSpan, now: float) -> SpanOutcome:
-        left = self._left.get(trace_id, set())
-        if left is None:
-            return "late"
         trace = self._open.get(trace_id)
-        if span.span_id in left or (trace is not None and span.span_id in trace.spans):
+        if (trace_id, "") in self._left:
+            return "late"
+        if (trace_id, span.span_id) in self._left or (trace and span.span_id in trace.spans):
             return "duplicate"
         if trace is None:
             trace = self._open[trace_id] = OpenTrace(now)
-            self.size_bytes += trace.size_bytes
-        trace.spans[span.span_id] = span
-        trace.matches = trace.matches or span.matches
-        trace.size_bytes += span.size_bytes
+            self.size_bytes += TRACE_BYTES
+        trace.add(span, now)
         self.size_bytes += span.size_bytes
-        trace.changed_s = now
-        self._open.move_to_end(trace_id)
         return "taken"
 
-    def due(self, *, at_end: bool = False) -> Iterator[tuple[bytes, OpenTrace, State]]:
-        """Yield the traces that may be complete, those that have waited longest first.
+    def due(self, *, at_end: bool = False) -> Iterator[tuple[bytes, OpenTrace]]:
+        """Yield the traces that are complete, or have waited long enough.
 
         Args:
-            at_end: All of them, as `over`: no more spans are taken.
+            at_end: All of them: no more spans are taken.
         """
         now = self._clock()
         with self._lock:
-            traces = [*self._open.items()]
-        for trace_id, trace in traces:
-            with self._lock:
-                state = "over" if at_end else self._state(trace, now)
-            if state != "growing":
-                yield trace_id, trace, state
+            due = [each for each in self._open.items() if at_end or self._is_due(each[1], now)]
+        yield from due
 
-    def _state(self, trace: OpenTrace, now: float) -> State:
-        if now - trace.began_s >= self._age_s:
-            return "over"
-        quiet_s = now - trace.changed_s
-        if quiet_s < self._quiet_s:
-            return "growing"
-        if quiet_s >= self._wait_s or not trace.matches:
-            return "over"
-        if trace.looked_at == len(trace.spans):
-            return "growing"
-        missing = trace.missing()
-        if not missing:
-            return "whole"
-        if all(span.parent_is_remote for span in missing):
-            return "partial"
-        trace.looked_at = len(trace.spans)
-        return "growing"
+    def _is_due(self, trace: OpenTrace, now: float) -> bool:
+        is_whole = not (trace.matches and trace.awaited)
+        wait_s = self._quiet_s if is_whole else self._wait_s
+        return now - trace.changed_s >= wait_s or now - trace.began_s >= self._age_s
 
     def release(self, trace_id: bytes, trace: OpenTrace, spans: int) -> bool:
         """Have a trace leave; False: it has grown since it had so many spans, and stays."""
@@ -224,13 +198,9 @@ class OpenTraces:
     def _leave(self, trace_id: bytes, *, give_up: bool = False) -> None:
         trace = self._open.pop(trace_id)
         self.size_bytes -= trace.size_bytes
-        if not (trace.matches or give_up):
-            return  # what it encloses, or is enclosed by, may yet be an interaction
-        before = self._left.pop(trace_id, None)
-        self._remembered -= len(before or ())
-        left = None if give_up else (before or set()) | trace.spans.keys()
-        self._left[trace_id] = left
-        self._remembered += len(left or ())
-        while self._remembered > MAX_REMEMBERED_SPANS or len(self._left) > self._max_traces:
-            _, forgotten = self._left.popitem(last=False)
-            self._remembered -= len(forgotten or ())
+        if give_up:
+            self._left[trace_id, ""] = None
+        elif trace.matches:  # else what it encloses, or is enclosed by, may be an interaction yet
+            self._left.update(dict.fromkeys((trace_id, span_id) for span_id in trace.spans))
+        while len(self._left) > MAX_REMEMBERED_SPANS:
+            self._left.popitem(last=False)

@@ -99,8 +99,7 @@ def _from_json(body: bytes) -> ExportTraceServiceRequest:
         try:
             request = _from_value(value)
         except json_format.ParseError:  # of whatever kind; the library does not tell them apart
-            written = _without_surrogates(value)
-            request = _from_value(json.loads(written, object_hook=_within_64_bits))
+            request = _from_value(json.loads(_without_surrogates(value)))
         for resource in request.resource_spans:
             for scope in resource.scope_spans:
                 for span in scope.spans:
@@ -132,14 +131,6 @@ def _from_hex(taken: bytes) -> bytes:
     except ValueError:
         why = "ids of traces and spans are hexadecimal in OTLP's JSON, and not base64"
         raise UnreadableBodyError(400, why) from None
-
-
-def _within_64_bits(value: dict[str, Any]) -> dict[str, Any]:
-    """Return a value; JavaScript writes what is no fraction as an integer, of any size."""
-    number = value.get("intValue")
-    if isinstance(number, int | float) and not -(2**63) <= number < 2**63:
-        return {"doubleValue": float(number)}
-    return value
 
 
 def _without_surrogates(value: Any) -> str:

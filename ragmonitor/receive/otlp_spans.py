@@ -39,9 +39,6 @@ _MEMBER: Final = (
     r"=[ -+\--<>-~]{0,255}[!-+\--<>-~]"
 )
 _STATE: Final = re.compile(rf"{_MEMBER}(?:[ \t]*,[ \t]*(?:{_MEMBER})?){{0,31}}")
-_HAS_REMOTE: Final = 0x100
-_IS_REMOTE: Final = 0x200
-"""Flags of a span: whether it is known where its parent is, and whether that is elsewhere."""
 _STATUS: Final[dict[int, Literal["unset", "ok", "error"]]] = {
     Status.STATUS_CODE_OK: "ok",
     Status.STATUS_CODE_ERROR: "error",
@@ -69,8 +66,6 @@ class HeldSpan:
     """16 lower-case hex digits."""
     parent_id: str
     """The id of its parent; empty: it is its trace's root."""
-    parent_is_remote: bool
-    """Its parent is said to be in another process."""
     data: bytes
     scope: str
     matches: bool
@@ -80,12 +75,8 @@ class HeldSpan:
     @property
     def size_bytes(self) -> int:
         """About how much memory it takes, with what it shares with others, who may go before it."""
-        return len(self.data) + overhead_bytes(self.scope, self.process)
-
-
-def overhead_bytes(scope: str, process: Process) -> int:
-    """Return about how much memory a held span of this scope and process takes beside its data."""
-    return OVERHEAD_BYTES + sys.getsizeof(scope) + process.size_bytes
+        shared = sys.getsizeof(self.scope) + self.process.size_bytes
+        return len(self.data) + OVERHEAD_BYTES + shared
 
 
 def process_of(resource: Resource) -> Process:
@@ -112,11 +103,9 @@ def held_span(span: Span, scope: str, process: Process, *, matches: bool) -> Hel
         process: Its sender.
         matches: Whether it follows a convention.
     """
-    known_remote = span.flags & (_HAS_REMOTE | _IS_REMOTE)
     return HeldSpan(
         span_id=span.span_id.hex(),
         parent_id=span.parent_span_id.hex() if any(span.parent_span_id) else "",
-        parent_is_remote=known_remote == _HAS_REMOTE | _IS_REMOTE,
         data=span.SerializeToString(),
         scope=scope,
         matches=matches,

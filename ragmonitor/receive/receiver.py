@@ -6,14 +6,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal
 
 from ragmonitor.capture.recorder import OPEN_RUN_AGE_S, tool_matcher
 from ragmonitor.export.view.access import is_loopback
 from ragmonitor.pipeline.back_half.stream_sender import StreamSender
 from ragmonitor.pipeline.pipeline import Pipeline
 from ragmonitor.receive.http_receiver import HttpReceiver
-from ragmonitor.receive.open_traces import OpenTrace, OpenTraces, State
+from ragmonitor.receive.open_traces import OpenTrace, OpenTraces
 from ragmonitor.receive.span_intake import SpanIntake
 from ragmonitor.receive.trace_assembly import assembled
 from ragmonitor.records import GaugeValue
@@ -23,6 +23,9 @@ from ragmonitor.runtime.guard import contained, record_error
 from ragmonitor.runtime.protocols import Clock
 from ragmonitor.semconv.metrics import RECEIVED
 from ragmonitor.settings import Settings
+
+if TYPE_CHECKING:
+    from ragmonitor.receive.kafka_receiver import KafkaReceiver
 
 SWEEP_S: Final = 0.25
 """The pause between looks at the open traces."""
@@ -42,17 +45,6 @@ MAX_REQUEST_BYTES: Final = 20 * 2**20
 TraceOutcome = Literal["interaction", "none", "too_large", "unreadable"]
 """The outcome of a trace. `none`: no text was retrieved for a model's answer, or the spans that
 say so are missing; `too_large`: it had more spans than one trace may hold."""
-
-
-class Listener(Protocol):
-    """Takes spans by one protocol, from its construction on."""
-
-    protocol: str
-    url: str
-
-    def close(self) -> None:
-        """Stop listening; what is being answered gets its answer."""
-        ...
 
 
 class Receiver:
@@ -118,7 +110,7 @@ class Receiver:
             settings, redactor=redactor, poll=lambda: 0, gauges=self._gauges
         )
         """Scores interactions, or puts them on the stream."""
-        self.listeners: Sequence[Listener] = ()
+        self.listeners: Sequence[HttpReceiver | KafkaReceiver] = ()
         """The servers that take spans, once they listen."""
 
     def listen(self) -> None:
@@ -164,10 +156,15 @@ class Receiver:
 
     def sweep(self) -> None:
         """Hand over what is complete, as far as there is room for it."""
+<<<<<<< HEAD
         for trace_id, trace, state in self.traces.due():
             if not self.back.queue.room:
+=======
+        for trace_id, trace in self.traces.due():
+            if not self.back.room():
+>>>>>>> data
                 return
-            self._look_at(trace_id, trace, state)
+            self._hand_over(trace_id, trace)
 
     def close(self, timeout_s: float = CLOSING_S) -> bool:
         """Stop listening, read what is held and have it scored; return whether all of it was."""
@@ -175,20 +172,26 @@ class Receiver:
         for listener in self.listeners:
             with contained("close"):
                 listener.close()
+<<<<<<< HEAD
         for trace_id, trace, state in self.traces.due(at_end=True):
             while not self.back.queue.room and time.monotonic() < deadline - timeout_s / 2:
+=======
+        for trace_id, trace in self.traces.due(at_end=True):
+            while not self.back.room() and time.monotonic() < deadline - timeout_s / 2:
+>>>>>>> data
                 time.sleep(0.01)
             # Beyond what there is room for, it is counted as unscored, `queue_full`.
-            self._look_at(trace_id, trace, state)
+            self._hand_over(trace_id, trace)
         return self.back.close(max(0.0, deadline - time.monotonic()))
 
-    def _look_at(self, trace_id: bytes, trace: OpenTrace, state: State) -> None:
-        """Hand over the interactions of a trace; it stays if there are none and more may come."""
-        held = [*trace.spans.values()] if trace.matches else []
-        count = len(trace.spans)
+    def _hand_over(self, trace_id: bytes, trace: OpenTrace) -> None:
+        """Hand over the interactions of a trace; one that grows meanwhile stays."""
+        held = [*trace.spans.values()]
         try:
             found = assembled(
-                held, root_names=self._root_names, is_retrieval_tool=self._is_retrieval_tool
+                held if trace.matches else (),
+                root_names=self._root_names,
+                is_retrieval_tool=self._is_retrieval_tool,
             )
         except Exception as error:  # noqa: BLE001 - a trace must cost only itself
             record_error("capture", error)
@@ -196,11 +199,8 @@ class Receiver:
             self._outcomes["unreadable"] += 1
             self.back.ledger.give_up("unreadable")
             return
-        if state == "partial" and not found:
-            trace.looked_at = count
+        if not self.traces.release(trace_id, trace, len(held)):
             return
-        if not self.traces.release(trace_id, trace, count):
-            return  # it has grown meanwhile
         self._outcomes["interaction" if found else "none"] += 1
         for received in found:
             if received.is_probe:

@@ -6,26 +6,23 @@ import hmac
 import math
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Final, Literal
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
-from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from ragmonitor.capture.span_readers import dialect_of
 from ragmonitor.export.server import Rejection
-from ragmonitor.receive.open_traces import OpenTraces
+from ragmonitor.receive.open_traces import FullError, OpenTraces
 from ragmonitor.receive.otlp_bodies import UnreadableBodyError
 from ragmonitor.receive.otlp_spans import (
     MAX_SCOPE_CHARACTERS,
     HeldSpan,
-    Process,
     has_sound_ids,
     held_span,
-    overhead_bytes,
     process_of,
 )
 from ragmonitor.records import GaugeValue
@@ -41,14 +38,6 @@ MAX_PARTS: Final = 200_000
 _NO_IDS: Final = "spans without a trace id of 16 bytes and a span id of 8"
 
 
-class FullError(Exception):
-    """There is no room for a request; its sender is to try again."""
-
-    def __init__(self, retry_after_s: int) -> None:
-        super().__init__("as many open traces are held as may be; try again later")
-        self.retry_after_s = retry_after_s
-
-
 class SpanIntake:
     """Takes the requests of the servers of all protocols, from any thread."""
 
@@ -62,9 +51,7 @@ class SpanIntake:
         """
         self._traces = traces
         self._token = None if token is None else token.encode()
-        self._retry_after_s = max(1, math.ceil(retry_after_s))
-        self._taking = threading.Lock()
-        """Held from the look for room to the end of taking it."""
+        self.retry_after_s = max(1, math.ceil(retry_after_s))
         self._counting = threading.Lock()
         self._requests: Counter[str] = Counter()
         self._spans: Counter[str] = Counter()
@@ -92,32 +79,20 @@ class SpanIntake:
             UnreadableBodyError: There will never be.
         """
         _check_parts(request)
-        batches = [*_batches(request)]
-        size_bytes = request.ByteSize() + sum(
-            len(batch.spans) * overhead_bytes(batch.scope, batch.process) for batch in batches
-        )
-        trace_ids = {span.trace_id for batch in batches for span in batch.spans}
-        spans, outcomes = _sound_spans(batches)
-        with self._taking:
-            room = self._traces.room(size_bytes, trace_ids)
-            if room == "now":
-                taken, given_up = self._traces.add(spans)
-        if room == "later":
+        spans, outcomes = _sound_spans(request)
+        try:
+            taken, given_up = self._traces.add(spans)
+        except FullError:
             self.count("full")
-            raise FullError(self._retry_after_s)
-        if room == "never":
-            raise UnreadableBodyError(
-                413, "a request cannot have more spans, or traces, than may be held at once"
-            )
+            raise
         rejected = outcomes["rejected"]
         reply = ExportTraceServiceResponse()
         if rejected:
             reply.partial_success.rejected_spans = rejected
             reply.partial_success.error_message = _NO_IDS
         self.count("partial" if rejected else "taken")
-        self.count_spans(outcomes)
-        self.count_spans(taken)
         with self._counting:
+            self._spans.update(outcomes + taken)
             self.given_up += given_up
         return reply
 
@@ -125,11 +100,6 @@ class SpanIntake:
         """Count a request."""
         with self._counting:
             self._requests[outcome] += 1
-
-    def count_spans(self, outcomes: Mapping[str, int]) -> None:
-        """Count spans by what became of them."""
-        with self._counting:
-            self._spans.update(outcomes)
 
     def gauges(self) -> Sequence[GaugeValue]:
         """Return the counts by outcome."""
@@ -159,36 +129,24 @@ def _check_parts(request: ExportTraceServiceRequest) -> None:
         raise UnreadableBodyError(413, f"a request has at most {MAX_PARTS:,} spans and attributes")
 
 
-class _Batch(NamedTuple):
-    """The spans of one scope in a request."""
-
-    process: Process
-    scope: str
-    spans: Sequence[Span]
-
-
-def _batches(request: ExportTraceServiceRequest) -> Iterator[_Batch]:
-    for resource in request.resource_spans:
-        process = process_of(resource.resource)
-        for scope in resource.scope_spans:
-            yield _Batch(process, scope.scope.name[:MAX_SCOPE_CHARACTERS], scope.spans)
-
-
 def _sound_spans(
-    batches: Iterable[_Batch],
+    request: ExportTraceServiceRequest,
 ) -> tuple[list[tuple[bytes, HeldSpan]], Counter[str]]:
     """Return the spans to be held, each with its trace id, and what became of the others."""
     outcomes: Counter[str] = Counter()
     sound: list[tuple[bytes, HeldSpan]] = []
-    for process, scope, spans in batches:
-        if scope == SCOPE:
-            outcomes["own"] += len(spans)
-            continue
-        for span in spans:
-            if not has_sound_ids(span):
-                outcomes["rejected"] += 1
-                continue
-            keys = {pair.key: None for pair in span.attributes}
-            matches = dialect_of(scope, keys) is not None
-            sound.append((span.trace_id, held_span(span, scope, process, matches=matches)))
+    for resource in request.resource_spans:
+        process = process_of(resource.resource)
+        for each in resource.scope_spans:
+            scope = each.scope.name[:MAX_SCOPE_CHARACTERS]
+            for span in each.spans:
+                if scope == SCOPE:
+                    outcomes["own"] += 1
+                elif not has_sound_ids(span):
+                    outcomes["rejected"] += 1
+                else:
+                    keys = {pair.key: None for pair in span.attributes}
+                    matches = dialect_of(scope, keys) is not None
+                    held = held_span(span, scope, process, matches=matches)
+                    sound.append((span.trace_id, held))
     return sound, outcomes

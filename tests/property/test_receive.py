@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ragmonitor.receive.open_traces import OpenTraces
+from ragmonitor.receive.open_traces import FullError, OpenTraces
 from ragmonitor.receive.otlp_bodies import (
     JSON,
     PROTOBUF,
     UnreadableBodyError,
     request_of,
 )
-from ragmonitor.receive.span_intake import FullError, SpanIntake
+from ragmonitor.receive.span_intake import SpanIntake
 from ragmonitor.receive.trace_assembly import assembled
 from ragmonitor.records import Interaction
 from ragmonitor.runtime.guard import errors
@@ -121,7 +121,7 @@ def open_traces(clock: ManualClock) -> OpenTraces:
 def read(traces: OpenTraces) -> list[Interaction | None]:
     """Return what the traces that are due hold, as the receiver does it."""
     found = []
-    for trace_id, trace, _ in traces.due(at_end=True):
+    for trace_id, trace in traces.due(at_end=True):
         finished = assembled(
             trace.spans.values(),
             root_names=(),

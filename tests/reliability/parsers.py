@@ -30,7 +30,7 @@ from ragmonitor.redaction import Redactor
 from ragmonitor.runtime import guard
 from ragmonitor.runtime.errors import InputError, WireError
 from ragmonitor.runtime.wire import decode, decode_report, encode, encode_report
-from ragmonitor.stats.labels.label_table import read_labels, seal
+from ragmonitor.stats.labels import Label, read_labels, seal
 from tests.support.stories import interaction
 from tests.unit.export.examples import report
 
@@ -211,7 +211,7 @@ _JSON: Final = (
 _MESSAGES: Final = json.dumps(
     [{"role": "user", "parts": [{"type": "text", "content": "Why?"}], "content": "Why?"}]
 ).encode()
-_SEALED: Final = seal({"judged": "yes"}, bytes(8)).encode()
+_SEALED: Final = seal(Label(interaction_id="1", judged=True, human=None, at_s=0)).encode()
 _SECRETS: Final = (
     b"Mail me at a.person@example.com, api_key=sk-abcdefghij0123456789abcdefghij0123456789.",
     b"AKIAIOSFODNN7EXAMPLE password: hunter2hunter2 postgres://u:p4ssw0rd@h/db",
@@ -277,9 +277,8 @@ def parsers() -> dict[str, Parser]:
         "labels": Parser(
             read=lambda data: read_labels(_file("labels.csv", data)),
             examples=(
-                b"id,judged,human,at,chance\n1,yes,no,2026-01-01,0.5\n2,no,,1790000000,1\n",
-                "id;judged;human;at\n1;是;否;2026-01-01 10:00\n".encode(),
-                b"id,human,at,sealed\n1,yes,2026-01-01," + _SEALED + b"\n",
+                b"id,human,sealed\n1,yes," + _SEALED + b"\n",
+                "id;human;sealed\n1;否;".encode() + _SEALED + b"\n",
             ),
             refuses=(InputError,),
             pieces=(b",", b";", b"\t", b'"', b"yes", b"1e999", b"\n", b"\x00", b"\xff\xfe", b"vff"),

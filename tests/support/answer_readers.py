@@ -6,33 +6,25 @@ import os
 
 from ragmonitor.pipeline.judging import Reading
 from ragmonitor.records import Chunk, Report
-from ragmonitor.runtime.errors import SettingsError
 from tests.support import stories
 
 
 class NamingReader:
-    """Returns readings that name their process, and does what some ids ask for."""
-
-    def __init__(self, *, is_broken=False):
-        self._is_broken = is_broken
+    """Returns readings that name their process; the id `die` ends it."""
 
     async def prepare(self):
-        """Fail if it is to."""
-        if self._is_broken:
-            raise SettingsError("no model there")
+        """Be ready."""
 
     async def read(self, interaction):
         """Read, or fail."""
         if interaction.id == "die":
             os._exit(7)
-        if interaction.id == "exit":
-            raise SystemExit(3)
-        of_any_type = (lambda: None) if interaction.id == "unpicklable" else None
-        chunk = Chunk(text=str(os.getpid()), metadata={"value": of_any_type})
         assessment = stories.assessment("supported")
         return Reading(
             report=Report(
-                interaction=stories.interaction(id=interaction.id, chunks=(chunk,)),
+                interaction=stories.interaction(
+                    id=interaction.id, chunks=(Chunk(text=str(os.getpid())),)
+                ),
                 judge=assessment.judge,
                 evaluations=(),
                 assessment=assessment,

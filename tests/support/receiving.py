@@ -151,7 +151,6 @@ def request_of(*spans: Mapping[str, Any], **process: str) -> ExportTraceServiceR
             span_id=each["span_id"],
             parent_span_id=each["parent_span_id"],
             name=each["name"],
-            flags=each.get("flags", 0),
             trace_state=each.get("trace_state", ""),
         )
         began, ended = each["times"]

@@ -29,8 +29,8 @@ class Label:
     """The time when it was answered, in seconds since the epoch."""
     chance: float = 1.0
     """Inclusion probability of the answer; above 0, up to 1."""
-    drawn_from: int | None = None
-    """The number of answers of this verdict that it was drawn among; None: nobody says."""
+    drawn_from: int = 1
+    """The number of answers of this verdict that it was drawn among."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

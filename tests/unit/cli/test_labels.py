@@ -69,7 +69,7 @@ def sampled(reports, *arguments, to="labels.csv"):
     result = run("sample", reports, "-o", to, *arguments)
     assert result.exit_code == 0, result.output
     with Path(to).open(encoding="utf-8-sig", newline="") as file:
-        return [row | opened(row["sealed"], to) for row in csv.DictReader(file)]
+        return [*csv.DictReader(file)]
 
 
 def fill_in(rows, said, to="labels.csv"):
@@ -82,16 +82,15 @@ def fill_in(rows, said, to="labels.csv"):
 
 
 def agrees(row):
-    return row["judged"]
+    return "yes" if opened(row["sealed"]).judged else "no"
 
 
 def test_a_spoiled_seal_is_named(reports, tmp_path):
-    """With its line and column."""
+    """With its row and column."""
     rows = sampled(reports)
     rows[3]["sealed"] = "yes"
-    path = fill_in(rows, agrees)
-    result = runner.invoke(app, ["labels", "rate", path])
-    assert "column sealed: not what" in str(result.exception) + result.output
+    result = run("rate", fill_in(rows, lambda _: "yes"))
+    assert "row 4, column sealed: not what" in result.stderr
 
 
 # --- sample ---------------------------------------------------------------------------------------
@@ -173,12 +172,12 @@ def test_labels_alone_tell_the_judged_rate_they_were_drawn_from(reports):
     assert (found["ppv"]["mean"], found["for"]["mean"]) == (1.0, 0.0)
 
 
-def test_the_judged_rate_weighs_by_the_chance_of_being_judged(reports, tmp_path):
+def test_the_judged_rate_weighs_by_the_chance_of_being_judged(tmp_path):
     """One answer that was judged with a tenth of the chance stands for ten."""
-    path = fill_in(sampled(reports), agrees)
     lines = [line(f"o{n}", 1.0, chance=0.1) for n in range(10)]
     lines += [line(f"f{n}", 0.0, chance=1.0) for n in range(100)]
-    found = told(path, "--reports", write(tmp_path / "o.jsonl", *lines))
+    rows = sampled(write(tmp_path / "o.jsonl", *lines), "-n", 110)
+    found = told(fill_in(rows, agrees))
     assert found["judged_rate"]["mean"] == pytest.approx(0.5)
     assert found["judged_rate"]["effective_n"] == pytest.approx(200**2 / (10 * 100 + 100), abs=0.1)
 
@@ -191,8 +190,8 @@ def test_fewer_than_a_hundred_labels_correct_nothing(reports):
 
 
 def test_a_bad_cell_is_named(reports):
-    """With its line and column."""
+    """With its row and column."""
     path = fill_in(sampled(reports), lambda _: "perhaps")
     result = run("rate", path)
     assert result.exit_code == 2
-    assert "line 2, column human: 'perhaps'" in result.stderr
+    assert "row 1, column human: 'perhaps'" in result.stderr

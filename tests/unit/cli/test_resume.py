@@ -99,7 +99,7 @@ def run(*arguments):
 
 
 def ids_in(path):
-    text = path.read_text()
+    text = path.read_text("utf-8-sig")
     if path.suffix == ".csv":
         return [row["id"] for row in csv.DictReader(text.splitlines())]
     if path.suffix == ".json":

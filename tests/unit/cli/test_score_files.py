@@ -44,7 +44,7 @@ def test_a_csv_file_has_a_row_for_each_line():
     refusal = {**ENGLISH, "id": "r", "answer": "I don't know."}
     file = write({**ENGLISH, "id": "e"}, {"question": "q"}, wrong, refusal)
     run(file, "-o", "out.csv", "-q", code=1)
-    with Path("out.csv").open(newline="") as text:
+    with Path("out.csv").open(encoding="utf-8-sig", newline="") as text:
         good, bad, wrong, refusal = csv.DictReader(text)
     assert (good["id"], good["faithfulness"], good["faithfulness_unscored"]) == ("e", "1.0", "")
     assert (bad["line"], bad["error"]) == ("2", "missing contexts, answer")
@@ -56,7 +56,7 @@ def test_a_csv_file_has_a_row_for_each_line():
 def test_no_answer_becomes_a_formula(answer):
     """A spreadsheet would run it."""
     run(write({**ENGLISH, "answer": answer}), "-o", "out.csv", "-q")
-    with Path("out.csv").open(newline="") as text:
+    with Path("out.csv").open(encoding="utf-8-sig", newline="") as text:
         (row,) = csv.DictReader(text)
     assert row["unsupported"].startswith("'")
 
@@ -90,7 +90,7 @@ def test_no_cell_becomes_a_formula(sign):
     """Neither an id nor an error nor a sentence: applications, files and models write them."""
     text = f"{sign}1+1 was paid by Napoleon."
     run(write({**ENGLISH, "id": text, "answer": text}, {text: 1}), "-o", "out.csv", "-q", code=1)
-    with Path("out.csv").open(newline="") as file:
+    with Path("out.csv").open(encoding="utf-8-sig", newline="") as file:
         rows = [*csv.DictReader(file)]
     assert len(rows) == 2
     cells = [cell for row in rows for cell in row.values() if not _is_number(cell)]

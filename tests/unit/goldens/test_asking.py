@@ -113,10 +113,10 @@ def test_documents_of_frameworks_are_chunks():
 
 
 def test_turns_before_the_question_are_given_to_whoever_takes_them():
-    """By the name of the second parameter, or of any other that can be named."""
+    """By the parameter's name."""
     golden = Golden(id="g", question="And it?", answer="x", history=(Turn(role="user", text="A?"),))
 
-    def second(question, history, /):
+    def second(question, history):
         return f"{question} {history[0].text}"
 
     def keyword(question, *, k=3, history=()):
@@ -236,6 +236,6 @@ async def test_questions_are_asked_side_by_side_and_come_back_in_order():
         return question
 
     goldens = [Golden(id=n, question=n, answer="x") for n in "123"]
-    asked = [each async for each in ask_all(ask, goldens, concurrency=2)]
+    asked = await ask_all(ask, goldens, concurrency=2)
     assert [each.golden.id for each in asked] == ["1", "2", "3"]
     assert all(each.error is None for each in asked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import get_args
 
 import msgspec
@@ -12,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmonitor.goldens import (
-    Difficulty,
     Golden,
     GoldenKind,
     GoldensError,
@@ -23,6 +23,7 @@ from ragmonitor.goldens import (
     read_goldens,
     write_goldens,
 )
+from ragmonitor.goldens.golden import add_goldens
 from ragmonitor.records import Language
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
@@ -34,7 +35,6 @@ GOLDENS = st.builds(
     id=FILLED,
     chunks=st.lists(st.builds(ReferenceChunk, text=TEXTS, id=TEXTS, source=TEXTS)).map(tuple),
     kind=st.sampled_from(GoldenKind),
-    difficulty=st.sampled_from(get_args(Difficulty)),
     language=st.sampled_from(get_args(Language)),
     history=st.lists(st.builds(Turn, role=st.sampled_from(["user", "assistant"]), text=TEXTS)).map(
         tuple
@@ -133,3 +133,15 @@ def test_a_file_keeps_its_mode_and_its_place(tmp_path):
     assert link.is_symlink()
     assert file.stat().st_mode & 0o777 == 0o664
     assert len(read_goldens(file)) == 1
+
+
+def test_commands_that_add_to_one_file_at_once_lose_nothing(tmp_path):
+    """Each reads what stands there by its turn."""
+    file = tmp_path / "g.csv"
+
+    def add(number):
+        add_goldens(file, [Golden(question=f"Number {number}?", answer="Yes.")])
+
+    with ThreadPoolExecutor(8) as pool:
+        [*pool.map(add, range(40))]
+    assert len(read_goldens(file)) == 40

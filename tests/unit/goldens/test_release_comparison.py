@@ -35,10 +35,15 @@ def answered(*scores, name=NAME):
     )
 
 
-def run(*questions, scored_by=SCORED_BY, name=NAME, **slices):
+def run(*questions, scored_by=SCORED_BY, name=NAME):
     """Return a run; each question is a tuple of scores, None where there was no answer."""
     goldens = tuple(
-        ScoredGolden(id=f"{n}", question=f"q{n}", answers=answered(*scores, name=name), **slices)
+        ScoredGolden(
+            id=f"{n}",
+            question=f"q{n}",
+            answers=answered(*scores, name=name),
+            asked="",
+        )
         for n, scores in enumerate(questions)
     )
     return ScoredRun(scored_by=scored_by, goldens=goldens)
@@ -83,7 +88,7 @@ def test_a_question_without_an_answer_was_answered_worst():
 
 
 def test_a_question_that_the_judge_could_not_score_is_missing_and_not_wrong():
-    unscored = ScoredGolden(id="0", question="q0", answers=(ScoredAnswer(answer="said"),))
+    unscored = ScoredGolden(id="0", question="q0", asked="", answers=(ScoredAnswer(answer="said"),))
     others = run((1.0,), (1.0,)).goldens[1:]
     found = compared(
         ScoredRun(scored_by=SCORED_BY, goldens=(unscored, *others)), run((1.0,), (1.0,))
@@ -128,6 +133,7 @@ def test_whatever_an_application_says_the_files_can_be_read(tmp_path_factory, qu
     path = tmp_path_factory.mktemp("run") / "scored.jsonl"
     golden = ScoredGolden(
         id="0",
+        asked="",
         question=question.encode("utf-8", "replace").decode(),
         answers=(
             ScoredAnswer(

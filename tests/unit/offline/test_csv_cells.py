@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.offline.tables import guarded, unguarded
+from ragmonitor.runtime.tables import guarded, unguarded
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmonitor.offline.shapes import Records
-from ragmonitor.offline.tables import read_list
 from ragmonitor.runtime.errors import InputError, MissingExtraError
+from ragmonitor.runtime.tables import read_list
 
 arrow = pytest.importorskip("pyarrow", reason="needs ragmonitor[datasets]")
 parquet = pytest.importorskip("pyarrow.parquet")

@@ -165,15 +165,3 @@ def test_half_a_character_costs_no_batch(here: Receiving) -> None:
     assert here.post(cut, JSON)[0] == 200
     (found,) = here.after(7)
     assert found.query == "How? \N{REPLACEMENT CHARACTER}"
-
-
-@pytest.mark.parametrize("number", [b"1e+21", b"9223372036854775808", b"-1.7976931348623157e308"])
-def test_a_large_number_costs_no_batch(here: Receiving, number: bytes) -> None:
-    """JavaScript writes each number without a fraction as an integer."""
-    noted = span(1, times=(1, 9), attributes={"input.value": "How?", "max": "note"})
-    written = json_of(request_of(retrieval(), model(), noted))
-    large = written.replace(b'{"stringValue": "note"}', b'{"intValue": %s}' % number)
-    assert large != written
-    assert here.post(large, JSON)[0] == 200
-    (found,) = here.after(7)
-    assert found.query == "How?"

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ragmonitor.receive.open_traces import OpenTraces
+from ragmonitor.receive.open_traces import FullError, OpenTraces
 from ragmonitor.receive.otlp_bodies import UnreadableBodyError
-from ragmonitor.receive.span_intake import MAX_PARTS, FullError, SpanIntake
+from ragmonitor.receive.span_intake import MAX_PARTS, SpanIntake
 from ragmonitor.testing import ManualClock
 from tests.support.receiving import request_of, span
 

@@ -23,9 +23,6 @@ from tests.support.receiving import (
     span,
 )
 
-REMOTE = {"flags": 0x301}
-LOCAL = {"flags": 0x101}
-
 
 @pytest.fixture
 def here() -> Iterator[Receiving]:
@@ -60,7 +57,7 @@ def test_a_trace_whose_root_never_comes_is_read_all_the_same(here: Receiving) ->
 
 def test_half_an_answer_waits_for_the_other_process(here: Receiving) -> None:
     """The process that retrieves sends at once, the one that asks the model a minute later."""
-    here.take(retrieval(5, 4, **REMOTE), **{"service.name": "search"})
+    here.take(retrieval(5, 4), **{"service.name": "search"})
     assert here.after(60) == []
     here.take(span(4, 1, kind=""), model(3, 1), root(1))
     (found,) = here.after(7)
@@ -70,9 +67,9 @@ def test_half_an_answer_waits_for_the_other_process(here: Receiving) -> None:
 
 def test_turns_of_one_session_are_answers_of_their_own(here: Receiving) -> None:
     """A root that stays open for long: its turns are handed over, and its late end adds none."""
-    here.take(retrieval(3, 2), model(4, 2), root(2, 1, **LOCAL))
+    here.take(retrieval(3, 2), model(4, 2), root(2, 1))
     assert len(here.after(121)) == 1
-    here.take(retrieval(13, 12), model(14, 12), root(12, 1, **LOCAL))
+    here.take(retrieval(13, 12), model(14, 12), root(12, 1))
     assert len(here.after(121)) == 2
     here.take(root(1))
     assert len(here.after(121)) == 2
@@ -91,7 +88,7 @@ def test_what_comes_twice_is_taken_once(here: Receiving) -> None:
 def test_a_wrong_clock_does_not_turn_cause_and_effect_around(here: Receiving) -> None:
     """The retriever's machine is an hour behind; its work is put inside of the call."""
     called = span(2, 1, kind="", times=(2, 4))
-    found_there = retrieval(3, 2, **REMOTE) | {"times": (-3597, -3596)}
+    found_there = retrieval(3, 2) | {"times": (-3597, -3596)}
     here.take(called, model(5, 1), root(1))
     here.take(found_there, **{"service.name": "search"})
     (found,) = here.after(7)

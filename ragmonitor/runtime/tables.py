@@ -11,6 +11,7 @@ import codecs
 import csv
 import io
 import json
+import os
 import re
 import sys
 import tokenize
@@ -18,9 +19,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, cast
 
-from ragmonitor.export.jsonl import owners_alone
 from ragmonitor.runtime.errors import InputError, MissingExtraError, file_errors
 
 MAX_CELL_BYTES: Final = 64 * 1024 * 1024
@@ -62,23 +62,17 @@ class Table:
 
         Args:
             path: A file, or `-` for standard input, which is JSON.
-            columns: Those worth reading of a Parquet file; where it has none of them, all are.
+            columns: Those worth reading of CSV and Parquet; where it has none of them, all are.
 
         Raises:
             InputError: It is not there.
         """
         self._path = None if str(path) == "-" else Path(path)
         self.name = "standard input" if self._path is None else str(path)
-        self.size_bytes: int | None = None
-        """None: it is a pipe, which is read once, and may keep its reader waiting."""
-        self.read_bytes = 0
-        """The part of the file that was read for the rows so far."""
         self._columns = frozenset(columns)
         if self._path is not None:
             with file_errors(self.name):
-                size_bytes = self._path.stat().st_size
-                if self._path.is_file():
-                    self.size_bytes = size_bytes
+                self._path.stat()
 
     def __iter__(self) -> Iterator[Row]:
         """Yield every row that is not blank.
@@ -98,12 +92,9 @@ class Table:
             with self._path.open("rb") as file:
                 yield from self._csv(file) if suffix in (".csv", ".tsv") else self._json(file)
 
-    # --- JSON -----------------------------------------------------------------------------------
-
     def _json(self, file: BinaryIO) -> Iterator[Row]:
         is_first = True
         for number, line in enumerate(file, 1):
-            self.read_bytes += len(line)
             raw = self._begun(line) if number == 1 else line
             if not raw.strip():
                 continue
@@ -112,7 +103,7 @@ class Table:
                 return
             row = _parsed(number, raw)
             if is_first and (columns := _columnar(row.value)):
-                yield from self._records(columns)
+                yield from _numbered(columns)
                 return
             is_first = False
             yield row
@@ -128,26 +119,15 @@ class Table:
 
     def _document(self, number: int, first: bytes, rest: bytes) -> Iterator[Row]:
         """Yield the records of a file that is one JSON document."""
-        self.read_bytes += len(rest)
         whole = _parsed(number, first + rest)
         if not whole.error:
-            yield from self._records(records_of(whole.value))
+            yield from _numbered(records_of(whole.value))
         elif _parsed(number, first).error:
             raise InputError(f"{self.name}: {whole.error}")
         else:  # a document on its first line alone: JSON lines after all
             for position, raw in enumerate([first, *rest.splitlines()], number):
                 if raw.strip():
                     yield _parsed(position, raw)
-
-    def _records(self, records: Iterable[object]) -> Iterator[Row]:
-        values = [*records]
-        size_bytes = self.size_bytes or self.read_bytes
-        for number, value in enumerate(values, 1):
-            # The document was read at once, so the share of its records is what is done of it.
-            self.read_bytes = size_bytes * number // len(values)
-            yield Row(number=number, value=value)
-
-    # --- CSV ------------------------------------------------------------------------------------
 
     def _csv(self, file: BinaryIO) -> Iterator[Row]:
         # The default, 128 kB, is less than the chunks of many an answer. It is the process's own.
@@ -158,27 +138,19 @@ class Table:
         # Wrong bytes become what no text holds, so that they cost their own row alone.
         text = io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
         reader = csv.reader(text, delimiter=delimiter)
-        header: list[str] = []
-        number = 0
         try:
-            for cells in reader:
-                if not any(cells):
-                    continue
-                if not header:
-                    header = [name.strip() for name in cells]
-                    twice = [name for name in header if name and header.count(name) > 1]
-                    if twice:  # which of the two was meant nobody knows
-                        raise InputError(f"{self.name} has the column {twice[0]} twice; rename one")
-                    continue
-                number += 1
-                self.read_bytes = min(self.size_bytes or 0, file.tell())
-                yield _of_cells(number, header, cells)
+            rows = filter(any, reader)
+            header = [name.strip() for name in next(rows, [])]
+            twice = [name for name in header if name and header.count(name) > 1]
+            if twice:  # which of the two was meant nobody knows
+                raise InputError(f"{self.name} has the column {twice[0]} twice; rename one")
+            wanted = self._columns.intersection(header) or frozenset(header) - {""}
+            for number, cells in enumerate(rows, 1):
+                yield _of_cells(number, header, cells, wanted)
         except csv.Error as error:
             raise InputError(f"{self.name}, line {reader.line_num}: {error}") from error
         finally:
             text.detach()
-
-    # --- Parquet --------------------------------------------------------------------------------
 
     def _parquet(self, path: Path) -> Iterator[Row]:
         try:
@@ -189,15 +161,14 @@ class Table:
             try:
                 table = parquet.ParquetFile(file)
                 names = [name for name in table.schema_arrow.names if name in self._columns]
-                number = 0
-                for batch in table.iter_batches(ROWS_AT_ONCE, columns=names or None):
-                    for value in batch.to_pylist():
-                        number += 1
-                        share = number / table.metadata.num_rows
-                        self.read_bytes = round(share * (self.size_bytes or 0))
-                        yield Row(number=number, value=value)
+                batches = table.iter_batches(ROWS_AT_ONCE, columns=names or None)
+                yield from _numbered(row for batch in batches for row in batch.to_pylist())
             except (ArrowException, UnicodeDecodeError) as error:
                 raise InputError(f"{self.name}: {error}") from error
+
+
+def _numbered(records: Iterable[object]) -> Iterator[Row]:
+    return (Row(number=number, value=value) for number, value in enumerate(records, 1))
 
 
 def _parsed(number: int, raw: bytes) -> Row:
@@ -212,11 +183,12 @@ def _parsed(number: int, raw: bytes) -> Row:
     return Row(number=number, error=problem)
 
 
-def _of_cells(number: int, header: list[str], cells: list[str]) -> Row:
+def _of_cells(number: int, header: list[str], cells: list[str], wanted: frozenset[str]) -> Row:
     if len(cells) != len(header):
         problem = f"{len(cells)} cells; the header has {len(header)}"
         return Row(number=number, error=problem)
-    values = {name: unguarded(cell) for name, cell in zip(header, cells, strict=True) if name}
+    pairs = zip(header, cells, strict=True)
+    values = {name: unguarded(cell) for name, cell in pairs if name in wanted}
     wrong = [name for name, cell in values.items() if re.search("[\udc80-\udcff]", cell)]
     if wrong:
         return Row(number=number, error=f"{', '.join(wrong)}: no UTF-8")
@@ -303,25 +275,42 @@ def _with_commas(text: str) -> str:
 # --- writing --------------------------------------------------------------------------------------
 
 
-def write_csv(
-    path: Path, columns: Iterable[str], rows: Iterable[Mapping[str, Any]], *, mode: str = "w"
-) -> None:
-    """Write a CSV that spreadsheets open, Chinese too; it is its owner's alone. Raises `OSError`.
+def owners_alone(name: str | PathLike[str], flags: int) -> int:
+    """Open a file for `open(opener=...)`; one that is made is its owner's alone."""
+    return os.open(name, flags, 0o600)
 
-    Args:
-        path: The file.
-        columns: Its header.
-        rows: Cells by column; what is missing is empty, and no column beside these is written.
-        mode: `x`: refuse a file that is there.
-    """
-    # Excel takes UTF-8 for what it is only by this mark.
-    with open(path, mode, encoding="utf-8-sig", newline="", opener=owners_alone) as file:
-        table = csv.DictWriter(file, [*columns], restval="", extrasaction="ignore")
-        table.writeheader()
+
+class CsvWriter:
+    """Writes rows that spreadsheets open, Chinese too, to an open file."""
+
+    def __init__(self, file: BinaryIO, columns: Iterable[str]) -> None:
+        """Write the header.
+
+        Args:
+            file: Stays open; the caller closes it.
+            columns: Those that are written; of other values of a row nothing is.
+        """
+        self._file = file
+        self._columns = [*columns]
+        file.write(codecs.BOM_UTF8)  # Excel takes UTF-8 for what it is only by this mark
+        self.write({name: name for name in self._columns})
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Write a row; what is missing is an empty cell. Raises `OSError`."""
+        cells = (row.get(name) for name in self._columns)
+        text = io.StringIO()
+        csv.writer(text).writerow([guarded(c) if isinstance(c, str) else c for c in cells])
+        self._file.write(text.getvalue().encode())
+
+
+def write_csv(
+    path: Path, columns: Iterable[str], rows: Iterable[Mapping[str, Any]], *, mode: str = "wb"
+) -> None:
+    """Write a CSV that is its owner's alone; with the mode `xb` none that is there. `OSError`."""
+    with open(path, mode, opener=owners_alone) as file:
+        table = CsvWriter(cast("BinaryIO", file), columns)
         for row in rows:
-            table.writerow(
-                {name: guarded(c) if isinstance(c, str) else c for name, c in row.items()}
-            )
+            table.write(row)
 
 
 def guarded(text: str) -> str:
