@@ -181,15 +181,12 @@ class DemoOptions:
         float | None,
         typer.Option(
             min=1.0,
-            help="End after this many seconds. A slow machine takes up to three times as long. "
-            "Default: run until Ctrl-C.",
+            help="End after this many seconds. Default: run until Ctrl-C.",
         ),
     ] = None
     json_output: Annotated[
         bool,
-        typer.Option(
-            "--json", help="No picture; one JSON object as the last line. Needs --seconds."
-        ),
+        typer.Option("--json", help="Nothing but one JSON object at the end. Needs --seconds."),
     ] = False
     rate: Annotated[
         float, typer.Option(min=0.1, max=1000.0, help="Questions per second, over all frameworks.")
@@ -202,21 +199,6 @@ class DemoOptions:
             help="Port of /metrics (default: 7247, or a free one if that is taken).",
         ),
     ] = None
-    cause: Annotated[
-        Literal["document", "version", "route", "judge"],
-        typer.Option(
-            help="Cause of the spike. document: a wrong edition replaces a document. version: half "
-            "of the questions get version 1.1 of the prompt. route: the answers of one route "
-            "are spoiled. judge: the judge becomes stricter."
-        ),
-    ] = "document"
-    spike_share: Annotated[
-        float,
-        typer.Option(
-            min=0.0, max=1.0, help="Share of the affected answers that are spoiled in the spike."
-        ),
-    ] = 0.9
-    seed: Annotated[int, typer.Option(help="Seed of the questions and of the spoiled answers.")] = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
