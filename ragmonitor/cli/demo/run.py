@@ -13,9 +13,8 @@ from ragmonitor.cli.demo.answerer import PROMPT, ExtractiveAnswerer, Weights
 from ragmonitor.cli.demo.documents import SETTINGS, load_documents
 from ragmonitor.cli.demo.quote_judge import QuoteJudge
 from ragmonitor.cli.demo.traffic import PHASES, Asker, Phase, Schedule, SpoilableModel
-from ragmonitor.cli.destinations import is_free
 from ragmonitor.cli.drivers import FRAMEWORKS, Driver, installed
-from ragmonitor.cli.monitor_client import Page
+from ragmonitor.cli.monitor_client import Page, is_free
 from ragmonitor.cli.options import DemoOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, accounted_for, print_json, say
 from ragmonitor.evaluators import table
