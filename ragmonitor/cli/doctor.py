@@ -41,7 +41,7 @@ from ragmonitor.pipeline.wiring import (
 )
 from ragmonitor.records import Assessment, Chunk, Interaction, JudgeUsage, Verdict
 from ragmonitor.runtime.addresses import shown
-from ragmonitor.runtime.errors import InputError, RagMonitorError
+from ragmonitor.runtime.errors import InputError, RagMonitorError, StreamError
 from ragmonitor.runtime.guard import reason
 from ragmonitor.runtime.protocols import Judge
 from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
@@ -257,7 +257,7 @@ def _stream(settings: Settings) -> Iterator[Check]:
     try:
         with closing(RedisStream.of(settings)) as stream:
             server = stream.server()
-    except RagMonitorError as error:
+    except StreamError as error:
         finding = f"{reason(error)}; answers would wait in the application, and then be lost"
         remedy = f"start a Redis {MIN_REDIS}, or correct {PREFIX}SEND_TO"
         yield Check("stream", "failed", finding, remedy)
@@ -382,10 +382,16 @@ def _builtin(settings: Settings) -> Iterator[Check]:
         bad = judge.read(trial.interaction(trial.hallucinated))
         name = f"judge {judge.identity.name} ({trial.language})"
         details = {"risk_supported": good.risk, "risk_hallucinated": bad.risk}
-        finding = f"risk of a hallucination {bad.risk or 0:.2f}, of a supported answer {good.risk or 0:.2f}"
+        risks = f"{bad.risk or 0:.2f} against {good.risk or 0:.2f}"
         is_fine = bool(bad.hallucinated) and (good.risk or 0) < (bad.risk or 0)
         remedy = "" if is_fine else "reinstall ragmonitor, and report this if it stays"
-        yield Check(name, "ok" if is_fine else "failed", finding, remedy, details)
+        yield Check(
+            name,
+            "ok" if is_fine else "failed",
+            f"risk of a hallucination against that of a supported answer: {risks}",
+            remedy,
+            details,
+        )
     encoder = encoder_of(settings)
     if encoder is not None:
         yield ask_judge(encoder, remedy="correct judge.builtin, or install what it needs")

@@ -131,7 +131,9 @@ def served(url: str, *, token: str = "", timeout_s: float = HTTP_TIMEOUT_S) -> b
         raise InputError(f"{named} answers with status {error.code}; {hint}") from error
     except (URLError, HTTPException, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
-        raise InputError(f"nothing answers at {named} ({reason}); is a monitor running?") from error
+        raise InputError(
+            f"nothing answers at {named} ({reason}); is the monitored application running?"
+        ) from error
     if len(body) > MAX_BYTES:
         raise InputError(f"{named} serves more than a monitor does")
     return body

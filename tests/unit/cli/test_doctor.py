@@ -20,6 +20,7 @@ from ragmonitor.cli.app import app
 from ragmonitor.cli.doctor import Check
 from ragmonitor.cli.masking import Masker
 from ragmonitor.records import Cause, JudgeUsage
+from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.errors import JudgeError, SettingsError
 from ragmonitor.settings import Settings
 from ragmonitor.testing import ScriptedJudge
