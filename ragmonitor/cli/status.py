@@ -100,7 +100,7 @@ class Reader:
     def __init__(self, options: StatusOptions) -> None:
         """Read nothing yet."""
         self._url = address(options.address)
-        self._page = Page(options.address, options.token)
+        self._page = Page(options.address)
         self.newest: list[dict[str, Any]] = []
         """The newest answers, the oldest of them first."""
 
@@ -229,7 +229,7 @@ def lines(status: Mapping[str, Any], *, is_settled: bool | None = None) -> Itera
     for each in status["services"]:
         yield from map(_one_line, _lines(each, is_settled=is_settled))
         if "worst" not in each:
-            yield "page: not read, so no sentences and no incident: set server.ui, or give --token"
+            yield "page: not read, so no sentences and no incident: set server.ui and its token"
     if status.get("problem"):
         yield _one_line(f"NOT UP TO DATE: {status['problem']}")
 
