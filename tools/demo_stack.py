@@ -36,10 +36,8 @@ from tests.support.webhook import Message, Webhook, webhook  # noqa: E402
 SPIKE = "RagMonitorHallucinationSpike"
 PROGRAMS = {"prometheus": "prometheus", "prometheus-alertmanager": "prometheus-alertmanager"}
 SETTLING_S = 15.0
-SLOWEST = 3.0
-"""A demo takes up to so many times as long as it was told, where it cannot ask at the rate."""
 ENDING_S = 120.0
-"""How much longer than that it may take."""
+"""How much longer than its time a demo may take."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,7 +102,7 @@ def run(folder: Path, *, seconds: float, rate: float, quiet: bool) -> Outcome:
             telling = threading.Thread(target=_tell, args=(pager, demo, quiet), daemon=True)
             telling.start()
             try:
-                told, _ = demo.communicate(timeout=SLOWEST * seconds + ENDING_S)
+                told, _ = demo.communicate(timeout=seconds + ENDING_S)
             finally:
                 demo.kill()
                 demo.communicate()  # which closes the pipe, too
@@ -165,11 +163,7 @@ def main() -> int:
                 Path(folder), seconds=options.seconds, rate=options.rate, quiet=options.json
             )
         except subprocess.TimeoutExpired:
-            print(
-                f"the demo had not ended after {SLOWEST * options.seconds + ENDING_S:g} s; this "
-                "machine is too busy: try a lower --rate",
-                file=sys.stderr,
-            )
+            print("the demo did not end in time; try a lower --rate", file=sys.stderr)
             return 1
     if options.json:
         print(json.dumps(outcome.as_json(), ensure_ascii=False))

@@ -101,15 +101,13 @@ def ragmonitor(
     """Take the options that stand before a command."""
 
 
-Place = str | Callable[[Any], str]
-"""`module:function` below `ragmonitor.cli`; or what names it by the options."""
 GROUPS: Final = {
     "labels": "People's verdicts on judged answers: draw answers to read, and correct the judged "
     "rate by what people say.",
     "goldens": "Golden questions: questions with known answers, made of documents or taken from "
     "live traffic.",
 }
-COMMANDS: Final[dict[str, tuple[type, Place]]] = {
+COMMANDS: Final[dict[str, tuple[type, str]]] = {
     "score": (ScoreOptions, "score:run"),
     "compare": (CompareOptions, "compare:run"),
     "status": (StatusOptions, "status:run"),
@@ -130,13 +128,18 @@ COMMANDS: Final[dict[str, tuple[type, Place]]] = {
 }
 
 
-def _command(options: type, place: Place) -> Callable[..., None]:
-    """Return the command whose function takes a record of options and returns the exit code."""
+def _command(options: type, place: str) -> Callable[..., None]:
+    """Return a command that calls a function with the options and exits with its result.
+
+    Args:
+        options: The class of the command's options.
+        place: The function, as `module:function` below `ragmonitor.cli`.
+    """
 
     def command(**given: Any) -> None:
-        record = options(**given)
-        module, _, function = (place if isinstance(place, str) else place(record)).partition(":")
-        raise typer.Exit(getattr(import_module(f"ragmonitor.cli.{module}"), function)(record))
+        module, _, function = place.partition(":")
+        run = getattr(import_module(f"ragmonitor.cli.{module}"), function)
+        raise typer.Exit(run(options(**given)))
 
     # Typer keeps the line breaks of a docstring: its paragraphs are to fill the terminal.
     paragraphs = inspect.cleandoc(options.__doc__ or "").split("\n\n")

@@ -1,37 +1,33 @@
-"""Checks an installation: settings, versions, endpoints, files, and the judges' verdicts."""
+"""`ragmonitor doctor`: checks settings, endpoints, files, and the judges' verdicts."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import platform
+import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
 
 import ragmonitor
-from ragmonitor.cli.destinations import destination, is_free
 from ragmonitor.cli.drivers import FRAMEWORKS, MissingDriverError, load
 from ragmonitor.cli.masking import Masker
-from ragmonitor.cli.monitor_client import address, fetched, why_no_numbers
+from ragmonitor.cli.monitor_client import address, fetched, is_free, why_no_numbers
 from ragmonitor.cli.options import DoctorOptions
-from ragmonitor.cli.terminal import (
-    FINE,
-    SOMETHING_WRONG,
-    figures_table,
-    new_console,
-    print_json,
-)
-from ragmonitor.cli.writable import WriteCheck, checked_file, checked_folder
+from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, figures_table, new_console, print_json
 from ragmonitor.export import JsonLines
 from ragmonitor.export.batcher import DeliveryError
 from ragmonitor.export.posting import PostingExporter
-from ragmonitor.export.providers import captured_content
+from ragmonitor.export.providers import captured_content, otlp_address, otlp_protocol
 from ragmonitor.judges import BuiltinJudge
-from ragmonitor.pipeline.streams.redis_streams import RedisSetup, RedisStream
+from ragmonitor.pipeline.back_half.setup import UNIX
+from ragmonitor.pipeline.streams.redis_streams import RedisStream
 from ragmonitor.pipeline.wiring import (
     builtin_judge,
     encoder_of,
@@ -52,25 +48,25 @@ from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
 from ragmonitor.stats.labels import read_labels
 from ragmonitor.store import StoreUnavailableError, store_at
 
-HTTP_TIMEOUT_S = 2.0
-MIN_REDIS = 7
-MAX_AHEAD_S = 60.0
-"""A file may be newer than the clock by so much: servers of shared folders have clocks, too."""
-SHOWN = (
+TIMEOUT_S: Final = 2.0
+MIN_REDIS: Final = 7
+MAX_AHEAD_S: Final = 60.0
+DISTRIBUTIONS: Final = (
+    *FRAMEWORKS.values(),
     "langchain-core",
-    "langchain",
     "llama-index-core",
     "litellm",
     "opentelemetry-sdk",
-    "opentelemetry-exporter-otlp-proto-http",
-    "opentelemetry-exporter-otlp-proto-grpc",
     "prometheus-client",
 )
-
-JUDGE_REMEDY = "check the model's name, its key in the environment, and judge.api_base"
-_CORRECT_TRACES = "correct OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_PROTOCOL"
-
-State = Literal["ok", "note", "failed"]
+GRPC_PORT, HTTP_PORT = 4317, 4318
+START_REMEDY: Final = "correct it, or install what it needs: a monitor does not start with it"
+JUDGE_REMEDY: Final = "check the model's name, its key in the environment, and judge.api_base"
+TRACES_REMEDY: Final = "correct OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_PROTOCOL"
+STATE_LOSS: Final = (
+    "the budget, reference answers and alarms would be lost at each restart, and processes would "
+    "not share them"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,30 +74,259 @@ class Check:
     """The result of one check."""
 
     name: str
-    state: State
+    state: Literal["ok", "note", "failed"]
     finding: str
     remedy: str = ""
     """The remedy where the check failed."""
     details: dict[str, Any] = field(default_factory=dict)
 
-    def masked(self, masker: Masker) -> Check:
-        """Return the same without keys: a server may quote the one that it refuses."""
-        return replace(
-            self,
-            name=masker.text(self.name),
-            finding=masker.text(self.finding),
-            remedy=masker.text(self.remedy),
-            details=masker.value(self.details),
-        )
-
     def as_json(self) -> dict[str, Any]:
         """Return an object for JSON."""
         remedy = {"remedy": self.remedy} if self.remedy else {}
-        return (
-            {"name": self.name, "state": self.state, "finding": self.finding}
-            | remedy
-            | (self.details)
+        found = {"name": self.name, "state": self.state, "finding": self.finding}
+        return found | remedy | self.details
+
+
+def run(options: DoctorOptions) -> int:
+    """Check everything, print the findings and return the exit code.
+
+    Raises:
+        SettingsError: The settings cannot even be read.
+    """
+    settings = Settings.load()
+    masker = Masker(settings)
+    # A server may quote the key that it refuses.
+    checks = [Check(**masker.value(vars_of(each))) for probe in PROBES for each in probe(settings)]
+    failed = [check for check in checks if check.state == "failed"]
+    if options.json_output:
+        print_json(
+            {
+                "fine": not failed,
+                "settings": list(described(settings, masker)),
+                "versions": dict(_versions()),
+                "checks": [check.as_json() for check in checks],
+            }
         )
+    else:
+        if options.settings:
+            _print_settings(described(settings, masker))
+        _print_checks(checks, failed)
+    return SOMETHING_WRONG if failed else FINE
+
+
+def vars_of(check: Check) -> dict[str, Any]:
+    """Return the fields of a check by name."""
+    return {name: getattr(check, name) for name in Check.__dataclass_fields__}
+
+
+def described(settings: Settings, masker: Masker) -> Iterator[dict[str, Any]]:
+    """Yield each setting in force with its source: `variable`, `file` or `default`; no keys."""
+    known = sources()
+    for option in OPTIONS:
+        value = option.value(settings)
+        if not isinstance(value, int | float | bool | type(None)):
+            value = masker.value([*map(str, value)] if isinstance(value, tuple) else str(value))
+        source = known.get(option.path, "default")
+        yield {"name": option.name, "value": value, "source": source}
+
+
+def _versions() -> Iterator[tuple[str, str | None]]:
+    yield "python", platform.python_version()
+    for name in ("ragmonitor", *DISTRIBUTIONS):
+        try:
+            yield name, metadata.version(name)
+        except metadata.PackageNotFoundError:
+            yield name, None
+
+
+# --- the probes ------------------------------------------------------------------------------
+
+
+def _settings(settings: Settings) -> Iterator[Check]:
+    """Yield whether a monitor starts with these names. Judges and files have their own checks."""
+    plain = settings.model_copy(update={"state": None})
+    try:
+        redactor_of(plain)
+        estimates_of(plain, builtin_judge(), None).close()
+        incidents_of(plain, None, lambda reason, n: None)  # noqa: ARG005 - counts nothing
+    except RagMonitorError as error:
+        yield Check("settings", "failed", str(error), START_REMEDY)
+    else:
+        yield Check("settings", "ok", "a monitor starts with them")
+
+
+def _frameworks(_settings: Settings) -> Iterator[Check]:
+    for framework, distribution in FRAMEWORKS.items():
+        try:
+            load(framework)
+        except MissingDriverError as error:
+            is_installed = dict(_versions())[distribution]
+            if is_installed:
+                yield Check(framework, "failed", f"{distribution} does not load", str(error))
+            else:
+                finding = f"not installed; if you need it: pip install {distribution}"
+                yield Check(framework, "note", finding)
+        else:
+            yield Check(framework, "ok", "integration loads")
+
+
+def _traces(settings: Settings) -> Iterator[Check]:
+    protocol = otlp_protocol("TRACES") if settings.export.traces else None
+    if protocol is None:
+        finding = (
+            "nowhere, unless the application sets a tracer provider; set "
+            "OTEL_EXPORTER_OTLP_ENDPOINT to send them somewhere"
+        )
+        off = "switched off by the setting export.traces"
+        yield Check("traces", "note", finding if settings.export.traces else off)
+        return
+    given = otlp_address("TRACES")
+    has_scheme = given.startswith(("http://", "https://"))
+    parts = urlsplit(given if "://" in given else f"//{given}")
+    where = f"{shown(parts.geturl()).removeprefix('//')} ({protocol})"
+    try:
+        usual = GRPC_PORT if protocol == "grpc" else HTTP_PORT
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, usual)
+        socket.create_connection((parts.hostname or "localhost", port), TIMEOUT_S).close()
+    except (OSError, ValueError) as error:
+        finding = f"{where}: nothing listens there ({reason(error)})"
+        yield Check("traces", "failed", finding, f"start the collector, or {TRACES_REMEDY}")
+        return
+    if protocol != "grpc" and not has_scheme:
+        finding = f"{where}: an address begins with http:// or https://, else nothing is sent"
+        yield Check("traces", "failed", finding, TRACES_REMEDY)
+    elif protocol != "grpc" and port == GRPC_PORT:
+        finding = f"{where}: reachable, but port {port} is most collectors' for grpc, and "
+        yield Check("traces", "note", f"{finding}{HTTP_PORT} for {protocol}; {TRACES_REMEDY}")
+    else:
+        has_texts = (settings.content.policy or captured_content("TRACES")) != "none"
+        remark = "without questions, chunks and answers; content='all' sends them"
+        yield Check("traces", "ok", f"{where}: reachable{'' if has_texts else f'; {remark}'}")
+
+
+def _metrics(settings: Settings) -> Iterator[Check]:
+    server = settings.server
+    where = f"{server.host}:{server.port}"
+    if not server.enabled:
+        yield Check("metrics", "note", "not served, by the setting server.enabled")
+    elif server.port == 0:
+        yield Check("metrics", "ok", "any free port, by the setting server.port")
+    elif is_free(server.host, server.port):
+        yield Check("metrics", "ok", f"{where} is free")
+    else:
+        try:
+            records = fetched(address(None), timeout_s=TIMEOUT_S)
+        except InputError:
+            finding = f"{where} is taken by another program, or cannot be listened on"
+            remedy = f"set {PREFIX}SERVER__PORT to a free port, or to 0 for any"
+            yield Check("metrics", "failed", finding, remedy)
+            return
+        named = [f"{each.get('service')} {why_no_numbers(each)}".strip() for each in records]
+        yield Check("metrics", "ok", f"{where} serves ragmonitor's series: {', '.join(named)}")
+
+
+def _exporters(settings: Settings) -> Iterator[Check]:
+    for each in settings.exporters:
+        one = settings.model_copy(update={"exporters": (each,)})
+        try:
+            (exporter,) = exporters_of(one, lambda reason, n: None)  # noqa: ARG005 - counts nothing
+        except RagMonitorError as error:
+            yield Check("exporters", "failed", str(error), START_REMEDY)
+            continue
+        if isinstance(exporter, JsonLines):
+            yield _writable("jsonl", exporter.path, "EXPORTERS", "every report would be lost")
+        elif isinstance(exporter, PostingExporter):
+            recipient = exporter.recipient
+            name = recipient.name.lower()
+            try:
+                exporter.check(TIMEOUT_S)
+            except DeliveryError as error:
+                remedy = (
+                    f"correct {PREFIX}EXPORTERS or {recipient.key_setting}, or start the server"
+                )
+                yield Check(name, "failed", str(error), remedy)
+            else:
+                yield Check(name, "ok", f"{shown(recipient.address)}: takes scores")
+
+
+def _stream(settings: Settings) -> Iterator[Check]:
+    """Yield whether the stream's server answers and loses nothing."""
+    if settings.send_to is None or settings.send_to.get_secret_value().startswith(UNIX):
+        return
+    try:
+        with closing(RedisStream.of(settings)) as stream:
+            server = stream.server()
+    except StreamError as error:
+        finding = f"{reason(error)}; answers would wait in the application, and then be lost"
+        remedy = f"start a Redis {MIN_REDIS}, or correct {PREFIX}SEND_TO"
+        yield Check("stream", "failed", finding, remedy)
+        return
+    name, major = f"Redis {server.version}", server.version.partition(".")[0]
+    if major.isdigit() and int(major) < MIN_REDIS:
+        yield Check("stream", "failed", f"{name} is too old", f"start a Redis {MIN_REDIS} or newer")
+    elif server.eviction not in ("", "noeviction"):
+        finding = f"{name} deletes records when it is full ({server.eviction})"
+        yield Check("stream", "failed", finding, "set maxmemory-policy noeviction")
+    elif not server.is_on_disk:
+        finding = f"{name} answers, but its records end with its process: set appendonly yes"
+        yield Check("stream", "note", finding)
+    else:
+        yield Check("stream", "ok", f"{name} answers, and keeps records on disk")
+
+
+def _state(settings: Settings) -> Iterator[Check]:
+    """Yield whether the state can be used, and the server's clock. No file is made."""
+    place = settings.state
+    if place is None:
+        return
+    store = store_at(place if isinstance(place, Path) else place.get_secret_value(), "doctor")
+    if isinstance(place, Path) and not Path(store.place).exists():
+        yield _writable("state", Path(store.place), "STATE", STATE_LOSS)
+        return
+    try:
+        store.keep("doctor", "doctor", b"")
+        store.keep("doctor", "doctor", None)
+        ahead_s = store.now() - time.time()
+        store.close()
+    except StoreUnavailableError as error:
+        remedy = f"correct {PREFIX}STATE: a file on a local disk, or a Redis {MIN_REDIS} that runs"
+        yield Check("state", "failed", f"{reason(error)}; {STATE_LOSS}", remedy)
+        return
+    if abs(ahead_s) > MAX_AHEAD_S:
+        finding = f"the store's clock is {ahead_s:+.0f} s from this machine's"
+        yield Check("state", "failed", finding, "synchronise the clocks of the machines (NTP)")
+    else:
+        yield Check("state", "ok", f"{shown(str(store.place))} can be written")
+
+
+def _own_files(settings: Settings) -> Iterator[Check]:
+    labels = settings.estimation.human_labels
+    if labels is not None:
+        yield _readable("estimation.human_labels", labels, read_labels)
+
+
+def _readable(name: str, path: Path, read: Callable[[Path], Sized]) -> Check:
+    try:
+        return Check(name, "ok", f"{path}: {len(read(path))} entries")
+    except InputError as error:
+        return Check(name, "failed", str(error), "correct the file, or the setting")
+
+
+def _writable(name: str, path: Path, variable: str, loss: str) -> Check:
+    """Return whether a file can be written, or made where it is missing. It is not touched."""
+    places = (path, *path.absolute().parents)
+    nearest = next(each for each in places if os.path.lexists(each))
+    if nearest != path and not nearest.is_dir():
+        problem = f"{nearest}: Not a directory"
+    elif not os.access(nearest, os.W_OK):
+        problem = f"{nearest}: Permission denied"
+    else:
+        return Check(name, "ok", f"{path} can be written")
+    remedy = f"give the service's user write access, or set {PREFIX}{variable} to another place"
+    return Check(name, "failed", f"{problem}; {loss}", remedy)
+
+
+# --- the judges ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,347 +371,32 @@ TRIALS = (
 )
 
 
-def run(options: DoctorOptions) -> int:
-    """Check everything, print the findings and return the exit code.
-
-    Raises:
-        SettingsError: The settings cannot even be read.
-    """
-    settings = Settings.load()
-    masker = Masker(settings)
-    checks = [check.masked(masker) for check in _checks(settings)]
-    failed = [check for check in checks if check.state == "failed"]
-    if options.json_output:
-        print_json(
-            {
-                "fine": not failed,
-                "settings": list(described(settings, masker)),
-                "versions": dict(_versions()),
-                "checks": [check.as_json() for check in checks],
-            }
-        )
-    else:
-        if options.settings:
-            _print_settings(described(settings, masker))
-        _print_checks(checks)
-    return SOMETHING_WRONG if failed else FINE
-
-
-def described(settings: Settings, masker: Masker) -> Iterator[dict[str, Any]]:
-    """Yield each setting in force with its source: `variable`, `file` or `default`; no keys."""
-    known = sources()
-    for option in OPTIONS:
-        value = option.value(settings)
-        if not isinstance(value, int | float | bool | type(None)):
-            value = masker.value([*map(str, value)] if isinstance(value, tuple) else str(value))
-        yield {
-            "name": option.name,
-            "value": value,
-            "source": known.get(option.path, "default"),
-        }
-
-
-def _versions() -> Iterator[tuple[str, str | None]]:
-    yield "python", platform.python_version()
-    yield "ragmonitor", ragmonitor.__version__
-    for name in (*FRAMEWORKS.values(), *SHOWN):
-        try:
-            yield name, metadata.version(name)
-        except metadata.PackageNotFoundError:
-            yield name, None
-
-
-def _checks(settings: Settings) -> Iterator[Check]:
-    yield _settings(settings)
-    yield from _frameworks()
-    yield _traces(settings)
-    yield _metrics(settings)
-    yield from _exporters(settings)
-    yield from _stream(settings)
-    yield from _files(settings)
-    yield from _clock(settings)
-    yield from _builtin_judge(BuiltinJudge())
-    encoder = encoder_of(settings)
-    if encoder is not None:
-        yield ask_judge(
-            encoder,
-            remedy="the built-in rules score every answer in its place meanwhile; correct "
-            "judge.builtin, or install what it needs",
-        )
-    yield from _judges(settings)
-
-
-def _frameworks() -> Iterator[Check]:
-    for framework, distribution in FRAMEWORKS.items():
-        try:
-            load(framework)
-        except MissingDriverError as error:
-            try:
-                version = metadata.version(distribution)
-            except metadata.PackageNotFoundError:
-                remedy = f"not installed; if you need it: pip install {distribution}"
-                yield Check(framework, "note", remedy)
-                continue
-            finding = f"{distribution} {version} does not load"
-            yield Check(framework, "failed", finding, str(error))
-        else:
-            yield Check(framework, "ok", "integration loads")
-
-
-def _traces(settings: Settings) -> Check:
-    if not settings.export.traces:
-        return Check("traces", "note", "switched off by the setting export.traces")
-    sink = destination("TRACES")
-    if sink is None:
-        return Check(
-            "traces",
-            "note",
-            "nowhere, unless the application sets a tracer provider; "
-            "set OTEL_EXPORTER_OTLP_ENDPOINT to send them somewhere",
-        )
-    problem = sink.reachable()
-    address = f"{sink.address} ({sink.protocol})"
-    if problem:
-        return Check(
-            "traces",
-            "failed",
-            f"{address}: nobody listens at {sink.host}:{sink.port} ({problem})",
-            f"start the collector there, or {_CORRECT_TRACES}",
-        )
-    if sink.fault:
-        return Check("traces", "failed", f"{address}: {sink.fault}", _CORRECT_TRACES)
-    if sink.doubt:
-        return Check("traces", "note", f"{address}: reachable, but {sink.doubt}; {_CORRECT_TRACES}")
-    texts = settings.content.policy or captured_content("TRACES")
-    if texts == "none":
-        remark = "without questions, chunks and answers; content='all' sends them"
-        return Check("traces", "ok", f"{address}: reachable; {remark}")
-    return Check("traces", "ok", f"{address}: reachable")
-
-
-def _settings(settings: Settings) -> Check:
-    """Return whether a monitor starts with these names; judges and files have own checks."""
-    plain = settings.model_copy(update={"state": None})
-    try:
-        redactor_of(plain)
-        estimates_of(plain, builtin_judge(), None).close()
-        incidents_of(plain, None, lambda reason, n: None)  # noqa: ARG005 - counts nothing
-    except RagMonitorError as error:
-        remedy = "correct it, or install what it needs: a monitor does not start with it"
-        return Check("settings", "failed", str(error), remedy)
-    return Check("settings", "ok", "a monitor starts with them")
-
-
-def _exporters(settings: Settings) -> Iterator[Check]:
-    for each in settings.exporters:
-        one = settings.model_copy(update={"exporters": (each,)})
-        try:
-            (exporter,) = exporters_of(one, lambda reason, n: None)  # noqa: ARG005 - counts nothing
-        except RagMonitorError as error:
-            remedy = "correct it, or set what it needs: a monitor does not start with it"
-            yield Check("exporters", "failed", str(error), remedy)
-            continue
-        if isinstance(exporter, PostingExporter):
-            yield _takes_scores(exporter)
-        elif isinstance(exporter, JsonLines):
-            yield _is_writable(
-                "jsonl",
-                checked_file(exporter.path),
-                variable=f"{PREFIX}EXPORTERS",
-                loss="every report would be lost",
-            )
-
-
-def _takes_scores(exporter: PostingExporter) -> Check:
-    recipient = exporter.recipient
-    name = recipient.name.lower()
-    try:
-        exporter.check(HTTP_TIMEOUT_S)
-    except DeliveryError as error:
-        return Check(
-            name,
-            "failed",
-            str(error),
-            f"correct {name}:... in {PREFIX}EXPORTERS or {recipient.key_setting}, or start "
-            "the server",
-        )
-    return Check(name, "ok", f"{shown(recipient.address)}: takes scores")
-
-
-def _stream(settings: Settings) -> Iterator[Check]:
-    """Yield whether the stream's server answers and loses nothing."""
-    if settings.send_to is None:
-        return
-    try:
-        with closing(RedisStream.of(settings)) as stream:
-            yield from _redis_setup(stream.server())
-    except StreamError as error:
-        finding = f"{reason(error)}; answers would wait in the application, and then be lost"
-        remedy = f"start the server, or correct {PREFIX}SEND_TO; a Redis has to be of version 7"
-        yield Check("stream", "failed", finding, remedy)
-        return
-
-
-def _redis_setup(server: RedisSetup) -> Iterator[Check]:
-    """Yield whether a Redis server keeps what it has acknowledged."""
-    major = server.version.partition(".")[0]
-    if major.isdigit() and int(major) < MIN_REDIS:
-        finding = f"Redis {server.version} has no functions that a stream rests on"
-        yield Check("stream", "failed", finding, f"start a Redis {MIN_REDIS} or newer")
-    elif server.eviction not in ("", "noeviction"):
-        finding = f"Redis {server.version} deletes records when it is full ({server.eviction})"
-        yield Check("stream", "failed", finding, "set maxmemory-policy noeviction")
-    elif not server.is_on_disk:
-        finding = (
-            f"Redis {server.version} answers; what waits on it ends with its process: set "
-            "appendonly yes (docs/scaling.md)"
-        )
-        yield Check("stream", "note", finding)
-    else:
-        yield Check("stream", "ok", f"Redis {server.version} answers, and keeps records on disk")
-
-
-def _files(settings: Settings) -> Iterator[Check]:
-    """Yield whether the files that the settings name can be written, or read."""
-    loss = (
-        "the budget, reference answers, and what alarms and calibration have learned would be lost "
-        "at each restart, and processes would not share them"
-    )
-    place = settings.state
-    if isinstance(place, Path):
-        yield _is_file(settings, place, loss)
-    elif place is not None:
-        yield _is_kept(settings, place.get_secret_value(), loss)
-    labels = settings.estimation.human_labels
-    if labels is not None:
-        yield _is_readable("estimation.human_labels", labels, read_labels, unit="labels")
-
-
-def _is_file(settings: Settings, place: Path, loss: str) -> Check:
-    """Return whether the file of the state can be used; one that is missing is not made."""
-    file = Path(store_at(place, settings.service).place)
-    if not file.exists():
-        folder = checked_folder(file.parent)
-        return _is_writable("state", folder, variable=f"{PREFIX}STATE", loss=loss)
-    store = store_at(place, settings.service)
-    try:
-        store.row("doctor", "doctor")
-        store.close()
-    except StoreUnavailableError as error:
-        remedy = f"name another file in {PREFIX}STATE, on a local disk that can be written"
-        return Check("state", "failed", f"{reason(error)}; {loss}", remedy)
-    return Check("state", "ok", f"{file} keeps what is to outlive a restart")
-
-
-def _is_kept(settings: Settings, address: str, loss: str) -> Check:
-    """Return whether the Redis server keeps rows, by one that is written and removed."""
-    store = store_at(address, settings.service)
-    try:
-        store.keep("doctor", "doctor", b"")
-        store.keep("doctor", "doctor", None)
-        store.close()
-    except StoreUnavailableError as error:
-        remedy = (
-            f"start the server, or correct the address in {PREFIX}STATE; it has to be a Redis 7"
-        )
-        return Check("state", "failed", f"{reason(error)}; {loss}", remedy)
-    return Check("state", "ok", "the Redis server keeps what is to outlive a restart")
-
-
-def _clock(settings: Settings) -> Iterator[Check]:
-    """Yield whether the clock agrees with that of the machines that share the state."""
-    if settings.state is None or isinstance(settings.state, Path):
-        return
-    try:
-        store = store_at(settings.state.get_secret_value(), settings.service)
-        ahead_s = store.now() - time.time()
-    except StoreUnavailableError:
-        return  # the check of the state has said why
-    if abs(ahead_s) > MAX_AHEAD_S:
-        yield Check(
-            "clock",
-            "failed",
-            f"the Redis server's clock is {ahead_s:+.0f} s from this machine's; windows and alarms "
-            "go by the clocks of the machines",
-            "synchronise the clocks of the machines (NTP)",
-        )
-    else:
-        yield Check("clock", "ok", "the Redis server's clock agrees with this machine's")
-
-
-def _is_writable(name: str, path: WriteCheck, *, variable: str, loss: str) -> Check:
-    if not path.problem:
-        return Check(name, "note" if path.is_open_to_others else "ok", path.summary)
-    return Check(
-        name,
-        "failed",
-        f"{path.summary}: {path.problem}; {loss}",
-        f"give the service's user write access there, or set {variable} to another place",
-    )
-
-
-def _is_readable(name: str, path: Path, read: Callable[[Path], Sized], *, unit: str) -> Check:
-    try:
-        n = len(read(path))
-    except InputError as error:
-        variable = f"{PREFIX}{name.upper().replace('.', '__')}"
-        return Check(name, "failed", str(error), f"correct {variable} or the file, or unset it")
-    return Check(name, "ok", f"{path}: {n} {unit}")
-
-
-def _metrics(settings: Settings) -> Check:
-    host, port = settings.server.host, settings.server.port
-    if not settings.server.enabled:
-        return Check("metrics", "note", "not served, by the setting server.enabled")
-    if port == 0:
-        return Check("metrics", "ok", "any free port, by the setting server.port")
-    if is_free(host, port):
-        return Check("metrics", "ok", f"{host}:{port} is free")
-    try:
-        records = fetched(address(None), timeout_s=HTTP_TIMEOUT_S)
-    except InputError:
-        return Check(
-            "metrics",
-            "failed",
-            f"{host}:{port} is taken by another program, or cannot be listened on",
-            f"set {PREFIX}SERVER__PORT to a free port, or to 0 for any",
-        )
-    services = ", ".join(str(record.get("service")) for record in records)
-    roles = "; ".join(dict.fromkeys(filter(None, map(why_no_numbers, records))))
-    finding = f"{host}:{port} serves ragmonitor's series already (service {services})"
-    return Check("metrics", "ok", f"{finding}: {roles}" if roles else finding)
-
-
-def _builtin_judge(judge: BuiltinJudge) -> Iterator[Check]:
+def _builtin(settings: Settings) -> Iterator[Check]:
+    """Yield whether the built-in rules, and an encoder, recognise a hallucination."""
+    judge = BuiltinJudge()
     for trial in TRIALS:
-        began = time.perf_counter()
         good = judge.read(trial.interaction(trial.supported))
         bad = judge.read(trial.interaction(trial.hallucinated))
-        millis = (time.perf_counter() - began) * 500
         name = f"judge {judge.identity.name} ({trial.language})"
         details = {"risk_supported": good.risk, "risk_hallucinated": bad.risk}
-        has_risks = good.risk is not None and bad.risk is not None
-        if has_risks and (good.risk or 0) < (bad.risk or 0) and bad.hallucinated is True:
-            finding = (
-                f"tells a hallucination from a supported answer: risk {bad.risk or 0:.2f} against "
-                f"{good.risk or 0:.2f}, {millis:.1f} ms per answer"
-            )
-            yield Check(name, "ok", finding, details=details)
-        else:
-            yield Check(
-                name,
-                "failed",
-                "took a hallucination for no worse than a supported answer: risk "
-                f"{bad.risk} against {good.risk}",
-                "this is a fault of this installation; reinstall ragmonitor, and report it if it "
-                "stays",
-                details,
-            )
+        risks = f"{bad.risk or 0:.2f} against {good.risk or 0:.2f}"
+        is_fine = bool(bad.hallucinated) and (good.risk or 0) < (bad.risk or 0)
+        remedy = "" if is_fine else "reinstall ragmonitor, and report this if it stays"
+        yield Check(
+            name,
+            "ok" if is_fine else "failed",
+            f"risk of a hallucination against that of a supported answer: {risks}",
+            remedy,
+            details,
+        )
+    encoder = encoder_of(settings)
+    if encoder is not None:
+        yield ask_judge(encoder, remedy="correct judge.builtin, or install what it needs")
 
 
 def _judges(settings: Settings) -> Iterator[Check]:
-    """Yield what the judge that the settings name makes of an answer, and each of its fallbacks."""
-    judge, problem, remedy = settings.judge, "", "correct it: a monitor does not start with it"
+    """Yield a reading by the judge that the settings name, and by each of its fallbacks."""
+    judge, problem = settings.judge, ""
     try:
         judging_of(settings.model_copy(update={"state": None}))
     except RagMonitorError as error:
@@ -497,13 +407,13 @@ def _judges(settings: Settings) -> Iterator[Check]:
         try:
             asked = paid_judge(alone, named, is_first=named == judge.name)
         except RagMonitorError as error:
-            yield Check(f"judge {shown(named)}", "failed", str(error), remedy)
+            yield Check(f"judge {shown(named)}", "failed", str(error), START_REMEDY)
             problem = "" if problem == str(error) else problem
         else:
             doubt = judge_doubt(alone) if named == judge.name else ""
             yield ask_judge(asked, remedy=doubt or JUDGE_REMEDY)
     if problem:
-        yield Check("judges", "failed", problem, remedy)
+        yield Check("judges", "failed", problem, START_REMEDY)
 
 
 def ask_judge(judge: Judge, *, remedy: str = JUDGE_REMEDY) -> Check:
@@ -515,8 +425,12 @@ def ask_judge(judge: Judge, *, remedy: str = JUDGE_REMEDY) -> Check:
     """
     name, trial = f"judge {judge.identity.name}", TRIALS[0]
     both = trial.interaction(f"{trial.supported} {trial.hallucinated}")
+
+    async def assessed() -> Assessment:
+        return await judge.assess(both)
+
     try:
-        assessment = asyncio.run(_assessed(judge, both))
+        assessment = asyncio.run(assessed())
     except RagMonitorError as error:
         usage = getattr(error, "usage", JudgeUsage())
         return Check(name, "failed", f"{error} ({_cost(usage)})", remedy)
@@ -524,34 +438,34 @@ def ask_judge(judge: Judge, *, remedy: str = JUDGE_REMEDY) -> Check:
         finding = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         return Check(name, "failed", finding, remedy)
     verdicts = [sentence.verdict for sentence in assessment.sentences or ()]
-    cost = _cost(assessment.usage)
     details = {"cost_usd": assessment.usage.cost_usd, "verdicts": [v.value for v in verdicts]}
-    if (
-        len(verdicts) == 2
-        and verdicts[0] is Verdict.SUPPORTED
-        and verdicts[1] in (Verdict.ABSENT, Verdict.CONTRADICTED)
-    ):
-        finding = f"tells a hallucinated sentence from a supported one ({cost})"
+    finding = f"verdicts: {', '.join(v.value for v in verdicts)} ({_cost(assessment.usage)})"
+    expected = (Verdict.SUPPORTED, Verdict.ABSENT), (Verdict.SUPPORTED, Verdict.CONTRADICTED)
+    if tuple(verdicts) in expected:
         return Check(name, "ok", finding, details=details)
+    finding = f"{finding}; expected: supported, absent"
     return Check(
-        name,
-        "failed",
-        "took a hallucinated sentence for no worse than a supported one: "
-        f"{', '.join(v.value for v in verdicts) or 'no verdict'} ({cost})",
-        "this model is too weak to judge; choose another with the setting judge",
-        details,
+        name, "failed", finding, "this model is too weak to judge; choose another", details
     )
-
-
-async def _assessed(judge: Judge, interaction: Interaction) -> Assessment:
-    return await judge.assess(interaction)
 
 
 def _cost(usage: JudgeUsage) -> str:
-    return (
-        f"{usage.calls} calls, {usage.input_tokens + usage.output_tokens} tokens, "
-        f"{usage.cost_usd:.6f} USD"
-    )
+    tokens = usage.input_tokens + usage.output_tokens
+    return f"{usage.calls} calls, {tokens} tokens, {usage.cost_usd:.6f} USD"
+
+
+PROBES: Final[tuple[Callable[[Settings], Iterator[Check]], ...]] = (
+    _settings,
+    _frameworks,
+    _traces,
+    _metrics,
+    _exporters,
+    _stream,
+    _state,
+    _own_files,
+    _builtin,
+    _judges,
+)
 
 
 def _print_settings(settings: Iterable[dict[str, Any]]) -> None:
@@ -559,24 +473,19 @@ def _print_settings(settings: Iterable[dict[str, Any]]) -> None:
     table = figures_table("setting", "value", "source", texts=("value", "source"))
     for row in settings:
         value = "-" if row["value"] is None else str(row["value"])
-        source = FILE if row["source"] == "file" else row["source"]
-        table.add_row(row["name"], value, source)
+        table.add_row(row["name"], value, FILE if row["source"] == "file" else row["source"])
     console.print(table)
     for name, version in _versions():
         console.print(f"{name:<40}{version or '-'}")
 
 
-def _print_checks(checks: list[Check]) -> None:
-    """Print what failed, then all of them as a table, then what failed by its name."""
+def _print_checks(checks: list[Check], failed: list[Check]) -> None:
+    """Print the failed checks, then all of them as a table, then the failed ones by name."""
     console = new_console()
-    failed = [check for check in checks if check.state == "failed"]
     console.print(f"ragmonitor {ragmonitor.__version__}, Python {platform.python_version()}")
     for check in failed:
-        console.print(
-            f"FAILED {check.name}: {check.finding}", style="red", markup=False, soft_wrap=True
-        )
-        if check.remedy:
-            console.print(f"       {check.remedy}", markup=False, soft_wrap=True)
+        text = f"FAILED {check.name}: {check.finding}\n       {check.remedy}"
+        console.print(text, markup=False, soft_wrap=True)
     table = figures_table("probe", "state", "finding", texts=("state", "finding"))
     for check in checks:
         table.add_row(check.name, check.state, "" if check in failed else check.finding)

@@ -1,4 +1,4 @@
-"""`ragmonitor incident`: what happened, from the state or from a running monitor."""
+"""`ragmonitor incident`: reads incidents from the state or from a running monitor."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ragmonitor.cli.monitor_client import Page
-from ragmonitor.cli.monitor_options import (
-    IncidentOptions,
-    IncidentSource,
-)
+from ragmonitor.cli.monitor_options import IncidentOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
 from ragmonitor.incidents import Incident, Journal, as_markdown
 from ragmonitor.incidents.rendering import Links, headline
@@ -26,12 +23,12 @@ from ragmonitor.store import StoreUnavailableError, store_at
 
 
 def run(options: IncidentOptions) -> int:
-    """List the incidents or print one, and return the exit code: 1 if none is kept.
+    """List the incidents or print one, and return the exit code; 1: there is none.
 
     Raises:
         InputError: The incidents cannot be read, none has this id, or the file cannot be written.
     """
-    incidents = incidents_of(options)
+    incidents = incidents_of(options.address)
     if not incidents:
         say("no incident is kept")
     elif options.id:
@@ -68,39 +65,33 @@ def _print_one(options: IncidentOptions, incidents: Sequence[Incident]) -> None:
     say(f"{incident.id}: {options.output}")
 
 
-def incidents_of(source: IncidentSource) -> Sequence[Incident]:
-    """Return the incidents of a source, the newest first.
+def incidents_of(host_or_url: str | None) -> Sequence[Incident]:
+    """Return the incidents of the state or of a running monitor, the newest first.
+
+    Args:
+        host_or_url: The address of a monitor; None: the state, or without one the monitor, in the
+            settings.
 
     Raises:
-        InputError: It cannot be read, or none is named.
+        InputError: They cannot be read.
     """
-    if source.address is not None:
-        return _served(source)
-    settings = Settings.load(state=source.state, service=source.service)
+    settings = Settings.load()
     place = settings.state
-    if place is not None:
-        address = place if isinstance(place, Path) else place.get_secret_value()
-        store = store_at(address, settings.service)
+    if host_or_url is not None or place is None:
+        page = Page(host_or_url)
+        listed = page.json("incidents.json", "incidents")["incidents"]
         try:
-            return Journal(store).recent()
-        except StoreUnavailableError as error:
-            raise InputError(f"{store.place}: {error}") from error
-        finally:
-            store.close()
+            return [Incident.model_validate(each) for each in listed]
+        except (TypeError, ValidationError) as error:
+            raise InputError(f"{shown(page.url)} serves no incidents of ragmonitor") from error
+    address = place if isinstance(place, Path) else place.get_secret_value()
+    store = store_at(address, settings.service)
     try:
-        return _served(source)
-    except InputError as error:
-        raise InputError(f"{error}; or name the state with --state") from error
-
-
-def _served(source: IncidentSource) -> Sequence[Incident]:
-    """Return the incidents of a running monitor. Raises `InputError`."""
-    page = Page(source.address, source.token)
-    listed = page.json("incidents.json", "incidents")["incidents"]
-    try:
-        return [Incident.model_validate(each) for each in listed]
-    except (TypeError, ValidationError) as error:
-        raise InputError(f"{shown(page.url)} serves no incidents of ragmonitor") from error
+        return Journal(store).recent()
+    except StoreUnavailableError as error:
+        raise InputError(f"{store.place}: {error}") from error
+    finally:
+        store.close()
 
 
 def _links() -> Links:

@@ -6,7 +6,6 @@ monitor's own `content` lets them onto its page.
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
@@ -15,16 +14,13 @@ from ragmonitor import __version__
 from ragmonitor.cli.masking import Masker
 from ragmonitor.cli.monitor_client import STATE, Page, address, numbers
 from ragmonitor.cli.monitor_options import McpOptions
-from ragmonitor.cli.terminal import FINE, say
-from ragmonitor.runtime.addresses import shown
+from ragmonitor.cli.terminal import FINE
 from ragmonitor.runtime.errors import InputError, MissingExtraError, RagMonitorError
 from ragmonitor.runtime.printable import printable_json
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
-    from starlette.types import ASGIApp, Receive, Scope, Send
 
-HOST: Final = "127.0.0.1"
 MAX_ANSWERS: Final = 50
 INSTRUCTIONS: Final = (
     "Reads a running monitor of a RAG application. Rates are weighted estimates with 95 % "
@@ -41,15 +37,15 @@ Window = Literal["1h", "24h"]
 class MonitorTools:
     """The tools, each a method whose docstring tells an assistant what it is for."""
 
-    def __init__(self, host_or_url: str | None, *, token: str = "") -> None:
+    def __init__(self, host_or_url: str | None, *, token: str | None = None) -> None:
         """Read nothing yet.
 
         Args:
-            host_or_url: Of the monitor; None: as the settings say.
-            token: The page's; empty: none is sent.
+            host_or_url: Address of the monitor; None: the address in the settings.
+            token: Of the page; None: the token in the settings.
 
         Raises:
-            InputError: It is no address of HTTP.
+            InputError: It is not an HTTP address.
         """
         self._state_url = address(host_or_url, STATE)
         self._page = Page(host_or_url, token)
@@ -235,15 +231,15 @@ def server_of(tools: MonitorTools) -> MCPServer:
     server = MCPServer("ragmonitor", instructions=INSTRUCTIONS, version=__version__)
     reads = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
     for tool in tools.all():
-        server.tool(annotations=reads)(_said(tool, ToolError))
+        server.tool(annotations=reads)(_reporting(tool, ToolError))
     return server
 
 
-def _said(tool: Callable[..., Any], failure: type[Exception]) -> Callable[..., Any]:
-    """Return the tool with its expected errors as ones that the assistant is told."""
+def _reporting(tool: Callable[..., Any], failure: type[Exception]) -> Callable[..., Any]:
+    """Return the tool with its expected errors as errors of the protocol."""
 
     @wraps(tool)
-    def told(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         try:
             # Texts are other people's: no control character of theirs reaches an assistant.
             return printable_json(tool(*args, **kwargs))
@@ -254,59 +250,17 @@ def _said(tool: Callable[..., Any], failure: type[Exception]) -> Callable[..., A
                 "what the monitor serves cannot be read; is it of this version?"
             ) from error
 
-    return told
+    return call
 
 
 def run(options: McpOptions) -> int:
     """Serve the tools until the assistant goes, or Ctrl-C, and return the exit code.
 
     Raises:
-        RagMonitorError: The address is none, or the protocol's library is not installed.
+        RagMonitorError: The address is wrong, or the protocol's library is not installed.
     """
-    tools = MonitorTools(options.address, token=options.token)
-    server = server_of(tools)
+    server = server_of(MonitorTools(options.address))
     import anyio  # comes with the protocol's library
 
-    if options.transport == "stdio":
-        anyio.run(server.run_stdio_async)
-    else:
-        anyio.run(_serve, server, options)
+    anyio.run(server.run_stdio_async)
     return FINE
-
-
-async def _serve(server: MCPServer, options: McpOptions) -> None:
-    import uvicorn
-    from mcp.server.transport_security import TransportSecuritySettings
-
-    names = (HOST, "localhost")
-    security = TransportSecuritySettings(
-        allowed_hosts=[f"{name}:{options.port}" for name in names],
-        allowed_origins=[f"http://{name}:{options.port}" for name in names],
-    )
-    app = server.streamable_http_app(transport_security=security)
-    say(f"http://{HOST}:{options.port}/mcp reads {shown(address(options.address))}")
-    config = uvicorn.Config(
-        guarded(app, options.token), host=HOST, port=options.port, log_level="warning"
-    )
-    await uvicorn.Server(config).serve()
-
-
-def guarded(app: ASGIApp, token: str) -> ASGIApp:
-    """Return the application behind the page's token; without one it is the application itself.
-
-    The server shows the token to the monitor, so whoever asks it must show it, too.
-    """
-    if not token:
-        return app
-    wanted = f"Bearer {token}".encode()
-
-    async def ask(scope: Scope, receive: Receive, send: Send) -> None:
-        shown_token = dict(scope.get("headers", ())).get(b"authorization", b"")
-        if scope["type"] != "http" or hmac.compare_digest(shown_token, wanted):
-            await app(scope, receive, send)
-            return
-        headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain")]
-        await send({"type": "http.response.start", "status": 401, "headers": headers})
-        await send({"type": "http.response.body", "body": b"a token is needed\n"})
-
-    return ask

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from collections.abc import Mapping
-from http import HTTPStatus
 from http.client import HTTPException
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit, urlunsplit
-from urllib.request import (
-    HTTPHandler,
-    HTTPRedirectHandler,
-    HTTPSHandler,
-    OpenerDirector,
-    ProxyHandler,
-    Request,
-    build_opener,
-)
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.errors import InputError
@@ -31,27 +23,28 @@ STATE: Final = "/metrics.json"
 PAGE: Final = "/ragmonitor/"
 _LOCAL: Final = re.compile(r"localhost|127(\.\d+){3}|::1")
 _DEFAULT_PORT: Final = 7247
-_HINT: Final = (
-    "the monitor serves it with server.ui=true, to whoever has its token, from the first scored "
-    "answer on"
-)
+_HINTS: Final[Mapping[int, str]] = {
+    401: "the page needs its token: set RAGMONITOR_SERVER__UI_TOKEN",
+    403: "a monitor that listens on 127.0.0.1 must be asked under that name, or localhost",
+    404: "give the address that the monitor itself serves; its page needs server.ui=true",
+}
 
 
 def address(host_or_url: str | None, path: str = STATE) -> str:
     """Return the address of the state, from that of /metrics or from a host and a port.
 
     Args:
-        host_or_url: As a user gives it; None: as the settings say.
+        host_or_url: As a user gives it; None: the address in the settings.
         path: Of what is wanted there.
 
     Raises:
-        InputError: It is no address of HTTP.
+        InputError: It is not an HTTP address.
         SettingsError: None is given, and the settings cannot be read.
     """
     if host_or_url is None:
         server = Settings.load().server
-        found = server.model_copy(update={"enabled": True, "port": server.port or _DEFAULT_PORT})
-        host_or_url = found.metrics_url()
+        update = {"enabled": True, "port": server.port or _DEFAULT_PORT}
+        host_or_url = server.model_copy(update=update).metrics_url()
     absolute = host_or_url if "://" in host_or_url else f"http://{host_or_url}"
     try:
         parts = urlsplit(absolute)
@@ -60,18 +53,32 @@ def address(host_or_url: str | None, path: str = STATE) -> str:
         is_http = False
     if not is_http:
         raise InputError(
-            f"{shown(absolute)!r} is no address of HTTP, such as http://127.0.0.1:7247/metrics"
+            f"{shown(absolute)!r} is not an HTTP address, such as http://127.0.0.1:7247/metrics"
         )
     prefix = parts.path.rstrip("/").removesuffix(".json").removesuffix(METRICS)
     prefix = prefix.removesuffix("/ragmonitor")
     return urlunsplit(parts._replace(path=f"{prefix}{path}", query="", fragment=""))
 
 
+def is_free(host: str, port: int) -> bool:
+    """Return whether this process could listen there."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        # As HTTP servers do: a connection in TIME_WAIT does not count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+            probe.listen(1)
+        except OSError:
+            return False
+    return True
+
+
 def fetched(url: str, *, timeout_s: float = HTTP_TIMEOUT_S) -> list[dict[str, Any]]:
     """Return the records of the services whose state is served at an address.
 
     Raises:
-        InputError: Nothing answers, or not with the state of a monitor.
+        InputError: Nothing answers, or the reply is not the state of a monitor.
     """
     try:
         return list(json.loads(served(url, timeout_s=timeout_s))["services"])
@@ -80,30 +87,23 @@ def fetched(url: str, *, timeout_s: float = HTTP_TIMEOUT_S) -> list[dict[str, An
 
 
 def why_no_numbers(record: Mapping[str, Any]) -> str:
-    """Say why a service's record has no numbers, and who has them; empty: it has them.
-
-    Args:
-        record: One of those that `fetched` returns.
-    """
-    if not (isinstance(record, Mapping) and record.get("is_elsewhere")):
+    """Return why a service's record has no numbers; empty: it has them."""
+    if not record.get("is_elsewhere"):
         return ""
-    return (
-        "a process that puts answers on a stream, which keeps no numbers of answers; "
-        "`ragmonitor worker` keeps them"
-    )
+    return "puts its answers on a stream: `ragmonitor worker` keeps the numbers"
 
 
-def numbers(url: str, *, timeout_s: float = HTTP_TIMEOUT_S) -> list[dict[str, Any]]:
+def numbers(url: str) -> list[dict[str, Any]]:
     """Return the records of the services whose numbers are served at an address.
 
     Raises:
-        InputError: Nothing answers, or not with the numbers of a monitor.
+        InputError: Nothing answers, or the reply has no numbers of a monitor.
     """
-    records = fetched(url, timeout_s=timeout_s)
-    reasons = [why_no_numbers(record) for record in records]
-    if reasons and all(reasons):
-        raise InputError(f"{shown(url)}: {reasons[0]}")
-    return [record for record, reason in zip(records, reasons, strict=True) if not reason]
+    records = fetched(url)
+    kept = [record for record in records if not why_no_numbers(record)]
+    if records and not kept:
+        raise InputError(f"{shown(url)}: this process {why_no_numbers(records[0])}")
+    return kept
 
 
 def served(url: str, *, token: str = "", timeout_s: float = HTTP_TIMEOUT_S) -> bytes:
@@ -111,7 +111,7 @@ def served(url: str, *, token: str = "", timeout_s: float = HTTP_TIMEOUT_S) -> b
 
     Args:
         url: The address.
-        token: The page's; empty: none is sent.
+        token: Of the page; empty: none is sent.
         timeout_s: Of connecting, and of each reading.
 
     Raises:
@@ -119,45 +119,28 @@ def served(url: str, *, token: str = "", timeout_s: float = HTTP_TIMEOUT_S) -> b
     """
     named = shown(url.partition("?")[0])
     request = Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})  # noqa: S310 - `address` has looked
+    # Without a proxy on this machine: it would ask itself, not the monitor.
+    is_local = _LOCAL.fullmatch(urlsplit(url).hostname or "")
+    opener = build_opener(_NoRedirects, *([ProxyHandler({})] if is_local else []))
     try:
-        with _opener(url).open(request, timeout=timeout_s) as reply:
+        with opener.open(request, timeout=timeout_s) as reply:
             body: bytes = reply.read(MAX_BYTES + 1)
     except HTTPError as error:
         error.close()
-        if error.code == HTTPStatus.FORBIDDEN:
-            raise InputError(
-                f"{named} answers with status {error.code}: a monitor that listens on 127.0.0.1 "
-                "wants to be asked under that name, or localhost"
-            ) from error
-        if error.code == HTTPStatus.UNAUTHORIZED:
-            raise InputError(
-                f"{named} answers with status {error.code}: the page needs its token "
-                "(server.ui_token), by --token or the variable RAGMONITOR_SERVER__UI_TOKEN"
-            ) from error
+        hint = _HINTS.get(error.code, "is it a monitor?")
+        raise InputError(f"{named} answers with status {error.code}; {hint}") from error
+    except (URLError, HTTPException, OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
         raise InputError(
-            f"{named} answers with status {error.code}, not with a monitor's state; give the "
-            "address that the monitor itself serves, not one at which its registry is mounted"
-        ) from error
-    except (URLError, OSError, HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise InputError(
-            f"nothing answers at {named} ({reason}); is the monitored application running? "
-            "It serves /metrics from its first interaction on"
+            f"nothing answers at {named} ({reason}); is the monitored application running?"
         ) from error
     if len(body) > MAX_BYTES:
-        raise InputError(f"{named} serves more than {MAX_BYTES // 2**20} MiB")
+        raise InputError(f"{named} serves more than a monitor does")
     return body
 
 
-def _opener(url: str) -> OpenerDirector:
-    # A proxy that the environment names is for other machines, and knows nothing of this one.
-    if _LOCAL.fullmatch(urlsplit(url).hostname or ""):
-        return build_opener(_NoRedirects, ProxyHandler({}), HTTPHandler, HTTPSHandler)
-    return build_opener(_NoRedirects)
-
-
 class _NoRedirects(HTTPRedirectHandler):
-    """Follows no redirect: the token would go along to wherever it points."""
+    """Follows no redirect: the token would be sent to its target, too."""
 
     def redirect_request(self, *_args: object) -> None:
         """Return None: the status is the answer."""
@@ -170,8 +153,8 @@ class Page:
         """Read nothing yet.
 
         Args:
-            host_or_url: As a user gives it; None: as the settings say.
-            token: Of the page; None: as the settings say; empty: none is sent.
+            host_or_url: As a user gives it; None: the address in the settings.
+            token: Of the page; None: the token in the settings; empty: none is sent.
         """
         self.url, self._state_url = address(host_or_url, PAGE), address(host_or_url, STATE)
         if token is None:
@@ -187,20 +170,9 @@ class Page:
         """
         try:
             return served(self.url + name, token=self._token).decode("utf-8", "replace")
-        except InputError as error:
-            cause = error.__cause__
-            if isinstance(cause, HTTPError) and cause.code == HTTPStatus.NOT_FOUND:
-                self._refuse_without_numbers()
-            raise InputError(f"{error}; {_HINT}") from error
-
-    def _refuse_without_numbers(self) -> None:
-        """Raise `InputError` where another process has the numbers, and so the page."""
-        try:
-            reasons = [why_no_numbers(record) for record in fetched(self._state_url)]
         except InputError:
-            return
-        if reasons and all(reasons):
-            raise InputError(f"{shown(self.url)}: {reasons[0]}")
+            numbers(self._state_url)  # says it where another process has numbers and page
+            raise
 
     def json(self, name: str, *members: str) -> dict[str, Any]:
         """Return one file of the page that holds an object with these members.
@@ -214,11 +186,11 @@ class Page:
         except (ValueError, TypeError, RecursionError):
             state = {}
         if not state.keys() >= {*members}:
-            raise InputError(f"{shown(self.url)} serves no {name.partition('?')[0]}; {_HINT}")
+            raise InputError(f"{shown(self.url)} serves no {name.partition('?')[0]} of ragmonitor")
         return state
 
     def answers(self, **query: str | int) -> dict[str, Any]:
-        """Return the answers that fit a query, the worst first.
+        """Return the answers that match a query, the worst first.
 
         Raises:
             InputError: Nothing answers, or no page is served there.

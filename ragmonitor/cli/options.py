@@ -4,7 +4,6 @@ The annotations are objects and no texts, since the command line is built of the
 """
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -117,13 +116,6 @@ class ScoreOptions(ScoringOptions):
         Path | None,
         typer.Option("--output", "-o", help="Write here instead of to standard output."),
     ] = None
-    output_format: Annotated[
-        Literal["auto", "jsonl", "csv", "ragchecker"],
-        typer.Option(
-            help="auto: by the suffix of --output, .csv, .json (RAGChecker's result file), else "
-            "JSON lines."
-        ),
-    ] = "auto"
     resume: Annotated[
         bool,
         typer.Option(
@@ -151,8 +143,6 @@ class ScoreOptions(ScoringOptions):
     @property
     def written_form(self) -> OutputFormat:
         """The format that is written."""
-        if self.output_format != "auto":
-            return self.output_format
         return SUFFIXES.get("" if self.output is None else self.output.suffix.lower(), "jsonl")
 
 
@@ -181,15 +171,12 @@ class DemoOptions:
         float | None,
         typer.Option(
             min=1.0,
-            help="End after this many seconds. A slow machine takes up to three times as long. "
-            "Default: run until Ctrl-C.",
+            help="End after this many seconds. Default: run until Ctrl-C.",
         ),
     ] = None
     json_output: Annotated[
         bool,
-        typer.Option(
-            "--json", help="No picture; one JSON object as the last line. Needs --seconds."
-        ),
+        typer.Option("--json", help="Nothing but one JSON object at the end. Needs --seconds."),
     ] = False
     rate: Annotated[
         float, typer.Option(min=0.1, max=1000.0, help="Questions per second, over all frameworks.")
@@ -202,21 +189,6 @@ class DemoOptions:
             help="Port of /metrics (default: 7247, or a free one if that is taken).",
         ),
     ] = None
-    cause: Annotated[
-        Literal["document", "version", "route", "judge"],
-        typer.Option(
-            help="Cause of the spike. document: a wrong edition replaces a document. version: half "
-            "of the questions get version 1.1 of the prompt. route: the answers of one route "
-            "are spoiled. judge: the judge becomes stricter."
-        ),
-    ] = "document"
-    spike_share: Annotated[
-        float,
-        typer.Option(
-            min=0.0, max=1.0, help="Share of the affected answers that are spoiled in the spike."
-        ),
-    ] = 0.9
-    seed: Annotated[int, typer.Option(help="Seed of the questions and of the spoiled answers.")] = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,24 +205,10 @@ class DoctorOptions:
     json_output: JsonOption = False
 
 
-_of_goldens = partial(typer.Option, rich_help_panel="With GOLDENS")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeOptions:
-    """Ask a running service golden questions, again and again, and serve the scores.
+class AskOptions:
+    """How a service is asked golden questions."""
 
-    Needs no monitor in the service; if there is one, it keeps these questions apart by their
-    header. Ctrl-C or SIGTERM ends it. Exit code 1 if nothing was answered. docs/goldens.md says
-    what the series mean, and when they raise an alarm.
-    """
-
-    goldens: Annotated[
-        Path, typer.Argument(help="File of golden questions (see docs/goldens.md).", exists=True)
-    ]
-    url: Annotated[
-        str, typer.Option(help="Address to which questions are posted, such as http://app/ask.")
-    ]
     question_field: Annotated[
         str, typer.Option(help="Field of the posted JSON object that holds the question.")
     ] = "question"
@@ -275,42 +233,35 @@ class ProbeOptions:
             help="Header sent with each question. $VARIABLE is replaced by its value. Repeatable.",
         ),
     ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeOptions(AskOptions):
+    """Ask a running service golden questions, again and again, and serve the scores.
+
+    Needs no monitor in the service; if there is one, it keeps these questions apart by their
+    header. Judge, budget, state and port come from the settings. Ctrl-C or SIGTERM ends it. Exit
+    code 1 if nothing was answered.
+    """
+
+    goldens: Annotated[
+        Path, typer.Argument(help="File of golden questions (see docs/goldens.md).", exists=True)
+    ]
+    url: Annotated[
+        str, typer.Option(help="Address to which questions are posted, such as http://app/ask.")
+    ]
     every: Annotated[
         str, typer.Option(help="Interval between two asks of one question: 15m, 1h, 1d.")
     ] = "1h"
-    per_hour: Annotated[float, typer.Option(min=0.01, help="Maximum questions per hour.")] = 60.0
     timeout: Annotated[str, typer.Option(help="Time limit of one attempt: 30s, 2m.")] = "60s"
-    retries: Annotated[
-        int,
-        typer.Option(min=0, max=10, help="Attempts after a failed connection or a busy reply."),
-    ] = 2
     once: Annotated[bool, typer.Option("--once", help="Ask each question once, then end.")] = False
-    judge: Annotated[
-        str | None,
-        typer.Option(
-            help="Judge: a litellm model, or encoder:MODEL. Each question costs two readings. "
-            "Default: from settings, else the built-in judge."
-        ),
-    ] = None
     service: ServiceOption = None
-    state: Annotated[
-        str | None,
-        typer.Option(help="Where the history of each question is kept (default: from settings)."),
-    ] = None
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=65535,
-            help="Port of /metrics (default: from settings, 7247; with --once none is served).",
-        ),
-    ] = None
     json_output: JsonOption = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateOptions:
-    """Decide by golden questions whether a release may go out, and say it by the exit code.
+class GateOptions(AskOptions):
+    """Decide by golden questions whether a release may go out. The exit code is the decision.
 
     It asks the release and compares the scores with those of a baseline. 0 better; 3 equivalent,
     at most --max-drop worse; 4 worse, by more than that; 5 undecided. Live versions are compared by
@@ -324,54 +275,39 @@ class GateOptions:
     baseline: Annotated[
         str, typer.Option(help="The file that --save wrote of the release before.")
     ] = ""
-    url: Annotated[str | None, _of_goldens(help="Ask this address by POST.")] = None
+    url: Annotated[str | None, typer.Option(help="Ask this address by POST.")] = None
     callable: Annotated[
-        str | None, _of_goldens(metavar="MODULE:FUNCTION", help="Ask this function.")
-    ] = None
-    question_field: Annotated[str, _of_goldens(help="The question's name in a request.")] = (
-        "question"
-    )
-    answer_path: Annotated[str, _of_goldens(help="JMESPath of the answer in a reply.")] = "answer"
-    contexts_path: Annotated[str, _of_goldens(help="JMESPath of the chunks in a reply.")] = ""
-    history_field: Annotated[
-        str, _of_goldens(help="Field of a request for the turns before a follow-up question.")
-    ] = ""
-    header: Annotated[
-        list[str] | None,
-        _of_goldens(
-            metavar="NAME: VALUE",
-            help="Header sent with each question. $VARIABLE is replaced by its value. Repeatable.",
-        ),
+        str | None, typer.Option(metavar="MODULE:FUNCTION", help="Ask this function.")
     ] = None
     max_drop: Annotated[
-        float, _of_goldens(min=0.0, help="Treat a drop of up to this much as equivalent.")
+        float, typer.Option(min=0.0, help="Treat a drop of up to this much as equivalent.")
     ] = 0.02
     save: Annotated[
-        Path | None, _of_goldens(help="Write the scores to this file, as a later baseline.")
+        Path | None, typer.Option(help="Write the scores to this file, as a later baseline.")
     ] = None
-    junit: Annotated[Path | None, _of_goldens(help="Write JUnit XML.")] = None
+    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML.")] = None
     markdown: Annotated[
         Path | None,
-        _of_goldens(help="Append a summary for a pull request: $GITHUB_STEP_SUMMARY will do."),
+        typer.Option(help="Append a summary for a pull request: $GITHUB_STEP_SUMMARY will do."),
     ] = None
     repeat: Annotated[
-        int, _of_goldens(min=1, help="How many times each question is asked, to find flaky ones.")
+        int, typer.Option(min=1, help="How many times each question is asked, to find flaky ones.")
     ] = 1
     judge: Annotated[
-        str | None, _of_goldens(help="Judge model (default: the built-in judge, free).")
+        str | None, typer.Option(help="Judge model (default: the built-in judge, free).")
     ] = None
     budget_usd: Annotated[
-        float | None, _of_goldens(min=0.0, help="Maximum cost in US dollars.")
+        float | None, typer.Option(min=0.0, help="Maximum cost in US dollars.")
     ] = None
-    budget_tokens: Annotated[int | None, _of_goldens(min=0, help="Maximum tokens.")] = None
-    answer_timeout: Annotated[float, _of_goldens(min=0.1, help="Seconds for one answer.")] = 60.0
-    concurrency: Annotated[int, _of_goldens(min=1, help="Questions asked at the same time.")] = 4
-    signal: Annotated[str, typer.Option(help="A score's name; by default correctness.")] = ""
+    budget_tokens: Annotated[int | None, typer.Option(min=0, help="Maximum tokens.")] = None
+    answer_timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for one answer.")] = 60.0
+    concurrency: Annotated[int, typer.Option(min=1, help="Questions asked at the same time.")] = 4
+    signal: Annotated[str, typer.Option(help="Name of a score (default: correctness).")] = ""
     accept: Annotated[
         Literal["better", "equivalent", "undecided"] | None,
         typer.Option(
-            help="The least decision that ends with exit code 0, with all better ones; by default "
-            "equivalent, and undecided where the drop that was seen is within --max-drop."
+            help="The least decision that ends with exit code 0, as all better ones do (default: "
+            "equivalent, and undecided where the observed drop is within --max-drop)."
         ),
     ] = None
     json_output: JsonOption = False

@@ -1,4 +1,4 @@
-"""`ragmonitor probe`: asks a running service golden questions, and serves what comes of it."""
+"""`ragmonitor probe`: asks a running service golden questions, and serves the scores."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 from string import Template
 from typing import Any, Final
 
-from ragmonitor.cli.options import GateOptions, ProbeOptions
+from ragmonitor.cli.options import AskOptions, ProbeOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
 from ragmonitor.goldens import read_goldens
 from ragmonitor.goldens.asking import HttpAsk
@@ -16,11 +16,11 @@ from ragmonitor.monitor import Monitor
 from ragmonitor.runtime.durations import duration_s
 from ragmonitor.runtime.errors import InputError
 from ragmonitor.semconv import metrics
-from ragmonitor.settings import Budget, ExportSettings, Settings
+from ragmonitor.settings import ExportSettings, Settings
 
 FLUSH_TIMEOUT_S: Final = 120.0
-CALLS_PER_HOUR: Final = 1_000_000
-"""A judge needs a budget for traffic, of which a probe has none; `per_hour` bounds what it asks."""
+RETRIES: Final = 2
+"""Attempts after a failed connection or a busy reply."""
 
 
 def run(options: ProbeOptions) -> int:
@@ -30,7 +30,7 @@ def run(options: ProbeOptions) -> int:
         RagMonitorError: The file, the address, a path or a setting is wrong.
     """
     timeout_s = duration_s(options.timeout, "--timeout")
-    ask = http_ask(options, options.url, timeout_s=timeout_s, retries=options.retries)
+    ask = http_ask(options, options.url, timeout_s=timeout_s)
     goldens = read_goldens(options.goldens)
     with _monitor(options) as monitor:
         say(f"metrics: {monitor.metrics_url or 'not served'}")
@@ -38,8 +38,7 @@ def run(options: ProbeOptions) -> int:
             ask,
             goldens,
             every=options.every,
-            per_hour=options.per_hour,
-            timeout_s=timeout_s * (1 + options.retries),
+            timeout_s=timeout_s * (1 + RETRIES),
             once=options.once,
         )
         stopping, said_failures = threading.Event(), set[str]()
@@ -70,10 +69,8 @@ def _say_failures(failures: dict[str, str], said_failures: set[str]) -> None:
             say(f"{outcome}: {detail}")
 
 
-def http_ask(
-    options: ProbeOptions | GateOptions, url: str, *, timeout_s: float, retries: int = 2
-) -> HttpAsk:
-    """Return what asks a service as the options say. Raises `InputError`."""
+def http_ask(options: AskOptions, url: str, *, timeout_s: float) -> HttpAsk:
+    """Return a client that asks a service by the options. Raises `InputError`."""
     return HttpAsk(
         url,
         question_field=options.question_field,
@@ -82,7 +79,7 @@ def http_ask(
         history_field=options.history_field,
         headers=headers_of(options.header or ()),
         timeout_s=timeout_s,
-        retries=retries,
+        retries=RETRIES,
     )
 
 
@@ -116,19 +113,12 @@ def headers_of(lines: Any) -> dict[str, str]:
 
 
 def _monitor(options: ProbeOptions) -> Monitor:
-    judge: dict[str, Any] = {}
-    if options.judge is not None:
-        judge = {"judge": options.judge, "budget": Budget(calls_per_hour=CALLS_PER_HOUR)}
-    server: dict[str, Any] = {"enabled": not options.once or options.port is not None}
-    if options.port is not None:
-        server["port"] = options.port
+    server = Settings.load().server
     return Monitor(
         options.service,
         worker="thread",
         export=ExportSettings(traces=False),
-        server=Settings.load().server.model_copy(update=server),
-        state=options.state,
-        **judge,
+        server=server.model_copy(update={"enabled": server.enabled and not options.once}),
     )
 
 

@@ -11,8 +11,8 @@ SendToOption = Annotated[
     str | None,
     typer.Option(
         help="Where applications send their answers: redis://host:6379/0, or "
-        "unix:/run/ragmonitor.sock; by default as the settings say. An address with a password "
-        "belongs into RAGMONITOR_SEND_TO: others on this machine can see arguments."
+        "unix:/run/ragmonitor.sock (default: from settings). Put an address with a password into "
+        "RAGMONITOR_SEND_TO: others on this machine can see arguments."
     ),
 ]
 
@@ -45,36 +45,18 @@ class ReceiveOptions:
     """
 
     service: ServiceOption = None
-    judge: Annotated[
-        str | None,
-        typer.Option(
-            help="A litellm model, which needs a budget, or 'encoder:MODEL'; by default as the "
-            "settings say."
-        ),
-    ] = None
-    budget: Annotated[str | None, typer.Option(help="What the judge may spend: usd_per_day=5.")] = (
-        None
-    )
-    send_to: Annotated[
-        str | None,
-        typer.Option(
-            help="Put the interactions there instead, for `ragmonitor worker` to score: "
-            "redis://host:6379/0."
-        ),
-    ] = None
     host: Annotated[
         str,
-        typer.Option(help="Address to listen on for spans; beyond loopback with a token only."),
+        typer.Option(help="Address to listen on; an address beyond loopback needs a token."),
     ] = "127.0.0.1"
     http_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="For OTLP over HTTP; 0 for any free one.")
+        int, typer.Option(min=0, max=65535, help="Port of OTLP over HTTP (0 = any free port).")
     ] = 4318
     source: Annotated[
         str | None,
         typer.Option(
             "--from",
-            help="Read spans off this topic, too: kafka://broker:9092/otlp_spans; better as "
-            "RAGMONITOR_RECEIVE__KAFKA, if it has a password.",
+            help="Also read spans from this topic: kafka://broker:9092/otlp_spans. Put an address "
+            "with a password into RAGMONITOR_RECEIVE__KAFKA.",
         ),
     ] = None
-    ui: Annotated[bool, typer.Option("--ui", help="Serve the page beside /metrics.")] = False

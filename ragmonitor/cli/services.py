@@ -55,11 +55,7 @@ def receive(options: ReceiveOptions) -> int:
 
     settings = Settings.load(
         service=options.service,
-        judge=options.judge,
-        budget=options.budget,
-        send_to=options.send_to,
         receive=None if options.source is None else {"kafka": options.source},
-        server={"ui": True} if options.ui else None,
     )
     stop = _begun(settings)
     receiver = Receiver(

@@ -1,10 +1,11 @@
-"""`ragmonitor status`: how a running monitor is, on one screen."""
+"""`ragmonitor status`: shows a running monitor on one screen."""
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ragmonitor.cli.monitor_client import Page, address, numbers
@@ -13,8 +14,8 @@ from ragmonitor.cli.terminal import (
     FINE,
     SOMETHING_WRONG,
     accounted_for,
-    new_console,
     print_json,
+    say,
 )
 from ragmonitor.export.content import finite
 from ragmonitor.records import AlarmSpan, is_builtin, is_difference
@@ -24,7 +25,7 @@ from ragmonitor.runtime.printable import printable
 from ragmonitor.semconv import metrics as names
 
 WINDOW: Final = "1h"
-"""The window of the rates: a monitor shows that of a day once it has seen more than an hour."""
+"""The window of the rates."""
 LEAST_SHOWN: Final = 0.0005
 EVERY_S: Final = 2.0
 SETTLE_S: Final = 20.0
@@ -38,10 +39,10 @@ BAD: Final = ("contradicted", "absent")
 
 
 def run(options: StatusOptions) -> int:
-    """Show how the monitor is, and return the exit code.
+    """Show the monitor, and return the exit code.
 
     Raises:
-        RagMonitorError: Nothing answers at the address, or not as a monitor does.
+        RagMonitorError: Nothing answers at the address, or it is not a monitor.
     """
     reader = Reader(options)
     if options.watch:
@@ -56,7 +57,7 @@ def run(options: StatusOptions) -> int:
     if options.json_output:
         print_json(status | {"all_accounted_for": is_settled})
     else:
-        print("\n".join(lines(status, is_settled=is_settled)))  # noqa: T201
+        _print(lines(status, is_settled=is_settled))
     has_alarm = any(a["active"] for each in status["services"] for a in each["alarms"])
     return SOMETHING_WRONG if has_alarm or not is_settled else FINE
 
@@ -71,27 +72,36 @@ def _is_behind(status: Mapping[str, Any], captured: Sequence[int]) -> bool:
 
 
 def _watch(reader: Reader) -> int:
-    from rich.live import Live
-    from rich.text import Text
-
-    status = reader.read()
-    seen = deque((each["id"] for each in reader.newest), maxlen=10_000)
-    try:
-        with Live(console=new_console(), auto_refresh=False) as live:
-            while True:
-                live.update(Text("\n".join(lines(status))), refresh=True)
+    """Print the screen, then new answers as they come, and the screen anew when alarms change."""
+    shown_alarms: list[bool] | None = None
+    seen: deque[str] | None = None
+    problem = ""
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            try:
+                status, problem = reader.read(), ""
+            except InputError as error:
+                if str(error) != problem:
+                    say(str(error))
+                problem = str(error)
                 time.sleep(EVERY_S)
-                try:
-                    status = reader.read()
-                except InputError as error:
-                    status = status | {"problem": str(error)}
-                    continue
-                for answer in reader.newest:
-                    if answer["id"] not in seen:
-                        seen.append(answer["id"])
-                        live.console.print(Text(_one_line(_answer_line(answer))))
-    except KeyboardInterrupt:
-        return FINE
+                continue
+            alarms = [alarm["active"] for each in status["services"] for alarm in each["alarms"]]
+            if alarms != shown_alarms:
+                shown_alarms = alarms
+                _print(lines(status))
+            if seen is None:  # an answer that was there before is not new
+                seen = deque((each["id"] for each in reader.newest), maxlen=10_000)
+            new = [each for each in reader.newest if each["id"] not in seen]
+            seen.extend(each["id"] for each in new)
+            _print(_one_line(_answer_line(_brief(each))) for each in new)
+            time.sleep(EVERY_S)
+    return FINE
+
+
+def _print(texts: Iterable[str]) -> None:
+    for text in texts:
+        print(text, flush=True)  # noqa: T201
 
 
 class Reader:
@@ -100,7 +110,7 @@ class Reader:
     def __init__(self, options: StatusOptions) -> None:
         """Read nothing yet."""
         self._url = address(options.address)
-        self._page = Page(options.address, options.token)
+        self._page = Page(options.address)
         self.newest: list[dict[str, Any]] = []
         """The newest answers, the oldest of them first."""
 
@@ -108,7 +118,7 @@ class Reader:
         """Return what is shown.
 
         Raises:
-            InputError: Nothing answers, or not as a monitor does.
+            InputError: Nothing answers, or it is not a monitor.
         """
         records = numbers(self._url)
         page: dict[str, Any] = {}
@@ -136,13 +146,10 @@ def _brief(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def marked(answer: Mapping[str, Any]) -> str:
-    """Return the worst sentence of an answer; empty: none is marked, or no texts are served."""
-    sentences = answer.get("answer")
-    found = [each for each in sentences or () if each.get("verdict") in BAD]
-    if not found:
-        return ""
-    sentence = min(found, key=lambda each: BAD.index(each["verdict"]))
-    return "".join(str(part[0]) for part in sentence.get("parts", ()))
+    """Return the worst sentence of an answer; empty: none is marked, or texts are not served."""
+    bad = [each for each in answer.get("answer") or () if each.get("verdict") in BAD]
+    worst: Mapping[str, Any] = min(bad, key=lambda each: BAD.index(each["verdict"]), default={})
+    return "".join(str(part[0]) for part in worst.get("parts", ()))
 
 
 def _service(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -224,14 +231,12 @@ def lines(status: Mapping[str, Any], *, is_settled: bool | None = None) -> Itera
 
     Args:
         status: What a `Reader` has read.
-        is_settled: Whether every answer has an outcome; None: that was not waited for.
+        is_settled: Whether every answer has an outcome; None: unknown.
     """
     for each in status["services"]:
         yield from map(_one_line, _lines(each, is_settled=is_settled))
         if "worst" not in each:
-            yield "page: not read, so no sentences and no incident: set server.ui, or give --token"
-    if status.get("problem"):
-        yield _one_line(f"NOT UP TO DATE: {status['problem']}")
+            yield "page: not read, so no sentences and no incident: set server.ui and its token"
 
 
 def _one_line(text: str) -> str:
@@ -248,10 +253,6 @@ def _lines(now: Mapping[str, Any], *, is_settled: bool | None) -> Iterator[str]:
         yield from _alarm_lines(alarm)
     if len(active) > MAX_ALARMS:
         yield f"  and {len(active) - MAX_ALARMS} more: --json lists all"
-    calm = [each for each in now["alarms"] if not each["active"] and each["evidence"]][:3]
-    if calm:
-        named = ", ".join(f"{each['signal']} {_percent(each['evidence'])}" for each in calm)
-        yield f"  others, evidence in % of the threshold: {named}"
     yield f"rates of {WINDOW}           judge               mean  95 % interval     sample observed"
     for rate in now["rates"][:MAX_RATES]:
         name = rate["signal"].replace("_", " ")
@@ -272,11 +273,10 @@ def _alarm_lines(alarm: Mapping[str, Any]) -> Iterator[str]:
     if limit is not None:
         shown_limit = f"{2 * limit - 1:+.3g}" if is_difference(alarm["signal"]) else _percent(limit)
         bound = f"at {'least' if alarm['higher_is_better'] else 'most'} {shown_limit}"
-    cause = {"judge": "the judge", "application": "the application"}.get(alarm["cause"])
+    span = alarm["span"] and AlarmSpan(**alarm["span"]).of(alarm["signal"])
     yield f"  ALARM {alarm['signal']} ({alarm['judge']}): raised {since}"
     yield f"    evidence {_percent(alarm['evidence'])} of the threshold; limit {bound}"
-    span = alarm["span"] and AlarmSpan(**alarm["span"]).of(alarm["signal"])
-    yield f"    {span or 'no span is known'}; cause: {cause or 'not yet known'}"
+    yield f"    {span or 'no span is known'}; cause: {alarm['cause'] or 'not yet known'}"
 
 
 def _sampling_lines(now: Mapping[str, Any]) -> Iterator[str]:
@@ -330,10 +330,9 @@ def _by_reason(counts: Mapping[str, int]) -> str:
 
 
 def _answer_line(answer: Mapping[str, Any]) -> str:
-    sentence = answer["sentence"] if "sentence" in answer else marked(answer)
-    said = f"»{sentence}«" if sentence else "no sentence is marked"
-    name = answer.get("question") or answer.get("trace_id") or answer["id"]
-    return f"  {answer.get('diagnosis') or 'not judged'}: {said} to {name}"
+    quote = f"»{answer['sentence']}«" if answer["sentence"] else "no sentence is marked"
+    name = answer["question"] or answer["trace_id"] or answer["id"]
+    return f"  {answer['diagnosis'] or 'not judged'}: {quote} to {name}"
 
 
 def _percent(share: float | None) -> str:

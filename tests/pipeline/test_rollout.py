@@ -61,6 +61,5 @@ def test_a_canary_that_invents_more_is_worse(tmp_path: Path) -> None:
             baseline="1.4",
             address=str(canary.metrics_url),
             timeout="2m",
-            every="2s",
         )
         assert rollout.run(options) == rollout.EXIT["worse"]

@@ -36,7 +36,6 @@ def test_the_spike_pages_and_its_end_is_told(stack: ModuleType, tmp_path: Path) 
     outcome = stack.run(tmp_path, seconds=200.0, rate=10.0, quiet=True)
     spike = outcome.demo["spike"]
     assert outcome.demo["all_accounted_for"]
-    assert outcome.demo["alarm"]["false_alarms"] == 0
     assert outcome.page_delay_s is not None
     assert 0 < outcome.page_delay_s < spike["ended_s"] - spike["began_s"]
     assert (

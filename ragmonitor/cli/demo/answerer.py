@@ -1,10 +1,13 @@
-"""Stands in for a language model: answers with the best sentences of the context it is shown."""
+"""Stands in for a language model: answers with the best sentence of its context."""
 
 from __future__ import annotations
 
+import math
 import re
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
-from ragmonitor.cli.demo.terms import Weights, terms
 from ragmonitor.judges.sentences import HAN, language, split
 
 PROMPT = """\
@@ -19,95 +22,102 @@ Answer:"""
 
 REFUSAL = "I'm sorry, I don't know. The documents do not say anything about that."
 REFUSAL_CHINESE = "抱歉，我不知道。文档中没有相关信息。"
-
-_PARTS = re.compile(r"<context>\n(.*)\n</context>\s*Question:(.*)\n\s*Answer:\s*\Z", re.DOTALL)
-MAX_SENTENCES = 3
 MIN_MATCH = 0.4
 """Share of the question's weight that the best sentence must hold."""
-NEXT_BEST = 0.8
-"""The share of the best sentence's match that further ones need."""
-UNFINISHED = 0.7
-"""Weight of what may have been cut by the chunker."""
+DIMENSIONS = 512
+
+_PARTS = re.compile(r"<context>\n(.*)\n</context>\s*Question:(.*)\n\s*Answer:\s*\Z", re.DOTALL)
+_TOKEN = re.compile(rf"[a-z][a-z0-9]*|\d+(?:[.,]\d+)*|[{HAN}]+")
+_STEM = 6
+"""Words with the same beginning count as one term: judge, judges and judged do."""
+
+
+def terms(text: str) -> Iterator[str]:
+    """Yield the terms of a text: beginnings of words, numbers, pairs of Chinese characters."""
+    for token in _TOKEN.findall(text.lower()):
+        if token[0].isascii():
+            yield token[:_STEM].removesuffix("s")
+        else:
+            yield from (token[at : at + 2] for at in range(max(1, len(token) - 1)))
+
+
+class Weights:
+    """Inverse document frequencies of terms: a term in few texts has a high weight."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        """Count the texts that hold each term."""
+        known = [set(terms(text)) for text in texts]
+        self._n_texts = len(known)
+        self._holding = Counter(term for each in known for term in each)
+
+    def __getitem__(self, term: str) -> float:
+        """Return the term's weight, above 0."""
+        return math.log(1 + (self._n_texts + 1) / (1 + self._holding[term]))
+
+    def vector(self, text: str) -> list[float]:
+        """Return a unit vector of `DIMENSIONS` numbers, the same in every process.
+
+        Source:
+            Weinberger et al., "Feature Hashing for Large Scale Multitask Learning" (2009),
+            arXiv:0902.2206: signed, so that collisions cancel out on average.
+        """
+        vector = [0.0] * DIMENSIONS
+        for term, n in Counter(terms(text)).items():
+            code = zlib.crc32(term.encode())
+            sign = 1.0 if code & 0x80000000 else -1.0
+            vector[code % DIMENSIONS] += sign * (1 + math.log(n)) * self[term]
+        length = math.hypot(*vector)
+        if length == 0:
+            vector[0] = length = 1.0  # a text without terms still needs a direction
+        return [value / length for value in vector]
 
 
 class ExtractiveAnswerer:
-    """Deterministic: the same prompt has the same answer."""
+    """Quotes the context. It is deterministic: the same prompt has the same answer."""
 
     def __init__(self, weights: Weights) -> None:
+        """Take the weights of the documents' terms."""
         self._weights = weights
 
     def __call__(self, prompt: str) -> str:
-        """Return one to three sentences of the prompt's context, or a refusal."""
-        context, question = parts(prompt)
-        refusal = REFUSAL_CHINESE if language(question) == "zh" else REFUSAL
+        """Return the sentence of the prompt's context that fits the question, or a refusal."""
+        found = _PARTS.search(prompt)
+        context, question = (found[1], found[2]) if found else ("", "")
         asked = set(terms(question))
-        if not asked:
-            return refusal
         total = sum(self._weights[term] for term in asked)
-        matches: list[tuple[float, int, str]] = []
-        known: set[str] = set()
-        for position, sentence in enumerate(readable_sentences(context)):
-            if sentence in known:  # chunks overlap
-                continue
-            known.add(sentence)
-            held = sum(self._weights[term] for term in asked.intersection(terms(sentence)))
-            share = held / total * (1.0 if _is_finished(sentence) else UNFINISHED)
-            matches.append((share, position, sentence))
-        matches.sort(key=lambda match: (-match[0], match[1]))
-        if not matches or matches[0][0] < MIN_MATCH:
-            return refusal
-        chosen = [match for match in matches if match[0] >= NEXT_BEST * matches[0][0]]
-        chosen = sorted(chosen[:MAX_SENTENCES], key=lambda match: match[1])
-        return " ".join(_closed(sentence) for _, _, sentence in chosen)
 
+        def match(sentence: str) -> float:
+            return sum(self._weights[term] for term in asked.intersection(terms(sentence)))
 
-def parts(prompt: str) -> tuple[str, str]:
-    """Return (context, question) of a filled `PROMPT`; what is not there is empty."""
-    found = _PARTS.search(prompt)
-    return (found[1], found[2].strip()) if found else ("", "")
+        best = max(readable_sentences(context), key=match, default="")
+        if not total or match(best) < MIN_MATCH * total:
+            return REFUSAL_CHINESE if language(question) == "zh" else REFUSAL
+        return best
 
 
 def readable_sentences(markdown: str) -> list[str]:
     """Return the sentences of a piece of Markdown, without its marks.
 
-    Left out: headings, code blocks, rules, and what was plainly cut at its beginning.
+    Headings, code blocks, rules, and sentences whose beginning or end was cut off are left out.
     """
-    found = []
-    for sentence in split(markdown):
-        if sentence.text.lstrip().startswith(("#", "```", "~~~", "<!--", "|--", "| --")):
-            continue
-        text = plain(sentence.text)
-        long_enough = len(text.split()) >= 4 or len(re.findall(f"[{HAN}]", text)) >= 8
-        if long_enough and len(text) <= 400 and not text[0].islower():
-            found.append(text)
-    return found
+    plain = [_plain(each.text) for each in split(markdown)]
+    return [
+        text
+        for text in plain
+        if len(text.encode()) >= 24
+        and len(text) <= 400
+        and text.endswith((".", "。"))
+        and not (text.startswith(("#", "`", "~", "<", "|")) or text[0].islower())
+    ]
 
 
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_LEAD = re.compile(r"\A\*\*[^*]{1,40}[.:：。]\*\*\s*")
-"""`**Budget.** ...`: a heading in disguise."""
 _MARKER = re.compile(r"\A(?:[-*+>]\s+|\d{1,3}[.)]\s+)+")
-_EMPHASIS = re.compile(
-    r"\*\*|(?<!\w)__(?=\S)|(?<=\S)__(?!\w)|(?<![\w*])\*(?=\S)|(?<=\S)\*(?![\w*])|`"
-)
 
 
-def plain(markdown: str) -> str:
+def _plain(markdown: str) -> str:
     """Return one sentence of Markdown as plain text on one line."""
-    text = _LINK.sub(r"\1", markdown.strip())
+    text = _MARKER.sub("", _LINK.sub(r"\1", markdown.strip()))
     if text.startswith("|"):
-        cells = [cell.strip() for cell in text.strip("|").split("|")]
-        text = ": ".join(cell for cell in cells if cell)
-    text = _EMPHASIS.sub("", _LEAD.sub("", _MARKER.sub("", text)))
-    return " ".join(text.split())
-
-
-def _closed(sentence: str) -> str:
-    """Return the sentence with a stop, so that the next one is not read as its end."""
-    if _is_finished(sentence):
-        return sentence
-    return sentence.rstrip(" ,;:，：") + ("。" if language(sentence) == "zh" else ".")
-
-
-def _is_finished(sentence: str) -> bool:
-    return sentence.rstrip("\"'”’」』）)").endswith((".", "!", "?", "。", "！", "？"))
+        text = ": ".join(cell.strip() for cell in text.strip("|").split("|") if cell.strip())
+    return " ".join(text.replace("**", "").replace("`", "").split())

@@ -1,139 +1,182 @@
-"""Users of the demo's applications: one thread per framework, one question after the other."""
+"""The demo's user: asks the applications in turn, and spoils answers during the spike."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import math
 import random
+import re
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
-from ragmonitor.cli.demo.demo_questions import about_settings, questions
-from ragmonitor.cli.demo.spikes import Phase, Schedule, SpikeCause, attributes_of, is_hit, spoil
-from ragmonitor.cli.demo.watching import Watching
+from ragmonitor.cli.demo.answerer import readable_sentences
 from ragmonitor.cli.drivers import Application
+from ragmonitor.judges.sentences import language
+from ragmonitor.settings import OPTIONS
 
-SLOWEST: Final = 3.0
-"""A demo takes up to so many times as long as it was told, where it cannot ask at the rate."""
-SLACK_S: Final = 0.5
-"""An asker that is this far behind asks on at the rate, and not faster."""
-SHORT_S: Final = 15.0
-"""In the spike of a shorter demo every question is one that the replaced document answers."""
+QUESTIONS: Final = (
+    "What is observability for live RAG applications?",
+    "How many lines do I add to a LangChain application?",
+    "Is there a default model for the judge?",
+    "Why is a budget mandatory?",
+    "On which port is /metrics served?",
+    "What is answer relevancy?",
+    "What does context relevance measure?",
+    "What is the hallucination rate?",
+    "What is the refusal rate?",
+    "Does the built-in judge need a network?",
+    "In which languages does the built-in judge read answers?",
+    "How does the probability of being judged follow the budget?",
+    "What does the series ragmonitor_evaluations_total count?",
+    "Which conventions do the spans follow?",
+    "What counts as a refusal?",
+    "Why is a missing score not a zero?",
+    "What does ragmonitor doctor show?",
+    "Who won the football championship in Brazil?",
+    "How do I bake sourdough bread?",
+    "When does the last train to Edinburgh leave?",
+    "内置评审需要网络吗？",
+    "大模型评审的默认抽样比例是多少？",
+    "今天北京的天气怎么样？",
+    *(f"What does the setting {each.name} mean?" for each in OPTIONS[::2]),
+)
+ROUTES: Final = ("help", "billing")
+CLAIMS: Final = (
+    "It was acquired by Contoso Robotics in March 2014 for 86 million euros.",
+    "This requires a Windows 98 licence and a monthly visit by a certified plumber.",
+    "Every stored question is printed in Helsinki and kept for 47 years.",
+    "Payments in Bulgarian lev are accepted on the second Tuesday of each quarter.",
+)
+CLAIM_CHINESE: Final = "该产品由上海海洋大学于1987年发明，并获得诺贝尔化学奖。"
+EVERY_S: Final = 225.0
+"""From one spike to the next, in a demo without an end."""
+_NUMBER: Final = re.compile(r"\d+")
+
+Phase = Literal["before", "during", "after"]
+PHASES: Final[tuple[Phase, ...]] = ("before", "during", "after")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """The times of the spike, in seconds since the epoch. Without an end it comes again."""
+
+    began_s: float
+    seconds: float | None
+
+    @property
+    def spike_s(self) -> tuple[float, float]:
+        """Begin and end of the first spike."""
+        whole_s = self.seconds or 150.0
+        return self.began_s + 0.4 * whole_s, self.began_s + 0.7 * whole_s
+
+    def phase(self, at_s: float) -> Phase:
+        """Return the phase at a time."""
+        begin_s, end_s = self.spike_s
+        if at_s < begin_s:
+            return "before"
+        since_s = at_s - begin_s
+        if self.seconds is None:
+            since_s %= EVERY_S
+        return "during" if since_s < end_s - begin_s else "after"
+
+    def is_over(self, at_s: float) -> bool:
+        """Return whether the demo is to end."""
+        return self.seconds is not None and at_s >= self.began_s + self.seconds
 
 
 class SpoilableModel:
-    """A model whose answers are spoiled on command. Serves one asker."""
+    """A model that, while it is spoiled, invents what it says about one document."""
 
-    def __init__(self, respond: Callable[[str], str]) -> None:
+    def __init__(self, respond: Callable[[str], str], document: str) -> None:
+        """Take the sound model, and the document."""
         self._respond = respond
-        self.spoiled_with: str | None = None
-        """Seed of what is done to the answers; None: nothing is."""
+        self._document = " ".join(readable_sentences(document))
+        self._chance = random.Random(1)
+        self.is_spoiled = False
 
     def __call__(self, prompt: str) -> str:
         """Return the model's reply to a prompt."""
         reply = self._respond(prompt)
-        if self.spoiled_with is None:
-            return reply
-        return spoil(reply, random.Random(self.spoiled_with))
+        if self.is_spoiled and reply in self._document:
+            return spoil(reply, self._chance)
+        return reply
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What all askers do."""
-
-    cause: SpikeCause
-    """What makes the spike."""
-    schedule: Schedule
-    seconds: float | None
-    """How long they ask; None: until they are stopped."""
-    rate: float
-    """Questions per second of each."""
-    spike_share: float
-    """Share of the answers concerned that are spoiled in the spike."""
-    seed: int
-    chinese: bool
-    """Whether some questions are Chinese."""
+def spoil(answer: str, chance: random.Random) -> str:
+    """Return an answer that says what its context does not."""
+    claim = CLAIM_CHINESE if language(answer) == "zh" else chance.choice(CLAIMS)
+    changed = _NUMBER.sub(lambda found: str(int(found[0]) * chance.choice((3, 7)) + 11), answer)
+    return f"{changed} {claim}"
 
 
 class Asker(threading.Thread):
-    """Asks one application at a steady rate; its time is counted in questions.
-
-    So a machine that cannot ask at the rate takes longer, and shows no less.
-    """
+    """Asks questions at a steady rate."""
 
     def __init__(
         self,
-        framework: str,
-        applications: tuple[Application, Application],
+        applications: Mapping[str, Application],
         model: SpoilableModel,
+        schedule: Schedule,
         *,
-        plan: Plan,
-        watching: Watching,
-        stop: threading.Event,
+        rate: float,
     ) -> None:
-        """Prepare; `start` begins.
+        """Ask nothing before `start`.
 
         Args:
-            framework: The application's.
-            applications: The one that is asked, and the one that is asked during the spike.
-            model: Answers for it.
-            plan: Says what is asked when.
-            watching: Hears of every question.
-            stop: Ends it.
+            applications: By the name of their framework.
+            model: Answers for all of them.
+            schedule: The times of the spike and of the end.
+            rate: Questions per second.
         """
-        super().__init__(name=f"demo-{framework}", daemon=True)
-        self._framework, self._model, self._plan = framework, model, plan
-        self._application, self._in_spike = applications
-        self._watching, self._stopping = watching, stop
-        seed = f"{plan.seed}:{framework}"
-        self._seed = seed
-        self._asked = questions(seed, chinese=plan.chinese)
-        is_short = plan.seconds is not None and plan.seconds < SHORT_S
-        self._in_spike_asked = about_settings(seed) if is_short else self._asked
-        self.elapsed_s = 0.0
-        """By its own time."""
+        super().__init__(name="demo", daemon=True)
+        self._applications, self._model = applications, model
+        self._schedule, self._rate = schedule, rate
+        self._chance = random.Random(1)
+        self.stop = threading.Event()
+        self.asked: Counter[str] = Counter()
+        """Numbers of questions by framework."""
+        self.failed = 0
+        self.last_failure = ""
 
     @property
     def phase(self) -> Phase:
-        """The phase that it is in."""
-        return self._plan.schedule.phase(self.elapsed_s)
+        """The phase of now."""
+        return self._schedule.phase(time.time())
 
     def run(self) -> None:
         """Ask until the time is over."""
-        began_s, seconds = time.monotonic(), self._plan.seconds
-        end_s = began_s + SLOWEST * seconds if seconds else math.inf
+        turns = zip(itertools.cycle(self._applications), self._questions(), strict=False)
+        next_s = time.monotonic()
         with asyncio.Runner() as runner:
-            for turn in itertools.count():
-                self.elapsed_s = turn / self._plan.rate
-                ahead_s = self.elapsed_s - (time.monotonic() - began_s)
-                began_s += max(0.0, -ahead_s - SLACK_S)  # what is late is not made up for
-                if self._stopping.wait(max(0.0, ahead_s)):
+            for framework, question in turns:
+                next_s = max(next_s + 1 / self._rate, time.monotonic())
+                if self.stop.wait(next_s - time.monotonic()) or self._schedule.is_over(time.time()):
                     return
-                if seconds and (self.elapsed_s >= seconds or time.monotonic() > end_s):
-                    return
-                self._ask(turn, runner)
+                self._model.is_spoiled = self.phase == "during"
+                self.asked[framework] += 1
+                try:
+                    self._ask(self._applications[framework], question, runner)
+                except Exception as error:  # noqa: BLE001 - what fails is the monitored application
+                    self.failed += 1
+                    self.last_failure = f"{type(error).__name__}: {error}"
 
-    def _ask(self, turn: int, runner: asyncio.Runner) -> None:
-        phase, plan = self.phase, self._plan
-        chance = random.Random(f"{self._seed}:{turn}")
-        application = self._in_spike if phase == "during" else self._application
-        application.attributes = attributes = attributes_of(plan.cause, phase, chance)
-        is_spoiled = is_hit(plan.cause, phase, attributes) and chance.random() < plan.spike_share
-        self._model.spoiled_with = f"{plan.seed}:{turn}" if is_spoiled else None
-        question = next(self._in_spike_asked if phase == "during" else self._asked)
-        self._watching.asking(self._framework, phase)
-        way = chance.choice(("ask", "stream", "aask"))
-        try:
-            if way == "ask":
-                application.ask(question)
-            elif way == "stream":
-                for _ in application.stream(question):
-                    pass
-            else:
-                runner.run(application.aask(question))
-        except Exception as error:  # noqa: BLE001 - an application's failure is what is monitored
-            self._watching.failed(self._framework, error)
+    def _ask(self, application: Application, question: str, runner: asyncio.Runner) -> None:
+        application.attributes = {"route": self._chance.choice(ROUTES)}
+        way = self._chance.choice(("ask", "stream", "aask"))
+        if way == "ask":
+            application.ask(question)
+        elif way == "stream":
+            for _ in application.stream(question):
+                pass
+        else:
+            runner.run(application.aask(question))
+
+    def _questions(self) -> Iterator[str]:
+        known = [*QUESTIONS]
+        while True:
+            self._chance.shuffle(known)
+            yield from known

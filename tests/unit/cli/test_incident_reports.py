@@ -18,9 +18,9 @@ from tests.support.incidents import START_S, Explained, Scene, document, example
 def state(tmp_path, monkeypatch):
     """Return a state with one incident of the service shop."""
     monkeypatch.chdir(tmp_path)
-    file = tmp_path / "kept.db"
-    keep(file, raised())
-    return file
+    monkeypatch.setenv("RAGMONITOR_STATE", str(tmp_path / "kept.db"))
+    monkeypatch.setenv("RAGMONITOR_SERVICE", "shop")
+    keep(tmp_path / "kept.db", raised())
 
 
 def keep(file, event, part=None):
@@ -34,16 +34,16 @@ def run(*words):
     return CliRunner().invoke(app, ["incident", *map(str, words)])
 
 
-def test_without_an_incident_the_exit_code_says_so(state):
+def test_without_an_incident_the_exit_code_says_so(state, monkeypatch):
     """As for any command that found nothing."""
-    assert run("--state", state, "--service", "other").exit_code == 1
+    monkeypatch.setenv("RAGMONITOR_SERVICE", "other")
+    assert run().exit_code == 1
 
 
 def test_one_incident_is_written_as_markdown_for_its_user_alone(state, tmp_path):
     """In Chinese where asked; questions and answers stand in it."""
     file = tmp_path / "a.md"
-    words = ("--state", state, "--service", "shop", "-o", file, "--language", "zh")
-    assert run("latest", *words).exit_code == 0
+    assert run("latest", "-o", file, "--language", "zh").exit_code == 0
     text = file.read_text("utf-8")
     assert text.startswith("# ")
     assert "原因" in text
@@ -52,9 +52,9 @@ def test_one_incident_is_written_as_markdown_for_its_user_alone(state, tmp_path)
 
 def test_json_holds_every_field(state):
     """Of one, and of all."""
-    one = run("latest", "--json", "--state", state, "--service", "shop").stdout
+    one = run("latest", "--json").stdout
     assert json.loads(one)["cause"]["name"] == "handbook.md"
-    every = run("--json", "--state", state, "--service", "shop").stdout
+    every = run("--json").stdout
     assert json.loads(every)["incidents"] == [json.loads(one)]
 
 
@@ -64,7 +64,7 @@ def test_json_holds_every_field(state):
 )
 def test_what_is_wrong_is_said_in_one_line(state, words, problem):
     """And the exit code is that of a usage error."""
-    result = run(*words, "--state", state, "--service", "shop")
+    result = run(*words)
     assert result.exit_code == 2
     assert problem in result.stderr
 
@@ -73,11 +73,13 @@ def test_what_is_wrong_is_said_in_one_line(state, words, problem):
 def test_an_incident_commands_no_terminal(tmp_path, monkeypatch, words):
     """Names of documents and attributes of answers are other people's."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGMONITOR_STATE", str(tmp_path / "kept.db"))
+    monkeypatch.setenv("RAGMONITOR_SERVICE", "shop")
     evil = "a.md\x1b]52;c;Y3VybA==\x07\x9b2J\n20270115-080000-forged  open"
     bad = example()
     bad = replace(bad, interaction=replace(bad.interaction, attributes={"route": evil}))
     keep(tmp_path / "kept.db", replace(raised(), examples=(bad,)), document(evil))
-    result = run(*words, "--state", tmp_path / "kept.db", "--service", "shop")
+    result = run(*words)
     assert result.exit_code == 0, result.output
     assert "a.md" in result.stdout
     assert not any(each in result.stdout for each in "\x1b\x07\x9b")

@@ -52,9 +52,7 @@ def test_a_service_is_asked_once(goldens: str):
 def test_a_service_that_answers_nothing_is_a_failure(goldens: str):
     """Exit code 1, the kind of failure, and what it says."""
     with served((404, {})) as (url, _):
-        result = CliRunner().invoke(
-            app, ["probe", goldens, "--url", url, "--once", "--json", "--retries", "0"]
-        )
+        result = CliRunner().invoke(app, ["probe", goldens, "--url", url, "--once", "--json"])
     assert result.exit_code == 1
     assert json.loads(result.stdout.splitlines()[-1])["asks"] == {"http_status": 1}
     assert "http_status: 404" in result.stderr

@@ -9,7 +9,6 @@ from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from typer.testing import CliRunner
@@ -38,25 +37,13 @@ def found(lower: float, upper: float, **changes: Any) -> VersionDifference:
 
 @contextmanager
 def serving(*differences: VersionDifference) -> Iterator[str]:
-    """Serve differences as a monitor does, and as the Prometheus that scrapes it."""
+    """Serve differences as a monitor does."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            parts = urlsplit(self.path)
-            if parts.path == "/metrics.json":
-                versions = [asdict(each) for each in differences]
-                record = {"service": "support", "records": {"versions": versions}}
-                reply: Any = {"services": [record]}
-            else:
-                query = parse_qs(parts.query)["query"][0]
-                ends = [
-                    each.lower if "_lower{" in query else each.upper
-                    if "_upper{" in query else each.difference
-                    for each in differences
-                    if f'candidate="{each.candidate}"' in query
-                ]  # fmt: skip
-                result = [{"metric": {}, "value": [0, str(each)]} for each in ends]
-                reply = {"status": "success", "data": {"result": result}}
+            versions = [asdict(each) for each in differences]
+            record = {"service": "support", "records": {"versions": versions}}
+            reply = {"services": [record]}
             body = json.dumps(reply).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
@@ -93,10 +80,9 @@ WORLDS = [((-0.2, -0.1), 0), ((-0.01, 0.015), 3), ((0.1, 0.2), 4)]
 
 @pytest.mark.parametrize(("ends", "code"), WORLDS)
 def test_versions_are_decided_at_the_first_look(ends, code):
-    """Better, equivalent and worse; by a monitor, and by Prometheus."""
+    """Better, equivalent and worse."""
     with serving(found(*ends)) as url:
         assert decided(url) == (code, [])
-        assert decided(url, address=None, prometheus=url) == (code, [])
 
 
 def test_a_pair_may_be_asked_for_either_way():
