@@ -6,7 +6,7 @@ import socket
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from ragmonitor.export.providers import Signal, otlp_address, otlp_protocol
+from ragmonitor.export.otel_environment import HTTP, Signal, otlp_address, otlp_protocol
 from ragmonitor.runtime.addresses import shown
 
 CONNECT_TIMEOUT_S = 2.0
@@ -27,14 +27,16 @@ class Destination:
     @property
     def fault(self) -> str:
         """Why nothing is sent there, though somebody listens; empty: it is."""
-        if self.protocol == "grpc" or self.address.startswith(("http://", "https://")):
+        if self.protocol != HTTP:
+            return f"without a tracer provider of yours traces leave by {HTTP} only"
+        if self.address.startswith(("http://", "https://")):
             return ""
         return "an address begins with http:// or https://, else nothing is sent"
 
     @property
     def doubt(self) -> str:
         """Why what is sent there may not be understood; empty: nothing speaks against it."""
-        if self.protocol == "grpc" or self.port != _OTLP_GRPC_PORT:
+        if self.port != _OTLP_GRPC_PORT:
             return ""
         return f"port {_OTLP_GRPC_PORT} is most collectors' for grpc, and 4318 for {self.protocol}"
 
@@ -59,12 +61,11 @@ def destination(signal: Signal) -> Destination | None:
         port = parts.port
     except ValueError:
         port = None
-    fallback = _OTLP_GRPC_PORT if protocol == "grpc" else _PORTS.get(parts.scheme, 4318)
     return Destination(
         protocol=protocol,
         address=shown(absolute).removeprefix("//"),
         host=parts.hostname or "localhost",
-        port=port or fallback,
+        port=port or _PORTS.get(parts.scheme, 4318),
     )
 
 

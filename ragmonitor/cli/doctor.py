@@ -28,8 +28,8 @@ from ragmonitor.cli.terminal import (
 from ragmonitor.cli.writable import WriteCheck, checked_file, checked_folder
 from ragmonitor.export import JsonLines
 from ragmonitor.export.batcher import DeliveryError
+from ragmonitor.export.otel_environment import captured_content
 from ragmonitor.export.posting import PostingExporter
-from ragmonitor.export.providers import captured_content
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.pipeline.streams.redis_streams import RedisSetup, RedisStream
 from ragmonitor.pipeline.wiring import (
@@ -63,8 +63,7 @@ SHOWN = (
     "llama-index-core",
     "litellm",
     "opentelemetry-sdk",
-    "opentelemetry-exporter-otlp-proto-http",
-    "opentelemetry-exporter-otlp-proto-grpc",
+    "opentelemetry-proto",
     "prometheus-client",
 )
 

@@ -22,7 +22,8 @@ from opentelemetry.trace import (
 from ragmonitor.export import span_attributes
 from ragmonitor.export.batcher import Lost
 from ragmonitor.export.content import PROCESS_KEY, Content, ContentPolicy
-from ragmonitor.export.providers import Providers, captured_content
+from ragmonitor.export.otel_environment import captured_content
+from ragmonitor.export.providers import Providers, Tracer
 from ragmonitor.export.span_attributes import Attributes
 from ragmonitor.records import (
     AlarmEvent,
@@ -180,7 +181,7 @@ class OtelExporter:
         self._providers.ids.begin("" if self._named is None else f"{self._named} {of}")
 
     def _emit_trace(
-        self, tracer: trace.Tracer, interaction: Interaction, reports: Sequence[Report]
+        self, tracer: Tracer, interaction: Interaction, reports: Sequence[Report]
     ) -> SpanReference | None:
         root = tracer.start_span(
             span_attributes.root_name(interaction),
@@ -209,7 +210,7 @@ class OtelExporter:
         root.end(end_time=max(interaction.started_ns, interaction.ended_ns))
         return target
 
-    def _emit_steps(self, tracer: trace.Tracer, interaction: Interaction, under: Context) -> None:
+    def _emit_steps(self, tracer: Tracer, interaction: Interaction, under: Context) -> None:
         for retrieval in interaction.retrievals:
             name = span_attributes.retrieval_name(retrieval)
             self._emit_step(tracer, name, retrieval, span_attributes.retrieval_attributes, under)
@@ -219,7 +220,7 @@ class OtelExporter:
 
     def _emit_step(
         self,
-        tracer: trace.Tracer,
+        tracer: Tracer,
         name: str,
         step: Step,
         attributes_of: Callable[..., Attributes],
@@ -234,7 +235,7 @@ class OtelExporter:
         span.end(end_time=max(step.started_ns, step.ended_ns))
 
     def _emit_carrier(
-        self, tracer: trace.Tracer, reports: Sequence[Report], target: SpanReference
+        self, tracer: Tracer, reports: Sequence[Report], target: SpanReference
     ) -> None:
         if not target.sampled:
             return  # in a trace that is not kept, a carrier would stand alone

@@ -75,6 +75,7 @@ GENAI_EVALUATION_EXPLANATION: Final = "gen_ai.evaluation.explanation"
 OTEL_EXCEPTION_EVENT: Final = "exception"
 OTEL_EXCEPTION_TYPE: Final = "exception.type"
 OTEL_EXCEPTION_MESSAGE: Final = "exception.message"
+OTEL_SERVICE_NAME: Final = "service.name"
 OTEL_SERVICE_VERSION: Final = "service.version"
 """An attribute of the resource where it is ours; on the root span too, since the application's may
 lack it."""
