@@ -44,7 +44,7 @@ class LocalBackHalf:
         settings: Settings,
         *,
         redactor: Redactor,
-        poll: Callable[[], int],
+        poll: Callable[[], object],
         queue: MemoryQueue | None = None,
         traces: TraceExporter | None = None,
         exporters: Sequence[Exporter] = (),
@@ -57,7 +57,7 @@ class LocalBackHalf:
         Args:
             settings: The settings.
             redactor: What every text passes before a judge or an exporter sees it.
-            poll: Called now and then; gives up abandoned runs and returns how many are open.
+            poll: Called now and then; gives up abandoned runs.
             queue: Where interactions wait; None: one of its own.
             traces: Emits traces; None: as the settings say.
             exporters: Further ones, beside those of the settings.

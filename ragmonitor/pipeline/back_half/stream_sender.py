@@ -73,7 +73,7 @@ class StreamBackHalf:
         settings: Settings,
         *,
         redactor: Redactor,
-        poll: Callable[[], int],
+        poll: Callable[[], object],
         open_stream: Callable[[], Stream] | None = None,
         gauges: Callable[[], Sequence[GaugeValue]] = tuple,
     ) -> None:
@@ -82,7 +82,7 @@ class StreamBackHalf:
         Args:
             settings: The settings.
             redactor: What every text passes before it leaves.
-            poll: Called now and then; gives up abandoned runs and returns how many are open.
+            poll: Called now and then; gives up abandoned runs.
             open_stream: Opens the stream, also in a forked child; None: as the settings say.
             gauges: As in `LocalBackHalf`.
 
@@ -266,14 +266,12 @@ class StreamBackHalf:
         self._refreshed_s = time.monotonic()
         with self.step:
             self._ledger.count_notes()
-            open_runs = 0
             with contained("capture"):
-                open_runs = self._poll()
+                self._poll()
             is_up = GaugeValue(name=STREAM_UP, value=not self._is_down)
             self._meters.refresh(
                 snapshot=Snapshot(gauges=(*self._gauges(), is_up)),
                 queue_depth=len(self._queue) + self._in_hand,
-                open_runs=open_runs,
                 errors=errors,
             )
 

@@ -102,8 +102,8 @@ class Session:
         self._closed: deque[int] = deque()
         """Numbers of records of which nothing more is owed, and the monitor was not told yet."""
         self.has_news = threading.Event()
-        self.waiting = self.open_runs = 0
-        """What waits in the application, and is open there."""
+        self.waiting = 0
+        """What waits in the application."""
         self.was_closed = False
         """Whether the monitor has asked for the last numbers."""
         self._telling = threading.Lock()
@@ -136,7 +136,7 @@ class Session:
         self.has_news.set()
 
     def _counts(self, counts: Mapping[str, Any]) -> None:
-        self.open_runs, self.waiting = counts["open_runs"], counts["waiting"]
+        self.waiting = counts["waiting"]
         guard.errors.update(Counter(counts["errors"]))
         if self._owns:
             logger.setLevel(counts["level"])
@@ -292,10 +292,10 @@ def _serve_parent(channel: Channel, setup: Mapping[str, Any]) -> None:
     restrict_logs(settings)
     sessions: list[Session] = []
 
-    def poll() -> int:
+    def poll() -> None:
         if os.getppid() != parent:
             channel.close()  # another process has a copy of the application's end
-        return _polled(back, sessions)
+        _polled(back, sessions)
 
     def lose(reason: str, n: int) -> None:
         back.meters.dropped(reason, n)
@@ -378,8 +378,7 @@ def _listening(path: Path) -> socket.socket:
     return server
 
 
-def _polled(back: LocalBackHalf, sessions: Sequence[Session]) -> int:
+def _polled(back: LocalBackHalf, sessions: Sequence[Session]) -> None:
     back.queue.upstream = sum(each.waiting for each in sessions)
     for each in sessions:
         each.has_news.set()
-    return sum(each.open_runs for each in sessions)

@@ -95,13 +95,13 @@ class WorkerSender:
     Methods may be called by any thread.
     """
 
-    def __init__(self, settings: Settings, *, redactor: Redactor, poll: Callable[[], int]) -> None:
+    def __init__(self, settings: Settings, *, redactor: Redactor, poll: Callable[[], object]) -> None:
         """Start nothing yet.
 
         Args:
             settings: The settings; `setup.reason_to_stay` is empty for them.
             redactor: What every text passes before it goes to a worker with settings of its own.
-            poll: Called now and then; gives up abandoned runs and returns how many are open.
+            poll: Called now and then; gives up abandoned runs.
 
         Raises:
             SettingsError: The settings cannot be carried out.
@@ -138,7 +138,6 @@ class WorkerSender:
         self._pause_s = supervised.FIRST_PAUSE_S
         self._idle = self._closed = False
         self._ticked_s = 0.0
-        self._open_runs = 0
         self._errors = Counter(guard.errors)
         self._newest: Report | None = None
         self._families_known: list[Metric] = []
@@ -392,7 +391,7 @@ class WorkerSender:
             if time.monotonic() - self._ticked_s >= TICK_S:
                 self._ticked_s = time.monotonic()
                 with contained("capture"):
-                    self._open_runs = self._poll()
+                    self._poll()
                 self._tell_counts(line)
             while line.has_room(self._room):
                 with self._counting:
@@ -447,7 +446,6 @@ class WorkerSender:
             line.channel.tell(
                 "counts",
                 {
-                    "open_runs": self._open_runs,
                     "waiting": len(self._queue),
                     "errors": errors - self._errors,
                     "level": logging.getLogger("ragmonitor").getEffectiveLevel(),

@@ -124,20 +124,20 @@ class AnswerHandler:
         def report() -> Report:
             if isinstance(found, Assessment):
                 return self._engine.found(told, found)
-            return self._read(told, missed=found)
+            return self._read(told)
 
         with contained("worker"), self._step():
             self._draw_reported(account, report)
 
-    def handle(self, finished: Finished, account: Account, missed: Cause | None = None) -> None:
-        """Handle one interaction; `missed` says why the reader of every answer did not read it."""
+    def handle(self, finished: Finished, account: Account) -> None:
+        """Handle one interaction by the built-in rules."""
 
         def report() -> Report | None:
             interaction = self._captured(finished, account)
             if interaction is None:
                 return None
             with self._exports.slice_of_work():
-                return self._read(interaction, missed)
+                return self._read(interaction)
 
         self._draw_reported(account, report)
 
@@ -283,21 +283,12 @@ class AnswerHandler:
         with shielded("estimate"):
             self._estimates.keep()
 
-    def _read(self, interaction: Interaction, missed: Cause | None = None) -> Report:
-        """Return the report of the built-in rules.
-
-        Args:
-            interaction: The answer.
-            missed: Why the reader of every answer did not read it; None: there is no such reader,
-                or nothing to read.
-        """
+    def _read(self, interaction: Interaction) -> Report:
+        """Return the report of the built-in rules."""
         reading = self._engine.read_now(self._builtin, interaction)
         if self._reader is not None and reading.cause is not None:
             # Nobody could read it: it is said of whose turn it was.
             return self._engine.unread(self._reader, "builtin", interaction, reading.cause)
-        if self._reader is not None and missed is not None:
-            with contained("count"):
-                self._exports.meters.stood_in(self._reader.identity.name, missed.value)
         if self._is_closed() and reading.cause is Cause.JUDGE_ERROR:
             return self._engine.unread(self._builtin, "builtin", interaction, Cause.SHUTDOWN)
         return reading.report

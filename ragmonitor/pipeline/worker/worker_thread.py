@@ -71,7 +71,7 @@ class Worker:
         exporters: Sequence[Exporter],
         prepare: Callable[[Interaction], Interaction],
         clean: Callable[[str], str],
-        poll: Callable[[], int],
+        poll: Callable[[], object],
         gauges: Callable[[], Sequence[GaugeValue]] = tuple,
         goldens: GoldenReader | None = None,
         is_apart: bool = False,
@@ -91,7 +91,7 @@ class Worker:
             exporters: Further places for reports.
             prepare: Redacts a record before anything else sees it.
             clean: Redacts one text: what an evaluator says of its failure, what people say.
-            poll: Called now and then; gives up abandoned runs and returns how many are open.
+            poll: Called now and then; gives up abandoned runs.
             gauges: Further ones, as of now; waits for nothing.
             goldens: Has answers to golden questions judged; None: they are counted only.
             is_apart: No application runs in this interpreter: its lock need not be given back.
@@ -338,7 +338,7 @@ class Worker:
                 for finished, account in self._take(1):
                     if is_behind:
                         with contained("worker"), self._step:
-                            self._handler.handle(finished, account, missed=Cause.JUDGE_BUSY)
+                            self._handler.handle(finished, account)
                         await asyncio.sleep(0)
                     else:
                         handling = self._handler.handle_slowly(
@@ -371,13 +371,11 @@ class Worker:
             self.ledger.count_notes()
             self._estimate(is_due=is_due)
             self.latest = self._snapshot()
-            open_runs = 0
             with contained("capture"):
-                open_runs = self._poll()
+                self._poll()
             self._exports.meters.refresh(
                 snapshot=self.latest,
                 queue_depth=len(self._queue) + self._queue.upstream,
-                open_runs=open_runs,
                 errors=errors,
             )
             if self._runner is not None:
