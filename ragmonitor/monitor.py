@@ -448,7 +448,7 @@ class Monitor:
 
         It is compared with what the judges said and goes out as a score by people, and enters no
         rate: who speaks is no random sample (docs/feedback.md). Ids that belong to no known answer
-        are counted in `ragmonitor_feedback_unknown_total`.
+        are counted in `ragmonitor_feedback_total{direction="unknown"}`.
 
         Args:
             interaction_id: As `current_id` gave it, or a run id of LangChain's or LangSmith's.
@@ -596,14 +596,13 @@ class Monitor:
     def _note_check(self, of: str, outcome: str) -> None:
         self._back.ledger.note_check(of, outcome)
 
-    def _poll(self) -> int:
+    def _poll(self) -> None:
         self._refreshes += 1
         if self._refreshes == ANNOUNCED_AT:
             self._announce()
         for source in self._sources():
             with shielded("capture"):
                 source.sweep()
-        return self.open_runs
 
     def _announce(self) -> None:
         """Say once where everything is."""

@@ -24,7 +24,12 @@ from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, figures_table, new_co
 from ragmonitor.export import JsonLines
 from ragmonitor.export.batcher import DeliveryError
 from ragmonitor.export.posting import PostingExporter
-from ragmonitor.export.providers import captured_content, otlp_address, otlp_protocol
+from ragmonitor.export.otel_environment import (
+    HTTP,
+    captured_content,
+    otlp_address,
+    otlp_protocol,
+)
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.pipeline.back_half.setup import UNIX
 from ragmonitor.pipeline.streams.redis_streams import RedisStream
@@ -57,6 +62,7 @@ DISTRIBUTIONS: Final = (
     "llama-index-core",
     "litellm",
     "opentelemetry-sdk",
+    "opentelemetry-proto",
     "prometheus-client",
 )
 GRPC_PORT, HTTP_PORT = 4317, 4318
@@ -185,17 +191,19 @@ def _traces(settings: Settings) -> Iterator[Check]:
     parts = urlsplit(given if "://" in given else f"//{given}")
     where = f"{shown(parts.geturl()).removeprefix('//')} ({protocol})"
     try:
-        usual = GRPC_PORT if protocol == "grpc" else HTTP_PORT
-        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, usual)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, HTTP_PORT)
         socket.create_connection((parts.hostname or "localhost", port), TIMEOUT_S).close()
     except (OSError, ValueError) as error:
         finding = f"{where}: nothing listens there ({reason(error)})"
         yield Check("traces", "failed", finding, f"start the collector, or {TRACES_REMEDY}")
         return
-    if protocol != "grpc" and not has_scheme:
+    if protocol != HTTP:
+        finding = f"{where}: without a tracer provider of yours traces leave by {HTTP} only"
+        yield Check("traces", "failed", finding, TRACES_REMEDY)
+    elif not has_scheme:
         finding = f"{where}: an address begins with http:// or https://, else nothing is sent"
         yield Check("traces", "failed", finding, TRACES_REMEDY)
-    elif protocol != "grpc" and port == GRPC_PORT:
+    elif port == GRPC_PORT:
         finding = f"{where}: reachable, but port {port} is most collectors' for grpc, and "
         yield Check("traces", "note", f"{finding}{HTTP_PORT} for {protocol}; {TRACES_REMEDY}")
     else:

@@ -133,8 +133,6 @@ def figures(monitor: Monitor) -> dict[str, Any]:
                 results["asks"][labels["outcome"]] = round(value)
             elif name == metrics.GOLDEN_FAULTS:
                 results["faults"] = round(value)
-            elif name == metrics.GOLDEN_LATENCY_SECONDS and labels["window"] == "1h":
-                results[f"latency_p{labels['percentile']}_s"] = round(value, 4)
             elif name == metrics.GOLDEN_SCORE and labels["window"] == "1h":
                 row = scores.setdefault(labels["evaluator"], {})
                 row[labels["bound"]] = round(value, 4)

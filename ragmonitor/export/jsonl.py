@@ -6,8 +6,6 @@ import contextlib
 import errno
 import math
 import os
-import stat
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,7 +28,6 @@ FOLDER_MODE = 0o700
 """The mode of folders that we make: the lines hold the application's texts. Others keep theirs."""
 
 
-_LOOKS, _BETWEEN_LOOKS_S = 10, 0.02
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 """A pipe in the file's place would keep all scoring waiting for its reader."""
 
@@ -249,23 +246,4 @@ class JsonLines(Exporter):
         self._file = os.open(
             self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _AT_ONCE, FILE_MODE
         )
-        self._torn = self._torn or _ends_torn(self._file, self.path)
         return self._file
-
-
-def _ends_torn(file: int, path: Path) -> bool:
-    """Return whether a file's last line was cut short, by a process that died while it wrote.
-
-    A line that another process is writing at this moment looks the same, for a moment.
-    """
-    status = os.fstat(file)
-    if not stat.S_ISREG(status.st_mode) or not status.st_size:
-        return False
-    with contextlib.suppress(OSError), path.open("rb", buffering=0) as read:  # or written only
-        for _ in range(_LOOKS):
-            read.seek(-1, os.SEEK_END)
-            if read.read(1) == b"\n":
-                return False
-            time.sleep(_BETWEEN_LOOKS_S)
-        return True
-    return False

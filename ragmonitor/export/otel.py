@@ -22,10 +22,10 @@ from opentelemetry.trace import (
 from ragmonitor.export import span_attributes
 from ragmonitor.export.batcher import Lost
 from ragmonitor.export.content import PROCESS_KEY, Content, ContentPolicy
-from ragmonitor.export.providers import Providers, captured_content
+from ragmonitor.export.otel_environment import captured_content
+from ragmonitor.export.providers import Providers, Tracer
 from ragmonitor.export.span_attributes import Attributes
 from ragmonitor.records import (
-    AlarmEvent,
     Cause,
     Generation,
     Interaction,
@@ -140,22 +140,6 @@ class OtelExporter:
         if self._enabled:
             self._emit_events(joined.report, joined.target)
 
-    def alarm(self, event: AlarmEvent) -> None:
-        """Emit an alarm as a log event of its own; it belongs to no trace."""
-        logger = self._providers.logger() if self._enabled else None
-        if logger is None:
-            return
-        raised = _logs.SeverityNumber.WARN if event.raised else _logs.SeverityNumber.INFO
-        logger.emit(
-            timestamp=int(event.at_s * 1e9),
-            observed_timestamp=self._clock_ns(),
-            context=_context_of(None),
-            severity_number=raised,
-            event_name=names.ALARM_EVENT,
-            body=str(event),
-            attributes=span_attributes.alarm_attributes(event, policy=self._events_policy),
-        )
-
     @property
     def is_applications(self) -> bool:
         """Whether traces go to a provider that the application has set."""
@@ -180,7 +164,7 @@ class OtelExporter:
         self._providers.ids.begin("" if self._named is None else f"{self._named} {of}")
 
     def _emit_trace(
-        self, tracer: trace.Tracer, interaction: Interaction, reports: Sequence[Report]
+        self, tracer: Tracer, interaction: Interaction, reports: Sequence[Report]
     ) -> SpanReference | None:
         root = tracer.start_span(
             span_attributes.root_name(interaction),
@@ -209,7 +193,7 @@ class OtelExporter:
         root.end(end_time=max(interaction.started_ns, interaction.ended_ns))
         return target
 
-    def _emit_steps(self, tracer: trace.Tracer, interaction: Interaction, under: Context) -> None:
+    def _emit_steps(self, tracer: Tracer, interaction: Interaction, under: Context) -> None:
         for retrieval in interaction.retrievals:
             name = span_attributes.retrieval_name(retrieval)
             self._emit_step(tracer, name, retrieval, span_attributes.retrieval_attributes, under)
@@ -219,7 +203,7 @@ class OtelExporter:
 
     def _emit_step(
         self,
-        tracer: trace.Tracer,
+        tracer: Tracer,
         name: str,
         step: Step,
         attributes_of: Callable[..., Attributes],
@@ -234,7 +218,7 @@ class OtelExporter:
         span.end(end_time=max(step.started_ns, step.ended_ns))
 
     def _emit_carrier(
-        self, tracer: trace.Tracer, reports: Sequence[Report], target: SpanReference
+        self, tracer: Tracer, reports: Sequence[Report], target: SpanReference
     ) -> None:
         if not target.sampled:
             return  # in a trace that is not kept, a carrier would stand alone

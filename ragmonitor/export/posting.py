@@ -1,15 +1,13 @@
-"""Posts small JSON records to a scoring API: what Phoenix and Langfuse have in common."""
+"""Posts batches to a server over HTTP: scores to Phoenix and Langfuse, spans to a collector."""
 
 from __future__ import annotations
 
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pydantic import SecretStr
 
@@ -18,10 +16,12 @@ from ragmonitor.export.content import Content
 from ragmonitor.runtime.addresses import HIDDEN, shown
 from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.runtime.forks import survive_forks
+from ragmonitor.runtime.guard import silenced
+from ragmonitor.runtime.http_pool import http_pool
 from ragmonitor.runtime.protocols import ExportContext
 
 if TYPE_CHECKING:
-    from requests import PreparedRequest, Response, Session
+    from urllib3 import BaseHTTPResponse, PoolManager, Retry
 
 CONNECT_S = 5.0
 REPLY_S = 10.0
@@ -37,6 +37,141 @@ REPLY_SHOWN: Final = 200
 _TRY_AGAIN: Final = frozenset({408, 425, 429, *range(500, 600)})
 _KEY_REFUSED: Final = frozenset({401, 403})
 _TOO_LARGE: Final = 413
+_LOGGERS: Final = ("urllib3.connectionpool", "urllib3.util.retry")
+
+
+class Server:
+    """A server that is asked over one kept connection, again where it is away or busy."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        headers: Mapping[str, str],
+        key_setting: str,
+        retries: int = RETRIES,
+        reply_s: float | None = None,
+        tls: Mapping[str, str] | None = None,
+    ) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            name: `Phoenix`.
+            headers: Of every request; what they hold is shown nowhere.
+            key_setting: The setting to correct where the key is refused.
+            retries: The number of further attempts.
+            reply_s: The time that a reply may take; None: the usual.
+            tls: Options of urllib3's for certificates.
+        """
+        self.name = name
+        self._headers = {"User-Agent": "ragmonitor", **headers}
+        self._key_setting = key_setting
+        self._n_retries = retries
+        self._reply_s = reply_s
+        self._tls = dict(tls or {})
+        self._pool: PoolManager | None = None
+        survive_forks(self)
+
+    def ask(
+        self, url: str, body: bytes | None = None, *, timeout_s: float = math.inf
+    ) -> BaseHTTPResponse:
+        """Return the reply to a GET, or to a POST of what is given; a redirect is not followed.
+
+        Args:
+            url: The address.
+            body: What is posted; None: nothing is.
+            timeout_s: The time that is left; where it has an end there is no second attempt.
+
+        Raises:
+            DeliveryError: The server is not reached, or has not taken it.
+        """
+        import urllib3
+
+        if self._pool is None:
+            self._pool = http_pool(url, **self._tls)
+        user = urllib3.util.parse_url(url).auth
+        reply_s = self._reply_s or REPLY_S
+        try:
+            with silenced(_LOGGERS):
+                reply = self._pool.request(
+                    "GET" if body is None else "POST",
+                    url,
+                    body=body,
+                    headers=(urllib3.make_headers(basic_auth=user) if user else {}) | self._headers,
+                    timeout=urllib3.Timeout(
+                        connect=min(CONNECT_S, timeout_s), read=min(reply_s, timeout_s)
+                    ),
+                    retries=_retries(self._n_retries if timeout_s == math.inf else 0),
+                    redirect=False,
+                )
+        except urllib3.exceptions.HTTPError as error:
+            inner = getattr(error, "reason", None) or error
+            # To urllib3 a refused connection is one that timed out.
+            is_late = isinstance(inner, urllib3.exceptions.TimeoutError) and not isinstance(
+                inner, urllib3.exceptions.NewConnectionError
+            )
+            problem = "does not answer in time" if is_late else f"is not reached: {_cause(error)}"
+            raise DeliveryError(f"{self.name} at {shown(url)} {problem}", why="failed") from None
+        self._check(reply, url)
+        return reply
+
+    def _check(self, reply: BaseHTTPResponse, url: str) -> None:
+        status = reply.status
+        answer = f"{self.name} at {shown(url)} answers {status}"
+        if 200 <= status < 300:
+            if reply.headers.get("Content-Type", "").lower().startswith("text/html"):
+                # Of another program, or of whoever asks people to log in: nothing was taken.
+                raise DeliveryError(f"{answer} with a web page; is it {self.name}'s own address?")
+            return
+        if status in _TRY_AGAIN:
+            raise DeliveryError(answer, why="failed")
+        if status in _KEY_REFUSED:
+            raise DeliveryError(f"{answer}; check {self._key_setting}")
+        if 300 <= status < 400:
+            location = shown(reply.headers.get("Location", "")) or "elsewhere"
+            raise DeliveryError(f"{answer}: it has moved to {location}")
+        text = reply.data.decode("utf-8", "replace")
+        for part in " ".join(self._headers.values()).split():
+            text = text.replace(part, HIDDEN)
+        raise DeliveryError(f"{answer}: {text[:REPLY_SHOWN]}", is_too_large=status == _TOO_LARGE)
+
+    def close(self) -> None:
+        """Close the connection; the next request opens another."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.clear()
+
+    def after_fork_in_child(self) -> None:
+        """Let go of the parent's connection."""
+        self._pool = None
+
+
+def _retries(total: int) -> Retry:
+    """Return when to try again: urllib3's own way, heeding a server that asks for a pause."""
+    from urllib3 import Retry
+
+    return Retry(
+        total=total,
+        redirect=0,
+        allowed_methods=None,
+        status_forcelist=_TRY_AGAIN,
+        backoff_factor=FIRST_PAUSE_S,
+        backoff_jitter=FIRST_PAUSE_S,
+        backoff_max=MAX_PAUSE_S,
+        retry_after_max=MAX_RETRY_AFTER_S,
+        raise_on_status=False,
+    )
+
+
+def _cause(error: BaseException) -> str:
+    """Return the system's own message, from under the libraries' exceptions around it."""
+    inner: BaseException | None = error
+    while inner is not None:
+        error = inner
+        inner = getattr(error, "reason", None) or error.__cause__ or error.__context__
+        inner = inner if isinstance(inner, BaseException) else None
+    message = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(message.split())[:REPLY_SHOWN]
 
 
 class Record(NamedTuple):
@@ -90,8 +225,12 @@ class PostingExporter:
         self.recipient = recipient
         self.batches = Batcher(recipient.name, self._post, limits=limits)
         self._content: Content = "all"
-        self._session: Session | None = None
-        survive_forks(self)
+        self._server = Server(
+            recipient.name,
+            headers={"Content-Type": "application/json"}
+            | ({"Authorization": recipient.authorization} if recipient.authorization else {}),
+            key_setting=recipient.key_setting,
+        )
 
     def configure(self, context: ExportContext) -> None:
         """Heed the monitor's settings.
@@ -117,9 +256,7 @@ class PostingExporter:
     def close(self) -> None:
         """Stop. What still waits is counted as lost: flush first."""
         self.batches.close()
-        session, self._session = self._session, None
-        if session is not None:
-            session.close()
+        self._server.close()
 
     def check(self, timeout_s: float) -> None:
         """Ask whether what is posted would be taken, and post nothing.
@@ -127,17 +264,7 @@ class PostingExporter:
         Raises:
             DeliveryError: The server is not reached, or does not accept the key.
         """
-        import requests
-
-        recipient = self.recipient
-        with _one_line_errors(recipient.name, recipient.check_url):
-            reply = requests.get(
-                recipient.check_url,
-                auth=_authorization(recipient),
-                timeout=timeout_s,
-                allow_redirects=False,
-            )
-        _check(reply, recipient)
+        self._server.ask(self.recipient.check_url, timeout_s=timeout_s)
 
     def _post(self, batch: Sequence[Record], timeout_s: float) -> None:
         """Post a batch; what is refused of one that was taken is posted again if it may be."""
@@ -160,94 +287,10 @@ class PostingExporter:
             )
 
     def _taken(self, batch: Sequence[Record], timeout_s: float) -> bytes:
-        """Post a batch and return the body of the reply.
-
-        Raises:
-            DeliveryError: The server has not taken it.
-        """
-        import requests
-
-        recipient = self.recipient
-        if self._session is None:
-            self._session = requests.Session()
-            kind = {"Content-Type": "application/json", "User-Agent": "ragmonitor"}
-            self._session.headers.update(kind)
-            for scheme in ("http://", "https://"):
-                # At the interpreter's exit there is no time for a second try.
-                retries = _retries() if timeout_s == math.inf else 0
-                self._session.mount(scheme, requests.adapters.HTTPAdapter(max_retries=retries))
-        before, after = recipient.envelope
-        with _one_line_errors(recipient.name, recipient.url):
-            reply = self._session.post(
-                recipient.url,
-                data=before + b",".join(record.body for record in batch) + after,
-                auth=_authorization(recipient),
-                timeout=(min(CONNECT_S, timeout_s), min(REPLY_S, timeout_s)),
-                allow_redirects=False,
-            )
-        _check(reply, recipient)
-        return reply.content
-
-    def after_fork_in_child(self) -> None:
-        """Let go of the parent's connection."""
-        self._session = None
-
-
-@cache
-def _retries() -> Any:
-    """Return when to try again: urllib3's own way, heeding a server that asks for a pause."""
-    from urllib3.util import Retry
-
-    class Patient(Retry):
-        def parse_retry_after(self, retry_after: str) -> float:
-            return min(super().parse_retry_after(retry_after), MAX_RETRY_AFTER_S)
-
-    return Patient(
-        total=RETRIES,
-        redirect=0,
-        allowed_methods=None,
-        status_forcelist=_TRY_AGAIN,
-        backoff_factor=FIRST_PAUSE_S,
-        backoff_jitter=FIRST_PAUSE_S,
-        backoff_max=MAX_PAUSE_S,
-        raise_on_status=False,
-    )
-
-
-def _check(reply: Response, recipient: Recipient) -> None:
-    status = reply.status_code
-    answer = f"{recipient.name} at {shown(reply.url)} answers {status}"
-    if 200 <= status < 300:
-        if reply.headers.get("Content-Type", "").lower().startswith("text/html"):
-            # Of another program, or of whoever asks people to log in: nothing was taken.
-            raise DeliveryError(f"{answer} with a web page; is it {recipient.name}'s own address?")
-        return
-    if status in _TRY_AGAIN:
-        raise DeliveryError(answer, why="failed")
-    if status in _KEY_REFUSED:
-        raise DeliveryError(f"{answer}; check {recipient.key_setting}")
-    if 300 <= status < 400:
-        location = shown(reply.headers.get("Location", "")) or "elsewhere"
-        raise DeliveryError(f"{answer}: it has moved to {location}")
-    text = reply.text
-    for part in recipient.authorization.split():
-        text = text.replace(part, HIDDEN)
-    raise DeliveryError(f"{answer}: {text[:REPLY_SHOWN]}", is_too_large=status == _TOO_LARGE)
-
-
-@contextmanager
-def _one_line_errors(name: str, url: str) -> Iterator[None]:
-    """Turn the HTTP library's errors, with tracebacks of sixty lines, into errors of one line."""
-    import requests
-
-    try:
-        yield
-    except requests.Timeout:
-        problem = f"{name} at {shown(url)} does not answer in time"
-        raise DeliveryError(problem, why="failed") from None
-    except requests.RequestException as error:
-        problem = f"{name} at {shown(url)} is not reached: {_cause(error)}"
-        raise DeliveryError(problem, why="failed") from None
+        """Post a batch and return the body of the reply. Raises `DeliveryError`."""
+        before, after = self.recipient.envelope
+        body = before + b",".join(record.body for record in batch) + after
+        return self._server.ask(self.recipient.url, body, timeout_s=timeout_s).data
 
 
 def server_address(url: str) -> str:
@@ -270,25 +313,3 @@ def secret(value: SecretStr | str | None, variable: str) -> str:
     if isinstance(value, SecretStr):
         return value.get_secret_value()
     return value or os.environ.get(variable, "")
-
-
-def _authorization(recipient: Recipient) -> Callable[[PreparedRequest], PreparedRequest] | None:
-    # By `auth` rather than as a header: a `.netrc` would go before the header.
-    def authorise(request: PreparedRequest) -> PreparedRequest:
-        request.headers["Authorization"] = recipient.authorization
-        return request
-
-    return authorise if recipient.authorization else None
-
-
-def _cause(error: BaseException) -> str:
-    """Return the system's own message, from under the libraries' exceptions around it."""
-    inner: BaseException | None = error
-    while inner is not None:
-        error = inner
-        wrapped = getattr(error, "reason", None) or next(iter(error.args), None)
-        inner = (
-            wrapped if isinstance(wrapped, BaseException) else error.__cause__ or error.__context__
-        )
-    message = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return " ".join(message.split())[:REPLY_SHOWN]

@@ -171,10 +171,6 @@ class PrometheusExporter(Exporter):
         for evaluation in evaluations:
             self._count(evaluation, n)
 
-    def stood_in(self, judge: str, cause: str) -> None:
-        """Count an answer that the built-in rules scored in place of a judge that could not."""
-        self._instruments.counter(metrics.BUILTIN_STAND_INS, self._judge(judge), cause).inc()
-
     def checked(self, of: str, outcome: str, n: int = 1) -> None:
         """Count what was decided of answers, or of sentences, before they were seen."""
         self._instruments.counter(metrics.CHECKS, of, outcome).inc(n)
@@ -294,12 +290,11 @@ class PrometheusExporter(Exporter):
         *,
         snapshot: Snapshot,
         queue_depth: int,
-        open_runs: int,
         errors: Mapping[str, int],
     ) -> None:
         """Show the current state, add what was counted to the store, and open the endpoint."""
         self._snapshot = snapshot
-        self._show_state(snapshot, queue_depth=queue_depth, open_runs=open_runs)
+        self._show_state(snapshot, queue_depth=queue_depth)
         for stage, count in dict(errors).items():
             new = count - self._errors_seen[stage]
             if new > 0:
@@ -313,10 +308,9 @@ class PrometheusExporter(Exporter):
         if self._shared is not None:
             self._shared.add([*self._instruments.collect()])
 
-    def _show_state(self, snapshot: Snapshot, *, queue_depth: int, open_runs: int) -> None:
+    def _show_state(self, snapshot: Snapshot, *, queue_depth: int) -> None:
         instruments = self._instruments
         instruments.gauge(metrics.QUEUE_DEPTH).set(queue_depth)
-        instruments.gauge(metrics.OPEN_RUNS).set(open_runs)
         instruments.gauge(metrics.WORKER_SEEN).set(self._now())
         instruments.gauge(metrics.SERVICE_INFO, self._version).set(1)
         if self._page_url:

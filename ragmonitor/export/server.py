@@ -10,8 +10,6 @@ import contextlib
 import errno
 import os
 import socket
-import ssl
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -91,19 +89,17 @@ class HttpServer(ThreadingHTTPServer):
         receive: Receive | None = None,
         admit: Admit = lambda _target, _headers: None,
         max_body_bytes: int = MAX_BODY_BYTES,
-        tls: ssl.SSLContext | None = None,
     ) -> None:
         """Listen; nothing is answered before `serve_forever`.
 
         Args:
             host: Address to listen on.
             port: 0: any free one.
-            answer: Called for one request at a time, from threads of the server's.
+            answer: Called from threads of the server's, for several requests at once.
             count: Counts requests that were not answered as asked, from any thread.
             receive: As `answer`, for requests that send something; None: there are none.
             admit: Asked before what a request sends is read, from any thread.
             max_body_bytes: What a request may send.
-            tls: With which connections are encrypted; None: they are not.
 
         Raises:
             OSError: The address cannot be listened on.
@@ -112,9 +108,6 @@ class HttpServer(ThreadingHTTPServer):
         self.answer, self.receive, self.admit = answer, receive, admit
         self.count = count
         self.max_body_bytes = max_body_bytes
-        self._tls = tls
-        self._answering = threading.Lock()
-        """Held while a reply is computed: many at once would take the interpreter from the host."""
         self.connections: dict[Any, _Connection] = {}
         """The open ones, the oldest first, by their client's address."""
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -166,18 +159,6 @@ class HttpServer(ThreadingHTTPServer):
         finally:
             self.connections.pop(client_address, None)
 
-    def finish_request(self, request: Any, client_address: Any) -> None:
-        """Answer, behind TLS if it is asked for."""
-        if self._tls is None:
-            super().finish_request(request, client_address)
-            return
-        request.settimeout(REQUEST_TIMEOUT_S)
-        with self._tls.wrap_socket(request, server_side=True) as secured:
-            connection = self.connections.get(client_address)
-            if connection is not None:
-                connection.sock = secured
-            super().finish_request(secured, client_address)
-
     def service_actions(self) -> None:
         """End the connections whose time is over; the library calls this twice a second."""
         for connection in list(self.connections.values()):
@@ -190,8 +171,8 @@ class HttpServer(ThreadingHTTPServer):
         """Print nothing, unlike the library: the client has gone, or there is no thread."""
 
     def computed(self, answer: Callable[[], Reply]) -> Reply:
-        """Return a reply, one at a time."""
-        with self._answering, shielded("metrics"):
+        """Return a reply, or that there is none by an error of ours."""
+        with shielded("metrics"):
             return answer()
         return _BROKEN
 

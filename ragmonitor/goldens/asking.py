@@ -22,10 +22,11 @@ from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.apart import apart
 from ragmonitor.runtime.errors import InputError, MissingExtraError, RagMonitorError
 from ragmonitor.runtime.guard import ends_the_task
+from ragmonitor.runtime.http_pool import http_pool
 from ragmonitor.semconv.conventions import PROBE_BAGGAGE, PROBE_HEADER
 
 if TYPE_CHECKING:
-    from requests import Response
+    from urllib3 import BaseHTTPResponse
 
 MAX_REPLY_BYTES: Final = 4 * 2**20
 """A longer reply of a service is not read to its end."""
@@ -293,13 +294,12 @@ class HttpAsk:
         )
 
     def _posted(self, body: Mapping[str, Any]) -> Any:
-        import requests
-        from requests.adapters import HTTPAdapter
-        from urllib3.util import Retry
+        import urllib3
 
-        retry = Retry(
+        retry = urllib3.Retry(
             total=self.retries,
             read=0,  # a question that took too long may still be at work
+            redirect=0,
             backoff_factor=0.5,
             backoff_jitter=0.5,
             status_forcelist=TRIED_AGAIN,
@@ -307,24 +307,24 @@ class HttpAsk:
             raise_on_status=False,
             respect_retry_after_header=False,  # it may be hours, and the question is asked again
         )
+        pool = http_pool(self.url)
         try:
-            with requests.Session() as session:
-                for scheme in ("http://", "https://"):
-                    session.mount(scheme, HTTPAdapter(max_retries=retry))
-                with session.post(
-                    self.url,
-                    json=body,
-                    headers={**_mark_headers(), **self.headers},
-                    auth=lambda request: request,  # a `.netrc` would replace the header
-                    timeout=self.timeout_s,
-                    stream=True,
-                    allow_redirects=False,
-                ) as response:
-                    return _json_of(response)
-        except requests.RequestException as error:
-            is_timeout = isinstance(error, requests.Timeout) or "timed out" in str(error)
-            kind = AskError.TIMEOUT if is_timeout else AskError.REFUSED
+            with pool.request(
+                "POST",
+                self.url,
+                json=body,
+                headers={"Content-Type": "application/json", **_mark_headers(), **self.headers},
+                timeout=self.timeout_s,
+                retries=retry,
+                redirect=False,
+                preload_content=False,
+            ) as response:
+                return _json_of(response, self.url)
+        except urllib3.exceptions.HTTPError as error:
+            kind = AskError.TIMEOUT if "timed out" in str(error) else AskError.REFUSED
             raise AskFailedError(kind, f"{type(error).__name__}: {error}") from error
+        finally:
+            pool.clear()
 
 
 def reply_of(value: Any) -> Reply:
@@ -460,21 +460,19 @@ def _mark_headers() -> dict[str, str]:
     return {PROBE_HEADER: golden, "baggage": f"{PROBE_BAGGAGE}={golden}"}
 
 
-def _json_of(response: Response) -> Any:
+def _json_of(response: BaseHTTPResponse, url: str) -> Any:
     """Return a reply's JSON.
 
     Raises:
         AskFailedError: Its status is from 300, or it is no JSON.
     """
-    if 300 <= response.status_code < 400:
+    if 300 <= response.status < 400:
         # Followed, all headers but `Authorization` would go to whatever address that is.
-        place = shown(urljoin(response.url, response.headers.get("Location", "")))
-        raise AskFailedError(
-            AskError.HTTP_STATUS, f"{response.status_code}: it has moved to {place}"
-        )
-    if response.status_code >= 400:
-        raise AskFailedError(AskError.HTTP_STATUS, f"{response.status_code} {response.reason}")
-    data = response.raw.read(MAX_REPLY_BYTES + 1, decode_content=True)
+        place = shown(urljoin(url, response.headers.get("Location", "")))
+        raise AskFailedError(AskError.HTTP_STATUS, f"{response.status}: it has moved to {place}")
+    if response.status >= 400:
+        raise AskFailedError(AskError.HTTP_STATUS, f"{response.status} {response.reason}")
+    data = response.read(MAX_REPLY_BYTES + 1, decode_content=True)
     if len(data) > MAX_REPLY_BYTES:
         raise AskFailedError(AskError.NO_ANSWER, f"longer than {MAX_REPLY_BYTES} bytes")
     try:

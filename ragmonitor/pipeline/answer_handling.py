@@ -271,21 +271,12 @@ class AnswerHandler:
         with shielded("estimate"):
             self._estimates.keep()
 
-    def _read(self, interaction: Interaction, missed: Cause | None = None) -> Report:
-        """Return the report of the built-in rules.
-
-        Args:
-            interaction: The answer.
-            missed: Why the reader of every answer did not read it; None: there is no such reader,
-                or nothing to read.
-        """
+    def _read(self, interaction: Interaction) -> Report:
+        """Return the report of the built-in rules."""
         reading = self._engine.read_now(self._builtin, interaction)
         if self._reader is not None and reading.cause is not None:
             # Nobody could read it: it is said of whose turn it was.
             return self._engine.unread(self._reader, "builtin", interaction, reading.cause)
-        if self._reader is not None and missed is not None:
-            with contained("count"):
-                self._exports.meters.stood_in(self._reader.identity.name, missed.value)
         if self._is_closed() and reading.cause is Cause.JUDGE_ERROR:
             return self._engine.unread(self._builtin, "builtin", interaction, Cause.SHUTDOWN)
         return reading.report

@@ -79,7 +79,7 @@ class Pipeline:
         settings: Settings,
         *,
         redactor: Redactor,
-        poll: Callable[[], int],
+        poll: Callable[[], object],
         traces: TraceExporter | None = None,
         gauges: Callable[[], Sequence[GaugeValue]] = tuple,
         is_apart: bool = False,
@@ -90,7 +90,7 @@ class Pipeline:
         Args:
             settings: The settings.
             redactor: What every text passes before a judge or an exporter sees it.
-            poll: Called now and then; gives up abandoned runs and returns how many are open.
+            poll: Called now and then; gives up abandoned runs.
             traces: Emits traces; None: as the settings say.
             gauges: Further ones, as of now; waits for nothing.
             is_apart: No application runs in this interpreter: its lock need not be given back, and
@@ -446,13 +446,11 @@ class Pipeline:
                 with contained("estimate"):
                     self._handler.check_anchors(self._runner)
             self._latest = self._snapshot()
-            open_runs = 0
             with contained("capture"):
-                open_runs = self._poll()
+                self._poll()
             self.meters.refresh(
                 snapshot=self._latest,
                 queue_depth=len(self.queue) + self.queue.upstream,
-                open_runs=open_runs,
                 errors=errors,
             )
             if self._runner is not None:

@@ -156,13 +156,8 @@ class Receiver:
 
     def sweep(self) -> None:
         """Hand over what is complete, as far as there is room for it."""
-<<<<<<< HEAD
-        for trace_id, trace, state in self.traces.due():
-            if not self.back.queue.room:
-=======
         for trace_id, trace in self.traces.due():
-            if not self.back.room():
->>>>>>> data
+            if not self.back.queue.room:
                 return
             self._hand_over(trace_id, trace)
 
@@ -172,13 +167,8 @@ class Receiver:
         for listener in self.listeners:
             with contained("close"):
                 listener.close()
-<<<<<<< HEAD
-        for trace_id, trace, state in self.traces.due(at_end=True):
-            while not self.back.queue.room and time.monotonic() < deadline - timeout_s / 2:
-=======
         for trace_id, trace in self.traces.due(at_end=True):
-            while not self.back.room() and time.monotonic() < deadline - timeout_s / 2:
->>>>>>> data
+            while not self.back.queue.room and time.monotonic() < deadline - timeout_s / 2:
                 time.sleep(0.01)
             # Beyond what there is room for, it is counted as unscored, `queue_full`.
             self._hand_over(trace_id, trace)

@@ -189,6 +189,7 @@ _QUALIFIERS = (
 )
 _ASSIGNED = (
     _assigned("api_key", _QUALIFIERS, rf"(?:{_QUALIFIERS})[ _.-]?key"),
+    _assigned("api_key", "_key=", r"(?-i:(?<=[A-Z0-9])_KEY)(?==)"),  # of the environment
     _assigned("api_key", zh := "密钥|密匙|秘钥|私钥", zh),
     _assigned("token", zh := "token|令牌", zh),
     _assigned("token", "auth", r"(?<=_)auth(?==)|(?<=\")auth(?=\")"),  # of npm and Docker

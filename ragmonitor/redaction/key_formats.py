@@ -80,6 +80,7 @@ FORMATS = (
         (r"fm[12][ar]?_", r"[A-Za-z0-9+/]{100,2000}={0,3}"),
         (r"rnd_", r"[A-Za-z0-9]{28,60}"),  # Render
         (r"v1\.0-", r"[0-9a-f]{24}-[0-9a-f]{100,200}"),  # Cloudflare
+        (r"cf(?:ut|at|k)_", r"[A-Za-z0-9]{40,60}"),
         (r"hv[sbr]\.", r"[A-Za-z0-9_-]{20,255}"),  # Vault
         (r"s\.", rf"{_HAS_DIGIT}[A-Za-z0-9]{{24}}{_END}"),  # Vault, old
         (r"amzn\.mws\.", _UUID),
@@ -148,6 +149,10 @@ FORMATS = (
         rf"{_HAS_DIGIT}(?=[A-Za-z0-9_-]{{0,200}}?[A-Za-z0-9]{{10}})[A-Za-z0-9_-]{{20,255}}",
     ),
     *_api_keys(
+        (r"sk-helicone-", r"(?:[a-z0-9]{7}-){3}[a-z0-9]{7}"),
+        (r"sk_car_", r"[A-Za-z0-9]{20,40}"),  # Cartesia
+        (r"ak-", rf"{_UUID}-[A-Za-z0-9_-]{{20,60}}"),  # Arize
+        (r"ak_", rf"{_HAS_DIGIT}[A-Za-z0-9_-]{{20}}{_END}"),  # Composio
         (r"gsk_", r"[A-Za-z0-9]{20,100}"),  # Groq
         (r"sess-", r"[A-Za-z0-9]{40,60}"),  # OpenAI, of a session
         (r"flp_", r"[A-Za-z0-9]{40,60}"),  # Friendli
@@ -244,12 +249,14 @@ FORMATS = (
         (r"SK", rf"[0-9a-f]{{32}}{_END}"),  # Twilio
         (r"key-", rf"[0-9a-f]{{32}}{_END}"),  # Mailgun
         (r"x(?:keysib|smtpsib)-", r"[0-9a-f]{64}-[A-Za-z0-9]{16}"),  # Brevo
+        (r"mlsn\.", r"[0-9a-f]{64}"),  # MailerSend
         (r"re_", rf"[A-Za-z0-9]{{8}}_[A-Za-z0-9]{{24}}{_END}"),  # Resend
         (r"dG9r", r"[A-Za-z0-9+/]{50,100}={0,2}"),  # Intercom
-        (r"hooks\.zapier\.com/", r"hooks/catch/[0-9]{5,12}/[A-Za-z0-9]{5,20}"),
         (r"open\.(?:feishu\.cn|larksuite\.com)/", rf"open-apis/bot/v2/hook/{_UUID}"),
         (r"(?:outlook|webhook)\.office\.com/webhook", rf"(?:b2)?/{_UUID}[A-Za-z0-9@/-]{{0,200}}"),
         (r"A{22}", r"[A-Za-z0-9%]{80,100}"),  # X
+        (r"WPL_AP[01]\.", r"[A-Za-z0-9]{16}\.[A-Za-z0-9]{6,20}={0,2}"),  # LinkedIn
+        (r"oauth:", rf"{_HAS_DIGIT}[a-z0-9]{{30}}{_END}"),  # Twitch
         (r"fio-u-", r"[A-Za-z0-9_=-]{64}"),  # Frame.io
         (r"s-s4t2(?:ud|af)-", r"[0-9a-f]{64}"),  # 42
     ),
@@ -268,7 +275,7 @@ FORMATS = (
         (r"4b1d", rf"{_HAS_DIGIT}[A-Za-z0-9]{{38}}{_END}"),  # ClickHouse
         (r"CCDB1_", r"[A-Za-z0-9_]{40,100}"),  # CockroachDB
         (r"hcaik_", r"[a-z0-9]{50,70}"),  # Honeycomb
-        (r"sl\.", rf"{_HAS_DIGIT}[A-Za-z0-9_.-]{{100,400}}"),  # Dropbox
+        (r"sl\.(?:u\.)?", rf"{_HAS_DIGIT}[A-Za-z0-9_.-]{{100,400}}"),  # Dropbox
         (r"[ps]k\.eyJ", r"[A-Za-z0-9_-]{20,200}\.[A-Za-z0-9_-]{20,60}"),  # Mapbox
         (r"NR(?:AK|II|JS|AA|IQ|IV)-", r"[A-Za-z0-9_-]{19,40}"),  # New Relic
         (r"sntry[su]_", r"[A-Za-z0-9_=+/]{40,400}"),  # Sentry

@@ -134,12 +134,6 @@ EVALUATIONS: Final = _events(
     "evaluator judge outcome",
     kind="counter",
 )
-BUILTIN_STAND_INS: Final = _events(
-    "ragmonitor_builtin_stand_ins",
-    "Answers that the built-in rules scored in place of the encoder that scores every answer.",
-    "judge cause",
-    kind="counter",
-)
 DIAGNOSES: Final = _events(
     "ragmonitor_diagnoses",
     "Scored answers by what went wrong, not weighted by their inclusion probability.",
@@ -430,11 +424,6 @@ GOLDEN_SCORE: Final = _goldens(
     "evaluator judge window bound",
     unit="ratio",
 )
-GOLDEN_LATENCY_SECONDS: Final = _goldens(
-    "ragmonitor_golden_latency_seconds",
-    "Time to the answers to golden questions: half of them, or 95 %, took at most this long.",
-    "percentile window",
-)
 GOLDEN_ASKS: Final = _goldens(
     "ragmonitor_golden_asks",
     "Golden questions asked, by outcome: answered, or why there is no answer.",
@@ -466,14 +455,9 @@ CHECKS: Final = _judging(
 
 FEEDBACK: Final = _people(
     "ragmonitor_feedback",
-    "Feedback that people gave; direction is good, bad or neither.",
+    "Feedback that people gave, by direction: good, bad or neither; and how much of it is of no "
+    "known answer: unknown.",
     "kind direction",
-    kind="counter",
-)
-FEEDBACK_UNKNOWN: Final = _people(
-    "ragmonitor_feedback_unknown",
-    "Feedback whose id is of no answer that is known.",
-    "kind",
     kind="counter",
 )
 FEEDBACK_AGREEMENT: Final = _people(
@@ -487,9 +471,6 @@ FEEDBACK_AGREEMENT: Final = _people(
 
 QUEUE_DEPTH: Final = _operation(
     "ragmonitor_queue_depth", "Interactions that wait to be scored.", unit="interactions"
-)
-OPEN_RUNS: Final = _operation(
-    "ragmonitor_open_runs", "Framework runs that have not ended.", unit="runs"
 )
 STREAM_RECORDS: Final = _operation(
     "ragmonitor_stream_records",

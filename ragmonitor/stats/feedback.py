@@ -249,7 +249,7 @@ class PeoplesFeedback(Part):
         for (kind, direction), n in self._received.items():
             yield GaugeValue.of(metrics.FEEDBACK, n, kind=kind, direction=direction)
         for kind, n in self._unknown.items():
-            yield GaugeValue.of(metrics.FEEDBACK_UNKNOWN, n, kind=kind)
+            yield GaugeValue.of(metrics.FEEDBACK, n, kind=kind, direction="unknown")
         for sampled, found in self._agreements.items():
             yield from _agreement_gauges(self._judges[sampled].rpartition("@")[0], found)
 

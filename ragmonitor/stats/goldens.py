@@ -56,7 +56,6 @@ MAX_SHOWN: Final = 30
 KEEP_EACH_S: Final = 10.0
 KIND: Final = "golden"
 WINDOWS: Final[dict[Window, float]] = {"1h": 3_600.0, "24h": 86_400.0}
-PERCENTILES: Final = (50, 95)
 
 
 def half(difference: float) -> float:
@@ -149,7 +148,7 @@ class GoldenQuestions(Part):
     def _begin(self) -> None:
         self._questions: OrderedDict[str, _Question] = OrderedDict()
         self._observed: list[Observation] = []
-        self._asks: deque[tuple[float, bool, float]] = deque(maxlen=MAX_ASKS)
+        self._asks: deque[tuple[float, bool]] = deque(maxlen=MAX_ASKS)
         self._outcomes: Counter[str] = Counter()
         self._asked = 0
         """The number of the last asking."""
@@ -172,7 +171,7 @@ class GoldenQuestions(Part):
         is_answered = probe.outcome == "answered"
         self._new.add(probe.golden)
         self._outcomes[probe.outcome] += 1
-        self._asks.append((at_s, is_answered, interaction.latency_s))
+        self._asks.append((at_s, is_answered))
         self._observe(AVAILABILITY, float(is_answered), at_s)
         if answer.reference is not None:
             self._take_reference(question, answer.reference, at_s)
@@ -269,18 +268,13 @@ class GoldenQuestions(Part):
         levels = {
             name: self.level(name, since_s) for name in (*metrics.GOLDEN_EVALUATORS, *ragchecker)
         }
-        asks = [each for each in self._asks if each[0] >= since_s]
-        times = sorted(seconds for _, is_answered, seconds in asks if is_answered)
+        asks = [is_answered for at_s, is_answered in self._asks if at_s >= since_s]
         if asks:
-            levels["availability"] = share_of(len(times), len(asks))
+            levels["availability"] = share_of(sum(asks), len(asks))
         for name, level in levels.items():
             if level is not None:
                 of = {"evaluator": name, "judge": judge, "window": window}
                 yield from GaugeValue.interval(metrics.GOLDEN_SCORE, *level, **of)
-        for percentile in PERCENTILES if times else ():
-            value = times[min(len(times) - 1, percentile * len(times) // 100)]
-            labels = {"percentile": str(percentile), "window": window}
-            yield GaugeValue.of(metrics.GOLDEN_LATENCY_SECONDS, value, **labels)
 
     def level(self, evaluator: str, since_s: float) -> Level | None:
         """Return the mean of a score over all questions as of now; as `level_of`."""

@@ -203,7 +203,7 @@ class Shown:
             **{"judge": MODEL.name, "trace_url": TRACES, **options},
         )
         self.exporter = PrometheusExporter("shop", port=0, pages=self.view)
-        self.exporter.refresh(snapshot=Snapshot(), queue_depth=0, open_runs=0, errors=guard.errors)
+        self.exporter.refresh(snapshot=Snapshot(), queue_depth=0, errors=guard.errors)
         self.base = str(self.exporter.url).removesuffix("/metrics")
 
     def fill(self, *, active: bool = False, cause: AlarmCause | None = None) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 import threading
 import time
 from collections import deque
@@ -55,8 +56,8 @@ class Fault:
 class ScoringServer:
     """What both have in common: requests are kept, and faults come when scripted."""
 
-    def __init__(self, *, port: int = 0) -> None:
-        """Listen on a port; 0: any free one."""
+    def __init__(self, *, port: int = 0, tls: ssl.SSLContext | None = None) -> None:
+        """Listen on a port; 0: any free one. With `tls` connections are encrypted."""
         self.requests: list[Received] = []
         self._faults: deque[Fault] = deque()
         self._always: Fault | None = None
@@ -64,7 +65,10 @@ class ScoringServer:
         self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self._server.daemon_threads = True
         self._server.block_on_close = False
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+        scheme = "http" if tls is None else "https"
+        self.url = f"{scheme}://127.0.0.1:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
 
     def __enter__(self) -> Self:
@@ -186,9 +190,11 @@ class _AnnotateSpans(_Strict):
 class FakePhoenix(ScoringServer):
     """`POST /v1/span_annotations`, asynchronous: an unknown span is none of its business."""
 
-    def __init__(self, *, api_key: str | None = None, port: int = 0) -> None:
+    def __init__(
+        self, *, api_key: str | None = None, port: int = 0, tls: ssl.SSLContext | None = None
+    ) -> None:
         """Ask for a key, or for none."""
-        super().__init__(port=port)
+        super().__init__(port=port, tls=tls)
         self._api_key = api_key
         self.annotations: dict[tuple[str, str, str], dict[str, Any]] = {}
         """By (span, name, identifier): what comes again under these is an update."""

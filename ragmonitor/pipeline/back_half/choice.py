@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     """What takes finished interactions, and scores and exports them, or has it done."""
 
 
-def back_half_of(settings: Settings, *, redactor: Redactor, poll: Callable[[], int]) -> BackHalf:
+def back_half_of(settings: Settings, *, redactor: Redactor, poll: Callable[[], object]) -> BackHalf:
     """Return what works behind the request path, as the settings say.
 
     Args:
         settings: The settings.
         redactor: What every text passes before a judge or an exporter sees it.
-        poll: Called now and then; gives up abandoned runs and returns how many are open.
+        poll: Called now and then; gives up abandoned runs.
 
     Raises:
         SettingsError: The settings cannot be carried out.

@@ -72,7 +72,7 @@ class Sender:
         settings: Settings,
         *,
         redactor: Redactor | None,
-        poll: Callable[[], int],
+        poll: Callable[[], object],
         meters: PrometheusExporter,
         judges: Sequence[JudgeIdentity],
         compressed: bool,
@@ -107,7 +107,6 @@ class Sender:
         """What was taken from the queue, and what was sent or counted since."""
         self._idle = self._closed = False
         self._ticked_s = 0.0
-        self._open_runs = 0
 
     # --- the application's side -----------------------------------------------------------------
 
@@ -228,12 +227,12 @@ class Sender:
         return taken
 
     def _is_time_to_tick(self) -> bool:
-        """Return whether to show what changes; open runs are known then."""
+        """Return whether to show what changes."""
         if time.monotonic() - self._ticked_s < TICK_S:
             return False
         self._ticked_s = time.monotonic()
         with contained("capture"):
-            self._open_runs = self._poll()
+            self._poll()
         return True
 
     def _packed(self, finished: Finished) -> tuple[bytes, str, Status] | None:

@@ -39,7 +39,7 @@ class StreamSender(Sender):
         settings: Settings,
         *,
         redactor: Redactor,
-        poll: Callable[[], int],
+        poll: Callable[[], object],
         open_stream: Callable[[], Stream] | None = None,
         gauges: Callable[[], Sequence[GaugeValue]] = tuple,
     ) -> None:
@@ -48,7 +48,7 @@ class StreamSender(Sender):
         Args:
             settings: The settings.
             redactor: What every text passes before it leaves.
-            poll: Called now and then; gives up abandoned runs and returns how many are open.
+            poll: Called now and then; gives up abandoned runs.
             open_stream: Opens the stream, also in a forked child; None: as the settings say.
             gauges: As in `Pipeline`.
 
@@ -137,7 +137,6 @@ class StreamSender(Sender):
             self._meters.refresh(
                 snapshot=Snapshot(gauges=(*self._gauges(), is_up)),
                 queue_depth=len(self.queue) + len(self._sending),
-                open_runs=self._open_runs,
                 errors=errors,
             )
 

@@ -30,7 +30,7 @@ from ragmonitor.pipeline.back_half.channel import Channel, ChannelError
 from ragmonitor.pipeline.back_half.setup import restored
 from ragmonitor.pipeline.pipeline import Pipeline
 from ragmonitor.pipeline.wiring import redactor_of, restrict_logs, traces_of
-from ragmonitor.records import AlarmEvent, Cause, Interaction, Report, SpanReference, Status
+from ragmonitor.records import Cause, Interaction, Report, SpanReference, Status
 from ragmonitor.runtime import guard, wire
 from ragmonitor.runtime.errors import WireError
 from ragmonitor.runtime.feedback import JoinedFeedback
@@ -107,8 +107,8 @@ class Session:
         self._closed: deque[int] = deque()
         """Numbers of records of which nothing more is owed, and the monitor was not told yet."""
         self.has_news = threading.Event()
-        self.waiting = self.open_runs = 0
-        """What waits in the application, and is open there."""
+        self.waiting = 0
+        """What waits in the application."""
         self.was_closed = False
         """Whether the monitor has asked for the last numbers."""
         self._telling = threading.Lock()
@@ -141,7 +141,7 @@ class Session:
         self.has_news.set()
 
     def _counts(self, counts: Mapping[str, Any]) -> None:
-        self.open_runs, self.waiting = counts["open_runs"], counts["waiting"]
+        self.waiting = counts["waiting"]
         guard.errors.update(Counter(counts["errors"]))
         if self._owns:
             logger.setLevel(counts["level"])
@@ -226,13 +226,6 @@ class Traces:
         else:
             self._tell("late", wire.encode_report(report))
 
-    def alarm(self, event: AlarmEvent) -> None:
-        """Emit an alarm."""
-        if self.channel is None:
-            self._own.alarm(event)
-        else:
-            self._tell("alarm", event)
-
     def feedback(self, joined: JoinedFeedback) -> None:
         """Emit what a person said."""
         if self.channel is None:
@@ -304,10 +297,10 @@ def _serve_parent(channel: Channel, setup: Mapping[str, Any]) -> None:
     restrict_logs(settings)
     sessions: list[Session] = []
 
-    def poll() -> int:
+    def poll() -> None:
         if os.getppid() != parent:
             channel.close()  # another process has a copy of the application's end
-        return _polled(back, sessions)
+        _polled(back, sessions)
 
     def lose(reason: str, n: int) -> None:
         back.meters.dropped(reason, n)
@@ -390,8 +383,7 @@ def _listening(path: Path) -> socket.socket:
     return server
 
 
-def _polled(back: Pipeline, sessions: Sequence[Session]) -> int:
+def _polled(back: Pipeline, sessions: Sequence[Session]) -> None:
     back.queue.upstream = sum(each.waiting for each in sessions)
     for each in sessions:
         each.has_news.set()
-    return sum(each.open_runs for each in sessions)

@@ -35,7 +35,6 @@ from ragmonitor.pipeline.wiring import (
     traces_of,
 )
 from ragmonitor.records import (
-    AlarmEvent,
     AlarmState,
     Cause,
     JudgeIdentity,
@@ -62,13 +61,13 @@ class WorkerSender(Sender):
     What was sent and is still open when a worker ends is unscored.
     """
 
-    def __init__(self, settings: Settings, *, redactor: Redactor, poll: Callable[[], int]) -> None:
+    def __init__(self, settings: Settings, *, redactor: Redactor, poll: Callable[[], object]) -> None:
         """Start nothing yet.
 
         Args:
             settings: The settings; `setup.reason_to_stay` is empty for them.
             redactor: What every text passes before it goes to a worker with settings of its own.
-            poll: Called now and then; gives up abandoned runs and returns how many are open.
+            poll: Called now and then; gives up abandoned runs.
 
         Raises:
             SettingsError: The settings cannot be carried out.
@@ -301,7 +300,6 @@ class WorkerSender(Sender):
             line.channel.tell(
                 "counts",
                 {
-                    "open_runs": self._open_runs,
                     "waiting": len(self.queue),
                     "errors": errors - self._errors,
                     "level": logging.getLogger("ragmonitor").getEffectiveLevel(),
@@ -323,7 +321,6 @@ class WorkerSender(Sender):
             "log": lambda level, text: logger.log(level, "%s", text),
             "emit": self._emit,
             "late": lambda report: self._traces.export(wire.decode_report(report)),
-            "alarm": lambda event: self._traces.alarm(msgspec.convert(event, AlarmEvent)),
             "told": lambda told: self._traces.feedback(msgspec.convert(told, JoinedFeedback)),
         }
 

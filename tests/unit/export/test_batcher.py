@@ -133,7 +133,7 @@ def test_a_server_that_is_not_there_is_named(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the system's reason, and without a password."""
-    monkeypatch.setattr("ragmonitor.export.posting._retries", lambda: 0)
+    monkeypatch.setattr("ragmonitor.export.posting._retries", lambda _: 0)
     caplog.set_level("DEBUG", "ragmonitor")
     posting = Posting(f"http://me:pw@127.0.0.1:{free_port()}")
     posting.put(1)

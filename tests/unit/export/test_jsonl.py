@@ -156,13 +156,3 @@ def test_a_pipe_without_a_reader_keeps_nobody_waiting(tmp_path: Path) -> None:
     lost: list[tuple[str, int]] = []
     configured(tmp_path / "r.jsonl", lost=lambda *told: lost.append(told)).export(report())
     assert lost == [("jsonl_failed", 1)]
-
-
-def test_a_line_that_an_earlier_process_tore_is_not_glued_to_the_next(tmp_path: Path) -> None:
-    """A process that was killed while it wrote costs its own line and no other."""
-    path = tmp_path / "r.jsonl"
-    path.write_text('{"torn": ', encoding="utf-8")
-    JsonLines(path).export(report())
-    torn, whole = path.read_text(encoding="utf-8").splitlines()
-    assert torn == '{"torn": '
-    assert json.loads(whole)["judge"]

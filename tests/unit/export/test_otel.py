@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
+import ssl
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from opentelemetry import trace
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from ragmonitor.export import OtelExporter, providers
-from ragmonitor.export.providers import Providers, otlp_protocol
+from ragmonitor.export import OtelExporter
+from ragmonitor.export.otel_environment import otlp_protocol
+from ragmonitor.export.providers import Providers
 from ragmonitor.export.span_attributes import MAX_TEXT_BYTES
 from ragmonitor.records import (
     Cause,
@@ -31,6 +36,7 @@ from ragmonitor.records import (
     Scored,
     Unscored,
 )
+from tests.support.certificates import make_certificates
 from tests.support.otlp_receiver import otlp_receiver
 from tests.support.scoring_server import FakePhoenix, Fault
 from tests.unit.export.examples import (
@@ -272,23 +278,18 @@ class TestEnvironment:
         monkeypatch.setenv(name, value)
         assert otlp_protocol("TRACES") is None
 
-    @pytest.mark.parametrize(("protocol", "remedy"), [("grpc", "otlp-grpc"), ("http/json", "grpc")])
-    def test_a_protocol_that_is_missing_is_told_once(
-        self,
-        monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture,
-        protocol: str,
-        remedy: str,
+    @pytest.mark.parametrize("protocol", ["grpc", "http/json"])
+    def test_a_protocol_that_we_do_not_speak_is_told_once(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, protocol: str
     ) -> None:
         """The log names the remedy, at the first emission only; the application goes on."""
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
         monkeypatch.setenv("OTEL_LOGS_EXPORTER", "none")
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
-        monkeypatch.setattr(providers.metadata, "entry_points", lambda **_: ())
         exporter = OtelExporter("shop")
         assert exporter.emit(interaction(), []) is None
         assert exporter.emit(interaction(), []) is None
-        assert [remedy in record.message for record in caplog.records] == [True]
+        assert ["http/protobuf" in record.message for record in caplog.records] == [True]
 
 
 def test_a_provider_that_is_set_later_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,72 +326,113 @@ SPANS = 3
 """Of one interaction: its root, its retrieval and its model call."""
 
 
-class Refusing:
-    """An OTLP exporter whose collector takes nothing, by a reply or by an error."""
-
-    def __init__(self, error: Exception | None) -> None:
-        self.error = error
-
-    def export(self, batch: Any) -> Any:
-        if self.error is not None:
-            raise self.error
-        return SpanExportResult.FAILURE
-
-    def shutdown(self) -> None:
-        """Nothing to end."""
-
-    def force_flush(self, timeout_millis: int = 0) -> bool:
-        return True
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[OtelExporter, FakePhoenix, Any]]:
+    """Give an exporter with a server that it posts to, and what it counts as lost."""
+    monkeypatch.setattr("ragmonitor.runtime.guard._logged", set())
+    with FakePhoenix() as server:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.url)
+        lost: Counter[str] = Counter()
+        exporter = OtelExporter("shop", lost=lambda reason, n: lost.update({reason: n}))
+        yield exporter, server, lost
+        exporter.close()
 
 
-@pytest.mark.parametrize("error", [None, ConnectionError("reset")], ids=["refused", "reset"])
-def test_spans_that_no_collector_takes_are_counted(
-    monkeypatch: pytest.MonkeyPatch, error: Exception | None
+def test_spans_that_no_collector_takes_are_counted_and_named_once(
+    counted: tuple[OtelExporter, FakePhoenix, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each span and each event is counted as lost once."""
-    monkeypatch.setattr("ragmonitor.export.providers._exporter", lambda _: Refusing(error))
-    lost: Counter[str] = Counter()
-    exporter = OtelExporter("shop", lost=lambda reason, n: lost.update({reason: n}))
+    """Each span is counted as lost once; the line says what the collector says."""
+    exporter, server, lost = counted
+    server.always(Fault(400))
+    for _ in range(3):
+        exporter.emit(interaction(), [])
+        assert not exporter.flush(5)
+    assert lost == {"otlp_refused": 3 * SPANS}
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno > 10]
+    assert "/v1/traces answers 400" in line
+
+
+def test_what_a_closed_exporter_has_not_sent_is_counted(
+    counted: tuple[OtelExporter, FakePhoenix, Any],
+) -> None:
+    """A collector that does not answer keeps nobody waiting."""
+    exporter, server, lost = counted
+    server.always(Fault(hangs=True))
+    exporter.emit(interaction(), [])
+    assert not exporter.flush(0.3)
+    exporter.close()
+    assert lost == {"otlp_closed": SPANS}
+
+
+def test_the_exporter_heeds_what_opentelemetry_names(
+    counted: tuple[OtelExporter, FakePhoenix, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Headers, compression and an address of traces' own; a variable of one signal goes before."""
+    _, server, _ = counted
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"{server.url}/own")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20other")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "authorization=Bearer%20key")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
+    exporter = OtelExporter("shop")
     exporter.emit(interaction(), [])
     exporter.flush(5)
     exporter.close()
-    assert lost == {"otlp_failed": SPANS}
+    request = server.requests[0]
+    assert request.path == "/own"
+    assert request.headers["authorization"] == "Bearer key"
+    assert ExportTraceServiceRequest.FromString(gzip.decompress(request.body)).resource_spans
 
 
-def test_a_collector_that_is_away_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_collector_is_trusted_by_the_certificate_that_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The SDK's own lines, one for each attempt, stay those of the application's exports."""
-    sdk = logging.getLogger("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    """Spans go to a server whose authority is named, with the client's own certificate if asked."""
+    made = make_certificates(tmp_path)
+    server_side = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=made.authority)
+    server_side.load_cert_chain(made.own, made.key)
+    server_side.verify_mode = ssl.CERT_REQUIRED
+    with FakePhoenix(tls=server_side) as server:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.url)
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", str(made.own))
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_CLIENT_KEY", str(made.key))
+        for authority, paths in (("", []), (str(made.authority), ["/v1/traces"])):
+            monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", authority)
+            monkeypatch.setattr("ragmonitor.export.otel_environment.RETRIES", 0)
+            exporter = OtelExporter("shop")
+            exporter.emit(interaction(), [])
+            exporter.flush(5)
+            exporter.close()
+            assert [request.path for request in server.requests] == paths
 
-    class Talking(Refusing):
-        def export(self, batch: Any) -> Any:
-            sdk.error("Failed to export: %s", "no such collector")
-            return super().export(batch)
 
-    monkeypatch.setattr("ragmonitor.runtime.guard._logged", set())
-    monkeypatch.setattr("ragmonitor.export.providers._exporter", lambda _: Talking(None))
+@pytest.mark.parametrize(
+    ("sampler", "callers", "kept"),
+    [
+        ("", True, True),
+        ("", False, False),
+        ("always_on", False, True),
+        ("always_off", True, False),
+        ("parentbased_always_off", None, False),
+        ("traceidratio 1", False, True),
+        ("traceidratio 0", None, False),
+        ("traceidratio half", None, True),
+    ],
+)
+def test_sampling_is_as_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch, sampler: str, callers: bool | None, kept: bool
+) -> None:
+    """By default as the caller's trace was; a trace that is left out says so to who reads it."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+    name, _, share = sampler.partition(" ")
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", name)
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", share)
+    caller = None if callers is None else replace(CALLER, sampled=callers)
     exporter = OtelExporter("shop")
-    for _ in range(3):
-        exporter.emit(interaction(), [])
-        exporter.flush(5)
-    sdk.error("of the application's")
-    ours, theirs = [record.getMessage() for record in caplog.records if record.levelno > 10]
-    assert "no such collector" in ours
-    assert "otlp_failed" in ours
-    assert theirs == "of the application's"
-
-
-def test_our_own_providers_are_closed_by_us_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the interpreter's exit the SDK would end them before what waits is emitted."""
-    registered: list[Any] = []
-    monkeypatch.setattr(providers, "_exporter", lambda _: Refusing(None))
-    monkeypatch.setattr("atexit.register", lambda call, *_, **__: registered.append(call))
-    made = Providers("shop")
-    assert made.tracer() is not None
-    assert made.logger() is not None
-    made.close()
-    assert registered == []
+    target = exporter.emit(interaction(caller=caller), [])
+    exporter.close()
+    assert target is not None
+    assert target.sampled is kept
 
 
 def test_no_redirect_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -404,7 +446,7 @@ def test_no_redirect_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not exporter.flush(5)
         exporter.close()
     assert elsewhere.trace_requests == []
-    assert lost == {"otlp_failed": SPANS}
+    assert lost == {"otlp_refused": SPANS}
 
 
 @pytest.mark.parametrize("is_repeated", [True, False])

@@ -52,7 +52,6 @@ def refresh(built: PrometheusExporter, **state: Any) -> None:
         **{
             "snapshot": Snapshot(),
             "queue_depth": 0,
-            "open_runs": 0,
             "errors": guard.errors,
             **state,
         }

@@ -94,7 +94,7 @@ def bad(n: int, judge=MODEL, **changes: Any):
 @contextmanager
 def served(shown: View | None) -> Iterator[str]:
     exporter = PrometheusExporter("shop", port=0, pages=shown)
-    exporter.refresh(snapshot=Snapshot(), queue_depth=0, open_runs=0, errors=guard.errors)
+    exporter.refresh(snapshot=Snapshot(), queue_depth=0, errors=guard.errors)
     try:
         assert exporter.url is not None
         yield exporter.url.removesuffix("/metrics")
