@@ -23,13 +23,13 @@ from ragmonitor.cli.options import DoctorOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, figures_table, new_console, print_json
 from ragmonitor.export import JsonLines
 from ragmonitor.export.batcher import DeliveryError
-from ragmonitor.export.posting import PostingExporter
 from ragmonitor.export.otel_environment import (
     HTTP,
     captured_content,
     otlp_address,
     otlp_protocol,
 )
+from ragmonitor.export.posting import PostingExporter
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.pipeline.back_half.setup import UNIX
 from ragmonitor.pipeline.streams.redis_streams import RedisStream

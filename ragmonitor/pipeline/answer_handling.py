@@ -112,10 +112,8 @@ class AnswerHandler:
                 account.close(Cause.INTERNAL_ERROR)
                 return
             found: Assessment | Cause | None = None
-            if self._reader is not None and unscorable(interaction) is None:
-                found = Cause.JUDGE_BUSY
-                if not is_behind:
-                    found = await self._reader.read(interaction, hurry=hurry)
+            if self._reader is not None and not is_behind and unscorable(interaction) is None:
+                found = await self._reader.read(interaction, hurry=hurry)
             with contained("worker"), self._step():
                 self._draw_reported(account, interaction, found)
         except GeneratorExit:  # as in `_judge`
@@ -134,7 +132,7 @@ class AnswerHandler:
                 if isinstance(found, Assessment):
                     report = self._engine.found(interaction, found)
                 else:
-                    report = self._read(interaction, missed=found)
+                    report = self._read(interaction)
             judgement = self._draw(account, report)
         finally:
             if judgement is None:

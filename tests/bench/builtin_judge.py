@@ -203,7 +203,8 @@ def main() -> None:
     ]
     for name in rounds[0][0]:
         fresh, warm = ([t for own, *_ in rounds for t in own[name][at]] for at in (0, 1))
-        row = f"| {name} | {statistics.median(fresh):.2f} | {statistics.quantiles(fresh, n=20)[-1]:.2f}"
+        p95 = statistics.quantiles(fresh, n=20)[-1]
+        row = f"| {name} | {statistics.median(fresh):.2f} | {p95:.2f}"
         row += f" | {statistics.median(warm):.2f}"
         for at, own in enumerate((fresh, warm)) if given.beside else ():
             other = [t for _, beside in rounds for t in beside[name][at]]

@@ -61,7 +61,9 @@ class WorkerSender(Sender):
     What was sent and is still open when a worker ends is unscored.
     """
 
-    def __init__(self, settings: Settings, *, redactor: Redactor, poll: Callable[[], object]) -> None:
+    def __init__(
+        self, settings: Settings, *, redactor: Redactor, poll: Callable[[], object]
+    ) -> None:
         """Start nothing yet.
 
         Args:
