@@ -75,11 +75,15 @@ class Fleet:
         return path.read_text().split("\n")[:-1] if path.exists() else []
 
     def ended(self, within_s: float = 60) -> list[dict[str, Any]]:
-        """Wait until nothing is left, and return what each of the living counted."""
+        """Wait until nothing is left, and return what each of the living counted.
+
+        One that has only just been started counted nothing.
+        """
         until("the stream is empty", self._is_empty, within_s=within_s)
         for each in self.workers:
             each.terminate()
-        return [json.loads(each.communicate(timeout=30)[0]) for each in self.workers]
+        told = [each.communicate(timeout=30)[0] for each in self.workers]
+        return [json.loads(each) for each in told if each]
 
     def _is_empty(self) -> bool:
         state = self.stream.state()
