@@ -651,7 +651,8 @@ class Settings(Group):
         dict,
         "What is accepted, by signal: a hallucination rate of at most 0.05, a mean faithfulness of "
         "at least 0.9: 'hallucination=0.05,faithfulness=0.9'; a bare number is the hallucination "
-        "rate. What is not given is learned from 1,000 verdicts and whole days.",
+        "rate. What is not given is learned from 1,000 verdicts and whole days. The rules of the "
+        "built-in judge alone hold no such limit: it is refused.",
     )
     evaluators: Parts = option(
         (),

@@ -13,8 +13,10 @@ from ragmonitor.causes.documents import name_of
 from ragmonitor.export.content import Content, ContentPolicy
 from ragmonitor.export.view.answers import closest
 from ragmonitor.records import (
+    AlarmCause,
     AlarmEvent,
     AlarmKind,
+    AlarmSpan,
     AlarmState,
     Assessment,
     Chunk,
@@ -47,11 +49,6 @@ class Part(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore", from_attributes=True)
 
-    @classmethod
-    def kept(cls, record: object) -> Self | None:
-        """Return what is kept of a record with attributes of these names; None: of none."""
-        return None if record is None else cls.model_validate(record)
-
 
 class Rate(Part):
     """A mean with its 95 % interval."""
@@ -59,16 +56,6 @@ class Rate(Part):
     mean: float
     lower: float
     upper: float
-
-
-class Rise(Part):
-    """The answers that an alarm was raised by; the fields are those of `AlarmSpan`."""
-
-    since_s: float
-    """Seconds since the epoch, as all times here."""
-    scored: int
-    mean: float
-    before: float | None
 
 
 class IncidentAlarm(Part):
@@ -86,7 +73,7 @@ class IncidentAlarm(Part):
     higher_is_better: bool
     threshold_share: float
     """Evidence as a share of the threshold."""
-    rise: Rise | None = None
+    rise: AlarmSpan | None = None
     """None: it rests on no scored answers."""
     detail: Text = ""
 
@@ -141,15 +128,6 @@ class NamedCause(Part):
     name: Name = ""
     named_s: float
     """The time when it was named first."""
-
-
-class JudgeCheck(Part):
-    """Judge or application, as reference answers tell; the fields are those of `AlarmCause`."""
-
-    cause: Literal["judge", "application", "unknown"]
-    reread: int
-    flipped: int
-    waiting: int
 
 
 class BadSentence(Part):
@@ -249,7 +227,7 @@ class Incident(Part):
     noticed_s: float
     """When somebody was last told of it."""
     alarms: tuple[IncidentAlarm, ...]
-    check: JudgeCheck | None = None
+    check: AlarmCause | None = None
     parts: tuple[Suspect, ...] = ()
     """The most evidence first."""
     shift: Mix | None = None
@@ -302,7 +280,7 @@ class Incident(Part):
         ended = all(each.cleared_s is not None for each in alarms)
         return self.model_copy(update={"alarms": alarms, "closed_s": now_s if ended else None})
 
-    def explained(self, check: JudgeCheck | None, found: Explanation | None, now_s: float) -> Self:
+    def explained(self, check: AlarmCause | None, found: Explanation | None, now_s: float) -> Self:
         """Return it with what is known of its cause now.
 
         A cause that was named stays until another one is shown: evidence fades once the alarm's
@@ -377,7 +355,7 @@ def alarm_of_event(event: AlarmEvent) -> IncidentAlarm:
         objective=event.objective,
         higher_is_better=event.higher_is_better,
         threshold_share=_share(event.evidence_s, event.threshold_s),
-        rise=Rise.kept(event.span),
+        rise=event.span,
         detail=event.detail,
     )
 
@@ -395,7 +373,7 @@ def alarm_of_state(state: AlarmState, threshold_s: float, now_s: float) -> Incid
         objective=state.objective,
         higher_is_better=state.higher_is_better,
         threshold_share=_share(state.evidence_s, threshold_s),
-        rise=Rise.kept(state.span),
+        rise=state.span,
     )
 
 

@@ -15,7 +15,6 @@ from ragmonitor.incidents.incident import (
     BadAnswer,
     Incident,
     IncidentAlarm,
-    JudgeCheck,
     NamedCause,
     alarm_of_event,
     alarm_of_state,
@@ -234,7 +233,7 @@ class IncidentKeeper(Exporter):
             if self.explain is not None and leading.kind in ("quality", "slice"):
                 with contained("causes"):
                     found = self.explain(leading.whole, incident.since_s)
-            check = JudgeCheck.kept(self._snapshot.cause) or incident.check
+            check = self._snapshot.cause or incident.check
             incident = incident.explained(check, found, now_s)
         suspects = [self._quote(id_) for id_ in self._suspects]
         fresh = [each for each in suspects if each.at_s >= incident.since_s]

@@ -69,17 +69,8 @@ class KnownAnswer(msgspec.Struct, frozen=True, array_like=True):
 class Agreement(NamedTuple):
     """Answers of which both a judge and people said whether they are good."""
 
-    both_good: int
-    both_bad: int
-    people_only: int
-    """People found the answer bad and the judge did not."""
-    judge_only: int
-    """The judge found the answer bad and people did not."""
-
-    @property
-    def answers(self) -> int:
-        """All of them."""
-        return sum(self)
+    agreeing: int
+    answers: int
 
 
 class _Waiting(NamedTuple):
@@ -225,19 +216,16 @@ class PeoplesFeedback(Part):
                 if before is None or before.said_s <= said.said_s:
                     newest[answer] = said
         for sampled, judge in self._judges.items():
-            cells: Counter[tuple[bool, bool]] = Counter()
-            for each in newest.values():
-                identity, verdict = (
+            pairs = [
+                (each.good, verdict)
+                for each in newest.values()
+                for identity, verdict in [
                     (each.judge, each.judged) if sampled else (each.reader, each.read)
-                )
-                if identity == judge and verdict is not None:
-                    cells[bool(each.good), verdict] += 1
-            self._agreements[sampled] = Agreement(
-                both_good=cells[True, False],
-                both_bad=cells[False, True],
-                people_only=cells[False, False],
-                judge_only=cells[True, True],
-            )
+                ]
+                if identity == judge and verdict is not None
+            ]
+            agreeing = sum(is_good is not is_bad for is_good, is_bad in pairs)
+            self._agreements[sampled] = Agreement(agreeing, len(pairs))
 
     def joined(self) -> Sequence[JoinedFeedback]:
         """Return what was joined since this was last asked."""
@@ -285,6 +273,6 @@ def _agreement_gauges(judge: str, found: Agreement) -> Iterator[GaugeValue]:
     """Return the share of answers on which both agree, if there are enough."""
     if found.answers < MIN_ANSWERS:
         return
-    mean = (found.both_good + found.both_bad) / found.answers
+    mean = found.agreeing / found.answers
     lower, upper = wilson(mean, found.answers)
     yield from GaugeValue.interval(metrics.FEEDBACK_AGREEMENT, mean, lower, upper, judge=judge)

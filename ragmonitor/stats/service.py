@@ -521,7 +521,8 @@ class Statistics:
             return
         if self._has_news or abs(now_s - self._learned_s) > 60:
             self._learned_s, self._has_news = now_s, False
-            self._predictions.refresh()
+            with contextlib.suppress(StoreUnavailableError):  # what was learned goes on to hold
+                self._predictions.refresh()
 
     def tick(self, *, is_due: bool = False) -> Sequence[AlarmEvent]:
         """Let time pass: sums go to the store, means are formed, alarms are raised and cleared.

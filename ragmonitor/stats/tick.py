@@ -26,7 +26,6 @@ from ragmonitor.stats.comparison import (
     e_value,
 )
 from ragmonitor.stats.interval import Coverage, Estimate, Span, coverage, estimate, span
-from ragmonitor.stats.judge_change import Cause, Rereads, judge_or_application
 from ragmonitor.stats.sums import ALL, BAD, OPEN, WEIGHT
 from ragmonitor.stats.suspicion import Suspicion
 from ragmonitor.store import BET_S, DAY_S, HOUR_S, MEAN_S, Increments, Rows, Store, merge
@@ -377,24 +376,6 @@ class Tick:
     def between(self, since_s: float, until_s: float) -> dict[str, Estimate]:
         """Return the means of the buckets that lie within a time."""
         return _means(self.sums(since_s, until_s))
-
-    def cause(self, signal: str, began_s: float, since: Rereads, usual: Rereads) -> Cause:
-        """Return whether the judge or the application is the cause of an active alarm.
-
-        The rise is that of answers given after the alarm: those that raised it flatter it.
-
-        Args:
-            signal: Of the alarm.
-            began_s: When its rise began.
-            since: Answers that were fine, and that the judge read again since then.
-            usual: Those that it read again before.
-        """
-        alarm = self._known.alarms.get(signal)
-        if alarm is None or not alarm.is_active:
-            return "unknown"
-        before = self.between(began_s - DAY_S, began_s).get(signal)
-        after = self.between(alarm.raised_at_s, math.inf).get(signal)
-        return judge_or_application(since, usual, before, after)
 
     def span(self, series: str, since_s: float) -> Span | None:
         """Return the verdicts since a moment, to the bucket; None: there are none."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ragmonitor import Monitor
+from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.settings import AlarmSettings
 from tests.contract.kit_outputs import (
     BAD,
@@ -142,14 +143,12 @@ def test_while_the_objective_is_met_nobody_is_woken(recorder: Recorder, case: di
     assert notices(recorder) == []
 
 
-def test_the_built_in_judge_raises_an_alarm_of_its_own() -> None:
-    """Without a model its verdicts are watched, under its name."""
-    with monitoring(objectives={"hallucination": 0.1}) as monitor:
-
-        def is_raised() -> bool:
-            answer(monitor, *[BAD] * 20)
-            found = samples(openmetrics(str(monitor.metrics_url)))
-            labels = TABLE["series"] | {"judge": "builtin"}
-            return value(found, "ragmonitor_alarm_active", **labels) == 1
-
-        until("the alarm", is_raised, within_s=60)
+def test_the_built_in_judge_has_an_alarm_on_what_is_usual_and_on_no_limit() -> None:
+    """Without a model its verdicts are watched, under its name; its level is not the truth."""
+    with pytest.raises(SettingsError, match=r"Name a judge, .* or leave this out"):
+        Monitor("shop", objectives={"hallucination": 0.1})
+    with monitoring() as monitor:
+        answer(monitor, *[GOOD] * 20)
+        found = samples(openmetrics(str(monitor.metrics_url)))
+        labels = TABLE["series"] | {"judge": "builtin"}
+        assert value(found, "ragmonitor_alarm_active", **labels) == 0

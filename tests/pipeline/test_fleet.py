@@ -75,11 +75,15 @@ class Fleet:
         return path.read_text().split("\n")[:-1] if path.exists() else []
 
     def ended(self, within_s: float = 60) -> list[dict[str, Any]]:
-        """Wait until nothing is left, and return what each of the living counted."""
+        """Wait until nothing is left, and return what each of the living counted.
+
+        One that has only just been started counted nothing.
+        """
         until("the stream is empty", self._is_empty, within_s=within_s)
         for each in self.workers:
             each.terminate()
-        return [json.loads(each.communicate(timeout=30)[0]) for each in self.workers]
+        told = [each.communicate(timeout=30)[0] for each in self.workers]
+        return [json.loads(each) for each in told if each]
 
     def _is_empty(self) -> bool:
         state = self.stream.state()
@@ -122,7 +126,8 @@ def sums_of_one(asked: Sequence[Interaction], folder: Path) -> Rows:
     folder.mkdir()
     stream = InMemoryStream()
     stream.put([encode(each) for each in asked])
-    settings = settings_of(folder, state=str(folder / "one.db"))
+    # It has them all at once: whatever waited too long would be read by nobody.
+    settings = settings_of(folder, reading_s=0.0, state=str(folder / "one.db"))
     judge = settings.judge.model_copy(update={"max_pending": len(asked)})
     settings = settings.model_copy(update={"judge": judge})
     worker = StreamWorker(settings, stream, redactor=Redactor())

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from ragmonitor import Chunk, Monitor
 from ragmonitor.cli.app import app
 from ragmonitor.settings import AlarmSettings
+from tests.support.renamed_judge import JUDGE
 
 TOKEN = "a token of enough length"
 CHUNK = "Goods may be returned within 30 days of delivery, free of charge."
@@ -29,6 +30,8 @@ def alarmed(**options) -> Monitor:
     """Return a running monitor whose answers are bad enough for an alarm."""
     monitor = Monitor(
         "shop",
+        judge=JUDGE,
+        sample=1.0,
         objectives={"hallucination": 0.05},
         alarms=AlarmSettings(signals=("hallucination",), false_alarm_every_days=0.01),
         export={"traces": False},
@@ -111,6 +114,8 @@ def test_a_route_that_got_worse_raises_an_alarm_of_its_own_and_is_named_at_once(
     """A quarter of the answers, while the rate of all keeps to its objective; wherever it runs."""
     with Monitor(
         "shop",
+        judge=JUDGE,
+        sample=1.0,
         objectives={"hallucination": 0.6},
         alarms=AlarmSettings(
             signals=("hallucination",),
@@ -148,6 +153,6 @@ def test_a_route_that_got_worse_raises_an_alarm_of_its_own_and_is_named_at_once(
     known = {each["signal"]: each for each in service["alarms"]}
     assert known["hallucination{route=billing}"]["active"]
     assert known["hallucination{route=billing}"]["kind"] == "slice"
-    assert 'ragmonitor_slice_alarm_active{judge="builtin",' in metrics
+    assert 'ragmonitor_slice_alarm_active{judge="renamed",' in metrics
     assert 'slice="route=billing"} 1.0' in metrics
     assert "user_id" not in metrics

@@ -12,6 +12,7 @@ import pytest
 from ragmonitor import Chunk, Monitor
 from ragmonitor.cli.mcp_server import MonitorTools, server_of
 from ragmonitor.settings import AlarmSettings
+from tests.support.renamed_judge import JUDGE
 
 mcp = pytest.importorskip("mcp")
 
@@ -25,6 +26,8 @@ def alarmed(*, content: str = "all", worker: str = "thread", fine: int = 0) -> M
     """Return a running monitor whose answers are bad enough for an alarm, after some fine ones."""
     monitor = Monitor(
         "shop",
+        judge=JUDGE,
+        sample=1.0,
         objectives={"hallucination": 0.05},
         alarms=AlarmSettings(signals=("hallucination",), false_alarm_every_days=0.01),
         export={"traces": False},
@@ -96,7 +99,8 @@ def test_an_assistant_finds_out_why_an_alarm_was_raised(worker):
         )
     rates, alarms, incidents, incident, slices, documents, changes, worst = found
     assert len(names) == len(found) == 8
-    (rate,) = [r for r in rates["services"][0]["rates"] if r["signal"] == "hallucination"]
+    known = {(r["signal"], r["judge"]): r for r in rates["services"][0]["rates"]}
+    rate = known["hallucination", "renamed"]
     assert rate["lower"] > 0.8 < rate["mean"] <= rate["upper"]
     assert alarms["services"][0]["alarms"][0]["active"]
     assert incidents["incidents"][0]["id"] in incident

@@ -7,11 +7,13 @@ import time
 import pytest
 
 from ragmonitor import Budget, ExportSettings, JudgeSettings, Monitor
+from ragmonitor.store import TOTALS, store_at
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.prometheus_server import free_port
 from tests.support.redis_server import running_redis
 from tests.support.scrape import total
 from tests.support.stories import assessment, interaction
+from tests.support.waiting import until
 
 PASSWORD = "correct-horse"
 
@@ -132,6 +134,20 @@ def test_without_its_server_it_answers_and_scores(worker, caplog, tmp_path):
     said = [record.getMessage() for record in caplog.records]
     assert any("no mean and no alarm is known until it is back" in each for each in said)
     assert not any(PASSWORD in each for each in said)
+
+
+def test_a_server_that_comes_later_gets_what_waited(tmp_path):
+    """It is tried again and again, and `ragmonitor_store_up` says whether it is there."""
+    port = free_port()
+    place = f"redis://:{PASSWORD}@127.0.0.1:{port}/0"
+    options = {"state": place, "worker": "thread", "server": False}
+    with Monitor("late", export=ExportSettings(traces=False), **options) as monitor:
+        tell(monitor, range(5))
+        assert total(monitor.registry, "ragmonitor_store_up") == 0
+        with running_redis(tmp_path, password=PASSWORD, port=port):
+            until("it is up", lambda: total(monitor.registry, "ragmonitor_store_up") == 1)
+            answers, *_ = store_at(place, "late").read(TOTALS)["builtin::refusal"]
+    assert answers == 5
 
 
 def test_feedback_finds_the_answer_of_another_replica(redis):

@@ -19,6 +19,7 @@ from tests.support.prometheus_server import (
     prometheus_server,
     require_binary,
 )
+from tests.support.renamed_judge import JUDGE
 from tests.support.stories import ENGLISH
 from tests.support.waiting import until
 from tests.support.webhook import webhook
@@ -70,6 +71,8 @@ def test_a_spike_pages_and_its_end_is_told(tmp_path: Path, monkeypatch: pytest.M
     with (
         Monitor(
             service="客服",
+            judge=JUDGE,
+            sample=1.0,
             objectives=0.05,
             export=ExportSettings(traces=False),
             server=ServerSettings(port=0),
@@ -107,7 +110,7 @@ def test_a_spike_pages_and_its_end_is_told(tmp_path: Path, monkeypatch: pytest.M
     (alert,) = page.alerts(SPIKE, "firing")
     assert page.receiver == "critical"
     assert page.content["groupLabels"] == {"service": "客服"}
-    assert alert["labels"]["judge"] == "builtin"
+    assert alert["labels"]["judge"] == "renamed"
     told = alert["annotations"]
     assert re.search(r"is hallucinated since \d\d:\d\d UTC; limit 0\.05", told["description"])
     assert "var-service=%E5%AE%A2%E6%9C%8D" in told["dashboard_url"]

@@ -33,9 +33,9 @@ def verdict(answer: Interaction) -> Assessment:
 class SlowJudge(ScriptedJudge):
     """Takes a while, and notes in a file whom it was asked about."""
 
-    def __init__(self, noted: Path, *, cost: float) -> None:
+    def __init__(self, noted: Path, *, cost: float, reading_s: float) -> None:
         super().__init__(verdict)
-        self._noted, self._cost = noted, cost
+        self._noted, self._cost, self._reading_s = noted, cost, reading_s
         self.budget_unit = "calls" if cost else None
 
     def expected_cost(self, interaction: Interaction) -> float:
@@ -45,7 +45,7 @@ class SlowJudge(ScriptedJudge):
     async def assess(self, interaction: Interaction) -> Assessment:
         """Return what the script says, after a while."""
         note(self._noted, f"{interaction.id} {os.getpid()}")
-        await asyncio.sleep(READING_S)
+        await asyncio.sleep(self._reading_s)
         return await super().assess(interaction)
 
 
@@ -68,9 +68,11 @@ def note(path: Path, line: str) -> None:
     os.close(descriptor)
 
 
-def settings_of(folder: Path, *, calls_per_day: float = 0, **options: Any) -> Settings:
+def settings_of(
+    folder: Path, *, calls_per_day: float = 0, reading_s: float = READING_S, **options: Any
+) -> Settings:
     """Return the settings of each of the workers."""
-    judge = SlowJudge(folder / "asked", cost=1.0 if calls_per_day else 0.0)
+    judge = SlowJudge(folder / "asked", cost=1.0 if calls_per_day else 0.0, reading_s=reading_s)
     return Settings.load(
         service="shop",
         server=False,

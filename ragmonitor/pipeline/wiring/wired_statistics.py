@@ -157,7 +157,8 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
     """Return what may raise an alarm.
 
     Raises:
-        SettingsError: `alarms.signals` or `objectives` names what is no signal.
+        SettingsError: `alarms.signals` or `objectives` names what is no signal, or an objective has
+            no judge that can hold it.
     """
     entries = table.select(settings.evaluators)
 
@@ -172,6 +173,16 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
             versions={entry.name: entry.version for entry in entries},
         )
 
+    if settings.judge.model is None and settings.judge.builtin is None:
+        quality = {each.signal for each in chosen(None, ("*",)) if each.kind == "quality"}
+        for signal, objective in settings.objectives.items():
+            if signal in quality:
+                raise SettingsError(
+                    f"objectives: {signal}={objective:g} is a limit that the built-in judge alone "
+                    "cannot hold: its rates are off by up to tens of points, always alike. Name a "
+                    "judge, as judge='openai/gpt-4o-mini'; or leave this out: what is usual is "
+                    "learned, and a rise beyond that raises the alarm"
+                )
     # Those of a judge may be named where there is none yet.
     known = [stream.signal for stream in chosen(judge or "any", ("*",))]
     for name, patterns in (

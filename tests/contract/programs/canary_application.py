@@ -23,6 +23,7 @@ from ragmonitor import (
 )
 from ragmonitor.integration import Generation, Message, Retrieval
 from tests.contract.kit_outputs import SECRET, fetched, openmetrics, until
+from tests.support.renamed_judge import JUDGE
 
 MS = 1_000_000
 
@@ -136,6 +137,8 @@ def alarmed(policy, folder):
     monitor = Monitor(
         "desk",
         **({} if policy == "unsaid" else {"content": policy}),
+        judge=JUDGE,
+        sample=1.0,
         objectives={"hallucination": 0.05},
         state=folder / "state",
         server=ServerSettings(ui=True, port=0),

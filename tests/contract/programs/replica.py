@@ -7,13 +7,13 @@ import json
 import sys
 
 from ragmonitor import Monitor, ServerSettings
-from tests.contract.kit_outputs import BAD, GOOD, tell, until
+from tests.contract.kit_outputs import BAD, GOOD, Judge, tell, until
 
 
 def main() -> None:
     """Answer until standard input ends."""
-    server = ServerSettings(port=0)
-    with Monitor("shop", objectives={"hallucination": 0.05}, server=server) as monitor:
+    watched = {"judge": Judge(), "sample": 1.0, "objectives": {"hallucination": 0.05}}
+    with Monitor("shop", **watched, server=ServerSettings(port=0)) as monitor:
         print(until("it serves", lambda: monitor.metrics_url), flush=True)
         for line in sys.stdin:
             for kind, n in json.loads(line).items():

@@ -6,7 +6,6 @@ import random
 
 import pytest
 
-from ragmonitor.stats.judge_change import Rereads
 from ragmonitor.stats.sums import NOTHING, Answer, Ledger, Outcome
 from ragmonitor.stats.tick import WATERMARK_S, Plan, Tick, Watched
 from ragmonitor.store import BET_S, DAY_S, HOUR_S, Memory
@@ -238,17 +237,3 @@ def test_what_is_recent_is_told_to_ten_seconds():
     assert service.tick.span("s", onset_s).mean < 1
     assert service.tick.recent("s", onset_s - 600, onset_s).mean == 0
     assert service.tick.recent("s", service.now_s - HOUR_S) is None
-
-
-def test_the_cause_rests_on_answers_after_the_alarm():
-    """Before there are any it is not known."""
-    service = Service()
-    service.run(3 * HOUR_S, lambda t, _: 0.04)
-    assert service.tick.cause("s", service.now_s, Rereads(40, 8), Rereads()) == "unknown"
-    raised = None
-    while raised is None:
-        raised = next(iter(service.run(60.0, lambda t, _: 0.5)), None)
-    assert service.tick.cause("s", raised.since_s, Rereads(40, 20), Rereads()) == "unknown"
-    service.run(2_400.0, lambda t, _: 0.5)
-    assert service.tick.cause("s", raised.since_s, Rereads(40, 20), Rereads()) == "judge"
-    assert service.tick.cause("s", raised.since_s, Rereads(40, 1), Rereads()) == "application"
