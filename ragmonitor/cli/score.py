@@ -8,7 +8,7 @@ import json
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
@@ -35,7 +35,7 @@ from ragmonitor.offline.kept_replies import SUFFIX, ReplyFile
 from ragmonitor.offline.reader_pool import ReaderPool
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, Records
-from ragmonitor.offline.summary import EvaluatorSummary, Summary, Tally
+from ragmonitor.offline.summary import Summary
 from ragmonitor.records import BUILTIN, Cause
 from ragmonitor.runtime.errors import InputError, SettingsError, file_errors
 from ragmonitor.runtime.imports import imported
@@ -300,51 +300,9 @@ class Scoring:
         if not self.summary.is_interrupted and not over:
             return
         end = "interrupted" if self.summary.is_interrupted else "the budget is spent"
-        if self.options.judge == BUILTIN:
-            how = "the same command begins anew"
-        elif self.options.file_out is None or self.options.file == "-":
-            how = "with -o FILE it could have been gone on with"
-        else:
-            how = "the same command with --resume goes on from here"
-        if not self.options.json_output or self.options.file_out is not None:
-            say(f"{end} after {self._answered()} answers; {how}")
-
-    def _answered(self) -> int:
-        over = max(
-            (row.unscored[Cause.OVER_BUDGET.value] for row in self.summary.tally.rows), default=0
-        )
-        return self.summary.lines - over
-
-
-def scores_table(tally: Tally, parts: Mapping[str, Tally]) -> Table:
-    """Return a row for each evaluator, each followed by the rows of the parts.
-
-    Args:
-        tally: Over all answers.
-        parts: Over those in each language.
-    """
-    columns = ("evaluator", "scored", "not scored", "mean", "95 % interval")
-    table = figures_table(*columns, texts=["not scored"])
-    for row in tally.rows:
-        _add(table, row.evaluator, row)
-        for name, part in parts.items():
-            for each in part.rows:
-                if each.evaluator == row.evaluator:
-                    _add(table, f"  {name}", each, style="dim")
-    return table
-
-
-def _add(table: Table, title: str, row: EvaluatorSummary, *, style: str | None = None) -> None:
-    estimate = row.estimate
-    causes = ", ".join(f"{cause} {n}" for cause, n in sorted(row.unscored.items()))
-    table.add_row(
-        title,
-        str(row.scored),
-        causes or "-",
-        f"{estimate.mean:.3f}" if estimate else "-",
-        f"{estimate.lower:.3f} to {estimate.upper:.3f}" if estimate else "-",
-        style=style,
-    )
+        if self.options.judge != BUILTIN and self.options.file_out is not None:
+            end += "; the same command with --resume goes on from here"
+        say(end)
 
 
 def cost_text(scorer: Scorer, budget: TotalBudget) -> str:
