@@ -302,7 +302,39 @@ class Scoring:
         end = "interrupted" if self.summary.is_interrupted else "the budget is spent"
         if self.options.judge != BUILTIN and self.options.file_out is not None:
             end += "; the same command with --resume goes on from here"
-        say(end)
+        if not self.options.json_output or self.options.file_out is not None:
+            say(end)
+
+
+def scores_table(tally: Tally, parts: Mapping[str, Tally]) -> Table:
+    """Return a row for each evaluator, each followed by the rows of the parts.
+
+    Args:
+        tally: Over all answers.
+        parts: Over those in each language.
+    """
+    columns = ("evaluator", "scored", "not scored", "mean", "95 % interval")
+    table = figures_table(*columns, texts=["not scored"])
+    for row in tally.rows:
+        _add(table, row.evaluator, row)
+        for name, part in parts.items():
+            for each in part.rows:
+                if each.evaluator == row.evaluator:
+                    _add(table, f"  {name}", each, style="dim")
+    return table
+
+
+def _add(table: Table, title: str, row: EvaluatorSummary, *, style: str | None = None) -> None:
+    estimate = row.estimate
+    causes = ", ".join(f"{cause} {n}" for cause, n in sorted(row.unscored.items()))
+    table.add_row(
+        title,
+        str(row.scored),
+        causes or "-",
+        f"{estimate.mean:.3f}" if estimate else "-",
+        f"{estimate.lower:.3f} to {estimate.upper:.3f}" if estimate else "-",
+        style=style,
+    )
 
 
 def cost_text(scorer: Scorer, budget: TotalBudget) -> str:
