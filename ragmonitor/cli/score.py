@@ -8,7 +8,7 @@ import json
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
@@ -35,7 +35,7 @@ from ragmonitor.offline.kept_replies import SUFFIX, ReplyFile
 from ragmonitor.offline.reader_pool import ReaderPool
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, Records
-from ragmonitor.offline.summary import Summary
+from ragmonitor.offline.summary import EvaluatorSummary, Summary, Tally
 from ragmonitor.records import BUILTIN, Cause
 from ragmonitor.runtime.errors import InputError, SettingsError, file_errors
 from ragmonitor.runtime.imports import imported
