@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from ragmonitor.offline.evaluating import RunOptions, scorer_of
-from ragmonitor.offline.shapes import LISTS, Columns, Line, columns_named, read_record
+from ragmonitor.offline.shapes import Columns, Line, columns_named, read_line
 from ragmonitor.records import JudgeUsage
 from ragmonitor.runtime.apart import EXECUTOR, call_apart, is_on_a_loop
 from ragmonitor.runtime.errors import InputError, MissingExtraError
@@ -36,7 +36,7 @@ def score(
         options: As of `ragmonitor.evaluate`.
 
     Raises:
-        InputError: A column is missing, is of the wrong type, or has the name of a new one.
+        InputError: A column is missing, is there twice, or has the name of a new one.
         SettingsError: An evaluator is unknown, or a budget is missing.
         MissingExtraError: pyarrow, or what the judge needs, is not installed.
 
@@ -90,21 +90,22 @@ class BatchScorer:
     def __call__(self, table: pa.Table | pa.RecordBatch) -> pa.Table:
         """Return the table with the scores of its answers in further columns. Blocks.
 
-        Rows and their order stay. A row that cannot be read has the reason under `error`, and no
-        scores. An empty table gives an empty one with the columns and types of any other.
+        Rows and their order stay. A row that cannot be read, also for the type of a column, has the
+        reason under `error`, and no scores. An empty table gives an empty one with the columns and
+        types of any other.
 
         Args:
             table: Recorded answers.
 
         Raises:
-            InputError: A column is missing, is of the wrong type, or has the name of a new one.
+            InputError: A column is missing, is there twice, or has the name of a new one.
             SettingsError: The judge cannot read; says what to do.
         """
         import pyarrow as pa
 
         if isinstance(table, pa.RecordBatch):
             table = pa.Table.from_batches([table])
-        columns = _checked(table.schema)
+        columns = _columns_of(table.schema)
         has_reference = any(name in table.column_names for name in columns.reference)
         fields = self._fields(has_reference=has_reference)
         for name in fields.names:
@@ -172,73 +173,17 @@ def _lines(table: pa.Table, columns: Columns) -> Iterator[Line]:
     for start in range(0, table.num_rows, ROWS_AT_ONCE):
         rows = known.slice(start, ROWS_AT_ONCE).to_pylist()
         for number, row in enumerate(rows, start + 1):
-            empty: dict[str, Any] = {name: [] for name in LISTS & row.keys() if row[name] is None}
-            try:
-                yield Line(number=number, interaction=read_record(row | empty, [columns], number))
-            except InputError as error:
-                yield Line(number=number, error=str(error))
+            yield read_line(row, [columns], number)
 
 
-def _checked(schema: pa.Schema) -> Columns:
+def _columns_of(schema: pa.Schema) -> Columns:
     """Return the columns of the table's format. Raises `InputError`."""
     columns = columns_named(schema.names, source="table")
     for name in columns.known:
         n = schema.names.count(name)
         if n > 1:
             raise InputError(f"table: {n} columns are called {name!r}; drop or rename all but one")
-        problem = _problem(schema.field(name).type, name, columns) if n else ""
-        if problem:
-            raise InputError(f"table: the column {name!r} is {schema.field(name).type}, {problem}")
     return columns
-
-
-def _problem(kind: pa.DataType, name: str, columns: Columns) -> str:
-    """Return what a column should be instead; empty: it is fine."""
-    from pyarrow import types
-
-    if name in (columns.question, columns.answer):
-        return "" if _is_text(kind) else "expected string; cast it first"
-    if name in LISTS and name not in columns.reference:
-        listed = "list<string> or list<struct<text: string, id: string>>"
-        remedy = "make a list of the chunks first (of one text: a list of one)"
-        return "" if _is_list(kind) else f"expected {listed}; {remedy}"
-    if name in columns.reference:
-        is_fine = _is_text(kind) or _is_list(kind)
-        return "" if is_fine else "expected string; cast it first, or drop it"
-    if name == columns.id:
-        is_fine = _is_text(kind) or types.is_integer(kind)
-        return "" if is_fine else "expected string or an integer; cast it first, or drop it"
-    return ""
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    """Return whether values are texts; a column of nulls alone, too: its rows say what is wrong."""
-    from pyarrow import types
-
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    is_a = (types.is_string, types.is_large_string, types.is_string_view, types.is_null)
-    return any(each(kind) for each in is_a)
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    """Return whether values are lists of texts, or of objects with one under `text`."""
-    from pyarrow import types
-
-    lists = (
-        types.is_list,
-        types.is_large_list,
-        types.is_fixed_size_list,
-        types.is_list_view,
-        types.is_large_list_view,
-    )
-    if not any(each(kind) for each in lists):
-        return str(kind) == "null"
-    item = kind.value_type
-    if types.is_struct(item):
-        at = item.get_field_index("text")
-        return at >= 0 and _is_text(item.field(at).type)
-    return _is_text(item)
 
 
 def _arrow_library() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -11,8 +12,6 @@ from ragmonitor.cli.interruption import INTERRUPTED, interruptible
 from ragmonitor.cli.terminal import (
     FINE,
     SOMETHING_WRONG,
-    figures_table,
-    new_console,
     print_json,
     progress,
     say,
@@ -119,36 +118,42 @@ class _Generating:
 
     def progress_text(self) -> str:
         """Return what stands behind the bar."""
-        result, usage = self.result, self._model.usage
-        return (
-            f"{len(result.goldens)} kept, {len(result.dropped)} dropped, {usage.cost_usd:.4f} USD"
-        )
+        cost = f"{self._model.usage.cost_usd:.4f} USD"
+        return f"{len(self.result.goldens)} kept, {len(self.result.dropped)} dropped, {cost}"
 
     def report(self, *, is_interrupted: bool) -> None:
         """Say what was made, what it cost, and why there is no more."""
+        result, source, usage = self.result, self._source, self._model.usage
+        budget, wanted = self._scorer.budget, self._options.count
         if self._options.json_output:
-            print_json(self._as_json())
+            print_json(
+                {
+                    "output": str(self._options.output),
+                    "wanted": wanted,
+                    "kept": len(result.goldens),
+                    "kinds": {kind: dict(counts) for kind, counts in result.counts().items()},
+                    "documents": source.documents,
+                    "chunks": len(source.chunks),
+                    "left_out": source.problems,
+                    "replies_of_this_run": self._model.paid_calls,
+                    "usage": asdict(usage),
+                    "budget": budget and {"total": budget.capacity, "unit": budget.unit},
+                    "is_budget_spent": result.is_budget_spent,
+                    "failure": result.failure,
+                }
+            )
         if self._options.quiet or self._options.json_output:
             return
-        result = self.result
-        for problem in self._source.problems[:PROBLEMS_SHOWN]:
+        for problem in source.problems[:PROBLEMS_SHOWN]:
             say(f"left out: {problem}")
-        table = figures_table("kind", "kept", "dropped", "because", texts=["because"])
         for kind, counts in sorted(result.counts().items()):
-            reasons = [(name, n) for name, n in counts.most_common() if name != "kept"]
-            because = ", ".join(f"{name} {n}" for name, n in reasons)
-            table.add_row(kind, str(counts["kept"]), str(sum(n for _, n in reasons)), because)
-        console = new_console(err=True)
-        console.print(table)
-        usage = self._model.usage
-        console.print(
-            f"{len(result.goldens)} of {self._options.count} questions, of "
-            f"{self._source.documents} documents in {len(self._source.chunks)} chunks; "
-            f"{usage.calls} calls, {usage.input_tokens + usage.output_tokens} tokens, "
+            say(f"{kind}: " + ", ".join(f"{name} {n}" for name, n in counts.most_common()))
+        tokens = usage.input_tokens + usage.output_tokens
+        say(
+            f"{len(result.goldens)} of {wanted} questions, of {source.documents} documents in "
+            f"{len(source.chunks)} chunks; {usage.calls} calls, {tokens} tokens, "
             f"{usage.cost_usd:.4f} USD in all, {self._model.paid_calls} replies of this run; "
-            + (f"written to {self._options.output}" if result.goldens else "nothing to write"),
-            markup=False,
-            soft_wrap=True,
+            + (f"written to {self._options.output}" if result.goldens else "nothing to write")
         )
         if result.failure:
             say(f"ended early: {result.failure}; the same command goes on from here")
@@ -157,30 +162,8 @@ class _Generating:
                 "what is left of the budget may not cover another call; the same command with a "
                 "larger one goes on from here"
             )
-        elif len(result.goldens) < self._options.count and not is_interrupted:
+        elif len(result.goldens) < wanted and not is_interrupted:
             say("these documents give no more such questions; give more documents")
-
-    def _as_json(self) -> dict[str, Any]:
-        result, usage, budget = self.result, self._model.usage, self._scorer.budget
-        return {
-            "output": str(self._options.output),
-            "wanted": self._options.count,
-            "kept": len(result.goldens),
-            "kinds": {kind: dict(counts) for kind, counts in result.counts().items()},
-            "documents": self._source.documents,
-            "chunks": len(self._source.chunks),
-            "left_out": self._source.problems,
-            "replies_of_this_run": self._model.paid_calls,
-            "usage": {
-                "calls": usage.calls,
-                "input_tokens": usage.input_tokens,
-                "output_tokens": usage.output_tokens,
-                "cost_usd": usage.cost_usd,
-            },
-            "budget": None if budget is None else {"total": budget.capacity, "unit": budget.unit},
-            "is_budget_spent": result.is_budget_spent,
-            "failure": result.failure,
-        }
 
 
 # --- mine -----------------------------------------------------------------------------------------
@@ -201,27 +184,27 @@ def mine_traffic(options: MineOptions) -> int:
     with file_errors(options.output):
         add_goldens(options.output, mined.goldens)
     written = len(mined.goldens)
+    found = {name: n for name, n in mined.found.items() if n}
     if options.json_output:
         result = {
             "output": str(options.output),
             "answers": len(traffic.answers),
             "without_text": traffic.without_text,
             "bad_lines": traffic.bad_lines,
-            "found": dict(mined.found),
-            "chosen": dict(mined.chosen),
+            "found": found,
             "written": written,
         }
         print_json(result)
-    else:
-        found = ", ".join(f"{name} {count}" for name, count in mined.found.items() if count)
-        say(f"{len(traffic.answers)} answers; reasons: {found or 'none'}")
-        if traffic.without_text:
-            say(f"{traffic.without_text} without text: the monitor's setting content keeps it back")
-        if traffic.bad_lines:
-            say(f"{traffic.bad_lines} lines are no reports")
-        say(f"{written} candidates added to {options.output}")
-        if written:
-            say("put their answers right, and set `status` to `accepted`: until then none is asked")
+        return FINE if written else SOMETHING_WRONG
+    reasons = ", ".join(f"{name} {n}" for name, n in found.items()) or "none"
+    say(f"{len(traffic.answers)} answers; reasons: {reasons}")
+    if traffic.without_text:
+        say(f"{traffic.without_text} without text: the monitor's setting content keeps it back")
+    if traffic.bad_lines:
+        say(f"{traffic.bad_lines} lines are no reports")
+    say(f"{written} candidates added to {options.output}")
+    if written:
+        say("put their answers right, and set `status` to `accepted`: until then none is asked")
     return FINE if written else SOMETHING_WRONG
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 from ragmonitor.cli.options import GateOptions
 from ragmonitor.cli.probing_commands import http_ask
@@ -49,12 +48,6 @@ def run(options: GateOptions) -> int:
                 f"{options.baseline} has no score named {signal!r}, but {', '.join(known)}"
             )
     ask = _ask(options)
-    return _asked_and_compared(options, goldens, ask, baseline)
-
-
-def _asked_and_compared(
-    options: GateOptions, goldens: list[Golden], ask: Ask, baseline: ScoredRun | None
-) -> int:
     scored = ask_and_score(
         goldens,
         ask,
@@ -75,20 +68,20 @@ def _asked_and_compared(
     _say_unanswered(scored)
     if unread:
         say(f"{len(unread)} answers were not judged, such as: {unread[0]}")
+    comparison = None
     if is_unscored:
         say("nothing was scored, so nothing was compared" + " or saved" * bool(options.save))
-        _write(options, scored, None, says_saved=False)
-        return SOMETHING_WRONG
-    comparison = None
-    if baseline is not None:
+    elif baseline is not None:
         comparison = compare_releases(
             scored,
             baseline,
             max_drop=options.max_drop,
             signal=options.signal or CORRECTNESS,
         )
+    elif options.save is not None and not options.json_output:
+        say(f"{len(scored.goldens)} questions scored; the baseline is {options.save}")
     _write(options, scored, comparison)
-    return _exit_code(options, scored, comparison)
+    return SOMETHING_WRONG if is_unscored else _exit_code(options, scored, comparison)
 
 
 def _check_files(options: GateOptions) -> None:
@@ -142,13 +135,7 @@ def _ask(options: GateOptions) -> Ask:
     return http_ask(options, options.url or "", timeout_s=options.answer_timeout)
 
 
-def _write(
-    options: GateOptions,
-    scored: ScoredRun,
-    comparison: ReleaseComparison | None,
-    *,
-    says_saved: bool = True,
-) -> None:
+def _write(options: GateOptions, scored: ScoredRun, comparison: ReleaseComparison | None) -> None:
     if options.junit is not None:
         with file_errors(options.junit):
             options.junit.write_bytes(junit(scored, comparison))
@@ -156,8 +143,7 @@ def _write(
         with file_errors(options.markdown), options.markdown.open("a", encoding="utf-8") as file:
             file.write(markdown(comparison))
     if options.json_output:
-        result: dict[str, Any] = as_json(scored, comparison)
-        print_json(result)
+        print_json(as_json(scored, comparison))
     elif comparison is not None:
         say(headline(comparison))
         for line in not_counted(comparison):
@@ -165,8 +151,6 @@ def _write(
         for change in ("broken", "lower", "flaky", "fixed"):
             for each in comparison.of(change):
                 say(f"  {change}: {each.golden.question} ({each.before:.2f} -> {each.now:.2f})")
-    elif options.save is not None and says_saved:
-        say(f"{len(scored.goldens)} questions scored; the baseline is {options.save}")
 
 
 def _say_unanswered(scored: ScoredRun) -> None:

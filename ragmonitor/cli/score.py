@@ -300,20 +300,10 @@ class Scoring:
         if not self.summary.is_interrupted and not over:
             return
         end = "interrupted" if self.summary.is_interrupted else "the budget is spent"
-        if self.options.judge == BUILTIN:
-            how = "the same command begins anew"
-        elif self.options.file_out is None or self.options.file == "-":
-            how = "with -o FILE it could have been gone on with"
-        else:
-            how = "the same command with --resume goes on from here"
+        if self.options.judge != BUILTIN and self.options.file_out is not None:
+            end += "; the same command with --resume goes on from here"
         if not self.options.json_output or self.options.file_out is not None:
-            say(f"{end} after {self._answered()} answers; {how}")
-
-    def _answered(self) -> int:
-        over = max(
-            (row.unscored[Cause.OVER_BUDGET.value] for row in self.summary.tally.rows), default=0
-        )
-        return self.summary.lines - over
+            say(end)
 
 
 def scores_table(tally: Tally, parts: Mapping[str, Tally]) -> Table:

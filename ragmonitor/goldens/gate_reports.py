@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from html import escape
 from typing import Any, Final
 from xml.etree import ElementTree as ET
@@ -52,20 +52,15 @@ def markdown(comparison: ReleaseComparison) -> str:
     lines = [
         f"### {_MARKS[comparison.decision]} Golden questions: {_plain(headline(comparison))}",
         "",
-    ]
-    lines += [
         f"Limit: {comparison.max_drop:g} lower. Intervals: 95 %, paired by question.",
         "",
         "| score | baseline → now (difference, interval) | questions |",
         "|---|---|---|",
     ]
-    rows = (
-        []
-        if comparison.difference is None
-        else [(f"**{comparison.signal}**", comparison.difference)]
-    )
-    for name, difference in (*rows, *comparison.others.items()):
-        lines.append(f"| {name} | {said(difference)} | {difference.pairs} |")
+    rows = {f"**{comparison.signal}**": comparison.difference, **comparison.others}
+    for name, difference in rows.items():
+        if difference is not None:
+            lines.append(f"| {name} | {said(difference)} | {difference.pairs} |")
     lines.append("")
     for title, changes in (
         ("Broken", comparison.of("broken")),
@@ -168,25 +163,17 @@ def as_json(run: ScoredRun, comparison: ReleaseComparison | None) -> dict[str, A
     }
     if comparison is None:
         return result
-    return result | {
-        "decision": comparison.decision,
-        "reason": comparison.why or None,
-        "signal": comparison.signal,
-        "max_drop": comparison.max_drop,
-        "difference": None if comparison.difference is None else asdict(comparison.difference),
-        "others": {name: asdict(each) for name, each in comparison.others.items()},
-        "only_baseline": comparison.only_baseline,
-        "only_candidate": comparison.only_candidate,
-        "edited": comparison.edited,
-        "changes": [
-            {
-                "id": each.golden.id,
-                "question": each.golden.question,
-                "change": each.change,
-                "before": each.before,
-                "now": each.now,
-                "what": _what(each),
-            }
-            for each in comparison.of("broken", "lower", "flaky", "fixed", "higher")
-        ],
-    }
+    whole = asdict(replace(comparison, questions=()))
+    del whole["questions"]
+    changes = [
+        {
+            "id": each.golden.id,
+            "question": each.golden.question,
+            "change": each.change,
+            "before": each.before,
+            "now": each.now,
+            "what": _what(each),
+        }
+        for each in comparison.of("broken", "lower", "flaky", "fixed", "higher")
+    ]
+    return result | whole | {"reason": comparison.why or None, "changes": changes}

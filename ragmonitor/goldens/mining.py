@@ -160,8 +160,6 @@ class Mined:
     goldens: list[Golden] = field(default_factory=list)
     found: Counter[str] = field(default_factory=Counter)
     """Answers by reason, before any was chosen; one may have several reasons."""
-    chosen: Counter[str] = field(default_factory=Counter)
-    """The number of goldens, by the reason in whose turn they were chosen."""
 
 
 def mine(traffic: Traffic, n: int, *, known: Iterable[Golden] = ()) -> Mined:
@@ -193,7 +191,7 @@ def mine(traffic: Traffic, n: int, *, known: Iterable[Golden] = ()) -> Mined:
     }
     mined = Mined(found=Counter({reason.value: len(each) for reason, each in queues.items()}))
     while any(queues.values()) and len(mined.goldens) < n:
-        for reason, members in queues.items():
+        for members in queues.values():
             for at in [at for at in members if nearest[at] >= SAME_FROM]:
                 del members[at]
             if not members or len(mined.goldens) >= n:
@@ -202,7 +200,6 @@ def mine(traffic: Traffic, n: int, *, known: Iterable[Golden] = ()) -> Mined:
             del members[best]
             count(answers[best].question)
             mined.goldens.append(_candidate(answers[best], why[best]))
-            mined.chosen[reason.value] += 1
     return mined
 
 

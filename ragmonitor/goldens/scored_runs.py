@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
@@ -185,11 +184,9 @@ def shortcomings(report: Report) -> list[str]:
 
 
 def write_scored_run(path: str | os.PathLike[str], run: ScoredRun) -> None:
-    """Write it: what scored on the first line, then a golden question a line. Raises `OSError`."""
-    encode = msgspec.json.encode
-    lines = [encode({"scored_by": run.scored_by}), *map(encode, run.goldens)]
+    """Write it as JSON, for its owner alone. Raises `OSError`."""
     with open(path, "wb", opener=owners_alone) as file:
-        file.write(b"\n".join(lines) + b"\n")
+        file.write(msgspec.json.format(msgspec.json.encode(run), indent=1) + b"\n")
 
 
 def read_scored_run(path: str | os.PathLike[str]) -> ScoredRun:
@@ -200,16 +197,10 @@ def read_scored_run(path: str | os.PathLike[str]) -> ScoredRun:
     """
     name = os.fspath(path)
     try:
-        data = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8)
-        if not data.strip():
-            raise ValueError("it is empty, as a gate that was killed leaves it")
-        head, *lines = data.splitlines()
-        scored_by = msgspec.json.decode(head, type=dict[str, tuple[str, ...]])["scored_by"]
-        goldens = tuple(msgspec.json.decode(line, type=ScoredGolden) for line in lines if line)
+        return msgspec.json.decode(Path(path).read_bytes(), type=ScoredRun)
     except OSError as error:
         raise GoldensError(f"{name}: {error.strerror or error}") from error
-    except (ValueError, KeyError, msgspec.MsgspecError) as error:
+    except (ValueError, msgspec.MsgspecError) as error:
         raise GoldensError(
             f"{name} is no baseline: {error}; `ragmonitor gate GOLDENS --save {name}` writes one"
         ) from error
-    return ScoredRun(scored_by=scored_by, goldens=goldens)

@@ -10,18 +10,27 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from ragmonitor.pipeline.judging import Reading
 from ragmonitor.records import Interaction
 from ragmonitor.runtime.apart import apart
 from ragmonitor.runtime.errors import RagMonitorError
 
-if TYPE_CHECKING:
-    from ragmonitor.offline.scoring import Scorer
-
 AHEAD: Final = 4
 """Answers that are handed over for each process: while it reads one the next is there."""
+
+
+class AnswerReader(Protocol):
+    """A scorer that reads answers in a process of the pool; it is made there, once."""
+
+    async def prepare(self) -> None:
+        """Load what it needs."""
+        ...
+
+    async def read(self, interaction: Interaction) -> Reading:
+        """Return what the judge found."""
+        ...
 
 
 class ReaderPool:
@@ -31,7 +40,7 @@ class ReaderPool:
     caller does, also by `kill -9`. One that ends early ends the run.
     """
 
-    def __init__(self, make: Callable[[], Scorer], n: int) -> None:
+    def __init__(self, make: Callable[[], AnswerReader], n: int) -> None:
         """Start none yet.
 
         Args:
@@ -65,15 +74,15 @@ class ReaderPool:
 # --- in the process -------------------------------------------------------------------------------
 
 _runner = asyncio.Runner()
-_scorers: list[Scorer] = []
+_readers: list[AnswerReader] = []
 
 
-def _begin(make: Callable[[], Scorer]) -> None:
+def _begin(make: Callable[[], AnswerReader]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    scorer = make()
-    _runner.run(scorer.prepare())
-    _scorers.append(scorer)
+    reader = make()
+    _runner.run(reader.prepare())
+    _readers.append(reader)
 
 
 def _end_with_parent() -> None:
@@ -85,4 +94,4 @@ def _end_with_parent() -> None:
 
 
 def _read(interaction: Interaction) -> Reading:
-    return _runner.run(_scorers[0].read(interaction))
+    return _runner.run(_readers[0].read(interaction))

@@ -69,13 +69,6 @@ COLUMNS: dict[Format, tuple[Columns, ...]] = {
         ),
     ),
 }
-LISTS = frozenset(
-    name
-    for choices in COLUMNS.values()
-    for columns in choices
-    for name in (columns.contexts, columns.reference_contexts, "not_shown", "ground_truths")
-)
-"""Columns that hold lists; in a table they may hold a list as text."""
 _KNOWN = frozenset(
     name for choices in COLUMNS.values() for columns in choices for name in columns.known
 )
@@ -115,16 +108,11 @@ class Records:
                 that we know, or the whole file is broken.
             MissingExtraError: It is Parquet, and pyarrow is not installed.
         """
-        is_parquet = self._table.name.lower().endswith(".parquet")
         for row in self._table:
             if row.error:
                 yield Line(number=row.number, error=row.error)
             elif not is_feedback(row.value):
-                value = row.value
-                if is_parquet and isinstance(value, dict):  # where no list is null stands
-                    nulls = [name for name in LISTS & value.keys() if _plain(value[name]) is None]
-                    value = value | {name: [] for name in nulls}
-                yield self._reader.line(row.number, value)
+                yield self._reader.line(row.number, row.value)
 
 
 class UnknownColumnsError(InputError):
@@ -152,22 +140,12 @@ class Reader:
         """
         if not self._columns and isinstance(value, dict):
             # Not caught here: whoever gave the wrong file hears it once, not per line.
-            self._columns = self._recognised(number, value)
-        try:
-            interaction = read_record(value, self._columns, number)
-        except InputError as error:
-            return Line(number=number, error=str(error))
-        return Line(number=number, interaction=interaction)
-
-    def _recognised(self, number: int, record: Mapping[str, Any]) -> tuple[Columns, ...]:
-        fitting = _fitting(record)
-        if fitting:
-            return fitting
-        raise _unknown_columns(
-            f"{self._name or 'records'}, record {number}",
-            record,
-            "To go on in spite of this record, name the format with --format" if self._name else "",
-        )
+            self._columns = _fitting(value)
+            if not self._columns:
+                where = f"{self._name or 'records'}, record {number}"
+                advice = "To go on in spite of it, name the format with --format"
+                raise _unknown_columns(where, value, advice if self._name else "")
+        return read_line(value, self._columns, number)
 
 
 def columns_named(names: Iterable[str], *, source: str) -> Columns:
@@ -258,6 +236,14 @@ def expected_columns() -> str:
     )
 
 
+def read_line(value: object, columns: Sequence[Columns], number: int) -> Line:
+    """Return the interaction that a JSON value describes, or why it is none."""
+    try:
+        return Line(number=number, interaction=read_record(value, columns, number))
+    except InputError as error:
+        return Line(number=number, error=str(error))
+
+
 def read_record(value: object, columns: Sequence[Columns], number: int) -> Interaction:
     """Return the interaction that a JSON value describes.
 
@@ -286,13 +272,11 @@ def read_record(value: object, columns: Sequence[Columns], number: int) -> Inter
     return Interaction(
         id=str(number) if identity in (None, "") else str(identity),
         query=_text(value, chosen.question),
-        chunks=_chunks(value[chosen.contexts], chosen.contexts),
-        not_shown=_chunks(value.get("not_shown") or [], "not_shown"),
+        chunks=_chunks(value, chosen.contexts),
+        not_shown=_chunks(value, "not_shown"),
         answer=_text(value, chosen.answer),
         reference=_reference(value, chosen.reference),
-        reference_chunks=_chunks(
-            value.get(chosen.reference_contexts) or [], chosen.reference_contexts
-        ),
+        reference_chunks=_chunks(value, chosen.reference_contexts),
         framework="python",
         started_ns=0,
         ended_ns=0,
@@ -338,7 +322,10 @@ def _reference(record: Mapping[str, Any], names: Sequence[str]) -> str:
     return ""
 
 
-def _chunks(value: object, name: str) -> tuple[Chunk, ...]:
+def _chunks(record: Mapping[str, Any], name: str) -> tuple[Chunk, ...]:
+    value = record.get(name)
+    if value is None:  # as Parquet has it where there is no list
+        return ()
     return tuple(Chunk(text=text, id=id_) for text, id_, _ in read_chunks(value, name))
 
 
@@ -392,13 +379,4 @@ def _chunk(item: object, name: str) -> tuple[str, str, str]:
 
 
 def _kind(value: object) -> str:
-    kinds = {
-        dict: "an object",
-        list: "a list",
-        str: "a text",
-        bool: "true or false",
-        int: "a number",
-        float: "a number",
-        type(None): "null",
-    }
-    return kinds.get(type(value)) or f"a {type(value).__name__}"
+    return "null" if value is None else f"a value of type {type(value).__name__}"

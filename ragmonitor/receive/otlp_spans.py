@@ -32,13 +32,8 @@ RESOURCE_ATTRIBUTES: Final = (
 """Those of a process that its interactions get as attributes."""
 MAX_VALUES: Final = 10_000
 """The values of one list of an attribute; further ones are not read."""
-MAX_STATE_CHARACTERS: Final = 512
-"""Of a trace state: what every system has to pass on (W3C Trace Context, section 3.3.1.5)."""
-_MEMBER: Final = (
-    r"(?:[a-z][_0-9a-z*/-]{0,255}|[a-z0-9][_0-9a-z*/-]{0,240}@[a-z][_0-9a-z*/-]{0,13})"
-    r"=[ -+\--<>-~]{0,255}[!-+\--<>-~]"
-)
-_STATE: Final = re.compile(rf"{_MEMBER}(?:[ \t]*,[ \t]*(?:{_MEMBER})?){{0,31}}")
+_SAMPLING: Final = re.compile(r"(?:^|,)[ \t]*ot=([a-z0-9:;.]{1,256})[ \t]*(?:,|$)")
+"""The member of a trace state that OpenTelemetry's probability sampling writes."""
 _STATUS: Final[dict[int, Literal["unset", "ok", "error"]]] = {
     Status.STATUS_CODE_OK: "ok",
     Status.STATUS_CODE_ERROR: "error",
@@ -152,10 +147,9 @@ def span_record(held: HeldSpan) -> SpanRecord:
 
 
 def _trace_state(header: str) -> TraceState | None:
-    # The library logs what is no trace state as it is, for every span.
-    if len(header) > MAX_STATE_CHARACTERS or not _STATE.fullmatch(header):
-        return None
-    return TraceState.from_header([header])
+    # What other systems write there nobody reads; the library logs what it does not like of it.
+    found = _SAMPLING.search(header)
+    return None if found is None else TraceState([("ot", found[1])])
 
 
 def _context(trace_id: int, span_id: int, state: TraceState | None) -> SpanContext:

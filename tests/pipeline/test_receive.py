@@ -5,11 +5,6 @@ The law: interactions that came = scored and unscored by cause.
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -127,41 +122,3 @@ def test_scores_are_linked_to_the_spans_that_came(monkeypatch: pytest.MonkeyPatc
     assert [link.span_id for link in carrier.links] == [(1).to_bytes(8, "big")]
     assert "evaluations.0.evaluation.score" in plain(carrier.attributes)
     assert len(spans) == 1
-
-
-COMMAND = [sys.executable, "-m", "ragmonitor.cli.app", "receive", "--http-port", "0"]
-
-
-@pytest.mark.slow
-def test_the_command_takes_spans_and_ends_in_order(tmp_path) -> None:
-    """A process of its own: it says where it listens, scores, shows it, and SIGTERM ends it."""
-    environment = os.environ | {
-        "RAGMONITOR_SERVER__PORT": "0",
-        "RAGMONITOR_EXPORTERS": f"jsonl:{tmp_path / 'scores.jsonl'}",
-        "RAGMONITOR_SERVICE": "shop",
-    }
-    with subprocess.Popen(
-        COMMAND,
-        env=environment,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-        cwd=tmp_path,
-    ) as process:
-        assert process.stderr is not None
-        try:
-            line = process.stderr.readline()
-            url = line.rpartition(" at ")[2].strip()
-            urllib.request.urlopen(
-                urllib.request.Request(
-                    f"{url}/v1/traces",
-                    request_of(*answer()).SerializeToString(),
-                    {"Content-Type": "application/x-protobuf"},
-                ),
-                timeout=10,
-            ).close()
-            until("scored", lambda: (tmp_path / "scores.jsonl").read_text("utf-8"))
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=30)
-    assert process.returncode == 0

@@ -91,9 +91,3 @@ def test_what_cannot_begin_says_why(folder, words, told):
     assert result.exit_code == 2
     assert told in result.output
     assert [each.name for each in folder.iterdir()] == ["docs"]
-
-
-# --- mine -----------------------------------------------------------------------------------------
-
-
-# --- export ---------------------------------------------------------------------------------------

@@ -127,7 +127,7 @@ def test_what_went_over_the_budget_is_scored_by_the_next(tmp_path, llm):
     """And the run says how."""
     file, output = write(tmp_path / "in.jsonl", *records(5)), tmp_path / "out.jsonl"
     first = run(file, "--judge", "m", "--budget-tokens", "25", "-o", output)
-    assert "the budget is spent after 2 answers; the same command with --resume" in first.stderr
+    assert "the budget is spent; the same command with --resume" in first.stderr
     run(file, "--judge", "m", "--budget-tokens", "100", "-o", output, "--resume")
     assert llm.asked == ("r0", "r1", "r2", "r3", "r4")
     assert ids_in(output) == ["r0", "r1", "r2", "r3", "r4"]

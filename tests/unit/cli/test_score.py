@@ -148,7 +148,7 @@ def test_a_budget_ends_what_an_embedding_spends_beside_the_built_in_judge(tmp_pa
     found = [line["evaluations"]["answer_similarity"] for line in objects(result.stdout)]
     assert [each.get("unscored") for each in found] == [None, None, "over_budget", "over_budget"]
     assert n_embedded == 2
-    assert "the budget is spent after 2 answers" in result.stderr
+    assert "the budget is spent" in result.stderr
 
 
 def test_what_utf8_cannot_hold_is_written_all_the_same(tmp_path):
