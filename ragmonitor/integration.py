@@ -27,10 +27,13 @@ from ragmonitor.capture.conversations import (
     answer_in,
     calls_tools,
     content_text,
+    holds,
     member_in,
+    message_of,
     parsed_in,
     part_text,
     question_in,
+    values_in,
 )
 from ragmonitor.capture.streams import Listener as StreamListener
 from ragmonitor.capture.streams import read as read_stream
@@ -63,10 +66,12 @@ __all__ = [
     "documents_in",
     "error_text",
     "finish_reason_of",
+    "holds",
     "is_most_of",
     "json_of",
     "labels_of",
     "member_in",
+    "message_of",
     "parsed_in",
     "part_text",
     "question_in",
@@ -77,4 +82,5 @@ __all__ = [
     "shielded",
     "survive_forks",
     "usage_of",
+    "values_in",
 ]

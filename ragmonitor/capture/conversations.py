@@ -7,7 +7,8 @@ lists of them, and whatever holds these under a known name.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, Literal
 
 from ragmonitor.capture.coercion import json_of
@@ -91,6 +92,35 @@ def member_in(value: Any, name: str) -> Any:
         return None
     member = getattr(value, name, None)
     return None if callable(member) else member
+
+
+def values_in(value: Any, leaves: tuple[type, ...] = ()) -> Iterator[Any]:
+    """Yield a value and what it holds, mappings, lists and objects of fields, each of these once.
+
+    At most `_MAX_VALUES`, and nothing inside of what is one of the leaves.
+    """
+    pending, visited, left = [value], set[int](), _MAX_VALUES
+    while pending and left:
+        value = pending.pop()
+        left -= 1
+        yield value
+        kind = type(value)
+        if isinstance(value, (str, *leaves)) or id(value) in visited:
+            continue
+        inner: Any = ()
+        if isinstance(value, Mapping):
+            inner = value.values()
+        elif isinstance(value, list | tuple):
+            inner = value
+        elif hasattr(kind, "__dataclass_fields__") or hasattr(kind, "model_fields"):
+            inner = getattr(value, "__dict__", {}).values()
+        visited.add(id(value))
+        pending += islice(inner, left)
+
+
+def holds(value: Any, *kinds: type) -> bool:
+    """Return whether a value is of one of these types, or holds one that is."""
+    return any(isinstance(each, kinds) for each in values_in(value))
 
 
 def _argument(value: Mapping[str, Any], level: int, visited: set[int]) -> str:

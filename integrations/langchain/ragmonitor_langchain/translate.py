@@ -7,8 +7,6 @@ else runs behind it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import is_dataclass
-from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -31,16 +29,19 @@ from ragmonitor.integration import (
     content_text,
     documents_in,
     finish_reason_of,
+    holds,
     is_most_of,
     json_of,
     labels_of,
     member_in,
+    message_of,
     parsed_in,
     part_text,
     question_in,
     result_texts,
     score_of,
     usage_of,
+    values_in,
 )
 
 _STATE_KEYS = ("question", "query", "input", "user_input", "messages")
@@ -192,7 +193,7 @@ class LangChainTranslator:
     def prompt(self, run: Run) -> Sequence[Message]:
         """Return the messages, or the one text, that a model run was asked."""
         return [
-            Message(role=_role(message), text=_shown_text(message))
+            Message(role=message_of(message)[0], text=_shown_text(message))
             if isinstance(message, BaseMessage)
             else Message(role="user", text=str(message))
             for message in run.inputs or ()
@@ -280,24 +281,6 @@ def _chunks(documents: KeptDocuments) -> list[Chunk]:
     ]
 
 
-_MAX_LEVELS = 32
-"""Levels of nested dicts and states that are searched for a question or an answer."""
-
-
-class _Visited(set[int]):
-    """Ids of the values that were searched: each once, so cycles end and shared parts cost once."""
-
-    def enters(self, value: Any) -> bool:
-        """Return whether to search this value."""
-        if id(value) in self or len(self) > _MAX_LOOKED_INTO:
-            return False
-        self.add(id(value))
-        return True
-
-
-_MAX_LOOKED_INTO = 10_000
-
-
 def _last_pieces(root: Run) -> list[str]:
     """Return the last piece of each of the root's models that gave more than one."""
     pieces = (
@@ -315,7 +298,7 @@ def _written(run: Run, value: Any) -> str:
     if value is None or not isinstance(run, Root):
         return ""
     began = min((each.started_ns for each in run.members if each.has_retrieved), default=0)
-    texts = [text for text in _texts_in(value) if text]
+    texts = [*_texts_in(value)]
     written = [
         _generated(each.outputs).strip()
         for each in run.members[-_MAX_MODELS:]
@@ -333,20 +316,16 @@ _MAX_MODELS = 100
 """Of one root; no more are looked for in its output."""
 
 
-def _texts_in(value: Any, level: int = 0, visited: _Visited | None = None) -> Iterator[str]:
+def _texts_in(value: Any) -> Iterator[str]:
     """Yield the texts in a root's output, but for documents."""
-    visited = _Visited() if visited is None else visited
-    if isinstance(value, str):
-        yield str(value)
-    elif isinstance(value, BaseMessage):
-        yield content_text(value.content)
-    elif not (
-        level > _MAX_LEVELS or isinstance(value, (KeptDocuments, Document)) or callable(value)
-    ):
-        inner = _inner(value)
-        if inner and visited.enters(value):
-            for each in islice(inner, _MAX_LOOKED_INTO):
-                yield from _texts_in(each, level + 1, visited)
+    for each in values_in(value, leaves=_LEAVES):
+        if isinstance(each, str) and each:
+            yield str(each)
+        elif isinstance(each, BaseMessage) and (text := content_text(each.content)):
+            yield text
+
+
+_LEAVES = (KeptDocuments, Document, BaseMessage)
 
 
 def _structured(run: Run, value: Any) -> str:
@@ -360,13 +339,13 @@ def _structured(run: Run, value: Any) -> str:
     given += [parsed for each in given if (parsed := parsed_in(each)) is not None]
     for each in given:
         if isinstance(each, BaseModel) and not isinstance(each, Serializable):
-            return "" if _holds_documents(each) else json_of(each)
+            return "" if holds(each, KeptDocuments, Document) else json_of(each)
     replies = (m for each in _members_of(run) for m in _messages_of(each.outputs))
     called = [call["args"] for reply in replies for call in getattr(reply, "tool_calls", ())]
     mappings = (each for each in given if isinstance(each, Mapping))
     if answer := next((json_of(each) for each in mappings if each in called), ""):
         return answer
-    texts = {text for text in _texts_in(value) if text}
+    texts = {*_texts_in(value)}
     said = (v for args in called for v in args.values() if isinstance(v, str) and v in texts)
     return max(said, key=len, default="")
 
@@ -380,40 +359,6 @@ def _argument(value: Any) -> str:
 
 def _members_of(run: Run) -> Sequence[Run]:
     return run.members if isinstance(run, Root) else ()
-
-
-def _holds_documents(answer: BaseModel) -> bool:
-    pending: list[Any] = [answer]
-    visited = _Visited()
-    while pending:
-        value = pending.pop()
-        if isinstance(value, (Document, KeptDocuments)):
-            return True
-        inner = _inner(value)
-        if inner and visited.enters(value):
-            pending += inner
-        elif inner and id(value) not in visited:
-            return True  # too much to look through
-    return False
-
-
-def _inner(value: Any) -> Iterable[Any]:
-    """Return what a dict, a list or an object of fields holds; nothing of anything else."""
-    if isinstance(value, Mapping):
-        return value.values()
-    if isinstance(value, (list, tuple)):
-        return value
-    if isinstance(value, BaseModel) or is_dataclass(value):
-        return getattr(value, "__dict__", {}).values()
-    return ()
-
-
-_MODEL_ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant"}
-
-
-def _role(message: BaseMessage) -> str:
-    role = getattr(message, "role", message.type)
-    return _MODEL_ROLES.get(role, str(role))
 
 
 def _shown_text(message: BaseMessage) -> str:
