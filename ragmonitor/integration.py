@@ -22,6 +22,19 @@ from ragmonitor.capture import (
     usage_of,
 )
 from ragmonitor.capture.assembly import is_most_of
+from ragmonitor.capture.conversations import (
+    ANSWER_KEYS,
+    answer_in,
+    calls_tools,
+    content_text,
+    holds,
+    member_in,
+    message_of,
+    parsed_in,
+    part_text,
+    question_in,
+    values_in,
+)
 from ragmonitor.capture.streams import Listener as StreamListener
 from ragmonitor.capture.streams import read as read_stream
 from ragmonitor.records import Generation, Message, Retrieval, SpanReference, Usage
@@ -30,6 +43,7 @@ from ragmonitor.runtime.forks import ForkSafeLock, survive_forks
 from ragmonitor.runtime.guard import record_error, shielded
 
 __all__ = [
+    "ANSWER_KEYS",
     "INTERACTION_TAG",
     "ForkSafeLock",
     "Generation",
@@ -45,13 +59,22 @@ __all__ = [
     "StreamListener",
     "Translator",
     "Usage",
+    "answer_in",
+    "calls_tools",
     "chunk_in",
+    "content_text",
     "documents_in",
     "error_text",
     "finish_reason_of",
+    "holds",
     "is_most_of",
     "json_of",
     "labels_of",
+    "member_in",
+    "message_of",
+    "parsed_in",
+    "part_text",
+    "question_in",
     "read_stream",
     "record_error",
     "result_texts",
@@ -59,4 +82,5 @@ __all__ = [
     "shielded",
     "survive_forks",
     "usage_of",
+    "values_in",
 ]

@@ -608,20 +608,6 @@ def test_a_cancelled_request_leaves_nothing(watched: Watched, convention: str) -
     assert len(watched.monitor.span_processor()) == 0
 
 
-@pytest.mark.parametrize("convention", CARRIES)
-def test_calls_at_the_same_time_are_kept_apart(watched: Watched, convention: str) -> None:
-    """Ten at once on one event loop."""
-
-    async def ask() -> list[str]:
-        asked = [f"{QUESTION} ({n})" for n in range(10)]
-        return [*await asyncio.gather(*(chain().ainvoke(each) for each in asked))]
-
-    with instrumented(watched.provider, convention, "langchain"):
-        asyncio.run(ask())
-    queries = sorted(i.query for i in watched.interactions)
-    assert queries == sorted(f"{QUESTION} ({n})" for n in range(10))
-
-
 HIDDEN = {
     "openinference": {"OPENINFERENCE_HIDE_INPUTS": "true", "OPENINFERENCE_HIDE_OUTPUTS": "true"},
     "openllmetry": {"TRACELOOP_TRACE_CONTENT": "false"},
@@ -706,18 +692,6 @@ def test_an_application_without_a_framework(watched: Watched) -> None:
     assert [(c.id, c.text) for c in record.chunks] == [(i, text) for i, text, _ in FOUND]
     assert record.target is not None
     assert record.target.span_id == f"{answer.get_span_context().span_id:016x}"
-
-
-@pytest.mark.parametrize("convention", CARRIES)
-def test_our_own_integration_wins(watched: Watched, convention: str) -> None:
-    """Both on the same monitor: one run, one interaction, the fuller one."""
-    ragmonitor_langchain.instrument(watched.monitor)
-    try:
-        with instrumented(watched.provider, convention, "langchain"):
-            invoke()
-    finally:
-        ragmonitor_langchain.uninstrument()
-    assert watched.only.framework == "langchain"
 
 
 def test_our_own_integration_wins_its_framework_only(watched: Watched) -> None:

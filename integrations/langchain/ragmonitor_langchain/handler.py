@@ -22,7 +22,13 @@ from langchain_core.outputs import LLMResult
 from langchain_core.tracers import context as tracer_context
 from langchain_core.tracers.context import register_configure_hook
 
-from ragmonitor.integration import INTERACTION_TAG, ForkSafeLock, record_error, shielded
+from ragmonitor.integration import (
+    INTERACTION_TAG,
+    ForkSafeLock,
+    part_text,
+    record_error,
+    shielded,
+)
 from ragmonitor_langchain.openinference import span_of
 from ragmonitor_langchain.stores import forget_stores, watch_stores
 from ragmonitor_langchain.translate import (
@@ -32,7 +38,6 @@ from ragmonitor_langchain.translate import (
     keep,
     kept_in,
     named_documents,
-    text_of_part,
     tool_messages,
     tool_text,
 )
@@ -322,7 +327,7 @@ class RagMonitorHandler(BaseCallbackHandler):
         """Note a piece of a stream."""
         try:
             if type(token) is not str:
-                token = "".join(map(text_of_part, token))
+                token = "".join(map(part_text, token))
             # A hundred times per answer, and nearly always of the run that the last one was of.
             writing = self._writing
             if writing[0] is not run_id:

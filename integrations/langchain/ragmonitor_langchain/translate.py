@@ -7,8 +7,6 @@ else runs behind it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import is_dataclass
-from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -21,31 +19,32 @@ from pydantic import BaseModel
 
 from ragmonitor import Chunk
 from ragmonitor.integration import (
+    ANSWER_KEYS,
     Message,
     Root,
     Run,
     Usage,
+    answer_in,
+    calls_tools,
+    content_text,
     documents_in,
     finish_reason_of,
+    holds,
     is_most_of,
     json_of,
     labels_of,
+    member_in,
+    message_of,
+    parsed_in,
+    part_text,
+    question_in,
     result_texts,
     score_of,
     usage_of,
+    values_in,
 )
 
-_QUESTION_KEYS = ("question", "query", "input", "user_input", "messages")
-_ANSWER_KEYS = (
-    "answer",
-    "result",
-    "output",
-    "response",
-    "output_text",
-    "generation",
-    "text",
-    "messages",
-)
+_STATE_KEYS = ("question", "query", "input", "user_input", "messages")
 _SHOWN_KEYS = ("context", "source_documents", "documents", "docs")
 
 _NOT_SHOWN_PARTS = ("text", "tool_use", "tool_call", "tool_call_chunk", "input_json_delta")
@@ -132,7 +131,7 @@ def tool_text(output: Any) -> str | None:
     a text, or search results as dicts.
     """
     if isinstance(output, (str, BaseMessage)):
-        return text_of(getattr(output, "content", output)) or None
+        return content_text(getattr(output, "content", output)) or None
     is_listed = isinstance(output, (list, tuple, Mapping))
     if not (is_listed or isinstance(output, (int, float, Document, BaseModel))):
         return None  # what it prints as is no text of a search
@@ -158,7 +157,11 @@ class LangChainTranslator:
         Where it was given none, as a graph that goes on after a pause in another process, its
         state in the end may still hold it.
         """
-        return _question(run.inputs) or _question_in_state(run.outputs)
+        asked = run.inputs
+        if isinstance(asked, PromptValue):
+            asked = asked.to_messages()
+        state = {name: member_in(run.outputs, name) for name in _STATE_KEYS}
+        return question_in(asked) or question_in(state)
 
     def chunks(self, run: Run) -> Sequence[Chunk] | None:
         """Return what a retriever or tool run gave, in order; None: it was given that itself."""
@@ -166,7 +169,7 @@ class LangChainTranslator:
         if (
             root is not None
             and run is root.named
-            and any(isinstance(_member(root.inputs, key), KeptDocuments) for key in _SHOWN_KEYS)
+            and any(isinstance(member_in(root.inputs, key), KeptDocuments) for key in _SHOWN_KEYS)
         ):
             return None
         if isinstance(run.outputs, str):  # of a retrieval tool
@@ -180,7 +183,7 @@ class LangChainTranslator:
         """
         outputs = root.outputs.value if isinstance(root.outputs, LastPiece) else root.outputs
         for key in _SHOWN_KEYS:
-            documents = _member(outputs, key)
+            documents = member_in(outputs, key)
             if isinstance(documents, KeptDocuments):
                 return _chunks(documents)
             if isinstance(documents, list) and not documents:
@@ -190,7 +193,7 @@ class LangChainTranslator:
     def prompt(self, run: Run) -> Sequence[Message]:
         """Return the messages, or the one text, that a model run was asked."""
         return [
-            Message(role=_role(message), text=_shown_text(message))
+            Message(role=message_of(message)[0], text=_shown_text(message))
             if isinstance(message, BaseMessage)
             else Message(role="user", text=str(message))
             for message in run.inputs or ()
@@ -205,13 +208,13 @@ class LangChainTranslator:
             return _generated(run.outputs)
         if isinstance(run.outputs, LastPiece):
             value = run.outputs.value
-            answer = _answer(value)
+            answer = answer_in(value)
             if answer and answer in _last_pieces(run):
                 # It is a piece and not the whole, which only the models' own pieces tell.
                 return ""
         else:
             value = run.outputs
-            answer = _answer(value) or _written(run, value)
+            answer = answer_in(value) or _written(run, value)
         return answer or _structured(run, value) or _argument(value)
 
     def model(self, run: Run) -> tuple[str, str]:
@@ -278,85 +281,12 @@ def _chunks(documents: KeptDocuments) -> list[Chunk]:
     ]
 
 
-_MAX_LEVELS = 32
-"""Levels of nested dicts and states that are searched for a question or an answer."""
-
-
-class _Visited(set[int]):
-    """Ids of the values that were searched: each once, so cycles end and shared parts cost once."""
-
-    def enters(self, value: Any) -> bool:
-        """Return whether to search this value."""
-        if id(value) in self or len(self) > _MAX_LOOKED_INTO:
-            return False
-        self.add(id(value))
-        return True
-
-
-_MAX_LOOKED_INTO = 10_000
-
-
-def _question(value: Any, level: int = 0, visited: _Visited | None = None) -> str:
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, BaseMessage):
-        return text_of(value.content)
-    if isinstance(value, PromptValue):
-        return _last_asked(value.to_messages())
-    if isinstance(value, (list, tuple)):
-        return _last_asked(value)
-    visited = _Visited() if visited is None else visited
-    if value is None or level > _MAX_LEVELS or not visited.enters(value):
-        return ""
-    for key in _QUESTION_KEYS:
-        if text := _question(_member(value, key), level + 1, visited):
-            return text
-    if isinstance(value, Mapping) and len(value) == 1:
-        # A prompt with one variable, whatever its name.
-        (only,) = value.values()
-        return only if isinstance(only, str) else ""
-    return ""
-
-
-def _question_in_state(value: Any) -> str:
-    if value is None or isinstance(value, (str, list, tuple, BaseMessage, LLMResult, LastPiece)):
-        return ""
-    return next(
-        (text for key in _QUESTION_KEYS if (text := _question(_member(value, key)))),
-        "",
-    )
-
-
 def _last_pieces(root: Run) -> list[str]:
     """Return the last piece of each of the root's models that gave more than one."""
     pieces = (
         [piece for piece in run.pieces if piece] for run in _members_of(root) if run.kind == "model"
     )
     return [each[-1] for each in pieces if len(each) > 1]
-
-
-def _answer(value: Any, level: int = 0, visited: _Visited | None = None) -> str:
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, BaseMessage):
-        return text_of(value.content)
-    if isinstance(value, (list, tuple)):
-        return _last_said(value)
-    visited = _Visited() if visited is None else visited
-    if value is None or level > _MAX_LEVELS or not visited.enters(value):
-        return ""
-    structured = _member(value, "structured_response")
-    if structured is not None:  # an agent's answer; its messages show a tool that was called
-        return _answer(structured, level + 1, visited) or json_of(structured)
-    for key in _ANSWER_KEYS:
-        if text := _answer(_member(value, key), level + 1, visited):
-            return text
-    return _answer(_parsed(value), level + 1, visited)
-
-
-def _parsed(value: Any) -> Any:
-    """Return the object in what `with_structured_output(..., include_raw=True)` gives."""
-    return value.get("parsed") if isinstance(value, Mapping) and "parsing_error" in value else None
 
 
 def _written(run: Run, value: Any) -> str:
@@ -368,7 +298,7 @@ def _written(run: Run, value: Any) -> str:
     if value is None or not isinstance(run, Root):
         return ""
     began = min((each.started_ns for each in run.members if each.has_retrieved), default=0)
-    texts = [text for text in _texts_in(value) if text]
+    texts = [*_texts_in(value)]
     written = [
         _generated(each.outputs).strip()
         for each in run.members[-_MAX_MODELS:]
@@ -379,27 +309,23 @@ def _written(run: Run, value: Any) -> str:
 
 
 def _is_call(reply: Any) -> bool:
-    return not isinstance(reply, LLMResult) or any(map(_calls_tools, _messages_of(reply)))
+    return not isinstance(reply, LLMResult) or any(map(calls_tools, _messages_of(reply)))
 
 
 _MAX_MODELS = 100
 """Of one root; no more are looked for in its output."""
 
 
-def _texts_in(value: Any, level: int = 0, visited: _Visited | None = None) -> Iterator[str]:
+def _texts_in(value: Any) -> Iterator[str]:
     """Yield the texts in a root's output, but for documents."""
-    visited = _Visited() if visited is None else visited
-    if isinstance(value, str):
-        yield str(value)
-    elif isinstance(value, BaseMessage):
-        yield text_of(value.content)
-    elif not (
-        level > _MAX_LEVELS or isinstance(value, (KeptDocuments, Document)) or callable(value)
-    ):
-        inner = _inner(value)
-        if inner and visited.enters(value):
-            for each in islice(inner, _MAX_LOOKED_INTO):
-                yield from _texts_in(each, level + 1, visited)
+    for each in values_in(value, leaves=_LEAVES):
+        if isinstance(each, str) and each:
+            yield str(each)
+        elif isinstance(each, BaseMessage) and (text := content_text(each.content)):
+            yield text
+
+
+_LEAVES = (KeptDocuments, Document, BaseMessage)
 
 
 def _structured(run: Run, value: Any) -> str:
@@ -407,19 +333,19 @@ def _structured(run: Run, value: Any) -> str:
 
     An object that holds documents is none: their texts are no answer.
     """
-    given = [value, *(_member(value, key) for key in _ANSWER_KEYS)]
+    given = [value, *(member_in(value, key) for key in ANSWER_KEYS)]
     if isinstance(value, Mapping):
         given += [each for each in value.values() if each is not None]  # by the models' calls
-    given += [parsed for each in given if (parsed := _parsed(each)) is not None]
+    given += [parsed for each in given if (parsed := parsed_in(each)) is not None]
     for each in given:
         if isinstance(each, BaseModel) and not isinstance(each, Serializable):
-            return "" if _holds_documents(each) else json_of(each)
+            return "" if holds(each, KeptDocuments, Document) else json_of(each)
     replies = (m for each in _members_of(run) for m in _messages_of(each.outputs))
     called = [call["args"] for reply in replies for call in getattr(reply, "tool_calls", ())]
     mappings = (each for each in given if isinstance(each, Mapping))
     if answer := next((json_of(each) for each in mappings if each in called), ""):
         return answer
-    texts = {text for text in _texts_in(value) if text}
+    texts = {*_texts_in(value)}
     said = (v for args in called for v in args.values() if isinstance(v, str) and v in texts)
     return max(said, key=len, default="")
 
@@ -428,112 +354,11 @@ def _argument(value: Any) -> str:
     """Return the answer in the arguments of the tool that a model was made to call at last."""
     calls = getattr(value, "tool_calls", None) if isinstance(value, BaseMessage) else None
     args = calls[-1]["args"] if calls else {}
-    return next((text for key in _ANSWER_KEYS if isinstance(text := args.get(key), str)), "")
+    return next((text for key in ANSWER_KEYS if isinstance(text := args.get(key), str)), "")
 
 
 def _members_of(run: Run) -> Sequence[Run]:
     return run.members if isinstance(run, Root) else ()
-
-
-def _holds_documents(answer: BaseModel) -> bool:
-    pending: list[Any] = [answer]
-    visited = _Visited()
-    while pending:
-        value = pending.pop()
-        if isinstance(value, (Document, KeptDocuments)):
-            return True
-        inner = _inner(value)
-        if inner and visited.enters(value):
-            pending += inner
-        elif inner and id(value) not in visited:
-            return True  # too much to look through
-    return False
-
-
-def _inner(value: Any) -> Iterable[Any]:
-    """Return what a dict, a list or an object of fields holds; nothing of anything else."""
-    if isinstance(value, Mapping):
-        return value.values()
-    if isinstance(value, (list, tuple)):
-        return value
-    if isinstance(value, BaseModel) or is_dataclass(value):
-        return getattr(value, "__dict__", {}).values()
-    return ()
-
-
-def _member(value: Any, key: str) -> Any:
-    """Return what a dict, or a graph's state object, holds under this name."""
-    if isinstance(value, Mapping):
-        return value.get(key)
-    if value is None or isinstance(value, (BaseMessage, str, list, tuple)) or callable(value):
-        return None
-    member = getattr(value, key, None)
-    return None if callable(member) else member
-
-
-def _last_asked(messages: Sequence[Any]) -> str:
-    """Return the last text that the human said."""
-    said = (_role_and_text(message) for message in reversed(messages))
-    return next((text for role, text in said if role == "human" and text), "")
-
-
-def _last_said(messages: Sequence[Any]) -> str:
-    """Return what the model said last, be it nothing, or a tool to which it left the last word.
-
-    What it said before that is a step's, and before the human's last message an earlier answer.
-    """
-    of_tool = ""
-    for message in reversed(messages):
-        role, text = _role_and_text(message)
-        if role == "human":
-            break
-        if role == "ai":
-            return of_tool if of_tool and _calls_tools(message) else text
-        if role == "tool":
-            of_tool = of_tool or text
-    return ""
-
-
-def _calls_tools(message: Any) -> bool:
-    if isinstance(message, Mapping):
-        return bool(message.get("tool_calls"))
-    return bool(getattr(message, "tool_calls", None))
-
-
-_ROLES = {
-    "user": "human",
-    "human": "human",
-    "HumanMessageChunk": "human",
-    "assistant": "ai",
-    "ai": "ai",
-    "AIMessageChunk": "ai",
-    "tool": "tool",
-}
-
-
-_MODEL_ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant"}
-
-
-def _role(message: BaseMessage) -> str:
-    role = getattr(message, "role", message.type)
-    return _MODEL_ROLES.get(role, str(role))
-
-
-def _role_and_text(message: Any) -> tuple[str, str]:
-    """Return (`human`, `ai`, `tool` or another word, text) of a message in any form."""
-    role: Any
-    content: Any
-    if isinstance(message, BaseMessage):
-        role, content = getattr(message, "role", message.type), message.content
-    elif isinstance(message, str):
-        role, content = "human", message
-    elif isinstance(message, Mapping):
-        role, content = message.get("role") or message.get("type"), message.get("content")
-    elif isinstance(message, (tuple, list)) and len(message) == 2:
-        role, content = message
-    else:
-        return "", ""
-    return _ROLES.get(role, "") if isinstance(role, str) else "", text_of(content)
 
 
 def _shown_text(message: BaseMessage) -> str:
@@ -542,7 +367,7 @@ def _shown_text(message: BaseMessage) -> str:
     if isinstance(content, str):
         text = str(content)
     else:
-        text = "".join(text_of_part(part) or _placeholder(part) for part in content)
+        text = "".join(part_text(part) or _placeholder(part) for part in content)
     calls = [
         f"{call['name']}({json_of(call['args'])})" for call in getattr(message, "tool_calls", ())
     ]
@@ -557,30 +382,15 @@ def _placeholder(part: Any) -> str:
     return f"[{kind}]"
 
 
-def text_of(content: Any) -> str:
-    """Return the text of a message's content: a string, or parts of which some are text."""
-    if isinstance(content, str):
-        return str(content)
-    if not isinstance(content, (list, tuple)):
-        return ""
-    return "".join(text_of_part(part) for part in content)
-
-
-def text_of_part(part: Any) -> str:
-    """Return the text of one content part; empty for images, reasoning and tool calls."""
-    if isinstance(part, str):
-        return part
-    if isinstance(part, Mapping) and part.get("type", "text") == "text":
-        text = part.get("text")
-        return text if isinstance(text, str) else ""
-    return ""
-
-
 def _generated(result: LLMResult) -> str:
     for generation in result.generations:
         for candidate in generation:
             message = getattr(candidate, "message", None)
-            text = text_of(message.content) if isinstance(message, BaseMessage) else candidate.text
+            text = (
+                content_text(message.content)
+                if isinstance(message, BaseMessage)
+                else candidate.text
+            )
             if text:
                 return text
     return ""

@@ -335,12 +335,6 @@ async def test_beside_an_inline_handler_ours_had_better_be_inline(
     assert monitor.finished == []
 
 
-def test_inline_again_is_inline(monitor: Any) -> None:
-    """The last call of `instrument` decides."""
-    assert not instrument(monitor, run_inline=False).run_inline
-    assert instrument(monitor).run_inline
-
-
 # --- link_traces ----------------------------------------------------------------------------------
 
 
@@ -388,21 +382,6 @@ async def test_the_record_names_openinference_s_span_of_the_same_call(
         assert {(t.trace_id, t.span_id) for t in targets} == roots(kept)
 
 
-async def test_a_call_that_fails_is_linked_too(linking: Any, apps: Any) -> None:
-    """Its span is found before its end is reported."""
-    chain = apps.lcel(apps.Notes(failure=OSError("no index"))).chain
-    with spans_in_memory() as (provider, kept):
-        LangChainInstrumentor().instrument(tracer_provider=provider)
-        try:
-            instrument(linking)
-            with pytest.raises(OSError, match="no index"):
-                await chain.ainvoke("a")
-        finally:
-            LangChainInstrumentor().uninstrument()
-        target = linking.only.target
-        assert {(target.trace_id, target.span_id)} == roots(kept)
-
-
 def test_a_trace_that_openinference_did_not_sample_is_named_as_such(
     linking: Any, apps: Any
 ) -> None:
@@ -416,16 +395,6 @@ def test_a_trace_that_openinference_did_not_sample_is_named_as_such(
         LangChainInstrumentor().uninstrument()
         provider.shutdown()
     assert linking.only.target.sampled is False
-
-
-def test_without_openinference_there_is_nothing_to_link(
-    linking: Any, apps: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It is installed and off: no target, and not a word on the application's stdout."""
-    instrument(linking)
-    apps.lcel().chain.invoke("a")
-    assert linking.only.target is None
-    assert capsys.readouterr().out == ""
 
 
 def test_unless_told_to_nothing_is_linked(monitor: Any, apps: Any) -> None:

@@ -52,20 +52,6 @@ def _agent_over(rag: Any, log: list[Any], name: str) -> Any:
     return matrix.agent(log, sync_rag)
 
 
-async def test_the_outermost_run_is_the_interaction(monitor: Any, run: Any) -> None:
-    """Unless something else is chosen."""
-    instrument(monitor)
-    asked = await run(one_call(_inside(lcel()), []))
-    assert sorted(i.query for i in monitor.interactions) == asked
-
-
-async def test_a_tagged_chain_is_the_interaction(monitor: Any, run: Any) -> None:
-    """With the query that it was given, and nothing of the chain around it."""
-    instrument(monitor)
-    asked = await run(one_call(_inside(lcel().with_config(TAGGED)), []))
-    assert sorted(i.query for i in monitor.interactions) == [f"In short: {q}" for q in asked]
-
-
 @pytest.mark.parametrize("choice", [{"root_names": ("rag",)}])
 async def test_a_named_chain_is_the_interaction(choosing: Any, run: Any) -> None:
     """Wherever it is nested; it has the name it was found by."""
@@ -116,18 +102,6 @@ async def test_a_batch_of_chosen_chains_in_one_run(monitor: Any) -> None:
     assert all(len(i.retrievals) == len(i.generations) == 1 for i in monitor.interactions)
 
 
-async def test_an_asynchronous_batch_of_chosen_chains_in_one_run(monitor: Any) -> None:
-    """Each is an interaction, and the run around them is none."""
-    instrument(monitor)
-    rag = lcel().with_config(TAGGED)
-
-    async def ask(questions: list[str]) -> list[str]:
-        return await rag.abatch(questions)
-
-    await RunnableLambda(ask).ainvoke(QUESTIONS)
-    assert Counter(i.query for i in monitor.interactions) == Counter(QUESTIONS)
-
-
 async def test_a_rag_tool_of_an_agent_is_a_part_of_it(monitor: Any, run: Any) -> None:
     """By default the agent is the interaction: its question, its answer, the tool's documents."""
     instrument(monitor)
@@ -167,14 +141,6 @@ async def test_a_chosen_chain_has_the_caller_of_the_run_around_it(monitor: Any) 
     with trace.use_span(trace.NonRecordingSpan(context)):
         _inside(lcel().with_config(TAGGED)).invoke(QUESTIONS[0])
     assert monitor.only.caller.span_id == format_span_id(context.span_id)
-
-
-async def test_a_chosen_chain_that_fails_is_an_error(monitor: Any) -> None:
-    """Whether or not the run around it makes do without it."""
-    instrument(monitor)
-    rag = lcel(model=matrix.ScriptedModel(log=[], fails=9)).with_config(TAGGED)
-    _inside(rag).with_fallbacks([RunnableLambda(lambda _: "sorry")]).invoke(QUESTIONS[0])
-    assert (monitor.only.status, monitor.only.error) == ("error", "BusyError: 0")
 
 
 async def test_a_chosen_chain_s_stream_that_is_closed_early_is_partial(monitor: Any) -> None:

@@ -120,13 +120,6 @@ def test_the_answer_may_be_an_argument_of_a_forced_call(monitor: Any) -> None:
     assert monitor.only.answer == ANSWER
 
 
-def test_a_chain_that_only_retrieves_is_no_interaction(monitor: Any) -> None:
-    """Though a model rewrites its question."""
-    instrument(monitor)
-    (PROMPT | Says() | (lambda m: m.text) | Finds()).invoke({"context": "", "question": QUESTION})
-    assert monitor.interactions == []
-
-
 def _store() -> InMemoryVectorStore:
     store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
     store.add_documents(DOCS)

@@ -423,25 +423,6 @@ ENDINGS: tuple[Ending, ...] = (
 )
 
 
-@pytest.mark.parametrize("build", APPS.values(), ids=APPS.keys())
-@pytest.mark.parametrize("ending", ENDINGS, ids=lambda ending: ending.name)
-async def test_an_ending_is_captured(monitor: Any, build: Build, ending: Ending) -> None:
-    """Status, error and what is known of question, chunks and answer; nothing is left open."""
-    instrument(monitor)
-    await ending.provoke(build)
-    await settled(monitor)
-    found = monitor.only
-    assert (found.status, found.error) == (ending.status, ending.error)
-    assert found.query == QUERY
-    assert bool(found.chunks) is ending.chunks
-    if build is _graph:
-        # A graph's nodes run ahead of whoever reads its stream.
-        assert found.answer.startswith(ending.answer)
-        assert ANSWER.startswith(found.answer)
-    else:
-        assert found.answer == ending.answer
-
-
 @pytest.mark.parametrize("ending", ENDINGS, ids=lambda ending: ending.name)
 async def test_no_other_ending_is_scored(ending: Ending) -> None:
     """A part of an answer, or none: every score is a cause, and counted."""
@@ -461,17 +442,6 @@ async def test_no_other_ending_is_scored(ending: Ending) -> None:
     causes = {"partial": {"partial"}, "cancelled": {"partial"}, "error": {"application_error"}}
     assert all(isinstance(evaluation, Unscored) for evaluation in report.evaluations)
     assert {str(e.cause) for e in report.evaluations} == causes[ending.status]
-
-
-@pytest.mark.parametrize("build", APPS.values(), ids=APPS.keys())
-async def test_a_stream_that_is_never_begun_is_nothing(monitor: Any, build: Build) -> None:
-    """LangChain asks nobody before the first piece is wanted."""
-    instrument(monitor)
-    app = build()
-    stream, astream = app.stream(), app.astream()
-    del stream, astream
-    gc.collect()
-    assert (monitor.finished, monitor.open_runs) == ([], 0)
 
 
 @pytest.mark.parametrize("build", APPS.values(), ids=APPS.keys())
@@ -506,44 +476,10 @@ async def test_a_parser_that_fails_is_an_error(monitor: Any, way: str) -> None:
     assert [g.output for g in monitor.only.generations] == [ANSWER]
 
 
-async def test_one_of_a_batch_fails(monitor: Any) -> None:
-    """`return_exceptions=True`: one error, and the others whole."""
-    instrument(monitor)
-
-    def respond(prompt: str) -> str:
-        if matrix.pump_in(prompt) == "01":
-            raise BrokenError
-        return ANSWER
-
-    lcel(model=ScriptedModel(respond=respond)).batch(
-        [question(0), question(1), question(2)], return_exceptions=True
-    )
-    assert sorted((i.query, i.status) for i in monitor.interactions) == [
-        (question(0), "ok"),
-        (question(1), "error"),
-        (question(2), "ok"),
-    ]
-
-
-@tool
-def search_shelf(query: str) -> str:
-    """Search a shelf."""
-    raise BrokenError(query)
-
-
 @tool
 def dial(query: str) -> str:
     """Call somebody."""
     raise BrokenError(query)
-
-
-async def test_a_search_tool_that_fails_is_an_error(monitor: Any) -> None:
-    """The user of the agent saw an exception instead of an answer."""
-    instrument(monitor)
-    with pytest.raises(BrokenError):
-        await agent([], search_shelf).ainvoke(messages(QUERY))
-    assert (monitor.only.status, monitor.only.query) == ("error", QUERY)
-    assert [(r.error, r.chunks) for r in monitor.only.retrievals] == [("BrokenError: pump 07", ())]
 
 
 async def test_another_tool_that_fails_is_no_interaction(monitor: Any) -> None:

@@ -14,10 +14,6 @@ from integrations.langchain.tests.matrix import ListeningMonitor
 from ragmonitor_langchain import RagMonitorHandler, instrument
 
 
-class BrokenError(Exception):
-    """The application's own."""
-
-
 class BrokenRecorder:
     """Raises whatever it is asked."""
 
@@ -35,15 +31,6 @@ class BrokenMonitor:
         return BrokenRecorder()
 
 
-class BrokenTranslator:
-    """Fails to read anything."""
-
-    framework = "langchain"
-
-    def __getattr__(self, name: str) -> Any:
-        raise RuntimeError(name)
-
-
 @pytest.fixture
 def langchain_warnings(caplog: pytest.LogCaptureFixture) -> Any:
     """Return what LangChain logged of handlers that raise."""
@@ -58,28 +45,6 @@ async def test_a_bug_of_ours_never_reaches_the_application(
     answers = await way(build(), ["a"], {"callbacks": [handler]})
     assert answers == [apps.ANSWER]
     assert langchain_warnings() == []
-
-
-async def test_a_bug_of_ours_never_hides_the_applications_error(
-    build: Any, way: Any, apps: Any, langchain_warnings: Any
-) -> None:
-    """A recorder that always raises: the application still sees its own exception."""
-    handler = RagMonitorHandler(BrokenMonitor())  # type: ignore[arg-type]
-    failure = BrokenError("no disk")
-    with pytest.raises(BrokenError) as raised:
-        await way(build(apps.Notes(failure=failure)), ["a"], {"callbacks": [handler]})
-    assert raised.value is failure
-    assert langchain_warnings() == []
-
-
-async def test_a_translator_that_raises_is_not_felt(
-    monitor: Any, build: Any, way: Any, apps: Any
-) -> None:
-    """Objects are read behind the request, so that reading them cannot fail in it."""
-    monitor.recorder(BrokenTranslator())
-    instrument(monitor)
-    assert await way(build(), ["a"], {}) == [apps.ANSWER]
-    assert len(monitor.finished) == 1
 
 
 def test_objects_that_cannot_be_kept_leave_nothing_open(

@@ -103,25 +103,6 @@ async def test_before_and_after_are_one_interaction(monitor: Any, go: Going) -> 
     _check(monitor.only)
 
 
-async def test_a_pause_twice_in_a_row(monitor: Any, go: Going) -> None:
-    """Three runs are still one interaction."""
-    instrument(monitor)
-    graph = _graph(2)
-    for given in (state(QUERY), Command(resume="you may"), Command(resume="yes")):
-        await go(graph, given)
-    _check(monitor.only)
-
-
-async def test_a_pause_in_a_subgraph(monitor: Any, go: Going) -> None:
-    """The outermost graph pauses with it."""
-    instrument(monitor)
-    inner = line(("ask", _asks(2)), ("generate", _generate))
-    graph = line(("retrieve", _retrieve), ("inner", inner), checkpointer=InMemorySaver())
-    for given in (state(QUERY), Command(resume="you may"), Command(resume="yes")):
-        await go(graph, given)
-    _check(monitor.only)
-
-
 async def test_a_pause_in_a_subgraph_that_was_chosen(monitor: Any, go: Going) -> None:
     """The subgraph is the interaction, before and after."""
     instrument(monitor)
@@ -158,16 +139,6 @@ def _searching(**compiled: Any) -> Any:
     return create_agent(
         _Searching(tool="ask_notes"), [tool], checkpointer=InMemorySaver(), **compiled
     )
-
-
-async def test_a_breakpoint_before_each_tool_is_a_pause(monitor: Any, go: Going) -> None:
-    """The agent's last message calls tools that have not run: so it goes on, however often."""
-    instrument(monitor)
-    agent = _searching(interrupt_before=["tools"])
-    for given in (messages(QUERY), None, None):
-        await go(agent, given)
-    assert (monitor.only.query, monitor.only.answer) == (QUERY, reply("07"))
-    assert (len(monitor.only.retrievals), len(monitor.only.generations)) == (2, 3)
 
 
 async def test_a_breakpoint_before_a_tool_that_nobody_passes_is_partial(
@@ -233,17 +204,6 @@ async def test_an_agent_whose_tool_wants_approval(monitor: Any, go: Going) -> No
     assert (len(monitor.only.chunks), len(monitor.only.generations)) == (3, 2)
 
 
-async def test_a_pause_that_nobody_ends_is_partial(listening: Any, go: Going) -> None:
-    """It ages out with its question and its documents, and without an answer."""
-    with listening(paused_run_age_s=0) as monitor:
-        instrument(monitor)
-        await go(_graph(), state(QUERY))
-        assert (monitor.finished, monitor.open_runs) == ([], 1)
-        monitor.known.sweep()
-        assert (monitor.only.query, monitor.only.answer) == (QUERY, "")
-        assert (monitor.only.status, len(monitor.only.chunks)) == ("partial", 3)
-
-
 async def test_another_question_instead_of_going_on(monitor: Any, go: Going) -> None:
     """The first is partial, the second is whole."""
     instrument(monitor)
@@ -269,13 +229,6 @@ async def _resumed_elsewhere(listening: Any, go: Going, graph: Any) -> AsyncIter
         yield monitor
 
 
-async def test_going_on_in_another_process(listening: Any, go: Going) -> None:
-    """Question and documents are taken from the graph's state."""
-    graph = _graph()
-    async with _resumed_elsewhere(listening, go, graph) as monitor:
-        _check(monitor.only)
-
-
 async def test_going_on_in_another_process_without_the_documents(listening: Any, go: Going) -> None:
     """What was retrieved is not known there, so it is no interaction; nothing is left open."""
 
@@ -290,14 +243,6 @@ async def test_going_on_in_another_process_without_the_documents(listening: Any,
     graph = line(*nodes, checkpointer=InMemorySaver())
     async with _resumed_elsewhere(listening, go, graph) as monitor:
         assert monitor.interactions == []
-
-
-async def test_approval_in_another_process(listening: Any, go: Going) -> None:
-    """Retrieved after the pause: the question is taken from the graph's state."""
-    inner = [("ask", _asks(1)), ("retrieve", _retrieve), ("generate", _generate)]
-    graph = line(*inner, checkpointer=InMemorySaver())
-    async with _resumed_elsewhere(listening, go, graph) as monitor:
-        _check(monitor.only)
 
 
 async def test_a_graph_that_retrieves_and_stops_is_no_interaction(monitor: Any, go: Going) -> None:

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import pytest
-from langchain_core.documents import Document
-from langchain_core.language_models.fake import FakeListLLM
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import ToolMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough, chain
 from langchain_core.tools import InjectedToolCallId, create_retriever_tool, tool
@@ -55,14 +53,6 @@ def test_two_retrievers_are_two_retrievals(monitor: Any) -> None:
     assert [c.text for c in monitor.only.chunks] == [*NOTES, "Pump 07 stands in hall 3."]
 
 
-def test_two_answers_side_by_side_are_one_interaction(monitor: Any) -> None:
-    """The outermost run's: with both models' calls and the text under `answer`."""
-    instrument(monitor)
-    RunnableParallel(answer=lcel(), title=lcel()).invoke(QUERY)
-    assert (len(monitor.only.retrievals), len(monitor.only.generations)) == (2, 2)
-    assert monitor.only.answer == reply("07")
-
-
 @pytest.mark.parametrize("mode", ["invoke", "ainvoke"])
 async def test_a_chain_that_maps_questions_answers_each(monitor: Any, mode: str) -> None:
     """As in a batch: each question has its own answer, and its own documents."""
@@ -93,31 +83,6 @@ def test_a_retriever_that_maps_queries_is_a_step(monitor: Any) -> None:
     assert (monitor.only.query, len(monitor.only.retrievals)) == (QUERY, 2)
 
 
-def test_a_completion_model_is_a_model(monitor: Any) -> None:
-    """Not only chat models answer."""
-    instrument(monitor)
-    lcel(model=FakeListLLM(responses=["a completion"])).invoke(QUERY)
-    (generation,) = monitor.only.generations
-    assert generation.output == "a completion"
-    assert [m.role for m in generation.input] == ["user"]
-    assert QUERY in generation.input[0].text
-
-
-async def test_an_async_completion_model_is_a_model(monitor: Any) -> None:
-    """Not only chat models answer."""
-    instrument(monitor)
-    await lcel(model=FakeListLLM(responses=["a completion"])).ainvoke(QUERY)
-    assert [g.output for g in monitor.only.generations] == ["a completion"]
-
-
-def test_a_session_s_chat_history_is_not_the_question(monitor: Any) -> None:
-    """Of several messages the human's last one is the question."""
-    instrument(monitor)
-    last = RunnableLambda(lambda given: given[-1].content)
-    (last | lcel()).invoke([HumanMessage("hello"), AIMessage("hello!"), HumanMessage(QUERY)])
-    assert monitor.only.query == QUERY
-
-
 def test_protocol_events_are_a_stream_too(monitor: Any) -> None:
     """A model that is read with `stream_events` (v3) tells its pieces in events."""
     instrument(monitor)
@@ -144,17 +109,6 @@ async def test_an_agent_in_any_stream_mode(monitor: Any, mode: Any) -> None:
     assert [(i.query, i.answer, len(i.chunks)) for i in monitor.interactions] == [
         (QUERY, reply("07"), 3)
     ] * 2
-
-
-def test_a_retriever_s_documents_that_are_a_tool_s_artifact_count_once(monitor: Any) -> None:
-    """Whether a retriever, the tool's artifact or its text showed them."""
-    instrument(monitor)
-    of = create_retriever_tool(
-        Notes(), "search_notes", "Finds notes.", response_format="content_and_artifact"
-    )
-    agent([], of).invoke(messages(QUERY))
-    (retrieval,) = monitor.only.retrievals
-    assert (retrieval.query, [c.text for c in retrieval.chunks]) == ("pump 07", NOTES)
 
 
 def test_a_search_tool_s_text_beside_a_retriever_counts_once(monitor: Any) -> None:
@@ -258,19 +212,6 @@ def test_a_tool_that_is_no_search_is_no_retrieval(monitor: Any) -> None:
     assert monitor.interactions == []
 
 
-def test_a_search_tool_that_finds_nothing_is_no_retrieval(monitor: Any) -> None:
-    """There is no text that the answer could be held against."""
-
-    @tool
-    def search_void(query: str) -> str:
-        """Search."""
-        return ""
-
-    instrument(monitor)
-    agent([], search_void).invoke(messages(QUERY))
-    assert monitor.interactions == []
-
-
 def test_a_tool_call_stands_in_the_next_prompt(monitor: Any) -> None:
     """The model's own words to the tool, and what the tool said, in order."""
     instrument(monitor)
@@ -286,25 +227,6 @@ def test_a_tool_call_stands_in_the_next_prompt(monitor: Any) -> None:
 
 
 # --- what cannot be known ------------------------------------------------------------------------
-
-
-def test_a_retriever_and_a_model_one_after_the_other_are_no_interaction(monitor: Any) -> None:
-    """Two calls that name no common run; `monitor.interaction()` or `@chain` joins them."""
-    instrument(monitor)
-    found = Notes().invoke(QUERY)
-    ScriptedModel().invoke(f"{joined(found)}\n{QUERY}")
-    assert monitor.finished == []
-
-
-def test_a_store_without_a_retriever_is_no_interaction(monitor: Any) -> None:
-    """A vector store's own methods call nobody back."""
-    instrument(monitor)
-
-    def find(given: str) -> str:
-        return joined([Document(f"Pump 07 is blue. {given}")])
-
-    (RunnableLambda(find) | ScriptedModel()).invoke(QUERY)
-    assert monitor.interactions == []
 
 
 def _titled(model: Any) -> Callable[[State], State]:

@@ -23,22 +23,6 @@ PLAIN = [{"role": "user", "content": "Hello."}]
 # Which calls
 
 
-async def test_without_an_extractor_calls_say_it_in_their_metadata(quiet, server, way):
-    """And nothing of it goes to the provider."""
-    instrument(quiet.monitor)
-    await way(quiet.call | {"messages": PLAIN, "metadata": {"ragmonitor": SAID}})
-    (interaction,) = await quiet.later()
-    assert (interaction.query, [c.text for c in interaction.chunks]) == ("q", ["a", "b"])
-    assert (interaction.chunks[1].id, interaction.chunks[1].score) == ("doc-2", 0.5)
-    assert "metadata" not in server.chats[-1].body
-
-
-async def test_other_calls_are_no_interactions(watched, way):
-    """No context was recognised: nothing is counted, and nothing is kept."""
-    await way(watched.call | {"messages": PLAIN})
-    assert await watched.later() == []
-
-
 async def test_metadata_goes_before_the_extractor(watched, way):
     """And False leaves a call out."""
     await way(watched.call | {"metadata": {"ragmonitor": SAID}})
@@ -97,14 +81,6 @@ async def test_labels_are_litellms_own(watched, way):
     assert interaction.tags == ("beta",)
     assert interaction.attributes["trace_id"] == "t-1"
     assert interaction.attributes["litellm_call_id"]
-
-
-async def test_a_trace_is_not_a_session(watched, way):
-    """Whatever litellm takes it for."""
-    await way(watched.call | {"metadata": {"trace_id": "t-1"}})
-    assert [i.session_id for i in await watched.later()] == [""]
-    await way(watched.call | {"litellm_session_id": "s-2"})
-    assert [i.session_id for i in await watched.later()] == ["", "s-2"]
 
 
 async def test_attributes_stand_beside_the_chunks(quiet, way):
@@ -186,15 +162,6 @@ async def test_extractors_run_behind_the_request(quiet, way):
 # Attaching
 
 
-async def test_a_monitor_has_one_logger(watched, way):
-    """However often it is asked for."""
-    assert instrument(watched.monitor, extract=watched_extract) is instrument(
-        watched.monitor, extract=watched_extract
-    )
-    await way(watched.call)
-    assert [i.query for i in await watched.later()] == ["again"]
-
-
 def watched_extract(messages, call):
     return Extracted(query="again")
 
@@ -232,14 +199,6 @@ async def test_a_stream_under_way_is_left_alone(watched):
     assert await watched.later() == []
 
 
-async def test_it_can_be_attached_again(watched, way):
-    """As if nothing had been."""
-    uninstrument()
-    instrument(watched.monitor, extract=watched_extract)
-    await way(watched.call)
-    assert len(await watched.later()) == 1
-
-
 async def test_other_loggers_see_what_they_saw(watched, way, story):
     """Ours leaves a token in litellm's dict, and nothing else."""
     seen = []
@@ -259,18 +218,6 @@ async def test_other_loggers_see_what_they_saw(watched, way, story):
         assert len(seen) == 1
     finally:
         story.take_off(other)
-
-
-async def test_nothing_of_ours_reaches_the_application(watched, way, story, caplog, monkeypatch):
-    """Not even when our own code is broken."""
-    caplog.set_level(logging.CRITICAL, "ragmonitor")
-
-    def broken(params):
-        raise LookupError
-
-    monkeypatch.setattr("ragmonitor_litellm.logger.metadata_of", broken)
-    assert await way(watched.call) == story.ANSWER
-    assert await watched.later() == []
 
 
 # Without a monitor

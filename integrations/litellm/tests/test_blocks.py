@@ -36,25 +36,6 @@ async def test_every_call_counts_its_tokens_once(plain, server, story):
     assert [g.output for g in interaction.generations] == ["rewritten", "Six months."]
 
 
-async def test_a_recognised_call_in_a_block_is_no_second_interaction(watched, way, story):
-    """It gives the block its chunks."""
-    with watched.monitor.interaction(query="How often?"):
-        await way(watched.call)
-    (interaction,) = await watched.later()
-    assert interaction.query == "How often?"
-    assert [c.text for c in interaction.chunks] == story.CHUNKS
-
-
-async def test_a_stream_may_be_read_after_the_block(plain, story):
-    """The interaction ends with it."""
-    with plain.monitor.interaction(query="How often?") as i:
-        i.retrieved(story.CHUNKS)
-        pieces = await litellm.acompletion(**plain.call, stream=True)
-    assert "".join([p.choices[0].delta.content or "" async for p in pieces]) == story.ANSWER
-    (interaction,) = await plain.later()
-    assert (interaction.status, interaction.answer) == ("ok", story.ANSWER)
-
-
 async def test_a_failure_that_leaves_the_block_is_its_error(plain, server, way):
     """With the model call that failed."""
     server.script(refused(500))

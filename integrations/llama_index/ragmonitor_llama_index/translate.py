@@ -7,7 +7,6 @@ texts, which nobody can change, and copies of the small rest. `LlamaIndexTransla
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import is_dataclass
 from typing import Any, NamedTuple
 
 from llama_index.core.base.llms.types import (
@@ -34,6 +33,7 @@ from ragmonitor.integration import (
     Run,
     Usage,
     finish_reason_of,
+    holds,
     record_error,
     usage_of,
 )
@@ -223,28 +223,10 @@ def _is_structured(answer: Any) -> bool:
     An event of a workflow is none, nor is what holds nodes: their texts are no answer.
     """
     return (
-        isinstance(answer, BaseModel) and not isinstance(answer, Event) and not _holds_nodes(answer)
+        isinstance(answer, BaseModel)
+        and not isinstance(answer, Event)
+        and not holds(answer, NodeWithScore, BaseNode)
     )
-
-
-_MAX_LOOKED_INTO = 1_000
-"""Values in a structured answer; one with more counts as one that holds nodes."""
-
-
-def _holds_nodes(answer: Any) -> bool:
-    pending, looked_into = [answer], 0
-    while pending:
-        value = pending.pop()
-        looked_into += 1
-        if isinstance(value, (NodeWithScore, BaseNode)) or looked_into > _MAX_LOOKED_INTO:
-            return True
-        if isinstance(value, BaseModel) or is_dataclass(value):
-            pending += getattr(value, "__dict__", {}).values()
-        elif isinstance(value, Mapping):
-            pending += value.values()
-        elif isinstance(value, (list, tuple)):
-            pending += value
-    return False
 
 
 _ANSWER_FIELDS = ("response", "answer", "result", "output")

@@ -26,13 +26,12 @@ from opentelemetry.trace import format_span_id, format_trace_id
 
 from integrations.llama_index.tests.scripted import (
     ANSWER,
-    USAGE,
     FakeMonitor,
     chat_engine,
     query_engine,
 )
 from ragmonitor import Interaction, Monitor
-from ragmonitor.integration import Recorder, Translator, Usage
+from ragmonitor.integration import Recorder, Translator
 from ragmonitor.testing import ListExporter
 from ragmonitor_llama_index import instrument, uninstrument
 
@@ -244,16 +243,6 @@ async def test_neither_changes_what_the_other_tells(
     assert [r.getMessage() for r in caplog.records if r.levelname == "WARNING"] == []
 
 
-def test_tokens_are_counted_once(quiet_monitor: FakeMonitor) -> None:
-    """With two others in the process."""
-    with openinference(), openllmetry():
-        instrument(quiet_monitor)
-        query_engine().query("How heavy?")
-    assert quiet_monitor.only().usage == Usage(
-        input_tokens=USAGE["prompt_tokens"], output_tokens=USAGE["completion_tokens"]
-    )
-
-
 # --- link_traces ----------------------------------------------------------------------------------
 
 
@@ -310,15 +299,6 @@ def test_a_trace_that_openinference_did_not_sample_is_named_as_such(linking: Fak
     target = linking.only().target
     assert target is not None
     assert target.sampled is False
-
-
-def test_without_openinference_there_is_nothing_to_link(linking: FakeMonitor) -> None:
-    """It is installed and off: no target, although its last spans were of this process."""
-    with openinference():
-        query_engine().query("How heavy?")
-    instrument(linking)
-    query_engine().query("How heavy?")
-    assert linking.only().target is None
 
 
 def test_unless_told_to_nothing_is_linked(monitor: FakeMonitor) -> None:

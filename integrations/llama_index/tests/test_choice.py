@@ -64,15 +64,6 @@ def assert_engines(interaction: Interaction, query: str, ids: list[str | None]) 
 
 
 @pytest.mark.parametrize("shape", AGENTS)
-@pytest.mark.parametrize("options", [{"root_names": ("RetrieverQueryEngine",)}], ids=str)
-async def test_an_agents_engine_can_be_the_interaction(shape: str, options: Any) -> None:
-    """By the setting, or by its class' name; the agent's own run is then none."""
-    with choosing(**options) as monitor:
-        await asked(shape, monitor)
-    assert_engines(monitor.only(), f"Find load {LOAD}.", ALL)
-
-
-@pytest.mark.parametrize("shape", AGENTS)
 async def test_a_named_agent_is_the_interaction(shape: str) -> None:
     """By its class' name, though an engine in it retrieves and answers."""
     name = shape.partition(" ")[0]
@@ -110,25 +101,6 @@ async def test_a_tagged_engine_is_the_interaction_and_so_is_not_its_agent(
     interaction = monitor.only()
     assert_engines(interaction, f"Find load {LOAD}.", ALL)
     assert (interaction.tags, interaction.attributes) == ((), {"route": "/tool"})
-
-
-async def test_within_a_tagged_run_nothing_else_is_chosen() -> None:
-    """Tags are inherited: the outermost run that has it is meant."""
-    with choosing() as monitor, instrument_tags(TAGGED):
-        await asked(AGENTS[0], monitor)
-    interaction = monitor.only()
-    assert (interaction.name, interaction.query) == ("FunctionAgent", QUESTION)
-    assert [chunk.id for chunk in interaction.chunks] == ALL
-
-
-async def test_within_a_block_nothing_else_is_chosen() -> None:
-    """Its code has said what the interaction is."""
-    with choosing(root_names=("RetrieverQueryEngine",)) as monitor:
-        async with monitor.interaction(query="What now?"):
-            await asked(AGENTS[0], monitor)
-    interaction = monitor.only()
-    assert (interaction.framework, interaction.query) == ("python", "What now?")
-    assert [chunk.id for chunk in interaction.chunks] == ALL
 
 
 @pytest.mark.parametrize("options", [{"root_names": ("NoSuch",)}], ids=str)

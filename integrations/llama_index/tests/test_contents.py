@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from llama_index.core.base.llms.types import (
     ChatMessage,
     ChatResponse,
     CompletionResponse,
-    TextBlock,
 )
 from llama_index.core.postprocessor import LLMRerank, MetadataReplacementPostProcessor
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -225,12 +223,6 @@ async def test_what_a_reranker_is_shown_the_answer_is_not(monitor: FakeMonitor, 
 # --- questions and answers -----------------------------------------------------------------------
 
 
-def test_a_query_bundle_is_a_question(monitor: FakeMonitor) -> None:
-    """A question in LlamaIndex's own wrapper is the same question."""
-    query_engine().query(QueryBundle("How heavy?"))
-    assert monitor.only().query == "How heavy?"
-
-
 async def test_a_chat_message_is_a_question(monitor: FakeMonitor) -> None:
     """An agent may be asked with one, or with a history that ends in one."""
     asked = ChatMessage(role="user", content=QUESTION)
@@ -353,44 +345,7 @@ async def test_a_stop_event_of_unknown_fields_is_no_answer(monitor: FakeMonitor)
 
 # --- prompts -------------------------------------------------------------------------------------
 
-SAID = [
-    ChatMessage(role="system", content="Be brief."),
-    ChatMessage(role="user", blocks=[TextBlock(text="Of load 7,"), TextBlock(text="please?")]),
-    ChatMessage(role="assistant", content=None),
-]
-SEEN = (
-    Message(role="system", text="Be brief."),
-    Message(role="user", text="Of load 7,\nplease?"),
-    Message(role="assistant", text=""),
-)
 ONE = (Message(role="user", text="Of load 7?"),)
-
-
-@pytest.mark.parametrize(
-    ("ask", "seen"),
-    [
-        (lambda p: p.model.complete("Of load 7?"), ONE),
-        (lambda p: p.model.complete(prompt="Of load 7?", formatted=True), ONE),
-        (lambda p: [*p.model.stream_complete("Of load 7?")], ONE),
-        (lambda p: [*p.model.stream_complete(prompt="Of load 7?")], ONE),
-        (lambda p: p.chat_model.chat(SAID), SEEN),
-        (lambda p: p.chat_model.chat(messages=SAID), SEEN),
-        (lambda p: p.chat_model.chat((*SAID,)), SEEN),
-        (lambda p: [*p.chat_model.stream_chat(messages=SAID)], SEEN),
-        (lambda p: asyncio.run(p.async_model.acomplete("Of load 7?")), ONE),
-        (lambda p: asyncio.run(p.async_model.acomplete(prompt="Of load 7?")), ONE),
-        (lambda p: asyncio.run(p.chat_model.achat(SAID)), SEEN),
-        (lambda p: asyncio.run(p.chat_model.achat(messages=SAID)), SEEN),
-    ],
-)
-def test_what_a_model_was_asked_is_known(
-    monitor: FakeMonitor, ask: Callable[[Parts], Any], seen: tuple[Message, ...]
-) -> None:
-    """However the call names it; a completion's prompt is the user's; roles and texts of a chat."""
-    with monitor.interaction(query="Why?"):
-        ask(Parts(monitor=monitor))
-    (generation,) = monitor.only().generations
-    assert generation.input == seen
 
 
 def test_later_changes_of_messages_do_not_show(monitor: FakeMonitor) -> None:
@@ -471,13 +426,6 @@ def test_a_tool_by_hand_belongs_to_its_block(monitor: FakeMonitor, call: str) ->
     assert interaction.answer == answer(LOAD)
 
 
-def test_a_tools_text_is_no_answer(monitor: FakeMonitor) -> None:
-    """A block that ends with a search was not answered by what was found."""
-    with monitor.interaction(query=QUESTION):
-        text_tool().call(input=QUESTION)
-    assert monitor.only().answer == ""
-
-
 # --- blocks --------------------------------------------------------------------------------------
 
 
@@ -490,17 +438,6 @@ def test_outside_a_block_nothing_by_itself_is_an_interaction(monitor: FakeMonito
     text_tool().call(input=QUESTION)
     CompactAndRefine(llm=parts.model).synthesize(QUESTION, nodes)
     assert (monitor.interactions, monitor.open_runs) == ([], 0)
-
-
-def test_after_a_block_nothing_belongs_to_it(monitor: FakeMonitor) -> None:
-    """Its answer is what was said within it."""
-    parts = Parts(monitor=monitor)
-    with monitor.interaction(query=QUESTION):
-        Notes().retrieve(QUESTION)
-        parts.model.complete(QUESTION)
-    parts.model.complete(question("8"))
-    interaction = monitor.only()
-    assert (interaction.answer, len(interaction.generations)) == (answer(LOAD), 1)
 
 
 async def test_models_that_stream_at_once_in_a_block_are_counted_once_each(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 from typing import Any
 
 import llama_index.core
@@ -34,13 +33,6 @@ def _offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[None]:
     assert (dict(vars(Settings)), llama_index.core.global_tokenizer) == before
 
 
-def test_the_driver_is_found_by_its_entry_point() -> None:
-    """By the framework's name."""
-    (found,) = entry_points(group="ragmonitor.drivers", name="llama_index")
-    assert found.load() is LlamaIndexDriver
-    assert LlamaIndexDriver.framework == "llama_index"
-
-
 async def test_the_application_answers_from_its_documents(monitor: FakeMonitor) -> None:
     """Whole, streamed and asynchronously; its prompt holds the found text and the question."""
     prompts: list[str] = []
@@ -67,16 +59,3 @@ async def test_the_application_answers_from_its_documents(monitor: FakeMonitor) 
         assert shown == set(DOCUMENTS.values())
         assert interaction.answer == "The limit is\n 40 kg."
     assert monitor.open_runs == 0
-
-
-def test_instrument_and_uninstrument_are_the_integrations(quiet_monitor: FakeMonitor) -> None:
-    """The driver listens through the same door as an application."""
-    driver = LlamaIndexDriver()
-    application = driver.application(
-        DOCUMENTS, "{context}{question}", lambda _: "40 kg.", lambda _: [1.0]
-    )
-    driver.instrument(quiet_monitor)  # type: ignore[arg-type]
-    application.ask("How heavy?")
-    driver.uninstrument()
-    application.ask("How heavy?")
-    assert quiet_monitor.only().answer == "40 kg."

@@ -10,7 +10,7 @@ import asyncio
 import gc
 import types
 import typing
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from io import StringIO
@@ -54,10 +54,6 @@ pytestmark = pytest.mark.filterwarnings(
 LOAD = "7"
 QUESTION, ANSWER, PIECES = question(LOAD), answer(LOAD), pieces(LOAD)
 FAILURE = ConnectionError("gone")
-
-ENGINE = "RetrieverQueryEngine"
-CHAT = "ContextChatEngine"
-TWO = (ENGINE, CHAT)
 
 
 def ids(chunks: Any) -> list[str]:
@@ -435,52 +431,6 @@ STAGES: dict[str, Callable[[Parts], dict[str, Any]]] = {
         "more": {"response_synthesizer": BrokenSynthesizer(llm=p.model)},
     },
 }
-
-
-def _failures() -> Iterator[Any]:
-    for stage in STAGES:
-        for shape in TWO if stage != "synthesizer" else (ENGINE,):  # the chat has none to be given
-            for mode in ("sync", "async", "streaming sync", "streaming async"):
-                if stage != "model in mid-stream" or mode.startswith("streaming"):
-                    yield pytest.param(stage, shape, mode, id=f"{stage}-{shape}-{mode}")
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.parametrize(("stage", "shape", "mode"), [*_failures()])
-async def test_a_failure_is_recorded_and_passes_unchanged(
-    monitor: FakeMonitor, stage: str, shape: str, mode: str
-) -> None:
-    """Status error, its type and message; the application catches the very exception."""
-    streaming = mode.startswith("streaming")
-    parts = Parts(monitor=monitor, streaming=streaming, **STAGES[stage](Parts(monitor=monitor)))
-    application = SHAPES[shape](parts)
-    asking = (
-        application.asynchronous(QUESTION)
-        if mode.endswith("async")
-        else asyncio.to_thread(application.sync, QUESTION)
-    )
-    with pytest.raises(ConnectionError) as caught:
-        await asking
-    assert caught.value is FAILURE
-    await asyncio.sleep(0)
-    interaction = monitor.only()
-    assert (interaction.status, interaction.error) == ("error", "ConnectionError: gone")
-    assert interaction.query == QUESTION
-    assert interaction.answer == (PIECES[0] if stage == "model in mid-stream" else "")
-    searched = stage in {"retriever", "embedding"}
-    assert ids(interaction.chunks) == ([] if searched else ALL)
-    assert interaction.retrievals[0].error == ("ConnectionError: gone" if searched else "")
-
-
-async def test_a_failing_step_is_the_workflows_failure(monitor: FakeMonitor) -> None:
-    """The chunks are known; the application catches the very exception."""
-    run: Any = Answering(Parts(monitor=monitor), failure=FAILURE).run(query=QUESTION)
-    with pytest.raises(ConnectionError) as caught:
-        await run
-    assert caught.value is FAILURE
-    interaction = monitor.only()
-    assert (interaction.status, interaction.error) == ("error", "ConnectionError: gone")
-    assert ids(interaction.chunks) == ALL
 
 
 @pytest.mark.parametrize("stage", ["retriever", "model"])

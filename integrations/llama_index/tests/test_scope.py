@@ -5,13 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
-from llama_index.core.response_synthesizers.context_only import ContextOnly
-from llama_index.core.response_synthesizers.no_text import NoText
 from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
-from llama_index_instrumentation import get_dispatcher
 
 from integrations.llama_index.tests.scripted import (
     ANSWER,
@@ -19,32 +15,8 @@ from integrations.llama_index.tests.scripted import (
     ScriptedLLM,
     query_engine,
 )
-from ragmonitor_llama_index import instrument, observed, uninstrument
+from ragmonitor_llama_index import observed
 from tests.support.scripts import run_python
-
-
-def test_instrument_twice_counts_once(monitor: FakeMonitor) -> None:
-    """A second call changes nothing."""
-    instrument(monitor)
-    query_engine().query("How heavy?")
-    assert monitor.only().answer == ANSWER
-
-
-def test_another_monitor_takes_over(monitor: FakeMonitor) -> None:
-    """The newer one records, the older one no longer."""
-    newer = FakeMonitor()
-    instrument(newer)
-    query_engine().query("How heavy?")
-    assert (len(newer.interactions), len(monitor.interactions)) == (1, 0)
-
-
-def test_uninstrument_removes_every_trace(monitor: FakeMonitor) -> None:
-    """The dispatcher is as it was before."""
-    uninstrument()
-    assert len(get_dispatcher().span_handlers) == 1
-    assert len(get_dispatcher().event_handlers) == 1
-    query_engine().query("How heavy?")
-    assert monitor.interactions == []
 
 
 def test_a_block_records_what_runs_inside(quiet_monitor: FakeMonitor) -> None:
@@ -134,15 +106,6 @@ def test_a_blocks_own_monitor_records_alone(monitor: FakeMonitor) -> None:
     query_engine().query("outside")
     assert other.only().query == "inside"
     assert monitor.only().query == "outside"
-
-
-@pytest.mark.parametrize("kind", [NoText, ContextOnly])
-def test_a_query_engine_without_a_model_is_no_interaction(monitor: FakeMonitor, kind: Any) -> None:
-    """In the modes `no_text` and `context_only` it is a retriever by another name."""
-    synthesizer = kind(llm=ScriptedLLM())
-    query_engine(response_synthesizer=synthesizer).query("How heavy?")
-    assert monitor.interactions == []
-    assert monitor.open_runs == 0
 
 
 @pytest.mark.parametrize("n", [1, 200])

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ragmonitor.capture.coercion import finite, text_in
+from ragmonitor.capture.conversations import calls_tools, content_text
 from ragmonitor.capture.span_readers import texts
 from ragmonitor.capture.span_readers.spans import SpanRecord
 from ragmonitor.capture.span_readers.steps import Dialect, Role, Step
@@ -84,7 +85,7 @@ def fill(step: Step) -> None:
         step.documents = _documents(span)
     elif role == "model":
         step.context = _context(variables, step.query)
-        system = texts.content_text(span.parsed(_SYSTEM))
+        system = content_text(span.parsed(_SYSTEM))
         before = (Message(role="system", text=system),) if system else ()
         is_numbered = names.GENAI_INPUT_MESSAGES not in span.attributes
         if not (
@@ -132,7 +133,7 @@ def _answer(step: Step, said: tuple[Message, ...]) -> str:
         return texts.tool_text(span.parsed(_TOOL_RESULT))
     if is_chain:
         listed = span.parsed(names.GENAI_OUTPUT_MESSAGES)
-        if isinstance(listed, list) and listed and texts.calls_tools(listed[-1]):
+        if isinstance(listed, list) and listed and calls_tools(listed[-1]):
             return ""  # a step's words: a last message without text is left out
     text = next((m.text for m in reversed(said) if m.role in ("assistant", "user")), "")
     value = texts.parsed(text) if is_chain else text

@@ -37,16 +37,6 @@ def told(handed):
 INNER = ("query i", ("chunk i",), "answer i")
 
 
-def test_the_outermost_run_is_the_interaction(handed):
-    """Unless the application says otherwise."""
-    recorder = build(handed)
-    recorder.started("o", None, "chain", "app", "whole query")
-    rag(recorder, "o")
-    recorder.ended("o", "whole answer")
-    assert told(handed) == [("whole query", ("chunk i",), "whole answer")]
-    assert len(recorder) == 0
-
-
 def test_a_run_is_chosen_by_its_name(handed):
     """The named run is the interaction; the one around it, and any other, is none."""
     recorder = build(handed, root_names=["inner"])
@@ -57,24 +47,6 @@ def test_a_run_is_chosen_by_its_name(handed):
     rag(recorder, None, name="elsewhere", key="k")
     assert told(handed) == [INNER]
     assert len(recorder) == 0
-
-
-def test_a_run_is_chosen_by_its_tag_and_its_children_inherit_it(handed):
-    """LangChain hands tags down; the first to carry it is the interaction."""
-    recorder = build(handed)
-    tags = [INTERACTION_TAG]
-    recorder.started("o", None, "chain", "app", "whole query")
-    picked = recorder.picks("inner", tags, "o")
-    recorder.started("i", "o", "chain", "inner", "query i", picked=picked)
-    assert picked
-    assert not recorder.picks("step", tags, "i")
-    recorder.started("i/s", "i", "retriever", "search")
-    recorder.ended("i/s", ["chunk i"])
-    recorder.started("i/m", "i", "model", "llm")
-    recorder.ended("i/m", "answer i")
-    recorder.ended("i", "answer i")
-    recorder.ended("o", "whole answer")
-    assert told(handed) == [INNER]
 
 
 def test_what_a_chosen_run_took_is_not_counted_again(handed):

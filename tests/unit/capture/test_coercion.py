@@ -229,11 +229,6 @@ def test_an_iterator_is_not_read_by_noting_it():
     assert found.capture_incomplete
 
 
-def test_a_lone_text_is_one_chunk():
-    """And not as many as it has characters."""
-    assert told(lambda i: i.retrieved("Blue sky.")).chunks == (Chunk(text="Blue sky."),)
-
-
 def test_a_prompt_may_be_what_a_provider_takes():
     """Messages of ours, or mappings with role and content."""
     found = told(lambda i: i.answered("x", prompt=[{"role": "system", "content": "Be kind."}]))

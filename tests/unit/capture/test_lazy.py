@@ -10,7 +10,7 @@ import weakref
 
 import pytest
 
-from ragmonitor import Chunk, ExportSettings, Monitor, ServerSettings, current_interaction
+from ragmonitor import ExportSettings, Monitor, ServerSettings, current_interaction
 from ragmonitor.capture import streams
 from ragmonitor.testing import ListExporter
 
@@ -44,34 +44,6 @@ def texts(interaction):
     return [chunk.text for chunk in interaction.chunks]
 
 
-LAZY = {
-    "generator": lambda found: (each for each in found),
-    "map": lambda found: map(str, found),
-    "filter": lambda found: filter(None, found),
-    "iterator": iter,
-    "islice": lambda found: itertools.islice(found, 10),
-    "chain": itertools.chain,
-    "reversed": lambda found: reversed([*reversed(found)]),
-}
-
-
-@pytest.mark.parametrize("kind", LAZY)
-def test_the_application_gets_every_item_of_what_is_read_once(monitor, told, kind):
-    """The decorator does not take items away, and notes those that the application reads."""
-
-    @monitor.retrieves
-    def search(query):
-        return LAZY[kind](["Blue sky.", "Red earth."])
-
-    with monitor.interaction(query="Why?") as i:
-        assert list(search("Why?")) == ["Blue sky.", "Red earth."]
-        i.answered("It scatters.")
-    (found,) = told()
-    assert texts(found) == ["Blue sky.", "Red earth."]
-    assert not found.capture_incomplete
-    assert [r.name for r in found.retrievals] == ["search"]
-
-
 def test_nothing_is_read_before_the_application_reads_it(monitor, told):
     """What the application leaves unread was not shown to the model, and is not noted."""
     made = []
@@ -91,38 +63,6 @@ def test_nothing_is_read_before_the_application_reads_it(monitor, told):
     (found,) = told()
     assert texts(found) == ["chunk 0", "chunk 1", "chunk 2"]
     assert next(stream) == "chunk 3"
-
-
-def test_a_generator_function_stays_one(monitor, told):
-    """Frameworks ask what a function is; its values, exceptions, closing and result pass on."""
-    heard = []
-
-    @monitor.retrieves
-    def search(query):
-        try:
-            heard.append((yield "Blue sky."))
-            try:
-                yield "Red earth."
-            except KeyError as error:
-                heard.append(error.args)
-                yield "Green grass."
-        finally:
-            heard.append("closed")
-        return "whole"
-
-    assert inspect.isgeneratorfunction(search)
-    with monitor.interaction(query="Why?") as i:
-        stream = search("Why?")
-        assert inspect.isgenerator(stream)
-        assert next(stream) == "Blue sky."
-        assert stream.send("more") == "Red earth."
-        assert stream.throw(KeyError("k")) == "Green grass."
-        with pytest.raises(StopIteration) as stop:
-            next(stream)
-        i.answered("It scatters.")
-    assert stop.value.value == "whole"
-    assert heard == ["more", ("k",), "closed"]
-    assert texts(told()[0]) == ["Blue sky.", "Red earth.", "Green grass."]
 
 
 def test_a_generator_that_is_returned_stays_one(monitor, told):
@@ -240,16 +180,6 @@ def test_an_object_that_is_more_than_an_iterator_is_handed_through(monitor, told
     assert told()[0].capture_incomplete
 
 
-def test_a_list_is_handed_through_as_it_is(monitor, told):
-    """The very object."""
-    rows = ["Blue sky."]
-    search = monitor.retrieves(lambda query: rows)
-    with monitor.interaction(query="Why?") as i:
-        assert search("Why?") is rows
-        i.answered("It scatters.")
-    assert texts(told()[0]) == ["Blue sky."]
-
-
 def test_chunks_reads_the_list_of_what_was_read(monitor, told):
     """Of a generator, after its last piece."""
 
@@ -298,13 +228,6 @@ def test_a_stream_that_is_dropped_is_freed_at_once(monitor):
     del stream, row
     gc.collect()
     assert gone() is None
-
-
-def test_outside_an_interaction_the_very_object_is_returned(monitor, told):
-    """There is nobody to note it for."""
-    rows = iter(["Blue sky."])
-    assert monitor.retrieves(lambda query: rows)("Why?") is rows
-    assert told() == []
 
 
 # --- answers ------------------------------------------------------------------------------------
@@ -376,33 +299,6 @@ def test_a_generator_is_finalised_within_its_interaction(monitor, told, ending):
     assert current_interaction() is None
     (found,) = told()
     assert (found.answer, found.status) == ("It ", "partial")
-
-
-def test_a_plain_function_that_returns_a_stream_ends_with_it(monitor, told):
-    """Its answer is not known when it returns."""
-    answers = {
-        "generator": lambda: (p for p in ("It ", "scatters.")),
-        "iterator": lambda: iter("ab"),
-    }
-
-    @monitor.answers
-    def ask(question):
-        return answers[question]()
-
-    assert list(ask("generator")) == ["It ", "scatters."]
-    assert list(ask("iterator")) == ["a", "b"]
-    stream = ask("generator")
-    assert next(stream) == "It "
-    assert current_interaction() is None
-    del stream
-    ask("generator")  # never read
-    gc.collect()
-    assert [(i.query, i.answer, i.status) for i in told()] == [
-        ("generator", "It scatters.", "ok"),
-        ("iterator", "ab", "ok"),
-        ("generator", "It ", "partial"),
-        ("generator", "", "partial"),
-    ]
 
 
 # --- whatever can be called ---------------------------------------------------------------------
@@ -487,22 +383,6 @@ def test_class_and_static_methods_stay_such(monitor, told):
     assert [i.query for i in told()] == ["a", "a", "b", "c", "c"]
 
 
-def test_a_question_by_default_is_one(monitor, told):
-    """And one that is passed on by name to who knows whom."""
-
-    @monitor.answers
-    def ask(question="Why?"):
-        return question
-
-    @monitor.answers(query="question")
-    def relay(**named):
-        return named["question"]
-
-    assert ask() == "Why?"
-    assert relay(question="How?") == "How?"
-    assert [i.query for i in told()] == ["Why?", "How?"]
-
-
 def test_metadata_of_the_function_stays(monitor):
     """Name, documentation, signature, and what it wraps."""
 
@@ -514,16 +394,3 @@ def test_metadata_of_the_function_stays(monitor):
     assert decorated.__wrapped__ is ask
     assert (decorated.__name__, decorated.__doc__) == ("ask", "Say why.")
     assert inspect.signature(decorated) == inspect.signature(ask)
-
-
-def test_chunks_of_a_retriever_are_chunks(monitor, told):
-    """With their ids."""
-
-    @monitor.retrieves
-    def search(query):
-        yield Chunk(text="Blue sky.", id="1")
-
-    with monitor.interaction(query="Why?") as i:
-        list(search("Why?"))
-        i.answered("It scatters.")
-    assert told()[0].chunks == (Chunk(text="Blue sky.", id="1"),)

@@ -117,18 +117,6 @@ def test_each_span_is_read_once_however_often_it_is_swept(told, monkeypatch):
     assert len(read) == 21
 
 
-def test_a_model_after_many_sweeps_still_completes_its_interaction(told):
-    """What was skipped is taken up again as soon as something ends."""
-    root = told.root()
-    told.retrieve(root)
-    for _ in range(5):
-        assert told.after(10) == []
-    told.ask(root)
-    root.end()
-    (found,) = told.after(2)
-    assert found.answer == "The sky is blue."
-
-
 @pytest.mark.parametrize("depth", [5_000, 200_000])
 @pytest.mark.parametrize("closed", [True, False])
 def test_json_without_a_floor_costs_one_text(told, depth, closed):
@@ -142,18 +130,6 @@ def test_json_without_a_floor_costs_one_text(told, depth, closed):
     assert found.capture_incomplete
     assert found.answer == "The sky is blue."
     assert len(told.processor) == 0
-
-
-def test_brackets_in_texts_are_no_nesting(told):
-    """A long text with many of them is read."""
-    text = '{"input": "' + "[{" * 5_000 + '\\"[ Why?"}'
-    root = told.start("qa", None, "CHAIN", input__value=text, input__mime_type="application/json")
-    told.retrieve(root)
-    told.ask(root)
-    root.end()
-    (found,) = told.after(2)
-    assert not found.capture_incomplete
-    assert found.query.endswith("Why?")
 
 
 @pytest.mark.parametrize("name", ["role", "fill"])

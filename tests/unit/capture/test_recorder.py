@@ -1,7 +1,5 @@
 """Joining events by run id."""
 
-import asyncio
-import logging
 import time
 
 import pytest
@@ -11,7 +9,6 @@ from opentelemetry import context
 from opentelemetry.sdk.trace import TracerProvider
 
 from ragmonitor.capture import Recorder
-from ragmonitor.records import Usage
 from ragmonitor.runtime import guard
 from tests.support.counting import counted
 from tests.support.plain_framework import Plain
@@ -36,18 +33,6 @@ def tell(recorder, root="r", *, answer="The sky is blue.", chunks=("Blue sky.",)
     recorder.ended(root, answer)
 
 
-def test_a_root_with_retrieval_and_model_is_one_interaction(recorder, handed):
-    """Query, chunks, answer, usage and times are those of the runs; nothing stays open."""
-    tell(recorder)
-    (finished,) = handed
-    found = finished.interaction()
-    assert (found.query, found.answer) == ("Why?", "The sky is blue.")
-    assert [c.text for c in found.chunks] == ["Blue sky."]
-    assert found.usage == Usage(input_tokens=1, output_tokens=2)
-    assert found.started_ns <= found.retrievals[0].started_ns <= found.ended_ns
-    assert len(recorder) == 0
-
-
 def test_a_root_whose_outputs_cannot_be_looked_into_ends_all_the_same(recorder, handed, caplog):
     """What they name, and whether it waits, is then not known."""
 
@@ -61,24 +46,6 @@ def test_a_root_whose_outputs_cannot_be_looked_into_ends_all_the_same(recorder, 
     tell(recorder)
     assert (len(handed), len(recorder)) == (1, 0)
     assert "ZeroDivisionError" in caplog.text
-
-
-def test_interleaved_roots_are_kept_apart(recorder, handed):
-    """Runs join by parent id, not by what happened last."""
-    for root in "ab":
-        recorder.started(root, None, "chain", "qa", f"query {root}")
-    for root in "ba":
-        recorder.started(f"{root}s", root, "retriever", "search")
-    for root in "ab":
-        recorder.ended(f"{root}s", [f"chunk {root}"])
-        recorder.started(f"{root}m", root, "model", "llm")
-    for root in "ba":
-        recorder.ended(f"{root}m", f"answer {root}")
-        recorder.ended(root)
-    told = [f.interaction() for f in handed]
-    assert [(i.query, i.chunks[0].text, i.answer) for i in told] == [
-        (f"query {r}", f"chunk {r}", f"answer {r}") for r in "ba"
-    ]
 
 
 def test_a_second_start_or_end_changes_nothing(recorder, handed):
@@ -95,17 +62,6 @@ def test_a_second_start_or_end_changes_nothing(recorder, handed):
     (finished,) = handed
     assert finished.interaction().query == "Why?"
     assert [c.text for c in finished.interaction().chunks] == ["c"]
-
-
-@pytest.mark.parametrize("kinds", [("model",), ("retriever",), ("tool", "model"), ()])
-def test_what_lacks_retrieval_or_model_is_no_interaction(recorder, handed, kinds):
-    """A plain model call, a bare search, a tool: nothing is handed over."""
-    recorder.started("r", None, "chain", "any")
-    for kind in kinds:
-        recorder.started(kind, "r", kind, kind)
-        recorder.ended(kind)
-    recorder.ended("r", "text")
-    assert (handed, len(recorder)) == ([], 0)
 
 
 def test_a_model_inside_a_retriever_answers_nothing(recorder, handed):
@@ -136,26 +92,6 @@ def test_chunks_of_one_document_are_kept_apart_by_their_text(recorder, handed):
     recorder.ended("m", "x")
     recorder.ended("r")
     assert [c.text for c in handed[0].interaction().chunks] == ["a", "b", "c"]
-
-
-@pytest.mark.parametrize(
-    ("failure", "status", "error"),
-    [
-        (ValueError("no index"), "error", "ValueError: no index"),
-        (asyncio.CancelledError(), "cancelled", ""),
-        (GeneratorExit(), "partial", ""),
-        (KeyboardInterrupt(), "cancelled", ""),
-    ],
-)
-def test_how_a_root_fails_is_its_status(recorder, handed, failure, status, error):
-    """Errors have their text; a closed stream and a cancelled task are no errors."""
-    recorder.started("r", None, "chain", "qa", "Why?")
-    recorder.started("s", "r", "retriever", "search")
-    recorder.failed("s", ValueError("no index"))
-    recorder.failed("r", failure)
-    found = handed[0].interaction()
-    assert (found.status, found.error) == (status, error)
-    assert found.retrievals[0].error == "ValueError: no index"
 
 
 def test_a_model_that_outlives_its_root_makes_it_partial(recorder, handed):
@@ -235,21 +171,6 @@ def test_suppressed_work_is_not_recorded(recorder, handed):
     finally:
         context.detach(token)
     assert (handed, len(recorder)) == ([], 0)
-
-
-def test_a_fault_in_the_recorder_reaches_nobody(handed, caplog):
-    """It is logged once as a warning, then counted."""
-
-    def broken(_finished):
-        raise RuntimeError("disk on fire")
-
-    recorder = Recorder(Plain(), broken)
-    before = guard.errors["capture"]
-    with caplog.at_level(logging.WARNING, "ragmonitor"):
-        for n in range(5):
-            tell(recorder, f"r{n}")
-    assert guard.errors["capture"] == before + 5
-    assert len([r for r in caplog.records if r.levelno >= logging.WARNING]) <= 1
 
 
 def test_what_a_tool_retrieved_is_a_retrieval(recorder, handed):

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import threading
 from contextvars import copy_context
 
@@ -10,7 +9,7 @@ import pytest
 
 from ragmonitor.capture import InteractionRecorder, Recorder, current_interaction
 from ragmonitor.capture.plain import StreamedAnswer
-from ragmonitor.capture.scopes import MAX_PARTS, entered_scope
+from ragmonitor.capture.scopes import MAX_PARTS
 from ragmonitor.records import Chunk, Usage
 from tests.support.plain_framework import Plain
 
@@ -39,22 +38,6 @@ def retrieve(recorder, key="s", chunks=("Blue sky.", "Red earth.")):
 def ask(recorder, key="m", answer="It scatters.", prompt="Use: Blue sky."):
     recorder.started(key, None, "model", "llm", [prompt])
     recorder.ended(key, answer)
-
-
-def test_a_retriever_and_a_model_are_one_interaction(take, handed, recorder):
-    """They are two unrelated runs to the framework; the block ties them together."""
-    with InteractionRecorder(take, query="Why?", session_id="s1"):
-        retrieve(recorder)
-        ask(recorder)
-    (finished,) = handed
-    found = finished.interaction()
-    assert (found.query, found.answer, found.session_id) == ("Why?", "It scatters.", "s1")
-    assert [c.text for c in found.chunks] == ["Blue sky."]
-    assert [c.text for c in found.not_shown] == ["Red earth."]
-    assert found.usage == Usage(input_tokens=1, output_tokens=2)
-    assert [m.text for m in found.generations[0].input] == ["Use: Blue sky."]
-    assert len(recorder) == 0
-    assert entered_scope.get() is None
 
 
 def test_what_a_part_names_goes_before_the_prompts(take, handed, recorder, monkeypatch):
@@ -146,18 +129,6 @@ async def test_tasks_that_are_started_inside_belong_to_it(take, handed, recorder
     }
 
 
-def test_a_stream_may_be_read_after_the_block(take, handed, recorder):
-    """The interaction ends with its last part."""
-    with InteractionRecorder(take, query="Why?"):
-        retrieve(recorder)
-        recorder.started("m", None, "model", "llm", ["Blue sky."])
-    assert handed == []
-    recorder.ended("m", "It scatters.")
-    found = handed[0].interaction()
-    assert (found.answer, found.status) == ("It scatters.", "ok")
-    assert found.ended_ns == found.generations[0].ended_ns
-
-
 def test_a_part_that_fails_and_is_answered_otherwise_is_no_error(take, handed, recorder):
     """The application caught it and asked another model."""
     with InteractionRecorder(take, query="Why?"):
@@ -242,30 +213,6 @@ def test_a_block_keeps_so_many_parts_and_no_more(take, handed, recorder):
             retrieve(recorder, n)
     assert len(handed[0].interaction().retrievals) == MAX_PARTS
     assert len(recorder) == 0
-
-
-def test_pieces_are_passed_on_and_noted(take, handed):
-    """What the user reads is what was given."""
-    with InteractionRecorder(take, query="Why?") as i:
-        assert list(i.streamed(iter(["It ", "scatters."]))) == ["It ", "scatters."]
-    assert handed[0].interaction().answer == "It scatters."
-    assert handed[0].status == "ok"
-
-
-@pytest.mark.parametrize("ending", ["close", "drop", "never"])
-def test_pieces_that_are_not_read_to_the_end_are_partial(take, handed, ending):
-    """Closed, dropped or never begun, within the block or after it."""
-    with InteractionRecorder(take, query="Why?") as i:
-        pieces = i.streamed(iter(["It ", "scatters."]))
-    assert handed == []
-    if ending != "never":
-        next(pieces)
-    if ending == "close":
-        pieces.close()
-    del pieces
-    gc.collect()
-    found = handed[0].interaction()
-    assert (found.status, found.answer) == ("partial", "" if ending == "never" else "It ")
 
 
 def test_a_stream_that_is_closed_while_a_piece_is_noted_raises_nothing(take, handed):
