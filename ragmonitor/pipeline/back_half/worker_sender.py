@@ -95,7 +95,9 @@ class WorkerSender:
     Methods may be called by any thread.
     """
 
-    def __init__(self, settings: Settings, *, redactor: Redactor, poll: Callable[[], object]) -> None:
+    def __init__(
+        self, settings: Settings, *, redactor: Redactor, poll: Callable[[], object]
+    ) -> None:
         """Start nothing yet.
 
         Args:
