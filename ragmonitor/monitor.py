@@ -43,7 +43,7 @@ from ragmonitor.settings import (
 )
 
 if TYPE_CHECKING:
-    from ragmonitor.capture.span_readers import InteractionSpanProcessor
+    from ragmonitor.capture.span_readers.processor import InteractionSpanProcessor
     from ragmonitor.goldens.asking import Ask
     from ragmonitor.goldens.golden import Golden
     from ragmonitor.goldens.probing import Probe
@@ -389,7 +389,7 @@ class Monitor:
         framework that an integration of ours records for this monitor is left to it.
         """
         # The SDK comes with it, which takes longer to import than most of this package.
-        from ragmonitor.capture.span_readers import InteractionSpanProcessor
+        from ragmonitor.capture.span_readers.processor import InteractionSpanProcessor
 
         with self._recorders_lock:
             if self._spans is None:

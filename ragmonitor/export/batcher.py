@@ -52,15 +52,12 @@ class DeliveryError(RagMonitorError):
         *,
         why: str = "refused",
         lost: int | None = None,
-        is_too_large: bool = False,
     ) -> None:
         super().__init__(problem)
         self.why = why
         """`refused` or `failed`: how the loss is counted."""
         self.lost = lost
         """The number of items that were not taken; None: all."""
-        self.is_too_large = is_too_large
-        """A smaller batch may be taken."""
 
 
 class Batcher(Generic[Item]):
@@ -103,8 +100,6 @@ class Batcher(Generic[Item]):
         """How many items were taken, done with, and sent in vain; the last as of the last flush."""
         self._in_hand = 0
         """Items of the batch that is being sent, and that nobody has counted as lost."""
-        self._max_batch_bytes = self._limits.max_batch_bytes
-        """Less than the limit once a server, or a proxy before it, has found a batch too large."""
         self._flushes = 0
         """The number of flushes that wait; batches then go out without lingering."""
         self._thread: threading.Thread | None = None
@@ -214,7 +209,7 @@ class Batcher(Generic[Item]):
         with self._changed:
             while self._waiting and len(batch) < self._limits.max_batch_items:
                 size += self._waiting[0][1]
-                if batch and size > self._max_batch_bytes:
+                if batch and size > self._limits.max_batch_bytes:
                     break
                 batch.append(self._waiting.popleft())
                 self._waiting_bytes -= batch[-1][1]
@@ -222,24 +217,13 @@ class Batcher(Generic[Item]):
         return batch
 
     def _deliver(self, batch: Sequence[tuple[Item, int]], timeout_s: float) -> None:
-        """Send a batch; one that is too large goes out in halves."""
         lost, why = len(batch), "failed"
         try:
             self._send([item for item, _ in batch], timeout_s)
             lost = 0
         except DeliveryError as error:
-            if error.is_too_large and len(batch) > 1:
-                half = sum(size for _, size in batch) // 2
-                self._max_batch_bytes = min(self._max_batch_bytes, half)
-                middle = len(batch) // 2
-                halves = batch[:middle], batch[middle:]
-                batch, lost = (), 0
-                for each in halves:
-                    with contained("export"):
-                        self._deliver(each, timeout_s)
-            else:
-                lost, why = len(batch) if error.lost is None else error.lost, error.why
-                record_problem("export", f"{reason(error)}; {lost} are lost", about=self.name)
+            lost, why = len(batch) if error.lost is None else error.lost, error.why
+            record_problem("export", f"{reason(error)}; {lost} are lost", about=self.name)
         except Exception as error:  # noqa: BLE001 - whatever it is, the next batch is sent
             record_error("export", error)
         finally:

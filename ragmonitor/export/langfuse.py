@@ -9,19 +9,17 @@ import json
 import time
 import uuid
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import SecretStr
 
 from ragmonitor.export.batcher import Limits
-from ragmonitor.export.content import Content, compact_json
+from ragmonitor.export.content import Content
 from ragmonitor.export.posting import (
     PostingExporter,
     Recipient,
-    Record,
-    Refusal,
     secret,
     server_address,
 )
@@ -83,18 +81,15 @@ def score_event(
     }
 
 
-def refusals(reply: bytes) -> Mapping[str, Refusal]:
-    """Return the events of a batch that were not taken, by id, from a 207's body."""
+def refusals(reply: bytes) -> Sequence[str]:
+    """Return why events of a batch were not taken, from a 207's body."""
     try:
-        errors = json.loads(reply).get("errors", [])
-        return {
-            str(error["id"]): Refusal(
-                int(error["status"]), str(error.get("error") or error.get("message") or "")
-            )
-            for error in errors
-        }
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
-        return {}  # the batch was taken, and the reply has another form
+        return [
+            f"{error['status']}: {error.get('error') or error.get('message') or ''}"
+            for error in json.loads(reply).get("errors", [])
+        ]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return ()  # the batch was taken, and the reply has another form
 
 
 class Langfuse(PostingExporter):
@@ -163,10 +158,9 @@ class Langfuse(PostingExporter):
         now_ns = self._clock_ns()
         for evaluation in report.evaluations:
             if isinstance(evaluation, Scored):
-                event = score_event(
-                    evaluation, report, target, time_ns=now_ns, content=self._content
+                self.put(
+                    score_event(evaluation, report, target, time_ns=now_ns, content=self._content)
                 )
-                self.put(Record(event["id"], compact_json(event).encode()))
 
     def feedback(self, joined: JoinedFeedback) -> None:
         """Pass on what a person said, as a score by people."""

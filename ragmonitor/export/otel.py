@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from opentelemetry import _logs, trace
 from opentelemetry.context import Context
@@ -23,7 +24,7 @@ from ragmonitor.export import span_attributes
 from ragmonitor.export.batcher import Lost
 from ragmonitor.export.content import PROCESS_KEY, Content, ContentPolicy
 from ragmonitor.export.otel_environment import captured_content
-from ragmonitor.export.providers import Providers, Tracer
+from ragmonitor.export.providers import Providers
 from ragmonitor.export.span_attributes import Attributes
 from ragmonitor.records import (
     Cause,
@@ -37,6 +38,9 @@ from ragmonitor.records import (
 from ragmonitor.runtime.feedback import JoinedFeedback
 from ragmonitor.runtime.protocols import Cost, unknown_cost
 from ragmonitor.semconv import conventions as names
+
+if TYPE_CHECKING:
+    from ragmonitor.export.providers import Tracer
 
 Step = Retrieval | Generation
 

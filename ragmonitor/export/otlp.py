@@ -7,8 +7,6 @@ three times as long for the same: it checks, copies and locks what many threads 
 from __future__ import annotations
 
 import gzip
-import hashlib
-import secrets
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -41,6 +39,9 @@ from ragmonitor.export.otel_environment import (
     sampling,
 )
 from ragmonitor.semconv.conventions import SCOPE
+
+NewId = Callable[[int], int]
+"""Returns an id of so many bytes that are not all 0."""
 
 LIMITS: Final = Limits(max_items=4_096, max_bytes=32 * 2**20, max_batch_items=256)
 _COMPRESS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
@@ -83,6 +84,14 @@ class Outbox:
         self._scope = InstrumentationScope(name=SCOPE, version=package_version())
         self.batches: Batcher[Any] = Batcher("OTLP", self._post, lost=lost, limits=LIMITS)
 
+    def tracer(self, new_id: NewId) -> OtlpTracer:
+        """Return what makes spans, with these ids."""
+        return OtlpTracer(self, new_id)
+
+    def logger(self) -> OtlpLogger:
+        """Return what makes log events."""
+        return OtlpLogger(self)
+
     def put(self, message: Any) -> None:
         """Take a span or a log record, or count it as lost if there is no room."""
         self.batches.put(message, message.ByteSize())
@@ -109,39 +118,18 @@ class Outbox:
         self._server.close()
 
 
-class SpanIds:
-    """Makes the ids of our own provider's spans: random ones, or the same ones again.
-
-    What a process may emit that takes another's work over is emitted under the same ids: a backend
-    then has it once.
-    """
-
-    def __init__(self) -> None:
-        self._of, self._n = "", 0
-
-    def begin(self, of: str) -> None:
-        """Derive the next ids from a name, in turn; empty: make them random."""
-        self._of, self._n = of, 0
-
-    def next(self, size: int) -> int:
-        """Return an id of so many bytes that are not all 0."""
-        self._n += 1
-        named = hashlib.blake2b(f"{self._of} {self._n}".encode(), digest_size=size).digest()
-        return int.from_bytes(named if self._of else secrets.token_bytes(size), "big") or 1
-
-
 class OtlpTracer:
     """Makes spans, as far as `OtelExporter` asks a tracer for them."""
 
-    def __init__(self, outbox: Outbox, ids: SpanIds) -> None:
+    def __init__(self, outbox: Outbox, new_id: NewId) -> None:
         """Sample as the environment says; by default as the caller's trace was.
 
         Args:
             outbox: Takes the spans that have ended.
-            ids: Of spans and traces.
+            new_id: Makes the ids of spans and traces.
         """
         self._outbox = outbox
-        self._ids = ids
+        self._new_id = new_id
         self._follows_caller, self._rate = sampling()
 
     def start_span(
@@ -154,7 +142,7 @@ class OtlpTracer:
     ) -> trace.Span:
         """Return a span under the one in the context; one that is not sampled records nothing."""
         parent = trace.get_current_span(context).get_span_context()
-        trace_id = parent.trace_id if parent.is_valid else self._ids.next(16)
+        trace_id = parent.trace_id if parent.is_valid else self._new_id(16)
         if self._follows_caller and parent.is_valid:
             is_sampled = parent.trace_flags.sampled
         else:
@@ -162,7 +150,7 @@ class OtlpTracer:
         flags = TraceFlags(TraceFlags.SAMPLED if is_sampled else TraceFlags.DEFAULT)
         own = SpanContext(
             trace_id,
-            self._ids.next(8),
+            self._new_id(8),
             is_remote=False,
             trace_flags=flags,
             trace_state=parent.trace_state if parent.is_valid else None,

@@ -11,11 +11,10 @@ from typing import Any
 from pydantic import SecretStr
 
 from ragmonitor.export.batcher import Limits
-from ragmonitor.export.content import Content, compact_json
+from ragmonitor.export.content import Content
 from ragmonitor.export.posting import (
     PostingExporter,
     Recipient,
-    Record,
     secret,
     server_address,
 )
@@ -115,7 +114,7 @@ class Phoenix(PostingExporter):
         for evaluation in report.evaluations:
             record = annotation(evaluation, report, target, content=self._content)
             if record is not None:
-                self.put(Record(record["identifier"], compact_json(record).encode()))
+                self.put(record)
 
     def feedback(self, joined: JoinedFeedback) -> None:
         """Pass on what a person said, as an annotation of kind HUMAN."""

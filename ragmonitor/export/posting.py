@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import SecretStr
 
 from ragmonitor.export.batcher import Batcher, DeliveryError, Limits
-from ragmonitor.export.content import Content
+from ragmonitor.export.content import Content, compact_json
 from ragmonitor.runtime.addresses import HIDDEN, shown
 from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.runtime.forks import survive_forks
@@ -36,7 +35,6 @@ REPLY_SHOWN: Final = 200
 """Characters of a refusal that are logged."""
 _TRY_AGAIN: Final = frozenset({408, 425, 429, *range(500, 600)})
 _KEY_REFUSED: Final = frozenset({401, 403})
-_TOO_LARGE: Final = 413
 _LOGGERS: Final = ("urllib3.connectionpool", "urllib3.util.retry")
 
 
@@ -133,7 +131,7 @@ class Server:
         text = reply.data.decode("utf-8", "replace")
         for part in " ".join(self._headers.values()).split():
             text = text.replace(part, HIDDEN)
-        raise DeliveryError(f"{answer}: {text[:REPLY_SHOWN]}", is_too_large=status == _TOO_LARGE)
+        raise DeliveryError(f"{answer}: {text[:REPLY_SHOWN]}")
 
     def close(self) -> None:
         """Close the connection; the next request opens another."""
@@ -174,23 +172,6 @@ def _cause(error: BaseException) -> str:
     return " ".join(message.split())[:REPLY_SHOWN]
 
 
-class Record(NamedTuple):
-    """One element of a posted list."""
-
-    id: str
-    """The name by which the server calls it in its reply."""
-    body: bytes
-    """JSON."""
-
-
-class Refusal(NamedTuple):
-    """Why a server did not take one record of a batch that it took."""
-
-    status: int
-    """The HTTP status."""
-    message: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipient:
     """A server that is posted to, and the form of its requests."""
@@ -208,8 +189,8 @@ class Recipient:
     """The bytes before and after the records of a request's body, which commas separate."""
     authorization: str = ""
     """The header of that name; empty: none."""
-    refusals: Callable[[bytes], Mapping[str, Refusal]] = field(default=lambda _: {})
-    """Reads the reply to a batch that was taken: the records, by id, that were not."""
+    refusals: Callable[[bytes], Sequence[str]] = lambda _: ()
+    """Reads the reply to a batch that was taken: why some of its records were not."""
 
 
 class PostingExporter:
@@ -223,7 +204,7 @@ class PostingExporter:
             limits: Of memory and batches.
         """
         self.recipient = recipient
-        self.batches = Batcher(recipient.name, self._post, limits=limits)
+        self.batches: Batcher[bytes] = Batcher(recipient.name, self._post, limits=limits)
         self._content: Content = "all"
         self._server = Server(
             recipient.name,
@@ -245,9 +226,10 @@ class PostingExporter:
         self._content = context.content
         self.batches.lost = context.lost
 
-    def put(self, record: Record) -> None:
+    def put(self, record: Any) -> None:
         """Take a record, or count it as lost if there is no room."""
-        self.batches.put(record, len(record.body))
+        body = compact_json(record).encode()
+        self.batches.put(body, len(body))
 
     def flush(self, timeout_s: float) -> bool:
         """Send what waits; return whether all that was sent since the last flush was taken."""
@@ -266,31 +248,17 @@ class PostingExporter:
         """
         self._server.ask(self.recipient.check_url, timeout_s=timeout_s)
 
-    def _post(self, batch: Sequence[Record], timeout_s: float) -> None:
-        """Post a batch; what is refused of one that was taken is posted again if it may be."""
-        lost: list[Refusal] = []
-        for attempt in range(RETRIES + 1):
-            refusals = self.recipient.refusals(self._taken(batch, timeout_s))
-            busy = {each for each, why in refusals.items() if why.status in _TRY_AGAIN}
-            if attempt == RETRIES or timeout_s < math.inf:
-                busy.clear()
-            lost += [refusals[record.id] for record in batch if record.id in refusals.keys() - busy]
-            batch = [record for record in batch if record.id in busy]
-            if not batch:
-                break
-            time.sleep(min(FIRST_PAUSE_S * 2**attempt, MAX_PAUSE_S))
-        if lost:
-            raise DeliveryError(
-                f"{self.recipient.name} refused {len(lost)} evaluations, the first with "
-                f"{lost[0].status}: {lost[0].message[:REPLY_SHOWN]}",
-                lost=len(lost),
-            )
-
-    def _taken(self, batch: Sequence[Record], timeout_s: float) -> bytes:
-        """Post a batch and return the body of the reply. Raises `DeliveryError`."""
+    def _post(self, batch: Sequence[bytes], timeout_s: float) -> None:
         before, after = self.recipient.envelope
-        body = before + b",".join(record.body for record in batch) + after
-        return self._server.ask(self.recipient.url, body, timeout_s=timeout_s).data
+        body = before + b",".join(batch) + after
+        reply = self._server.ask(self.recipient.url, body, timeout_s=timeout_s)
+        refusals = self.recipient.refusals(reply.data)
+        if refusals:
+            raise DeliveryError(
+                f"{self.recipient.name} refused {len(refusals)} evaluations, the first with "
+                f"{refusals[0][:REPLY_SHOWN]}",
+                lost=len(refusals),
+            )
 
 
 def server_address(url: str) -> str:

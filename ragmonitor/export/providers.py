@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import secrets
 import socket
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import _logs, trace
 
@@ -15,14 +17,16 @@ from ragmonitor.export import otel_environment as environment
 from ragmonitor.export.batcher import Lost
 from ragmonitor.export.content import package_version
 from ragmonitor.export.otel_environment import Signal
-from ragmonitor.export.otlp import OtlpLogger, OtlpTracer, Outbox, SpanIds
 from ragmonitor.runtime import apart
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.guard import logger, shielded
 from ragmonitor.semconv.conventions import SCOPE
 
-Tracer = trace.Tracer | OtlpTracer
-Logger = _logs.Logger | OtlpLogger
+if TYPE_CHECKING:
+    from ragmonitor.export.otlp import OtlpLogger, OtlpTracer, Outbox
+
+    Tracer = trace.Tracer | OtlpTracer
+    Logger = _logs.Logger | OtlpLogger
 
 LOOK_AGAIN_S: Final = 10.0
 """Seconds between two checks for a collector at the default address."""
@@ -57,6 +61,8 @@ class _Source:
         if not self._has_looked:
             protocol = environment.otlp_protocol(self.signal)
             if protocol == environment.HTTP:
+                from ragmonitor.export.otlp import Outbox
+
                 self.outbox = Outbox(self.signal, resource(), lost)
             elif protocol is not None:
                 logger.error(
@@ -97,6 +103,27 @@ class _Source:
                 *(port, self.signal.lower(), self.signal),
             )
         return self._listens
+
+
+class SpanIds:
+    """Makes the ids of our own provider's spans: random ones, or the same ones again.
+
+    What a process may emit that takes another's work over is emitted under the same ids: a backend
+    then has it once.
+    """
+
+    def __init__(self) -> None:
+        self._of, self._n = "", 0
+
+    def begin(self, of: str) -> None:
+        """Derive the next ids from a name, in turn; empty: make them random."""
+        self._of, self._n = of, 0
+
+    def next(self, size: int) -> int:
+        """Return an id of so many bytes that are not all 0."""
+        self._n += 1
+        named = hashlib.blake2b(f"{self._of} {self._n}".encode(), digest_size=size).digest()
+        return int.from_bytes(named if self._of else secrets.token_bytes(size), "big") or 1
 
 
 class Providers:
@@ -145,7 +172,7 @@ class Providers:
             if provider is not None:
                 self._tracer = source, provider.get_tracer(SCOPE, package_version())
             else:
-                self._tracer = source, OtlpTracer(source, self.ids)
+                self._tracer = source, source.tracer(self.ids.next)
         return self._tracer[1]
 
     def logger(self) -> Logger | None:
@@ -155,7 +182,7 @@ class Providers:
             is_taken = self._logs.takes()
             return provider.get_logger(SCOPE, package_version()) if is_taken else None
         outbox = self._logs.own(self._resource, self._lost)
-        return None if outbox is None else OtlpLogger(outbox)
+        return None if outbox is None else outbox.logger()
 
     @property
     def is_applications(self) -> bool:

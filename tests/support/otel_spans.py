@@ -3,7 +3,7 @@
 from opentelemetry import context, trace
 from opentelemetry.sdk.trace import TracerProvider
 
-from ragmonitor.capture.span_readers import InteractionSpanProcessor
+from ragmonitor.capture.span_readers.processor import InteractionSpanProcessor
 from ragmonitor.testing import ManualClock
 
 SCOPE = "openinference.instrumentation.llama_index"

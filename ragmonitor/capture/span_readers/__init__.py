@@ -1,13 +1,13 @@
 """Interactions read off the spans of other instrumentations, in three dialects.
 
 OpenInference, OpenLLMetry and OpenTelemetry's GenAI conventions; `docs/otel-spans.md` says what
-each of them carries. Only `opentelemetry-sdk` is needed, none of the instrumentations.
+each of them carries. No instrumentation is imported; `processor` imports `opentelemetry-sdk`, which
+an application with spans has.
 """
 
 from ragmonitor.capture.span_readers.ancestry import Ancestry
 from ragmonitor.capture.span_readers.dialects import dialect_of
 from ragmonitor.capture.span_readers.finished import FinishedTree
-from ragmonitor.capture.span_readers.processor import InteractionSpanProcessor
 from ragmonitor.capture.span_readers.span_events import EVENTS, with_contents
 from ragmonitor.capture.span_readers.spans import SpanRecord
 from ragmonitor.capture.span_readers.trees import trees_of
@@ -16,7 +16,6 @@ __all__ = [
     "EVENTS",
     "Ancestry",
     "FinishedTree",
-    "InteractionSpanProcessor",
     "SpanRecord",
     "dialect_of",
     "trees_of",

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from ragmonitor.export.content import Content, ContentPolicy, is_unsupported
+from ragmonitor.export.content import Content, ContentPolicy, compact_json, is_unsupported
 from ragmonitor.records import (
     Cause,
     Diagnosis,
@@ -195,14 +195,11 @@ class Answers:
         found = [kept for kept in self._kept.values() if kept.rank[0]]
         return sorted(found, key=lambda kept: kept.rank, reverse=True)[:max_answers]
 
-    def found(
-        self, *, search: str = "", basis: str = "", diagnosis: str = "", newest: bool = False
-    ) -> list[Kept]:
+    def found(self, *, search: str = "", diagnosis: str = "", newest: bool = False) -> list[Kept]:
         """Return the answers that fit, the worst first, or the newest first.
 
         Args:
-            search: A text that the answer's record holds, in any case; empty: any.
-            basis: A `Basis`; empty: any.
+            search: A text that is shown of the answer, in any case; empty: any.
             diagnosis: The value of a `Diagnosis`; empty: any.
             newest: Whether the newest come first.
         """
@@ -210,8 +207,7 @@ class Answers:
         found = [
             kept
             for kept in self._kept.values()
-            if basis in ("", kept.basis)
-            and diagnosis in ("", kept.report.diagnosis)
+            if diagnosis in ("", kept.report.diagnosis)
             and (not wanted or wanted in self._searched(kept))
         ]
         if newest:
@@ -219,24 +215,10 @@ class Answers:
         return sorted(found, key=lambda kept: kept.rank, reverse=True)
 
     def _searched(self, kept: Kept) -> str:
-        """Return what a search looks through: ids, names and labels, and texts that are shown."""
-        report, interaction = kept.report, kept.report.interaction
-        target = report.target
-        words = [
-            *(interaction.id, interaction.name, interaction.framework, interaction.status),
-            *(interaction.session_id, "" if target is None else target.trace_id),
-            kept.model,
-            *(f"{name}: {value}" for name, value in interaction.attributes.items()),
-            *(chunk.id for chunk in interaction.chunks),
-            *(sentence.verdict for sentence in _sentences(report)),
-            *(str(each.cause) for each in report.evaluations if isinstance(each, Unscored)),
-            kept.judge_cause,
-            report.diagnosis or "",
-        ]
-        if self._shows:
-            words += [interaction.query, interaction.answer, interaction.error]
-            words += [text for chunk in interaction.chunks for text in (chunk.source, chunk.text)]
-        return "\n".join(words).casefold()
+        """Return what a search looks through: what is shown, and each text as a whole."""
+        interaction = kept.report.interaction
+        texts = [interaction.query, interaction.answer] if self._shows else []
+        return "\n".join([compact_json(self.entry(kept)), *texts]).casefold()
 
     def _badness(self, report: Report) -> float:
         """Return how bad an answer is, 0 to 1."""

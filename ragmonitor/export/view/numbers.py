@@ -11,14 +11,13 @@ from ragmonitor.export.view.history import Column, Interval
 from ragmonitor.records import Estimate, GaugeValue, SeriesKey, Snapshot, Window
 from ragmonitor.semconv import metrics as names
 
-MAX_SERIES: Final = 200
 HOUR: Final[Window] = "1h"
 
 
 def _means(snapshot: Snapshot) -> Iterator[tuple[SeriesKey, Window, Estimate, float]]:
-    """Yield each known mean: whose, of which window, with its interval, of how many answers."""
+    """Yield each known mean over all answers: whose, of which window, its interval, of how many."""
     for each in snapshot.means:
-        if each.estimate is not None:
+        if each.estimate is not None and not each.key.dimension:
             yield each.key, each.window, each.estimate, each.judged
 
 
@@ -27,7 +26,7 @@ def intervals(snapshot: Snapshot) -> dict[Column, Interval]:
     return {
         (key.signal, key.judge): (estimate.mean, estimate.lower, estimate.upper)
         for key, window, estimate, _ in _means(snapshot)
-        if window == HOUR and not key.dimension
+        if window == HOUR
     }
 
 
@@ -39,11 +38,9 @@ def shown(snapshot: Snapshot, *, judge: str | None) -> dict[str, Any]:
         judge: The judge of a sample; None: there is none.
     """
     threshold = threshold_days(snapshot)
-    numbers = _numbers(snapshot)
     gauges = _Gauges(snapshot.gauges)
     return {
-        "numbers": [each for each in numbers if "dimension" not in each],
-        "groups": [each for each in numbers if "dimension" in each],
+        "numbers": _numbers(snapshot),
         "alarms": [
             alarm_record(each)
             # Evidence in shares of the threshold: 1 raises the alarm.
@@ -69,15 +66,11 @@ def shown(snapshot: Snapshot, *, judge: str | None) -> dict[str, Any]:
 
 
 def _numbers(snapshot: Snapshot) -> list[dict[str, Any]]:
-    numbers: list[dict[str, Any]] = []
-    # All answers come before parts of them: of these there may be too many.
-    means = sorted(_means(snapshot), key=lambda each: bool(each[0].dimension))
-    for key, window, estimate, scored in means[:MAX_SERIES]:
-        number: dict[str, Any] = {"signal": key.signal, "judge": key.judge, "window": window}
-        if key.dimension:
-            number |= {"dimension": key.dimension, "group": key.group[:200]}
-        numbers.append(number | {"scored": round(scored), **estimate_record(estimate)})
-    return numbers
+    return [
+        {"signal": key.signal, "judge": key.judge, "window": window, "scored": round(scored)}
+        | estimate_record(estimate)
+        for key, window, estimate, scored in _means(snapshot)
+    ]
 
 
 class _Gauges:

@@ -329,7 +329,7 @@ class View(Exporter):
         """Return the answers that fit, for JSON.
 
         Args:
-            query: `search`, `basis` and `diagnosis` as `Answers.found` has them, `id` of one
+            query: `search` and `diagnosis` as `Answers.found` has them, `id` of one
                 answer, `order` (`newest` or `worst`) and `n`, the most that are wanted.
         """
         wanted = query.get("n", "10")
@@ -337,7 +337,6 @@ class View(Exporter):
         with self._lock:
             found = self._answers.found(
                 search=query.get("search", ""),
-                basis=query.get("basis", ""),
                 diagnosis=query.get("diagnosis", ""),
                 newest=query.get("order") == "newest",
             )

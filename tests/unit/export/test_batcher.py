@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from ragmonitor.export.batcher import Limits
-from ragmonitor.export.posting import PostingExporter, Recipient, Record
+from ragmonitor.export.posting import PostingExporter, Recipient
 from ragmonitor.runtime.protocols import ExportContext
 from tests.support.prometheus_server import free_port
 from tests.support.scoring_server import Fault, Received, ScoringServer
@@ -58,7 +58,7 @@ class Posting:
 
     def put(self, *numbers: int) -> None:
         for number in numbers:
-            self.poster.put(Record(str(number), str(number).encode()))
+            self.poster.put(number)
 
 
 @pytest.fixture
@@ -210,21 +210,6 @@ def test_what_waits_at_the_end_is_counted(server: Takes) -> None:
     assert posting.poster.flush(0.1)
 
 
-def test_the_key_goes_before_a_netrc(
-    server: Takes, tmp_path: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A password that the machine keeps for this host does not replace it."""
-    netrc = f"{tmp_path}/netrc"
-    with open(netrc, "w", encoding="utf-8") as file:  # noqa: PTH123
-        file.write("machine 127.0.0.1 login somebody password else\n")
-    monkeypatch.setenv("NETRC", netrc)
-    posting = Posting(server.url, authorization="Bearer k")
-    posting.put(1)
-    assert posting.poster.flush(10)
-    assert server.requests[0].headers["authorization"] == "Bearer k"
-    posting.poster.close()
-
-
 def test_without_threads_a_flush_sends_itself(
     server: Takes, posting: Posting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,27 +242,3 @@ def test_a_forked_child_sends_its_own_records_only(server: Takes) -> None:
     assert posting.poster.flush(10)
     assert sorted(server.numbers()) == [[1], [2]]
     posting.poster.close()
-
-
-class Small(Takes):
-    """A proxy before it lets ten bytes of records through."""
-
-    def reply(self, request: Received) -> tuple[int, object]:
-        return (413, {}) if len(request.body) - len(b'{"records":[]}') > 10 else (200, {})
-
-
-def test_a_batch_that_is_too_large_is_posted_in_parts() -> None:
-    """Nothing of it is lost but the record that is too large alone; later ones fit at once."""
-    with Small() as server:
-        posting = Posting(server.url)
-        posting.put(1, 2, 3, 4, 123456789012, 5, 6)
-        assert not posting.poster.flush(5)
-        n_requests = len(server.requests)
-        posting.put(7, 8, 9)
-        assert posting.poster.flush(5)
-        later = server.numbers()[n_requests:]
-        posting.poster.close()
-    taken = {n for request in server.numbers() for n in request if len(str(request)) < 15}
-    assert taken >= {1, 2, 3, 4, 5, 6}
-    assert sorted(n for numbers in later for n in numbers) == [7, 8, 9]
-    assert posting.lost == {"takes_refused": 1}

@@ -39,6 +39,7 @@ from ragmonitor.records import (
 from tests.support.certificates import make_certificates
 from tests.support.otlp_receiver import otlp_receiver
 from tests.support.scoring_server import FakePhoenix, Fault
+from tests.support.scripts import run_python
 from tests.unit.export.examples import (
     ANSWER,
     BEGAN,
@@ -473,3 +474,22 @@ def test_what_another_process_emits_again_has_the_same_ids(
     )
     assert set(ids.values()) == ({2} if is_repeated else {1})
     assert sum(ids.values()) == 2 * 2 * 4
+
+
+def test_traces_leave_without_opentelemetrys_sdk(tmp_path: Path) -> None:
+    """The core does not bring it: an application that sets a provider has it."""
+    with otlp_receiver() as receiver:
+        run_python(
+            f"""
+            import os, sys
+            sys.modules["opentelemetry.sdk"] = None
+            os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = "{receiver.url}"
+            from ragmonitor import Monitor
+            with Monitor(service="t", server=False) as monitor:
+                with monitor.interaction(query="When was it built?") as i:
+                    i.retrieved(["It was built in 1889."])
+                    i.answered("It was built in 1889.")
+            """,
+            tmp_path,
+        )
+    assert "invoke_workflow" in receiver.spans()

@@ -128,25 +128,6 @@ def test_every_number_has_its_judge_and_its_interval():
     assert {("hallucination", "builtin", "1h"), ("empty_retrieval", "none", "1h")} <= set(numbers)
 
 
-def test_however_many_parts_there_are_the_whole_is_told():
-    """Parts of the answers come after all answers, and are bounded."""
-    groups = tuple(
-        (
-            SeriesKey(signal="hallucination", judge=MODEL.name, dimension=name, group=f"/{n}"),
-            window,
-            sums(1, 0),
-        )
-        for name in ("route", "tenant", "model")
-        for n in range(40)
-        for window in ("1h", "24h")
-    )
-    shown = view()
-    shown.snapshot(snapshot(means=(*windowed(*groups), *snapshot().means)))
-    told = state(shown)
-    assert len(told["numbers"]) == 4
-    assert len(told["groups"]) < len(groups)
-
-
 def test_evidence_is_told_as_a_share_of_the_threshold():
     """Where 1 raises the alarm."""
     shown = view()
@@ -201,7 +182,7 @@ def test_the_worst_answers_stand_beside_the_verdict_and_the_list_is_searched():
     assert answers(shown, search="Question 7", n="1")["found"] == 11
     assert answers(shown, id="i-7")["answers"][0]["question"] == "question 7"
     assert answers(shown, diagnosis="off_topic")["found"] == 0
-    assert answers(shown, order="newest", basis="judged")["found"] == 150
+    assert answers(shown, order="newest", search="judged")["found"] == 150
 
 
 def test_texts_that_are_not_shown_are_not_found():

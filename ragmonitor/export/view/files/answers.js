@@ -5,12 +5,12 @@ import { called, list, names, t } from "./words.js";
 
 const PAGE = 10;
 const TONES = { contradiction: "bad", retrieval_miss: "bad", ignored_context: "bad", unsupported_addition: "warn", off_topic: "warn", wrong_refusal: "warn", ok: "good" };
-const wanted = { search: "", basis: "", diagnosis: "", order: "worst", n: PAGE, id: "" };
+const wanted = { search: "", diagnosis: "", order: "worst", n: PAGE, id: "" };
 
 /** What of the page's address names answers: `#answer=ID`, `#find=words`, `#slice=name=value`, `#document=name`. */
 export function follow(kind, value) {
   const search = { find: value, document: value, slice: value.slice(value.indexOf("=") + 1) }[kind] ?? "";
-  Object.assign(wanted, { search, basis: "", diagnosis: "", n: PAGE, id: kind === "answer" ? value : "" });
+  Object.assign(wanted, { search, diagnosis: "", n: PAGE, id: kind === "answer" ? value : "" });
   drawFilters();
 }
 
@@ -31,7 +31,6 @@ export function drawFilters() {
   const search = element("input", { type: "search", name: "search", value: wanted.search, oninput: (event) => choose({ search: event.target.value, n: PAGE }) });
   byId("filters").replaceChildren(
     element("label", { class: "search" }, t("search"), search),
-    select("basis", [any, ...names("basis")]),
     select("diagnosis", [any, ...names("diagnosis")]),
     select("order", [["worst", t("worstFirst")], ["newest", t("newestFirst")]]));
 }

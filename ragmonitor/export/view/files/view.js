@@ -204,13 +204,6 @@ function showEvaluations() {
   const columns = judges.map((judge) => [t("byJudge", { judge: called("judge", judge) }), (signal) => withRange(estimate(signal, judge, "24h"))]);
   if (state.numbers.some((n) => n.judge === "none")) columns.push([t("byNobody"), (signal) => withRange(estimate(signal, "none", "24h"))]);
   renew(byId("evaluation-table"), [table([[t("evaluation"), (signal) => called("signal", signal)], ...columns], signals())]);
-  const groups = state.groups.filter((g) => g.window === "1h").sort((a, b) => b.mean - a.mean);
-  say(byId("groups-title"), groups.length ? t("groups") : "");
-  renew(byId("group-table"), groups.length ? [table([
-    [t("group"), (g) => element("a", { href: `#slice=${encodeURIComponent(`${g.dimension}=${g.group}`)}` }, `${g.dimension}=${g.group}`)],
-    [t("judgeName"), (g) => called("judge", g.judge)],
-    [t("rate"), withRange],
-  ], groups)] : []);
 }
 
 const view = async (name) => (state.views.includes(name) ? ask(`${name}.json`) : null);

@@ -119,8 +119,6 @@ const TEXTS = {
   evaluation: ["Evaluation", "评估"],
   byJudge: ["{judge}, 24 h", "{judge}，24 小时"],
   byNobody: ["Every answer, 24 h", "全部回答，24 小时"],
-  groups: ["Hallucination rate by group, last hour", "按分组的幻觉率，最近一小时"],
-  group: ["Group", "分组"],
   rate: ["Rate", "比率"],
 
   threshold: ["An alarm is raised when its evidence reaches 100% of the threshold. While every limit is met, that happens at most about once in {days} days.", "证据达到阈值的 100% 即告警。只要各项均未超限，平均约 {days} 天至多误报一次。"],
@@ -162,7 +160,6 @@ const TEXTS = {
 
   answers: ["Recent answers", "最近的回答"],
   search: ["Search", "搜索"],
-  by_basis: ["Scored by", "评分者"],
   by_diagnosis: ["Diagnosis", "诊断"],
   by_order: ["Order", "排序"],
   any: ["Any", "不限"],
