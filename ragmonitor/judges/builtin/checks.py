@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import fsum
-from typing import Final
+from typing import Final, NamedTuple
 
 from ragmonitor.judges.builtin.evidence import Chunk, Evidence, Passage
 from ragmonitor.judges.builtin.names import (
@@ -43,8 +42,7 @@ _MAX_ACRONYMS: Final = 8
 _DETAILS: Final = frozenset({"number", "date", "time", "name"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailedCheck:
+class FailedCheck(NamedTuple):
     """A detail of a sentence that the chunks do not bear out."""
 
     reason: Reason
@@ -117,14 +115,9 @@ def _missing_details(
                 continue
         kind = "name" if term.kind == "name" else detail_class(key, units.get(key, ""))
         is_date = term.kind == "date" or kind == "year"
-        failed.append(
-            FailedCheck(
-                reason="name" if kind == "name" else "date" if is_date else "number",
-                surface=surface_of(term),
-                conflicts=is_borne and any(chunk.has_another(kind, own) for chunk in best),
-                keys=frozenset({term.key}),
-            )
-        )
+        reason: Reason = "name" if kind == "name" else "date" if is_date else "number"
+        conflicts = is_borne and any(chunk.has_another(kind, own) for chunk in best)
+        failed.append(FailedCheck(reason, surface_of(term), conflicts, frozenset({key})))
     return failed
 
 
@@ -176,9 +169,7 @@ def _wrong_units(
         ]
         if behind and all(key[0] == "°" and key not in names for key in behind):
             surface = f"{surface_of(number)} {surface_of(unit)}"
-            yield FailedCheck(
-                reason="unit", surface=surface, conflicts=True, keys=frozenset({unit.key})
-            )
+            yield FailedCheck("unit", surface, True, frozenset({unit.key}))
 
 
 _MAX_OPERANDS: Final = 12
@@ -241,12 +232,7 @@ def _chinese_names(
     for start, end, has_rival in places:
         around = [missing_at[at] for at in range(start - 1, end) if at in missing_at]
         if around:
-            yield FailedCheck(
-                reason="name",
-                surface=said[start:end],
-                conflicts=has_rival,
-                keys=frozenset(around),
-            )
+            yield FailedCheck("name", said[start:end], has_rival, frozenset(around))
 
 
 def _exchanged(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedCheck]:
@@ -258,7 +244,7 @@ def _exchanged(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedCh
     elif [term.kind for term in sentence.terms].count("name") > 1:
         term = exchanged(sentence.terms, best)
         verb = surface_of(term) if term else ""
-    return [FailedCheck(reason="role", surface=verb, conflicts=True)] if verb else []
+    return [FailedCheck("role", verb, True)] if verb else []
 
 
 # --- negations ----------------------------------------------------------------------------------
@@ -304,7 +290,7 @@ def _opposed(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedChec
     lost = [t for t in sentence.terms if OPPOSITE.get(t.key, (t.key, 1))[0] in opposed[0]]
     surface = surface_of(lost[0]) if lost else ""
     keys = frozenset(term.key for term in lost)
-    return [FailedCheck(reason="negation", surface=surface, conflicts=True, keys=keys)]
+    return [FailedCheck("negation", surface, True, keys)]
 
 
 def may_be_denied(sentence: ParsedSentence, held: Mapping[int, float], evidence: Evidence) -> bool:

@@ -263,13 +263,8 @@ def _add_fields(judged: JudgedSentence, table: FieldTable) -> None:
         for check in judged.failed
         if not check.keys & keys and not (check.reason == "negation" and keys)
     ] + [
-        FailedCheck(
-            reason="field",
-            surface=sentence.bare[finding.start : finding.end],
-            conflicts=finding.conflicts,
-            evidence=finding.label,
-        )
-        for finding in sorted(reading.findings)
+        FailedCheck("field", sentence.bare[at:end], conflicts, evidence=label)
+        for at, end, label, conflicts in sorted(reading.findings)
     ]
     gained = 0.0
     for term in judged.missing:

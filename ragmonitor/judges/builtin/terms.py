@@ -68,23 +68,16 @@ _LETTERS: Final = frozenset("BCDEFGHJKLMNOPQRTUVWXYZ")
 """Letters that name something where they stand alone."""
 _COUNTRIES: Final = frozenset({"us", "swiss"})
 """Keys of the countries whose name stands before their currency."""
-_BANDS: Final = (0.35, 0.6, 1.0)
-_WEIGHTS: Final = {
-    word: weight
-    for weight, line in zip(
-        _BANDS,
-        [
-            line
-            for line in resources.files(__package__)
-            .joinpath("frequencies.txt")
-            .read_text("utf-8")
-            .splitlines()
-            if line[:1] not in {"", "#"}
-        ],
-        strict=False,
-    )
-    for word in line.split()
-}
+
+
+def _weights() -> dict[str, float]:
+    """Return the weight of each common stem: a line of the table is a band of frequency."""
+    table = resources.files(__package__).joinpath("frequencies.txt").read_text("utf-8")
+    bands = [line.split() for line in table.splitlines() if line and line[0] != "#"]
+    return {stem: n for n, band in zip((0.35, 0.6, 1.0), bands, strict=False) for stem in band}
+
+
+_WEIGHTS: Final = _weights()
 
 
 def _known() -> dict[str, tuple[Atom, ...]]:

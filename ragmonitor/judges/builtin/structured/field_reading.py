@@ -61,44 +61,35 @@ _OFFERED: Final = frozenset(
 """Values that say that there is something at all."""
 
 
-class _Derived(NamedTuple):
-    """A figure of several rows."""
-
-    name: str
-    signs: re.Pattern[str]
-    of: Callable[[Sequence[float]], float]
-
-
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
+class _Derived(NamedTuple):
+    """A figure of several rows."""
+
+    name: str
+    of: Callable[[Sequence[float]], float]
+    signs: re.Pattern[str]
+
+    @classmethod
+    def said(cls, name: str, of: Callable[[Sequence[float]], float], signs: str) -> _Derived:
+        """Return one that is spoken of by English and Chinese words."""
+        english, chinese = signs.split(" ")
+        return cls(name, of, lazy_pattern(rf"(?i:\b(?:{english})\b|{chinese})"))
+
+
 _TOTALS: Final = (
-    _Derived("average", lazy_pattern(r"(?i:\b(?:averages?|averaging|mean)\b|平均)"), _mean),
-    _Derived(
-        "total",
-        lazy_pattern(r"(?i:\b(?:total|altogether|combined|sum|in all)\b|合计|总共|总计|一共)"),
-        sum,
-    ),
+    _Derived.said("average", _mean, "averages?|averaging|mean 平均"),
+    _Derived.said("total", sum, r"total|altogether|combined|sum|in\sall 合计|总共|总计|一共"),
 )
-_EXTREMES: Final = (
-    _Derived(
-        "highest",
-        lazy_pattern(
-            r"(?i:\b(?:highest|largest|biggest|most|longest|heaviest|maximum|best|top)\b"
-            "|最(?:高|大|多|贵|长|重))"
-        ),
-        max,
-    ),
-    _Derived(
-        "lowest",
-        lazy_pattern(
-            r"(?i:\b(?:lowest|smallest|cheapest|least|fewest|shortest|lightest|minimum)\b"
-            "|最(?:低|小|少|便宜|短|轻))"
-        ),
-        min,
-    ),
+_HIGH: Final = (
+    "highest|largest|biggest|most|longest|heaviest|maximum|best|top 最(?:高|大|多|贵|长|重)"
 )
+_LOW: Final = (
+    "lowest|smallest|cheapest|least|fewest|shortest|lightest|minimum 最(?:低|小|少|便宜|短|轻)"
+)
+_EXTREMES: Final = (_Derived.said("highest", max, _HIGH), _Derived.said("lowest", min, _LOW))
 _ASKS_PRICE: Final = lazy_pattern("cheap|expensive|便宜|贵")
 
 
