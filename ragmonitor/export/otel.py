@@ -40,7 +40,12 @@ from ragmonitor.semconv import conventions as names
 
 Step = Retrieval | Generation
 
-_JUDGE_FAILED = (Cause.JUDGE_ERROR, Cause.JUDGE_TIMEOUT, Cause.UNREADABLE)
+_JUDGE_FAILED = (
+    Cause.JUDGE_ERROR,
+    Cause.JUDGE_REFUSED,
+    Cause.JUDGE_TIMEOUT,
+    Cause.UNREADABLE,
+)
 
 
 class OtelExporter:

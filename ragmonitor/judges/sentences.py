@@ -67,9 +67,7 @@ def without_thoughts(text: str) -> str:
 _OPENING_THOUGHT = lazy_pattern(
     r"\s{0,8}<((?:seed:)?think|thinking|thought|reasoning)>", re.IGNORECASE
 )
-_CLOSING_THOUGHT = lazy_pattern(
-    r"</((?:seed:)?think(?:ing)?)>[ \t]{0,8}(?=\n|\Z)", re.IGNORECASE
-)
+_CLOSING_THOUGHT = lazy_pattern(r"</((?:seed:)?think(?:ing)?)>[ \t]{0,8}(?=\n|\Z)", re.IGNORECASE)
 
 
 def marker_end(text: str) -> int:
