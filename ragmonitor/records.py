@@ -465,6 +465,7 @@ class Cause(StrEnum):
     STREAM_DOWN = "stream_down"
     JUDGE_TIMEOUT = "judge_timeout"
     JUDGE_ERROR = "judge_error"
+    JUDGE_REFUSED = "judge_refused"
     UNREADABLE = "unreadable"
     EVALUATOR_ERROR = "evaluator_error"
     SHUTDOWN = "shutdown"

@@ -44,7 +44,12 @@ if TYPE_CHECKING:
 
 Step = Retrieval | Generation
 
-_JUDGE_FAILED = (Cause.JUDGE_ERROR, Cause.JUDGE_TIMEOUT, Cause.UNREADABLE)
+_JUDGE_FAILED = (
+    Cause.JUDGE_ERROR,
+    Cause.JUDGE_REFUSED,
+    Cause.JUDGE_TIMEOUT,
+    Cause.UNREADABLE,
+)
 
 
 class OtelExporter:

@@ -221,6 +221,7 @@ def carrier_attributes(
 _FAILURES: Final = frozenset(
     {
         Cause.JUDGE_ERROR,
+        Cause.JUDGE_REFUSED,
         Cause.JUDGE_TIMEOUT,
         Cause.JUDGE_DOWN,
         Cause.UNREADABLE,

@@ -128,7 +128,7 @@ async def _scored(asked: Sequence[Asked], scorer: Scorer) -> ScoredRun:
             answers.setdefault(each.golden.id, []).append(_scored_answer(each, report))
     questions = {each.golden.id: each.golden for each in asked}
     return ScoredRun(
-        scored_by=(str(scorer.judge.identity), *scorer.rules, *evaluators),
+        scored_by=(str(scorer.judge.identity), *evaluators),
         goldens=tuple(
             ScoredGolden(
                 id=id_,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Iterator
 from typing import Final
@@ -37,21 +36,18 @@ class Breaker:
         self._opened = 0
         """The number of times in a row that the breaker has opened."""
         self._open_until_s: float | None = None
-        self._probed_by: int | None = None
-        """The process that probes: in a forked child the parent's probe never ends."""
+        self._is_probing = False
 
     @property
     def state(self) -> BreakerState:
         """The state as of now; an open breaker stays open after its time until a reading tries."""
         if self._open_until_s is None:
             return "closed"
-        return "half_open" if self._probed_by == os.getpid() else "open"
+        return "half_open" if self._is_probing else "open"
 
     def admits(self) -> bool:
         """Return whether a reading would pass now."""
-        if self._open_until_s is None:
-            return True
-        return self._probed_by != os.getpid() and self._clock() >= self._open_until_s
+        return self._open_until_s is None or self._clock() >= self._open_until_s
 
     @contextlib.contextmanager
     def attempt(self) -> Iterator[bool]:
@@ -68,11 +64,12 @@ class Breaker:
             )
         is_probe = self._open_until_s is not None
         if is_probe:
-            self._probed_by = os.getpid()
+            # Until then it is the only one; a probe that never ends stops none after it.
+            self._is_probing, self._open_until_s = True, self._clock() + COOL_S
         try:
             yield is_probe
         except ProviderError as error:
-            if error.kind == "refused":
+            if error.kind in ("refused", "filtered"):
                 self._close()
             elif is_probe or self._open_until_s is None:
                 self._failures += 1
@@ -83,7 +80,7 @@ class Breaker:
             self._close()
         finally:  # cancelled, or a fault of ours: that says nothing of the provider
             if is_probe:
-                self._probed_by = None
+                self._is_probing = False
 
     def _close(self) -> None:
         self._failures = self._opened = 0

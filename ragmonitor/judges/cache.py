@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
@@ -20,6 +19,7 @@ class AssessmentCache:
     """Keeps up to `size` whole assessments for `age_s`, in memory; the least lately used leave.
 
     Keys are hashes. An assessment with gaps is not kept: the next reading may have none.
+    Duplicates that are read at the same time are each read.
     """
 
     def __init__(
@@ -30,58 +30,27 @@ class AssessmentCache:
         self._clock = clock
         self._kept: OrderedDict[bytes, tuple[float, Assessment]] = OrderedDict()
 
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    async def read(
-        self,
-        key: bytes,
-        reading: Callable[[], Awaitable[Assessment]],
-        *,
-        with_reference: bool = False,
-    ) -> Assessment:
-        """Return the assessment kept for `key`, at no cost, or the one that `reading` gives.
-
-        Args:
-            key: Identifies what is read; see `key_of`.
-            reading: Makes the assessment.
-            with_reference: Whether there is a reference answer, without whose checks the
-                assessment has a gap.
-
-        Raises:
-            JudgeError: `reading` raised it.
-        """
-        kept = self._fresh(key)
-        if kept is not None:
-            return replace(kept, usage=JudgeUsage(cache_hits=1))
-        assessment = await reading()
-        if not with_reference or assessment.reference is not None:
-            self._keep(key, assessment)
-        return assessment
-
-    def _fresh(self, key: bytes) -> Assessment | None:
-        kept = self._kept.get(key)
-        if kept is None:
-            return None
-        since, assessment = kept
-        if self._clock() - since > self._age_s:
-            self._kept.pop(key, None)
+    def get(self, key: bytes) -> Assessment | None:
+        """Return the assessment that is kept for a key (`key_of`), as one that cost nothing."""
+        since, assessment = self._kept.get(key, (0.0, None))
+        if assessment is None or self._clock() - since > self._age_s:
             return None
         self._kept.move_to_end(key)
-        return assessment
+        return replace(assessment, usage=JudgeUsage(cache_hits=1))
 
-    def _keep(self, key: bytes, assessment: Assessment) -> None:
-        fields = (
+    def keep(self, key: bytes, assessment: Assessment) -> None:
+        """Keep an assessment, if it is whole."""
+        is_whole = None not in (
             assessment.sentences,
             assessment.answer_relevancy,
             assessment.evasive,
             assessment.chunk_relevance,
         )
-        if any(field is None for field in fields):
-            return
-        self._kept[key] = (self._clock(), assessment)
-        while len(self._kept) > self._size:
-            self._kept.popitem(last=False)
+        if is_whole and assessment.reference_cause is None:
+            self._kept[key] = (self._clock(), assessment)
+            self._kept.move_to_end(key)
+            while len(self._kept) > self._size:
+                self._kept.popitem(last=False)
 
 
 def key_of(interaction: Interaction, judge: JudgeIdentity, *others: str) -> bytes:

@@ -5,27 +5,29 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
 
-from ragmonitor.judges.judge_prompts import Message, Prompt, correct
+from ragmonitor.judges.breaker import Breaker
+from ragmonitor.judges.judge_prompts import Prompt, correct
 from ragmonitor.judges.provider import Completer, Completion, ProviderError
 from ragmonitor.judges.tokens import estimate_tokens
-from ragmonitor.records import JudgeUsage, Language
+from ragmonitor.records import JudgeUsage
 from ragmonitor.runtime.protocols import Clock
 
 RETRIES: Final = 2
+"""The number for all calls of a reading together."""
 PAUSE_S: Final = 1.0
 """Before the first retry, if the provider names no time; twice that before the second."""
 MIN_CALL_S: Final = 0.01
 """With less time left in seconds, another call is not begun."""
-_MAX_RETRY_LATENESS: Final = 0.1
-"""Largest share that is added to a `Retry-After`, so that callers do not all return at once."""
 
+T = TypeVar("T")
 Pause = Callable[[float], Awaitable[None]]
 """Waits so many seconds."""
 
 
+@dataclass(slots=True, kw_only=True)
 class Calls:
     """Asks one completer, with retries, and adds up the cost and the time.
 
@@ -33,104 +35,88 @@ class Calls:
     that the whole reading has left, and every failed call must be charged.
     """
 
-    def __init__(
-        self,
-        completer: Completer,
-        *,
-        within_s: float,
-        clock: Clock,
-        pause: Pause,
-        retries: int = RETRIES,
-        jitter: Callable[[], float] = random.random,
-    ) -> None:
-        """Begin to count and to measure time.
+    completer: Completer
+    """The model or function that is asked; loaded."""
+    breaker: Breaker
+    """Stands before every call."""
+    within_s: float
+    """For all calls and pauses together."""
+    clock: Clock
+    pause: Pause
+    usage: JudgeUsage = field(default_factory=JudgeUsage)
+    """The cost so far."""
+    _began: float = 0.0
+    _retried: int = 0
 
-        Args:
-            completer: The model or function that is asked; loaded.
-            within_s: For all calls and pauses together.
-            clock: Measures that time.
-            pause: Waits before a retry.
-            retries: The number for all calls together.
-            jitter: Returns a number in [0, 1) for each pause.
-        """
-        self._completer = completer
-        self._within_s = within_s
-        self._clock = clock
-        self._pause = pause
-        self._retries_left = retries
-        self._jitter = jitter
-        self._retried = 0
-        self._began = clock()
-        self._spent = JudgeUsage()
-
-    @property
-    def usage(self) -> JudgeUsage:
-        """The cost so far."""
-        return replace(self._spent, seconds=max(0.0, self._clock() - self._began))
-
-    @property
-    def left_s(self) -> float:
-        """The time in seconds that is left for further calls."""
-        return self._within_s - (self._clock() - self._began)
+    def __post_init__(self) -> None:
+        """Begin to measure time."""
+        self._began = self.clock()
 
     async def ask(self, prompt: Prompt, max_tokens: int) -> Completion:
         """Return a reply. Raises `ProviderError`: there is none."""
-        messages = prompt.messages
-        while True:
+        with self.breaker.attempt() as is_probe:
             try:
-                completion = await self._completer.complete(
-                    messages, max_tokens=max_tokens, within_s=max(self.left_s, MIN_CALL_S)
+                return await self._ask(prompt, max_tokens, retries=0 if is_probe else RETRIES)
+            finally:
+                seconds = max(0.0, self.clock() - self._began)
+                self.usage = replace(self.usage, seconds=seconds)
+
+    async def _ask(self, prompt: Prompt, max_tokens: int, *, retries: int) -> Completion:
+        while True:
+            left_s = self.within_s - (self.clock() - self._began)
+            if left_s < MIN_CALL_S:
+                raise ProviderError(f"no time left of {self.within_s:.3g} s", kind="timeout")
+            try:
+                completion = await self.completer.complete(
+                    prompt, max_tokens=max_tokens, within_s=left_s
                 )
             except asyncio.CancelledError:  # the provider goes on, and bills
-                self._charge(messages, max_tokens)
+                self._charge(prompt, max_tokens)
                 raise
             except ProviderError as error:
                 if error.unread is not None:
-                    self._count(error.unread, messages)
+                    self._count(error.unread, prompt)
                 elif error.may_be_billed:
                     # Who was too slow has read the prompt, perhaps written the reply.
-                    self._charge(messages, max_tokens)
-                    self._retries_left = min(self._retries_left, 1)
+                    self._charge(prompt, max_tokens)
+                    retries = min(retries, 1)
                 else:
-                    self._spent += JudgeUsage(calls=1)
-                wait_s = self._wait_s(error)
-                if error.kind != "transient" or not self._retries_left or wait_s >= self.left_s:
+                    self.usage += JudgeUsage(calls=1)
+                wait_s = error.retry_after_s
+                if wait_s is None:
+                    # At random, so that callers do not all return at once.
+                    wait_s = PAUSE_S * 2.0**self._retried * random.uniform(0.5, 1.5)
+                if error.kind != "transient" or self._retried >= retries or wait_s >= left_s:
                     raise
-                self._retries_left -= 1
                 self._retried += 1
-                await self._pause(wait_s)
+                await self.pause(wait_s)
             else:
-                self._count(completion, messages)
+                self._count(completion, prompt)
                 return completion
 
-    def _wait_s(self, error: ProviderError) -> float:
-        if error.retry_after_s is not None:
-            return error.retry_after_s * (1 + _MAX_RETRY_LATENESS * self._jitter())
-        return PAUSE_S * 2.0**self._retried * (0.5 + self._jitter())
-
-    def _charge(self, messages: Sequence[Message], max_tokens: int) -> None:
+    def _charge(self, prompt: Prompt, max_tokens: int) -> None:
         """Count the most that a call costs whose reply did not come or is not there whole."""
-        outputs = max_tokens + self._completer.thinking_tokens
-        self._spend(JudgeUsage(calls=1, input_tokens=_tokens(messages), output_tokens=outputs))
+        self._spend(JudgeUsage(calls=1), prompt, max_tokens + self.completer.thinking_tokens)
 
-    def _count(self, completion: Completion, messages: Sequence[Message]) -> None:
+    def _count(self, completion: Completion, prompt: Prompt) -> None:
         usage = completion.usage
-        outputs = usage.output_tokens or round(estimate_tokens(completion.text))
-        if usage.input_tokens and usage.output_tokens == outputs:
-            self._spent += usage
-            return
-        # What a provider does not count still costs something: a budget must not leak by it.
-        inputs = usage.input_tokens or _tokens(messages)
-        self._spend(replace(usage, input_tokens=inputs, output_tokens=outputs))
+        if usage.input_tokens and usage.output_tokens:
+            self.usage += usage
+        else:
+            # What a provider does not count still costs something: a budget must not leak by it.
+            self._spend(usage, prompt, round(estimate_tokens(completion.text)))
 
-    def _spend(self, usage: JudgeUsage) -> None:
-        price = self._completer.price
-        cost = 0.0 if price is None else price.of(usage.input_tokens, usage.output_tokens)
-        self._spent += replace(usage, cost_usd=cost)
+    def _spend(self, usage: JudgeUsage, prompt: Prompt, outputs: int) -> None:
+        inputs = usage.input_tokens or round(prompt_tokens(prompt))
+        outputs = usage.output_tokens or outputs
+        price = self.completer.price
+        cost = 0.0 if price is None else price.of(inputs, outputs)
+        self.usage += replace(usage, input_tokens=inputs, output_tokens=outputs, cost_usd=cost)
 
 
-def _tokens(messages: Sequence[Message]) -> int:
-    return round(sum(estimate_tokens(message["content"]) for message in messages))
+def prompt_tokens(prompt: Prompt) -> float:
+    """Return an upper estimate of the tokens of a prompt."""
+    return sum(estimate_tokens(message["content"]) for message in prompt)
 
 
 Ask = Callable[[Prompt, int], Awaitable[Completion]]
@@ -138,35 +124,34 @@ Ask = Callable[[Prompt, int], Awaitable[Completion]]
 
 
 async def ask_twice(
-    ask: Ask,
-    prompt: Prompt,
-    problems_of: Callable[[Completion], Sequence[str]],
-    *,
-    max_tokens: int,
-    language: Language,
-) -> list[Completion]:
-    """Return the reply; or two, where something of the first could not be read.
+    ask: Ask, prompt: Prompt, read: Callable[[str], tuple[T, Sequence[str]]], *, max_tokens: int
+) -> tuple[T, Sequence[str], str]:
+    """Return what is read of the reply, what cannot be read of it, and the model that gave it.
 
-    A reply that was cut gets twice the room; any other is asked for with what was wrong. Where the
-    second fails, the first stands alone.
+    A reply of which something cannot be read is asked for once more: with twice the room if it was
+    cut, else saying what was wrong. The first stands where the second fails or has more problems.
 
     Args:
         ask: The model.
         prompt: What it is sent.
-        problems_of: Returns what cannot be read of a reply, in words for the model.
+        read: Returns what a reply says, and what is wrong with it, in words for the model.
         max_tokens: Room for the reply.
-        language: In which the model is told what was wrong.
 
     Raises:
         ProviderError: There is no reply.
     """
-    first = await ask(prompt, max_tokens)
-    problems = problems_of(first)
+    reply = await ask(prompt, max_tokens)
+    value, problems = read(reply.text)
     if not problems:
-        return [first]
+        return value, problems, reply.model
     try:
-        if first.is_cut:
-            return [first, await ask(prompt, 2 * max_tokens)]
-        return [first, await ask(correct(prompt, "; ".join(problems), language), max_tokens)]
+        if reply.is_cut:
+            second = await ask(prompt, 2 * max_tokens)
+        else:
+            second = await ask(correct(prompt, "; ".join(problems)), max_tokens)
     except ProviderError:
-        return [first]
+        return value, problems, reply.model
+    again, still = read(second.text)
+    if len(still) > len(problems):
+        return value, problems, reply.model
+    return again, still, second.model

@@ -66,7 +66,7 @@ class LitellmEmbedding:
         """
         # A thread and a loop of its own: this may be called on a loop, and litellm's blocking call
         # leaves a loop and a connection open behind it.
-        return call_apart(run, self._embedder.embed(list(texts)))
+        return call_apart(run, self._embedder.embed_once(list(texts)))
 
     def price(self) -> Price | None:
         """Return what its tokens cost, None if nobody knows. Imports litellm: seconds, once.
@@ -83,6 +83,12 @@ _RETRIES: Final = 1
 
 
 class _Embedder(Provider):
+    async def embed_once(self, texts: list[str]) -> tuple[list[Sequence[float]], JudgeUsage]:
+        try:
+            return await self.embed(texts)
+        finally:
+            await self.close()
+
     async def embed(self, texts: list[str]) -> tuple[list[Sequence[float]], JudgeUsage]:
         await self.load()
         began = time.monotonic()
@@ -93,7 +99,7 @@ class _Embedder(Provider):
                     model=self.model,
                     input=texts,
                     **self._address(self.model),
-                    shared_session=session_of(self._litellm),
+                    shared_session=await session_of(self._litellm),
                     timeout=self._timeout_s + 1.0,
                     max_retries=_RETRIES,
                     caching=False,

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import random
+import hashlib
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final, Self
 
+from ragmonitor.judges import evaluator_questions, judge_prompts, reference_checks
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.judges.breaker import Breaker
 from ragmonitor.judges.cache import AssessmentCache, key_of
-from ragmonitor.judges.calls import MIN_CALL_S, RETRIES, Ask, Calls, Pause, ask_twice
-from ragmonitor.judges.evaluator_questions import MIN_REPLY_TOKENS, InteractionAsker, asking_version
-from ragmonitor.judges.judge_prompts import Prompt, draw_border, prompt_version, write_prompt
+from ragmonitor.judges.calls import RETRIES, Calls, Pause, ask_twice
+from ragmonitor.judges.evaluator_questions import MIN_REPLY_TOKENS, InteractionAsker
+from ragmonitor.judges.judge_prompts import write_prompt
 from ragmonitor.judges.long_evidence import CHUNK_FRAME_TOKENS, Part, join, spread
-from ragmonitor.judges.provider import Completer, Completion, Price, Provider, ProviderError
-from ragmonitor.judges.reference_checks import read_reference, reference_version, reply_tokens
+from ragmonitor.judges.provider import Completer, Price, Provider, ProviderError
+from ragmonitor.judges.reference_checks import read_reference, reply_tokens
 from ragmonitor.judges.reply import RULES, ParsedReply, read_reply
 from ragmonitor.judges.sentences import Sentence
 from ragmonitor.judges.tokens import estimate_tokens
@@ -29,8 +30,6 @@ from ragmonitor.records import (
     JudgeIdentity,
     JudgeUsage,
     Language,
-    ReferenceReading,
-    SentenceVerdict,
 )
 from ragmonitor.runtime.errors import JudgeError, SettingsError
 from ragmonitor.runtime.protocols import BreakerState, BudgetUnit, Clock
@@ -80,8 +79,6 @@ class LlmJudge:
         completer: Completer | None = None,
         clock: Clock = time.monotonic,
         pause: Pause = asyncio.sleep,
-        jitter: Callable[[], float] = random.random,
-        draw: Callable[[], str] = draw_border,
     ) -> None:
         """Build the judge; nothing is imported or called before the first reading.
 
@@ -103,8 +100,6 @@ class LlmJudge:
             completer: Who replies instead of litellm; `model` is then but a name.
             clock: For the time of a reading, and the breaker's.
             pause: How to wait before a retry.
-            jitter: A number in [0, 1) for each such wait.
-            draw: Where the borders of the prompt's sections come from.
         """
         self._given_price = Price.per_million(
             input_usd_per_million_tokens, output_usd_per_million_tokens
@@ -118,7 +113,7 @@ class LlmJudge:
             fallbacks=self.fallbacks,
             given_price=self._given_price,
         )
-        self.identity = JudgeIdentity(name=model, version=f"{prompt_version()}.{RULES}", kind="LLM")
+        self.identity = JudgeIdentity(name=model, version=prompt_version(), kind="LLM")
         """The model, and the version of the prompt and of the rules for replies."""
         self.budget = budget
         self.budget_unit: BudgetUnit = budget_unit if budget is None else budget.unit
@@ -128,14 +123,7 @@ class LlmJudge:
         self._cache = cache
         self._clock = clock
         self._pause = pause
-        self._jitter = jitter
-        self._draw = draw
         self.breaker = Breaker(name=model, clock=clock)
-
-    @property
-    def prompt_versions(self) -> Mapping[Literal["question", "reference"], str]:
-        """The versions of the frame of evaluators' questions, and of reading a reference answer."""
-        return {"question": asking_version(), "reference": reference_version()}
 
     def counting(self, unit: BudgetUnit) -> Self:
         """Return this judge, with `expected_cost` in another unit.
@@ -188,141 +176,108 @@ class LlmJudge:
         if self._cache is None:
             return await self._assess(interaction)
         day = str(interaction.started_ns // (86_400 * 10**9))
-        return await self._cache.read(
-            key_of(interaction, self.identity, day),
-            lambda: self._assess(interaction),
-            with_reference=bool(interaction.reference.strip()),
-        )
+        key = key_of(interaction, self.identity, day)
+        assessment = self._cache.get(key)
+        if assessment is None:
+            assessment = await self._assess(interaction)
+            self._cache.keep(key, assessment)
+        return assessment
 
     async def _assess(self, interaction: Interaction) -> Assessment:
         await self.prepare()
-        spread_chunks = self._spread(interaction)
-        question = _Question(
-            interaction=interaction,
-            language=splitter.language(interaction.answer),
-            sentences=splitter.split(interaction.answer),
-        )
-        began = self._clock()
-        made: list[Calls] = []
+        shares = self._spread(interaction)
+        answer = splitter.without_thoughts(interaction.answer)
+        sentences, language = splitter.split(answer), splitter.language(answer)
+        calls = self._calls()
         try:
-            with self.breaker.attempt() as is_probe:
-                made = [self._calls(0 if is_probe else RETRIES) for _ in spread_chunks]
-                replies = await _all(
-                    self._read(calls, question, parts)
-                    for calls, parts in zip(made, spread_chunks, strict=True)
-                )
+            read = [self._read(calls, interaction, sentences, language, parts) for parts in shares]
+            # All are waited for, so that their cost is known.
+            results = await asyncio.gather(*read, return_exceptions=True)
+            for result in results:
+                if isinstance(result, BaseException):
+                    raise result
         except ProviderError as error:
             raise self._error(
                 str(error),
                 cause=error.cause,
                 retryable=error.kind in ("timeout", "transient", "down"),
-                usage=self._usage(made, began),
+                usage=calls.usage,
             ) from error
-        usage = self._usage(made, began)
-        reading = join(
-            [reply.reading for reply in replies], spread_chunks, n_chunks=len(interaction.chunks)
-        )
+        replies = [each for each in results if not isinstance(each, BaseException)]
+        reading = join([reply for reply, _ in replies], shares, n_chunks=len(interaction.chunks))
         if not reading.is_usable:
             raise self._error(
                 f"the reply could not be read: {'; '.join(reading.problems)}",
                 cause=Cause.UNREADABLE,
                 retryable=True,
-                usage=usage,
+                usage=calls.usage,
             )
-        identity = self.identity
-        for reply in replies:
-            if reply.model in self.fallbacks:
-                identity = replace(identity, name=reply.model)
+        signed = [model for _, model in replies if model in self.fallbacks]
         assessment = Assessment(
-            judge=identity,
-            language=question.language,
-            sentences=_verdicts(reading, question.sentences),
+            judge=replace(self.identity, name=signed[0]) if signed else self.identity,
+            language=language,
+            sentences=reading.sentences,
             answer_relevancy=reading.relevancy,
             evasive=reading.evasive,
             chunk_relevance=reading.chunk_relevance,
-            usage=usage,
         )
-        if not interaction.reference.strip():
-            return assessment
-        left_s = self._reading_timeout_s - (self._clock() - began)
-        return await self._with_reference(assessment, interaction, spread_chunks, within_s=left_s)
+        if interaction.reference.strip():
+            found = await read_reference(calls.ask, interaction, assessment, shares)
+            if isinstance(found, Cause):
+                assessment = replace(assessment, reference_cause=found)
+            else:
+                assessment = replace(assessment, reference=found)
+        return replace(assessment, usage=calls.usage)
 
-    async def _with_reference(
+    async def _read(
         self,
-        assessment: Assessment,
+        calls: Calls,
         interaction: Interaction,
-        shares: Sequence[Sequence[Part]],
-        *,
-        within_s: float,
-    ) -> Assessment:
-        # What the answer's own calls have left: who gives the whole reading up loses its verdicts.
-        calls = self._calls(within_s=within_s)
-        reading: ReferenceReading | Cause = Cause.JUDGE_TIMEOUT
-        if within_s > MIN_CALL_S:
-            reading = await read_reference(
-                self._asking(calls), interaction, assessment, shares, draw=self._draw
-            )
-        return replace(
-            assessment,
-            judge=replace(
-                assessment.judge, version=f"{assessment.judge.version}.{reference_version()}"
-            ),
-            reference=None if isinstance(reading, Cause) else reading,
-            reference_cause=reading if isinstance(reading, Cause) else None,
-            usage=assessment.usage + calls.usage,
-        )
-
-    def asker(self, interaction: Interaction, assessment: Assessment) -> InteractionAsker:
-        """Return the asker by which evaluators ask questions of their own, each one call."""
-        calls = self._calls()
-        return InteractionAsker(
-            interaction,
-            self._asking(calls),
-            identity=assessment.judge,
-            language=assessment.language,
-            max_prompt_tokens=self._tokens_per_call,
-            reply_tokens=self._reply_tokens(
-                len(assessment.sentences or ()), len(interaction.chunks)
-            ),
-            usage=lambda: calls.usage,
-            draw=self._draw,
-        )
-
-    def _calls(self, retries: int = RETRIES, *, within_s: float | None = None) -> Calls:
-        return Calls(
-            self._completer,
-            within_s=self._reading_timeout_s if within_s is None else within_s,
-            clock=self._clock,
-            pause=self._pause,
-            jitter=self._jitter,
-            retries=retries,
-        )
-
-    def _asking(self, calls: Calls) -> Ask:
-        async def ask(prompt: Prompt, room: int) -> Completion:
-            with self.breaker.attempt():
-                return await calls.ask(prompt, room)
-
-        return ask
-
-    async def _read(self, calls: Calls, question: _Question, parts: Sequence[Part]) -> _Reply:
-        """Return the reply to one call, or to two where the first left something unread.
+        sentences: Sequence[Sentence],
+        language: Language,
+        parts: Sequence[Part],
+    ) -> tuple[ParsedReply, str]:
+        """Return what a model says by one share of the chunks, and the model.
 
         Raises:
             ProviderError: The provider failed.
         """
-        chunks = [part.text for part in parts]
-        replies = await ask_twice(
-            calls.ask,
-            question.prompt(chunks, self._draw),
-            lambda reply: question.read(reply, chunks).problems,
-            max_tokens=self._reply_tokens(len(question.sentences), len(chunks)),
-            language=question.language,
+        chunks, question = [part.text for part in parts], interaction.query
+        prompt = write_prompt(
+            question=question,
+            chunks=chunks,
+            sentences=[sentence.text for sentence in sentences],
+            language=language,
+            asked_ns=interaction.started_ns,
         )
-        reading = question.read(replies[-1], chunks)
-        if len(replies) > 1:
-            reading = reading.completed_by(question.read(replies[0], chunks))
-        return _Reply(reading=reading, model=replies[-1].model)
+
+        def read(text: str) -> tuple[ParsedReply, Sequence[str]]:
+            reply = read_reply(text, sentences=sentences, chunks=chunks, question=question)
+            return reply, reply.problems
+
+        max_tokens = self._reply_tokens(len(sentences), len(chunks))
+        reply, _, model = await ask_twice(calls.ask, prompt, read, max_tokens=max_tokens)
+        return reply, model
+
+    def asker(self, interaction: Interaction, assessment: Assessment) -> InteractionAsker:
+        """Return the asker by which evaluators ask questions of their own, each one call."""
+        room = self._reply_tokens(len(assessment.sentences or ()), len(interaction.chunks))
+        return InteractionAsker(
+            interaction,
+            self._calls(),
+            identity=assessment.judge,
+            max_prompt_tokens=self._tokens_per_call,
+            reply_tokens=room,
+        )
+
+    def _calls(self) -> Calls:
+        return Calls(
+            completer=self._completer,
+            breaker=self.breaker,
+            within_s=self._reading_timeout_s,
+            clock=self._clock,
+            pause=self._pause,
+        )
 
     def expected_cost(self, interaction: Interaction) -> float:
         """Return an upper estimate of one reading's cost, in the budget's unit, above 0.
@@ -339,7 +294,7 @@ class LlmJudge:
             self._check_price()
         shares = self._shares(interaction)
         if self.budget_unit == "calls":
-            return (2.0 + RETRIES) * shares * (2 if interaction.reference.strip() else 1)
+            return 2.0 * shares * (2 if interaction.reference.strip() else 1) + RETRIES
         answer = interaction.answer
         ends = len(answer) - len(answer.translate(_ENDS))
         sentences = 1 + min(ends, len(answer) // 2)
@@ -400,10 +355,6 @@ class LlmJudge:
         """Return the room for a reply: about three times what an honest one takes."""
         return 60 + 28 * sentences + 4 * chunks
 
-    def _usage(self, made: Sequence[Calls], began_s: float) -> JudgeUsage:
-        spent = sum((calls.usage for calls in made), JudgeUsage())
-        return replace(spent, seconds=max(0.0, self._clock() - began_s))
-
     def _check_price(self) -> None:
         if self.budget_unit == "usd" and self._completer.price is None:
             raise self._error(
@@ -434,77 +385,16 @@ class LlmJudge:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reply:
-    """The reply on one share of the evidence, and who gave it."""
+def prompt_version() -> str:
+    """Return what changes with every static text that a model is sent, and every rule for replies.
 
-    reading: ParsedReply
-    model: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
-    """The parts of a prompt that all calls about one answer share."""
-
-    interaction: Interaction
-    language: Language
-    sentences: Sequence[Sentence]
-
-    def prompt(self, chunks: Sequence[str], draw: Callable[[], str]) -> Prompt:
-        return write_prompt(
-            question=self.interaction.query,
-            chunks=chunks,
-            sentences=[sentence.text for sentence in self.sentences],
-            language=self.language,
-            asked_ns=self.interaction.started_ns,
-            draw=draw,
-        )
-
-    def read(self, completion: Completion, chunks: Sequence[str]) -> ParsedReply:
-        return read_reply(
-            completion.text,
-            sentences=[sentence.text for sentence in self.sentences],
-            chunks=chunks,
-            question=self.interaction.query,
-        )
-
-
-async def _all(readings: Iterable[Coroutine[Any, Any, _Reply]]) -> list[_Reply]:
-    """Return all replies; waits for every one, so that their cost is known.
-
-    Raises:
-        ProviderError: The first that one of them raised.
+    One version for all prompts: a verdict, a question of an evaluator, and a reading of a reference
+    answer by other words are another judge's.
     """
-    replies: list[_Reply] = []
-    failure: BaseException | None = None
-    for result in await asyncio.gather(*readings, return_exceptions=True):
-        if isinstance(result, BaseException):
-            failure = failure or result
-        else:
-            replies.append(result)
-    if failure is not None:
-        raise failure
-    return replies
-
-
-def _verdicts(
-    reading: ParsedReply, sentences: Sequence[Sentence]
-) -> tuple[SentenceVerdict, ...] | None:
-    if reading.entries is None:
-        return None
-    return tuple(
-        SentenceVerdict(
-            text=sentence.text,
-            start=sentence.start,
-            end=sentence.end,
-            verdict=entry.verdict,
-            chunks=entry.chunks,
-            words=entry.words,
-            reasons=entry.reasons,
-            severity=entry.severity,
-        )
-        for sentence, entry in zip(sentences, reading.entries, strict=True)
-    )
+    tables = (judge_prompts.SYSTEM, judge_prompts.REMINDER, reference_checks.SYSTEM)
+    texts = [text for table in (*tables, reference_checks.REMINDER) for text in table.values()]
+    texts += [evaluator_questions.FRAME, evaluator_questions.REMINDER, judge_prompts.CORRECTION]
+    return f"{hashlib.blake2b(chr(0).join(texts).encode(), digest_size=4).hexdigest()}.{RULES}"
 
 
 def _evidence_tokens(interaction: Interaction) -> float:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ragmonitor.judges.reply import Entry, ParsedReply, worst
+from ragmonitor.judges.reply import ParsedReply, worst
 from ragmonitor.judges.tokens import CHARACTERS_PER_TOKEN, estimate_tokens
-from ragmonitor.records import Severity, Verdict
+from ragmonitor.records import SentenceVerdict, Severity, Verdict
 from ragmonitor.runtime.patterns import lazy_pattern
 
 CHUNK_FRAME_TOKENS: Final = 8
@@ -53,101 +53,81 @@ def spread(chunks: Sequence[str], *, room_tokens: float) -> list[list[Part]]:
 
 
 def join(
-    readings: Sequence[ParsedReply], calls: Sequence[Sequence[Part]], *, n_chunks: int
+    replies: Sequence[ParsedReply], calls: Sequence[Sequence[Part]], *, n_chunks: int
 ) -> ParsedReply:
     """Return the joined reply; a field that one of the calls left unread is unread.
 
     A sentence is supported if a call supports it, contradicted if none does and one contradicts
-    it; of its severity see `_severity`. That the chunks lack something is right only if it is right
-    of all of them. Relevancy is the calls' mean, evasiveness what most of them say, a cut chunk as
-    relevant as its best part.
+    it. That the chunks lack something is right only if it is right of all of them. Relevancy is
+    the calls' mean, evasiveness what most of them say, a cut chunk as relevant as its best part.
 
     Args:
-        readings: One per call; shape (n_calls,).
+        replies: One per call; shape (n_calls,).
         calls: The parts that each call was shown; shape (n_calls, parts).
         n_chunks: The number of chunks of the interaction.
     """
-    if len(readings) == 1 and len(calls[0]) == n_chunks:
-        return readings[0]
-    entries = [
-        _moved(reading.entries, parts)
-        for reading, parts in zip(readings, calls, strict=True)
-        if reading.entries is not None
-    ]
-    relevancies = [r.relevancy for r in readings if r.relevancy is not None]
-    evasive = [r.evasive for r in readings if r.evasive is not None]
+    if len(replies) == 1 and len(calls[0]) == n_chunks:
+        return replies[0]
+    verdicts, best = [], [0.0] * n_chunks
+    for reply, parts in zip(replies, calls, strict=True):
+        verdicts.append([_moved(each, parts) for each in reply.sentences or ()])
+        for part, rating in zip(parts, reply.chunk_relevance or (), strict=False):
+            best[part.position] = max(best[part.position], rating)
+    relevancies = [each.relevancy for each in replies if each.relevancy is not None]
+    evasive = [each.evasive for each in replies if each.evasive is not None]
+    n = len(replies)
     return ParsedReply(
-        entries=tuple(_joined(each) for each in zip(*entries, strict=True))
-        if len(entries) == len(readings)
+        sentences=tuple(map(_joined, zip(*verdicts, strict=True)))
+        if all(each.sentences is not None for each in replies)
         else None,
-        relevancy=sum(relevancies) / len(relevancies)
-        if len(relevancies) == len(readings)
+        relevancy=sum(relevancies) / n if len(relevancies) == n else None,
+        evasive=2 * sum(evasive) > n if len(evasive) == n else None,
+        chunk_relevance=tuple(best)
+        if all(each.chunk_relevance is not None for each in replies)
         else None,
-        evasive=2 * sum(evasive) > len(evasive) if len(evasive) == len(readings) else None,
-        chunk_relevance=_ratings(readings, calls, n_chunks),
         problems=tuple(
             f"call {number}: {problem}"
-            for number, reading in enumerate(readings, 1)
-            for problem in reading.problems
+            for number, reply in enumerate(replies, 1)
+            for problem in reply.problems
         ),
     )
 
 
-def _moved(entries: Sequence[Entry], parts: Sequence[Part]) -> list[Entry]:
-    """Return the entries with chunks numbered as in the whole."""
-    return [
-        replace(entry, chunks=tuple(dict.fromkeys(parts[index].position for index in entry.chunks)))
-        for entry in entries
-    ]
+def _moved(verdict: SentenceVerdict, parts: Sequence[Part]) -> SentenceVerdict:
+    """Return the verdict with chunks numbered as in the whole."""
+    positions = dict.fromkeys(parts[index].position for index in verdict.chunks)
+    return replace(verdict, chunks=tuple(positions))
 
 
-def _joined(entries: Sequence[Entry]) -> Entry:
-    supporting = [each for each in entries if each.verdict is Verdict.SUPPORTED and each.chunks]
+def _joined(said: Sequence[SentenceVerdict]) -> SentenceVerdict:
+    """Return what calls say of one sentence, together."""
+    supporting = [each for each in said if each.verdict is Verdict.SUPPORTED and each.chunks]
     if supporting:
-        doubted = all(entry.reasons for entry in supporting)
-        return Entry(
-            verdict=Verdict.SUPPORTED,
-            chunks=tuple(dict.fromkeys(c for entry in supporting for c in entry.chunks)),
-            words=supporting[0].words if doubted else (),
-            reasons=supporting[0].reasons if doubted else (),
-        )
+        # A number that one of them found is found.
+        first = next((each for each in supporting if not each.reasons), supporting[0])
+        return replace(first, chunks=_all_chunks(supporting))
+    claims = [each for each in said if each.verdict is not Verdict.NO_CLAIM]
     for verdict in (Verdict.CONTRADICTED, Verdict.ABSENT):
-        against = [entry for entry in entries if entry.verdict is verdict]
-        claims = [entry for entry in entries if entry.verdict is not Verdict.NO_CLAIM]
+        against = [each for each in said if each.verdict is verdict]
         # Whether a sentence claims anything does not depend on the chunks: the majority knows.
-        is_claim = verdict is Verdict.CONTRADICTED or 2 * len(claims) > len(entries)
+        is_claim = verdict is Verdict.CONTRADICTED or 2 * len(claims) > len(said)
         if against and is_claim:
-            return Entry(
-                verdict=verdict,
-                chunks=tuple(dict.fromkeys(c for entry in against for c in entry.chunks)),
-                words=tuple(dict.fromkeys(w for entry in against for w in entry.words)),
-                severity=_severity(verdict, [entry.severity for entry in against]),
+            severities = [each.severity for each in against]
+            # Of a sentence that no call supports, one that finds it minor saw what it stretches.
+            is_minor = verdict is Verdict.ABSENT and Severity.MINOR in severities
+            return replace(
+                against[0],
+                chunks=_all_chunks(against),
+                words=tuple(dict.fromkeys(word for each in against for word in each.words)),
+                severity=Severity.MINOR if is_minor else worst(severities),
             )
-    lacking = all(entry.verdict is Verdict.SUPPORTED for entry in entries)
-    return Entry(verdict=Verdict.SUPPORTED if lacking else Verdict.NO_CLAIM)
+    lacking = len(claims) == len(said) and all(c.verdict is Verdict.SUPPORTED for c in claims)
+    verdict = Verdict.SUPPORTED if lacking else Verdict.NO_CLAIM
+    return replace(said[0], verdict=verdict, chunks=(), words=(), reasons=(), severity=None)
 
 
-def _severity(verdict: Verdict, severities: Sequence[Severity | None]) -> Severity | None:
-    """Return the severity of what some calls object to.
-
-    Of a sentence that no call supports, a call that finds it minor has seen what it stretches. Of
-    contradictions the worst counts.
-    """
-    if verdict is Verdict.ABSENT and Severity.MINOR in severities:
-        return Severity.MINOR
-    return worst(severities)
-
-
-def _ratings(
-    readings: Sequence[ParsedReply], calls: Sequence[Sequence[Part]], n_chunks: int
-) -> tuple[float, ...] | None:
-    best = [0.0] * n_chunks
-    for reading, parts in zip(readings, calls, strict=True):
-        if reading.chunk_relevance is None:
-            return None
-        for part, rating in zip(parts, reading.chunk_relevance, strict=True):
-            best[part.position] = max(best[part.position], rating)
-    return tuple(best)
+def _all_chunks(said: Sequence[SentenceVerdict]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(chunk for each in said for chunk in each.chunks))
 
 
 def _cut(text: str, room_tokens: float) -> list[str]:

@@ -7,16 +7,16 @@ to import: it is imported on first use, in a thread, and whatever we want of it 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, Literal, Protocol
-from weakref import WeakKeyDictionary
 
-from ragmonitor.judges.judge_prompts import Message
+from ragmonitor.judges.judge_prompts import Prompt
 from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.records import Cause, JudgeUsage
 from ragmonitor.runtime import imports
@@ -42,15 +42,13 @@ _CHARACTERS_PER_TOKEN: Final = 16
 """A reply with more characters per token of its room is longer than it was told to be."""
 _FREE_CHARACTERS: Final = 64_000
 """A reply may have so many characters whatever its room: a model may think aloud."""
-_FRAMING_TOKENS: Final = 2_000
-"""Tokens that a provider may put around our messages and count as ours."""
-_MAX_OVERRUN: Final = 4
-"""A reply may have so many times the tokens of its room: some providers think beyond it."""
+_MAX_TOKENS: Final = 1_000_000
+"""A provider that counts more for one call is not believed."""
 _THINKING_TOKENS: Final = 4096
 """Room for a model's thoughts, in tokens; they count as output."""
 _MAX_REPLY_BYTES: Final = 4_000_000
 """A reply that says that it is longer is not read."""
-_sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+_sessions: Final[dict[asyncio.AbstractEventLoop, Any]] = {}
 """Connections by event loop, for all models."""
 
 
@@ -96,7 +94,7 @@ class ProviderError(RagMonitorError):
         self,
         detail: str,
         *,
-        kind: Literal["timeout", "transient", "permanent", "refused", "down"],
+        kind: Literal["timeout", "transient", "permanent", "refused", "filtered", "down"],
         retry_after_s: float | None = None,
         may_be_billed: bool = False,
         unread: Completion | None = None,
@@ -106,7 +104,8 @@ class ProviderError(RagMonitorError):
         Args:
             detail: What happened, in one line, without keys.
             kind: `transient`: the same call may succeed soon; `permanent`: no call will;
-                `refused`: this one will not, others may; `down`: it was not made.
+                `refused`: this one will not, others may; `filtered`: so too, by the model or its
+                provider because of what the texts say; `down`: it was not made.
             retry_after_s: When the provider wants to be asked again, if it said so.
             may_be_billed: The provider may have read the prompt and begun to reply, and told
                 nobody how many tokens that took. A timeout always may be.
@@ -121,9 +120,12 @@ class ProviderError(RagMonitorError):
     @property
     def cause(self) -> Cause:
         """The cause under which evaluations that needed the reply are counted."""
-        return {"timeout": Cause.JUDGE_TIMEOUT, "down": Cause.JUDGE_DOWN}.get(
-            self.kind, Cause.JUDGE_ERROR
-        )
+        causes: dict[str, Cause] = {
+            "timeout": Cause.JUDGE_TIMEOUT,
+            "down": Cause.JUDGE_DOWN,
+            "filtered": Cause.JUDGE_REFUSED,
+        }
+        return causes.get(self.kind, Cause.JUDGE_ERROR)
 
 
 class Completer(Protocol):
@@ -140,9 +142,7 @@ class Completer(Protocol):
         """Make ready, without blocking the loop. Raises `MissingExtraError`."""
         ...
 
-    async def complete(
-        self, messages: Sequence[Message], *, max_tokens: int, within_s: float
-    ) -> Completion:
+    async def complete(self, prompt: Prompt, *, max_tokens: int, within_s: float) -> Completion:
         """Return the reply to one call. `load` first. Raises `ProviderError`."""
         ...
 
@@ -223,13 +223,11 @@ class Provider:
                 self.thinking_tokens = _THINKING_TOKENS
         self._litellm, self.is_loaded = litellm, True
 
-    async def complete(
-        self, messages: Sequence[Message], *, max_tokens: int, within_s: float
-    ) -> Completion:
+    async def complete(self, prompt: Prompt, *, max_tokens: int, within_s: float) -> Completion:
         """Return the model's reply to one call. `load` first.
 
         Args:
-            messages: The prompt.
+            prompt: Its messages.
             max_tokens: Room for the reply, without a model's thoughts.
             within_s: Time for the call, where that is less than its own limit.
 
@@ -242,18 +240,22 @@ class Provider:
             async with asyncio.timeout(within_s):
                 for model in self._chain:
                     try:
-                        return await self._ask(model, messages, max_tokens, 1 + len(failures))
+                        return await self._ask(model, prompt, max_tokens, 1 + len(failures))
                     except ProviderError as error:
-                        failures.append(error)
                         if error.unread is not None or error.kind == "timeout":
-                            break  # it was billed, or there is no time left
+                            raise  # it was billed, or there is no time left
+                        failures.append(error)
         except TimeoutError:
             raise ProviderError(f"no reply within {within_s:.3g} s", kind="timeout") from None
-        raise _of_chain(failures)
+        # The judge's own failure says what to do next.
+        raise ProviderError(
+            "; ".join(map(str, failures)),
+            kind=failures[0].kind,
+            retry_after_s=failures[0].retry_after_s,
+            may_be_billed=any(failure.may_be_billed for failure in failures),
+        )
 
-    async def _ask(
-        self, model: str, messages: Sequence[Message], max_tokens: int, calls: int
-    ) -> Completion:
+    async def _ask(self, model: str, prompt: Prompt, max_tokens: int, calls: int) -> Completion:
         room = max_tokens + self.thinking_tokens
         while True:
             options = self._options(model, room)
@@ -261,9 +263,9 @@ class Provider:
                 with _unheard():
                     response = await self._litellm.acompletion(
                         model=model,
-                        messages=[dict(message) for message in messages],
+                        messages=[dict(message) for message in prompt],
                         **self._address(model),
-                        shared_session=session_of(self._litellm),
+                        shared_session=await session_of(self._litellm),
                         # Later than ours, so that ours decides; and always the same, since litellm
                         # keeps one connection pool for each value.
                         timeout=self._timeout_s + 1.0,
@@ -282,7 +284,7 @@ class Provider:
                     continue
                 # Not `from error`: what litellm raises may quote the key, and logs show it.
                 raise self._described(error) from None
-            return self._completion(response, model, messages, room, calls)
+            return self._completion(response, model, room, calls)
 
     async def close(self) -> None:
         """Close the connections that were opened on the running loop, before it ends."""
@@ -322,9 +324,7 @@ class Provider:
         self._refused[model] |= refused
         return bool(refused)
 
-    def _completion(
-        self, response: Any, model: str, messages: Sequence[Message], room: int, calls: int
-    ) -> Completion:
+    def _completion(self, response: Any, model: str, room: int, calls: int) -> Completion:
         choice = response.choices[0] if getattr(response, "choices", None) else None
         message = getattr(choice, "message", None)
         finish = getattr(choice, "finish_reason", None)
@@ -335,29 +335,24 @@ class Provider:
             self.thinking_tokens = _THINKING_TOKENS
         elif not text:
             text = thoughts  # a server that takes all of a reply for its thoughts
-        # No tokenizer makes more than one token of a byte.
-        sent = _FRAMING_TOKENS + sum(_n_bytes(each["content"]) for each in messages)
-        written = _FRAMING_TOKENS + _MAX_OVERRUN * room + _n_bytes(text)
         used = getattr(response, "usage", None)
-        inputs = _count(getattr(used, "prompt_tokens", None), sent)
-        outputs = _count(getattr(used, "completion_tokens", None), written)
+        inputs = _count(getattr(used, "prompt_tokens", None))
+        outputs = _count(getattr(used, "completion_tokens", None))
         price = self._prices[model]
+        cost_usd = 0.0 if price is None else price.of(inputs, outputs)
         usage = JudgeUsage(
-            calls=calls,
-            input_tokens=inputs,
-            output_tokens=outputs,
-            cost_usd=0.0 if price is None else price.of(inputs, outputs),
+            calls=calls, input_tokens=inputs, output_tokens=outputs, cost_usd=cost_usd
         )
         completion = Completion(text=text, model=model, is_cut=is_cut, usage=usage)
-        problem = ""
         if len(text) > longest_reply(room):
             problem = f"a reply of {len(text):,} characters, where {room:,} tokens were asked for"
-        elif finish == "content_filter":
-            problem = "the provider filtered the reply (content_filter)"
-        elif refusal := _refusal(message):
-            problem = f"the model refused (refusal): {self._one_line(refusal)}"
-        if problem:
             raise ProviderError(problem, kind="refused", unread=completion)
+        refusal = _refusal(message)
+        if finish == "content_filter" or refusal:
+            problem = f"the model refused (refusal): {self._one_line(refusal)}"
+            if not refusal:
+                problem = "the provider filtered the reply (content_filter)"
+            raise ProviderError(problem, kind="filtered", unread=completion)
         return completion
 
     def _described(self, error: Exception) -> ProviderError:
@@ -383,7 +378,7 @@ class Provider:
         return text if len(text) <= _MAX_DETAIL_CHARACTERS else f"{text[:_MAX_DETAIL_CHARACTERS]}…"
 
 
-def session_of(litellm: Any) -> Any:
+async def session_of(litellm: Any) -> Any:
     """Return the connections of the running loop, which follow no redirect.
 
     litellm hands them to its aiohttp transport, its default. What it keeps for this loop it
@@ -391,12 +386,25 @@ def session_of(litellm: Any) -> Any:
     """
     loop = asyncio.get_running_loop()
     if loop not in _sessions:
+        await _close_leftovers()
         _forget_clients(litellm)
         aiohttp: Any = imports.load("aiohttp")
         _sessions[loop] = aiohttp.ClientSession(
             cookie_jar=aiohttp.DummyCookieJar(), raise_for_status=_check_reply
         )
     return _sessions[loop]
+
+
+async def _close_leftovers() -> None:
+    """Close the connections of loops that ended without `close`: aiohttp would complain of them."""
+    for loop in [each for each in _sessions if each.is_closed()]:
+        await _sessions.pop(loop).close()
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    if _sessions:
+        asyncio.run(_close_leftovers())
 
 
 async def _check_reply(response: Any) -> None:
@@ -417,21 +425,6 @@ def _forget_clients(litellm: Any) -> list[Any]:
     return forgotten
 
 
-def _of_chain(failures: Sequence[ProviderError]) -> ProviderError:
-    """Return one failure for those of a chain: what the soonest of them says, if one may pass."""
-    if len(failures) == 1 or failures[-1].unread is not None:
-        return failures[-1]
-    soon = [failure for failure in failures if failure.kind == "transient"]
-    waits = [failure.retry_after_s for failure in soon]
-    known = [wait for wait in waits if wait is not None]
-    return ProviderError(
-        "; ".join(map(str, failures)),
-        kind=soon[0].kind if soon else failures[0].kind,
-        retry_after_s=min(known) if known and len(known) == len(waits) else None,
-        may_be_billed=any(failure.may_be_billed for failure in failures),
-    )
-
-
 def _refusal(message: Any) -> str:
     """Return the words of a model that refuses in OpenAI's own field; empty: it does not."""
     extra = getattr(message, "provider_specific_fields", None) or {}
@@ -444,19 +437,9 @@ def longest_reply(room: int) -> int:
     return _FREE_CHARACTERS + _CHARACTERS_PER_TOKEN * room
 
 
-def _n_bytes(text: str) -> int:
-    return len(text.encode("utf-8", "replace"))
-
-
-def _count(value: object, max_count: int) -> int:
-    """Return a provider's count as far as it can be so; 0: it says nothing that can be.
-
-    A count below 0 would fill the budget up, one beyond all sense would empty it for good.
-    """
-    # A bool is an int to Python, and no count to anybody.
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not value >= 0:
-        return 0
-    return int(min(value, max_count))
+def _count(value: object) -> int:
+    """Return a provider's count of tokens; 0: it says nothing that can be."""
+    return value if type(value) is int and 0 < value <= _MAX_TOKENS else 0
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
-"""Parses a judge's reply field by field; a field that cannot be read is None, never 0.
+"""Reads a model's reply field by field; a field that cannot be read has no value, never 0.
 
-The ladder: the reply as JSON; without fence and thoughts; its balanced object; without trailing
-commas. Broken JSON is no reply. Every index and count is checked against the question, so that a
-reply about other sentences is none either.
+The reply is the one JSON object that has the fields, whatever is around it. Broken JSON is no
+reply. Every index and count is checked against the question, so that a reply about other sentences
+is none either.
 """
 
 from __future__ import annotations
@@ -10,20 +10,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from ragmonitor.judges.builtin.parsed_sentences import parse_sentence
+from ragmonitor.judges.builtin.quantities import alternatives
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, content_count
+from ragmonitor.judges.builtin.terms import Key, chunk_keys, simplified, terms
 from ragmonitor.judges.judge_prompts import EXAMPLES
-from ragmonitor.judges.unknown_numbers import unknown_figures
-from ragmonitor.records import Severity, Verdict
+from ragmonitor.judges.sentences import Sentence, marker_end
+from ragmonitor.records import SentenceVerdict, Severity, Verdict
 from ragmonitor.runtime.patterns import lazy_pattern
 
-RULES: Final = 5
+RULES: Final = 6
 """Raised whenever the same reply would be read differently."""
 
-_FIELDS: Final = ("s", "bad", "rel", "evasive", "ctx")
 _MAX_CHARACTERS: Final = 20_000
 """Only so many characters of a reply are parsed, thoughts not counted: ten times an honest one."""
 _MAX_OBJECTS: Final = 20
@@ -32,38 +33,21 @@ _MIN_CLAIM: Final = 3
 _LETTERS: Final = {"N": Verdict.ABSENT, "X": Verdict.CONTRADICTED, "C": Verdict.CONTRADICTED}
 _NO_CLAIM: Final = frozenset("-–—−")
 _FINDINGS: Final = (Verdict.ABSENT, Verdict.CONTRADICTED)
-_SEVERITIES: Final[dict[object, Severity]] = {
-    1: Severity.MINOR,
-    2: Severity.MAJOR,
-    "minor": Severity.MINOR,
-    "major": Severity.MAJOR,
-}
+_SEVERITIES: Final = {1: Severity.MINOR, 2: Severity.MAJOR}
 
-_TRAILING_COMMA: Final = lazy_pattern(r",\s*([}\]])")
-_SMALL_NUMBER: Final = lazy_pattern(r"[0-9]{1,4}", re.ASCII)
-
-_T = TypeVar("_T")
+Reader = Callable[[object], Any]
+"""Makes the value of a field out of JSON. Raises `UnreadableError`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """The reply's verdict on one sentence."""
-
-    verdict: Verdict
-    chunks: tuple[int, ...] = ()
-    """From 0, in the reply's order."""
-    words: tuple[str, ...] = ()
-    """The words as they stand in the sentence."""
-    reasons: tuple[str, ...] = ()
-    severity: Severity | None = None
-    """The severity of what is absent or contradicted."""
+class UnreadableError(Exception):
+    """A field cannot be read; the message tells the judge why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedReply:
     """The fields of a reply; None: nothing that could be trusted."""
 
-    entries: tuple[Entry, ...] | None = None
+    sentences: tuple[SentenceVerdict, ...] | None = None
     """One per sentence, in order."""
     relevancy: float | None = None
     """From 0 to 1."""
@@ -77,49 +61,12 @@ class ParsedReply:
     def is_usable(self) -> bool:
         """Whether anything could be read that a score could come from."""
         # Without chunks their ratings are the empty tuple whatever was replied.
-        return bool(
-            self.entries is not None
-            or self.relevancy is not None
-            or self.evasive is not None
-            or self.chunk_relevance
-        )
-
-    def completed_by(self, other: ParsedReply) -> ParsedReply:
-        """Return this reading with its gaps filled from another of the same question."""
-        return ParsedReply(
-            entries=other.entries if self.entries is None else self.entries,
-            relevancy=other.relevancy if self.relevancy is None else self.relevancy,
-            evasive=other.evasive if self.evasive is None else self.evasive,
-            chunk_relevance=(
-                other.chunk_relevance if self.chunk_relevance is None else self.chunk_relevance
-            ),
-            problems=self.problems,
-        )
-
-
-@dataclass(slots=True)
-class _Fault:
-    """The verdict of `bad` on one sentence."""
-
-    words: list[str] = field(default_factory=list)
-    """The words as they stand in it."""
-    severities: set[Severity | None] = field(default_factory=set)
-    """One of each entry that names the sentence; None: that entry has none."""
-
-
-def worst(severities: Collection[Severity | None]) -> Severity | None:
-    """Return the worst severity; None: it is not known to be major, nor that all are minor."""
-    if Severity.MAJOR in severities:
-        return Severity.MAJOR
-    return Severity.MINOR if set(severities) == {Severity.MINOR} else None
-
-
-class _UnreadableError(Exception):
-    """A field cannot be read; the message tells the judge why."""
+        known = (self.sentences, self.relevancy, self.evasive, self.chunk_relevance or None)
+        return any(each is not None for each in known)
 
 
 def read_reply(
-    text: str, *, sentences: Sequence[str], chunks: Sequence[str], question: str = ""
+    text: str, *, sentences: Sequence[Sentence], chunks: Sequence[str], question: str = ""
 ) -> ParsedReply:
     """Return the fields of a reply. Raises nothing, whatever the text.
 
@@ -133,59 +80,60 @@ def read_reply(
         chunks: The chunks' texts, in order; shape (n_chunks,).
         question: Numbers that stand in it need not stand in the chunks.
     """
-    fields = find_fields(text, _FIELDS, examples=EXAMPLES)
-    problems: list[str] = []
+    faults: dict[int, list[tuple[list[str], Severity | None]]] = {}
+    evasive: list[bool] = []
 
-    def read(name: str, reader: Callable[[object], _T]) -> _T | None:
-        try:
-            if name not in fields:
-                raise _UnreadableError("is missing or broken")
-            return reader(fields[name])
-        except _UnreadableError as reason:
-            problems.append(f"{name} {reason}")
-            return None
+    def read_evasive(value: object) -> bool:
+        evasive.append(read_flag(value))
+        return evasive[0]
 
-    faults = _read_bad(fields.get("bad"), sentences)
-    relevancy = read("rel", lambda value: _whole(value, max_value=3) / 3)
-    evasive = read("evasive", _read_flag)
-
-    def agreeing(value: object) -> tuple[Entry, ...]:
-        entries = _read_entries(value, len(sentences), len(chunks))
-        _check_agreement(entries, faults, sentences, declines=evasive is not False)
+    def read_verdicts(value: object) -> tuple[SentenceVerdict, ...]:
+        entries = listed(value, len(sentences), "S")
+        verdicts = [
+            _verdict(entry, sentence, len(chunks))
+            for entry, sentence in zip(entries, sentences, strict=True)
+        ]
+        _check_agreement(verdicts, faults, declines=evasive != [False])
         return tuple(
-            _with_fault(entry, faults.get(position), sentences[position], chunks, question)
-            for position, entry in enumerate(entries)
+            _with_fault(verdict, faults.get(at, ()), chunks, question)
+            for at, verdict in enumerate(verdicts)
         )
 
-    entries = read("s", agreeing)
-    relevance: tuple[float, ...] | None = ()
+    # In this order: the verdicts are compared with what was read before.
+    readers: dict[str, Reader] = {
+        "bad": lambda value: faults.update(_read_bad(value, sentences)),
+        "rel": lambda value: whole(value, 3) / 3,
+        "evasive": read_evasive,
+        "s": read_verdicts,
+    }
     if chunks:
-        relevance = read("ctx", lambda value: _read_ratings(value, len(chunks)))
+        readers["ctx"] = lambda value: tuple(
+            whole(each, 2) / 2 for each in listed(value, len(chunks), "C")
+        )
+    values, problems = read_fields(text, readers, examples=EXAMPLES, optional=("bad",))
     return ParsedReply(
-        entries=entries,
-        relevancy=relevancy,
-        evasive=evasive,
-        chunk_relevance=relevance,
-        problems=("no JSON object with bad, s, rel, evasive, ctx",)
-        if not fields
-        else tuple(problems),
+        sentences=values.get("s"),
+        relevancy=values.get("rel"),
+        evasive=values.get("evasive"),
+        chunk_relevance=values.get("ctx") if chunks else (),
+        problems=tuple(problems),
     )
 
 
 def _check_agreement(
-    entries: Sequence[Entry], faults: Collection[int], sentences: Sequence[str], *, declines: bool
+    verdicts: Sequence[SentenceVerdict], faults: Collection[int], *, declines: bool
 ) -> None:
-    """Raise `_UnreadableError` where the verdicts contradict the rest of the reply."""
-    for position, entry in enumerate(entries):
-        if position in faults and entry.verdict not in _FINDINGS:
-            raise _UnreadableError(f"calls S{position + 1} right, and bad calls it wrong")
-    if declines or not entries:
+    """Raise `UnreadableError` where the verdicts contradict the rest of the reply."""
+    for at, each in enumerate(verdicts):
+        if at in faults and each.verdict not in _FINDINGS:
+            raise UnreadableError(f"calls S{at + 1} right, and bad calls it wrong")
+    if declines or not verdicts:
         return
-    claims = [entry for entry in entries if entry.verdict is not Verdict.NO_CLAIM]
-    if not claims and sum(map(_claims, sentences)) >= _MIN_CLAIM:
-        raise _UnreadableError("says that nothing is claimed, of an answer that is not evasive")
+    claims = [each for each in verdicts if each.verdict is not Verdict.NO_CLAIM]
+    if not claims and sum(_claims(each.text) for each in verdicts) >= _MIN_CLAIM:
+        raise UnreadableError("says that nothing is claimed, of an answer that is not evasive")
     if claims and all(each.verdict is Verdict.SUPPORTED and not each.chunks for each in claims):
-        raise _UnreadableError("is [0] for all claims of an answer that is not evasive")
+        raise UnreadableError("is [0] for all claims of an answer that is not evasive")
 
 
 def _claims(sentence: str) -> float:
@@ -195,63 +143,116 @@ def _claims(sentence: str) -> float:
 
 
 def _with_fault(
-    entry: Entry, fault: _Fault | None, sentence: str, chunks: Sequence[str], question: str
-) -> Entry:
-    if entry.verdict in _FINDINGS:
-        fault = fault or _Fault()
-        return replace(entry, words=tuple(fault.words), severity=worst(fault.severities))
-    if entry.verdict is Verdict.SUPPORTED:
-        cited = [chunks[position] for position in entry.chunks] or chunks
-        unknown = unknown_figures(sentence, question, *cited)
+    verdict: SentenceVerdict,
+    faults: Sequence[tuple[list[str], Severity | None]],
+    chunks: Sequence[str],
+    question: str,
+) -> SentenceVerdict:
+    if verdict.verdict in _FINDINGS:
+        words = dict.fromkeys(each for quotes, _ in faults for each in quotes)
+        severity = worst([each for _, each in faults])
+        return replace(verdict, words=tuple(words), severity=severity)
+    if verdict.verdict is Verdict.SUPPORTED:
+        cited = [chunks[position] for position in verdict.chunks] or chunks
+        unknown = unknown_figures(verdict.text, question, *cited)
         if unknown:
-            return replace(entry, words=unknown, reasons=("number",))
-    return entry
+            return replace(verdict, words=unknown, reasons=("number",))
+    return verdict
+
+
+def worst(severities: Collection[Severity | None]) -> Severity | None:
+    """Return the worst severity; None: it is not known to be major, nor that all are minor."""
+    if Severity.MAJOR in severities:
+        return Severity.MAJOR
+    return Severity.MINOR if set(severities) == {Severity.MINOR} else None
+
+
+def unknown_figures(sentence: str, *sources: str) -> tuple[str, ...]:
+    """Return the numbers in digits of a sentence that no source gives, as they stand in it.
+
+    A source may give them in words, or with another scale (3 million, 300万).
+    """
+    figures = [
+        (str(term.key), term.surface.rstrip(".,:;"))
+        for term in terms(_apart(sentence[marker_end(sentence) :]))
+        if term.kind in ("number", "time") and any(map(str.isdecimal, term.surface))
+    ]
+    if not figures:
+        return ()
+    known: set[Key] = set().union(*(chunk_keys(simplified(_apart(each))).every for each in sources))
+    return tuple(surface for key, surface in figures if known.isdisjoint(alternatives(key)))
+
+
+_COMMA: Final = lazy_pattern(r",(?!\d{3}(?!\d))")
+
+
+def _apart(text: str) -> str:
+    """Return a text in which a comma joins digits only where it groups thousands: not `[3,15]`."""
+    return _COMMA.sub(", ", text)
 
 
 # Finding the fields
 
 
-def find_fields(
-    text: str, names: Sequence[str], *, examples: Sequence[Mapping[str, object]] = ()
-) -> Mapping[str, object]:
-    """Return the reply's fields by name; empty if there are none, or two replies that differ.
+def read_fields(
+    text: str,
+    readers: Mapping[str, Reader],
+    *,
+    examples: Sequence[Mapping[str, object]] = (),
+    optional: Collection[str] = (),
+) -> tuple[dict[str, Any], list[str]]:
+    """Return what the readers make of the fields of a reply, and what is wrong with the others.
 
     Args:
         text: The reply as it came.
-        names: Of the fields; an object without any of them is no reply.
+        readers: By the name of the field; an object without any of them is no reply.
         examples: Which the prompt shows; a model that repeats one has not replied.
+        optional: Names of fields that may be missing.
     """
+    fields = _fields(text, [*readers], examples)
+    if not fields:
+        return {}, [f"no JSON object with {', '.join(readers)}"]
+    values: dict[str, Any] = {}
+    problems: list[str] = []
+    for name, reader in readers.items():
+        try:
+            if name in fields:
+                values[name] = reader(fields[name])
+            elif name not in optional:
+                raise UnreadableError("is missing or broken")
+        except UnreadableError as reason:
+            problems.append(f"{name} {reason}")
+    return values, problems
+
+
+def _fields(
+    text: str, names: Sequence[str], examples: Sequence[Mapping[str, object]]
+) -> Mapping[str, object]:
+    """Return the fields by name; empty if there are none, or two replies that differ."""
     text = text.strip()
     if not text.startswith(("{", "`")):  # else "</think>" is quoted out of the data
         if text.startswith("<think") and "</think" not in text:
             return {}  # cut off in its thoughts: a draft in them is no reply
-        text = text.rpartition("</think>")[2].rpartition("</thinking>")[2].strip()
-    text = text[:_MAX_CHARACTERS]
-    for candidate in (text, _TRAILING_COMMA.sub(r"\1", text)):
-        replies: list[Mapping[str, object]] = []
-        for value in _replies(candidate, names):
-            if value not in (*replies, *examples):
-                replies.append(value)
-        if replies:
-            # A draft and a reply: which is which would be a guess.
-            return replies[0] if len(replies) == 1 else {}
-    return {}
+        text = text.rpartition("</think>")[2].rpartition("</thinking>")[2]
+    replies: list[Mapping[str, object]] = []
+    for value in _objects(text[:_MAX_CHARACTERS], names):
+        if value not in (*replies, *examples):
+            replies.append(value)
+    # A draft and a reply: which is which would be a guess.
+    return replies[0] if len(replies) == 1 else {}
 
 
 def _said_once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     """Return an object without the names that it gives two values."""
     value = dict(pairs)
-    if len(value) < len(pairs):
-        for name, first in pairs:
-            if name in value and value[name] != first:
-                del value[name]
-    return value
+    twice = {name for name, first in pairs if value[name] != first}
+    return {name: each for name, each in value.items() if name not in twice}
 
 
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_said_once)
 
 
-def _replies(text: str, names: Sequence[str]) -> Iterator[dict[str, object]]:
+def _objects(text: str, names: Sequence[str]) -> Iterator[dict[str, object]]:
     """Yield the JSON objects of a text that have one of the fields, whatever is around them."""
     position = text.find("{")
     for _ in range(_MAX_OBJECTS):
@@ -272,89 +273,50 @@ def _replies(text: str, names: Sequence[str]) -> Iterator[dict[str, object]]:
 # Reading one field
 
 
-def _read_entries(value: object, sentences: int, chunks: int) -> tuple[Entry, ...]:
-    values = _listed(value, "S", sentences)
-    return tuple(
-        _read_entry(entry, f"entry {number}", chunks) for number, entry in enumerate(values, 1)
+def _verdict(value: object, sentence: Sentence, chunks: int) -> SentenceVerdict:
+    parts = list(value) if isinstance(value, list) else [value]
+    verdict = Verdict.SUPPORTED
+    if is_no_claim(value):
+        verdict, parts = Verdict.NO_CLAIM, []
+    elif not parts:
+        raise UnreadableError("has an empty entry")
+    elif isinstance(parts[0], str) and parts[0].strip().upper() in _LETTERS:
+        verdict, parts = _LETTERS[parts[0].strip().upper()], parts[1:]
+    # [0]: the chunks as a whole, which rightly are said to lack something.
+    numbers = [whole(part, chunks, letter="C") for part in parts]
+    cited = tuple(dict.fromkeys(number - 1 for number in numbers if number))
+    return SentenceVerdict(
+        text=sentence.text,
+        start=sentence.start,
+        end=sentence.end,
+        verdict=verdict,
+        chunks=() if verdict is Verdict.ABSENT else cited,
     )
 
 
-def _read_entry(value: object, name: str, chunks: int) -> Entry:
-    parts = list(value) if isinstance(value, list) else [value]
-    if not parts:
-        raise _UnreadableError(f"{name} is empty")
-    verdict = Verdict.SUPPORTED
-    if parts == [None]:
-        return Entry(verdict=Verdict.NO_CLAIM)
-    if isinstance(parts[0], str):
-        letter = parts[0].strip().upper()
-        if letter in _NO_CLAIM and len(parts) == 1:
-            return Entry(verdict=Verdict.NO_CLAIM)
-        if letter in _LETTERS:
-            verdict = _LETTERS[letter]
-            parts = parts[1:]
-    positions: dict[int, None] = {}
-    for part in parts:
-        number = part.strip().upper().removeprefix("C") if isinstance(part, str) else part
-        try:
-            positions[_whole(number, max_value=chunks) - 1] = None
-        except _UnreadableError:
-            raise _UnreadableError(f"{name} names no chunk and no verdict") from None
-    # [0]: the chunks as a whole, which rightly are said to lack something.
-    cited = tuple(position for position in positions if position >= 0)
-    return Entry(verdict=verdict, chunks=() if verdict is Verdict.ABSENT else cited)
-
-
-def _read_ratings(value: object, chunks: int) -> tuple[float, ...]:
-    return tuple(_whole(rating, max_value=2) / 2 for rating in _listed(value, "C", chunks))
-
-
-def _read_flag(value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
-        return value.strip().lower() == "true"
-    raise _UnreadableError("is not true or false")
-
-
-def _read_bad(value: object, sentences: Sequence[str]) -> dict[int, _Fault]:
-    """Return quoted words and severity by the sentence's position.
+def _read_bad(
+    value: object, sentences: Sequence[Sentence]
+) -> dict[int, list[tuple[list[str], Severity | None]]]:
+    """Return quoted words and their severity, by the sentence's position.
 
     What cannot be read is left out alone, and so is a quote that does not stand in the sentence,
     with its severity.
     """
-    pairs: list[object] = []
-    if isinstance(value, dict):
-        pairs = [[number, words] for number, words in value.items()]
-    elif isinstance(value, list):
-        pairs = value
-    faults: dict[int, _Fault] = {}
-    for pair in pairs:
-        if not isinstance(pair, list) or len(pair) < 2:
+    faults: dict[int, list[tuple[list[str], Severity | None]]] = {}
+    for fault in value if isinstance(value, list) else ():
+        if not isinstance(fault, list) or len(fault) < 2:
             continue
-        number = pair[0].strip().upper().removeprefix("S") if isinstance(pair[0], str) else pair[0]
         try:
-            position = _whole(number, max_value=len(sentences)) - 1
-        except _UnreadableError:
+            at = whole(fault[0], len(sentences), letter="S") - 1
+        except UnreadableError:
             continue
-        if position < 0:
+        if at < 0:
             continue
-        parts = [*pair[1], *pair[2:]] if isinstance(pair[1], list) else pair[1:]
-        fault, severity = faults.setdefault(position, _Fault()), _severity(parts)
-        quotes = parts if severity is None else parts[:-1]
-        exact = [_as_it_stands(q, sentences[position]) for q in quotes if isinstance(q, str)]
-        fault.words += [words for words in exact if words and words not in fault.words]
-        fault.severities.add(severity if any(exact) else None)
+        exact = [_as_it_stands(q, sentences[at].text) for q in fault[1:] if isinstance(q, str)]
+        words = [each for each in exact if each]
+        severity = _SEVERITIES.get(fault[-1]) if type(fault[-1]) is int and words else None
+        faults.setdefault(at, []).append((words, severity))
     return faults
-
-
-def _severity(parts: Sequence[object]) -> Severity | None:
-    """Return the severity that stands behind the words of a finding; None: none does."""
-    last = parts[-1] if parts else None
-    if isinstance(last, str):
-        # Alone it is the sentence's own word.
-        last = last.strip().lower() if len(parts) > 1 else None
-    return _SEVERITIES.get(last) if isinstance(last, str | int) and last is not True else None
 
 
 def _as_it_stands(quote: str, sentence: str) -> str:
@@ -362,31 +324,46 @@ def _as_it_stands(quote: str, sentence: str) -> str:
     quote = quote.strip().strip("\"'“”‘’.…")
     if not quote or len(quote) > len(sentence):
         return ""
-    if quote in sentence:
-        return quote
     match = re.search(r"\s+".join(map(re.escape, quote.split())), sentence, re.IGNORECASE)
     return "" if match is None else match.group()
 
 
-def _listed(value: object, letter: str, count: int) -> list[object]:
-    """Return the items of a list, or of a mapping whose keys are 1..count or S1..Scount."""
-    if isinstance(value, dict):
-        keys = [str(key).strip().upper().removeprefix(letter) for key in value]
-        if keys == [str(number) for number in range(1, count + 1)]:
-            return list(value.values())
-        raise _UnreadableError(f"is not a list of {count}")
-    if not isinstance(value, list):
-        raise _UnreadableError(f"is not a list of {count}")
-    if len(value) != count:
-        raise _UnreadableError(f"has {len(value)} entries, not {count}")
+def is_no_claim(value: object) -> bool:
+    """Return whether an entry says that a sentence claims nothing."""
+    return value is None or (isinstance(value, str) and value.strip() in _NO_CLAIM)
+
+
+def read_flag(value: object) -> bool:
+    """Return true or false. Raises `UnreadableError`: it is neither."""
+    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        return value.strip().lower() == "true"
+    if not isinstance(value, bool):
+        raise UnreadableError("is not true or false")
     return value
 
 
-def _whole(value: object, *, max_value: int) -> int:
-    if isinstance(value, str) and _SMALL_NUMBER.fullmatch(value.strip()):
-        value = int(value)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= max_value:
-        raise _UnreadableError(f"is not a whole number from 0 to {max_value}")
+def listed(value: object, count: int, letter: str) -> list[object]:
+    """Return the items of a list, or of an object whose names are 1..count or S1..Scount.
+
+    Raises:
+        UnreadableError: It is neither, or about other items.
+    """
+    if isinstance(value, dict):
+        names = [str(name).strip().upper().removeprefix(letter) for name in value]
+        if names == [str(number) for number in range(1, count + 1)]:
+            return list(value.values())
+    if not isinstance(value, list):
+        raise UnreadableError(f"is not a list of {count}")
+    if len(value) != count:
+        raise UnreadableError(f"has {len(value)} entries, not {count}")
+    return value
+
+
+def whole(value: object, high: int, *, letter: str = "") -> int:
+    """Return a whole number from 0 on. Raises `UnreadableError`: it is none, or too high."""
+    if isinstance(value, str):
+        digits = value.strip().upper().removeprefix(letter)
+        value = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 5 else None
+    if type(value) is not int or not 0 <= value <= high:
+        raise UnreadableError(f"has what is not a whole number from 0 to {high}")
     return value

@@ -119,8 +119,7 @@ class KeepingJudge(CapableJudge):
 
     async def assess(self, interaction: Interaction) -> Assessment:
         """Return what the judge found, now or before. Raises what the judge raises."""
-        versions = self.prompt_versions.values()
-        key = key_of(interaction, self.identity, *map(str, versions)).hex()
+        key = key_of(interaction, self.identity).hex()
         kept = self.replies.get(key)
         if kept is not None:
             free = JudgeUsage(cache_hits=1)

@@ -143,21 +143,9 @@ class Scorer:
         self._slots = asyncio.Semaphore(concurrency)
 
     @property
-    def rules(self) -> tuple[str, ...]:
-        """What scores depend on beside the judge and the evaluators; each is `name@version`."""
-        rules = []
-        versions = self.judge.prompt_versions
-        if versions and self.entries.asking:
-            rules.append(f"question_prompt@{versions['question']}")
-        if versions and any(entry.needs_reference for entry in self.entries):
-            rules.append(f"reference_prompt@{versions['reference']}")
-        return tuple(rules)
-
-    @property
     def scoring_version(self) -> str:
         """Eight hex digits that change with the judge, its prompts and every evaluator."""
         names = [str(self.judge.identity), *(entry.identity for entry in self.entries)]
-        names += [rule.partition("@")[2] for rule in self.rules]
         return hashlib.blake2b("\n".join(names).encode(), digest_size=4).hexdigest()
 
     async def prepare(self) -> None:

@@ -7,9 +7,8 @@ A judge is an object with `identity` and `assess`. Whoever runs judges wraps eac
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from ragmonitor.records import Assessment, Interaction, JudgeIdentity
 from ragmonitor.runtime.errors import SettingsError
@@ -37,7 +36,6 @@ class CapableJudge:
     | `fallbacks` | models that read where its own cannot, by their names | none |
     | `breaker_state`, `admits` | it leaves a failing provider alone | always asked |
     | `asker` | evaluators can ask questions of their own | `not_asked` |
-    | `prompt_versions` | it has prompts beside its main one | none |
 
     Names that stand in one row count only together.
     """
@@ -179,14 +177,6 @@ class CapableJudge:
             return None
         asker: Asker = self._judge.asker(interaction, assessment)
         return asker
-
-    @property
-    def prompt_versions(self) -> Mapping[Literal["question", "reference"], str]:
-        """The versions of the prompts for evaluators' questions and for reference answers."""
-        if not self._has("prompt_versions"):
-            return {}
-        versions: Mapping[Literal["question", "reference"], str] = self._judge.prompt_versions
-        return versions
 
 
 def as_judge(judge: Judge) -> CapableJudge:

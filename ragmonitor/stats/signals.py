@@ -32,6 +32,7 @@ NO_VERDICT: Final = frozenset(
         Cause.QUEUE_FULL,
         Cause.JUDGE_TIMEOUT,
         Cause.JUDGE_ERROR,
+        Cause.JUDGE_REFUSED,
         Cause.UNREADABLE,
         Cause.EVALUATOR_ERROR,
         Cause.SHUTDOWN,

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ragmonitor.judges.judge_prompts import SYSTEM
 from ragmonitor.judges.reply import read_reply
+from ragmonitor.judges.sentences import Sentence
 from ragmonitor.records import Verdict
 
 SENTENCES = ["It lasts three hours.", "It is red.", "Paris is in Spain."]
@@ -39,7 +40,7 @@ replies = st.fixed_dictionaries(
     }
 ).map(agreeing)
 FIELDS = {
-    "entries": "s",
+    "sentences": "s",
     "relevancy": "rel",
     "evasive": "evasive",
     "chunk_relevance": "ctx",
@@ -62,7 +63,8 @@ planted = st.sampled_from(
 
 
 def read(text):
-    return read_reply(text, sentences=SENTENCES, chunks=CHUNKS)
+    sentences = [Sentence(each, 0, len(each)) for each in SENTENCES]
+    return read_reply(text, sentences=sentences, chunks=CHUNKS)
 
 
 def follows(text, name, *values):
@@ -79,9 +81,9 @@ def is_said(reading, text):
         assert follows(text, "evasive", str(reading.evasive))
     if reading.chunk_relevance is not None:
         assert follows(text, "ctx", *(str(round(rating * 2)) for rating in reading.chunk_relevance))
-    if reading.entries is not None:
+    if reading.sentences is not None:
         said = []
-        for entry in reading.entries:
+        for entry in reading.sentences:
             if entry.verdict is Verdict.SUPPORTED:
                 said.extend([str(chunk + 1) for chunk in entry.chunks] or ["0"])
             elif entry.verdict is not Verdict.NO_CLAIM:
@@ -93,8 +95,8 @@ def is_said(reading, text):
 
 def is_sound(reading):
     """Whether everything read is of the right shape and range."""
-    assert reading.entries is None or len(reading.entries) == len(SENTENCES)
-    for entry, sentence in zip(reading.entries or (), SENTENCES, strict=False):
+    assert reading.sentences is None or len(reading.sentences) == len(SENTENCES)
+    for entry, sentence in zip(reading.sentences or (), SENTENCES, strict=False):
         assert all(0 <= chunk < len(CHUNKS) for chunk in entry.chunks)
         assert all(word and word in sentence for word in entry.words)
     assert reading.relevancy is None or 0 <= reading.relevancy <= 1
@@ -115,7 +117,7 @@ def test_a_valid_reply_is_read_in_full(reply):
     """Every honest reply gives every field."""
     reading = read(json.dumps(reply))
     assert reading.problems == ()
-    assert None not in (reading.entries, reading.evasive, reading.chunk_relevance)
+    assert None not in (reading.sentences, reading.evasive, reading.chunk_relevance)
     assert reading.relevancy == pytest.approx(reply["rel"] / 3)
 
 
@@ -126,8 +128,8 @@ def test_a_cut_reply_says_the_same_or_nothing(reply, share):
     whole, part = read(text), read(text[: int(share * len(text))])
     for field in ("relevancy", "evasive", "chunk_relevance"):
         assert getattr(part, field) in (None, getattr(whole, field))
-    if part.entries is not None:
-        assert [e.verdict for e in part.entries] == [e.verdict for e in whole.entries]
+    if part.sentences is not None:
+        assert [e.verdict for e in part.sentences] == [e.verdict for e in whole.sentences]
 
 
 @given(reply=replies, place=st.integers(min_value=0), text=st.text(max_size=4))
@@ -164,13 +166,13 @@ def test_what_an_honest_reply_quotes_is_no_field(reply, words, share):
     whole, part = read(text), read(text[: int(share * len(text))])
     honest = read(json.dumps(reply | {"bad": []}))
     for field in FIELDS:
-        if field == "entries":
+        if field == "sentences":
             continue  # their words differ; see below
         assert getattr(whole, field) == getattr(honest, field)
         assert getattr(part, field) in (None, getattr(honest, field))
-    verdicts = [(entry.verdict, entry.chunks) for entry in honest.entries]
-    assert [(entry.verdict, entry.chunks) for entry in whole.entries] == verdicts
-    assert part.entries is None or [(e.verdict, e.chunks) for e in part.entries] == verdicts
+    verdicts = [(entry.verdict, entry.chunks) for entry in honest.sentences]
+    assert [(entry.verdict, entry.chunks) for entry in whole.sentences] == verdicts
+    assert part.sentences is None or [(e.verdict, e.chunks) for e in part.sentences] == verdicts
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -185,5 +187,5 @@ def test_a_miscount_is_never_repaired(reply, extra):
     """One verdict too many or too few leaves no verdict at all."""
     more = reply | {"s": [*reply["s"], extra]}
     fewer = reply | {"s": reply["s"][1:]}
-    assert read(json.dumps(more)).entries is None
-    assert read(json.dumps(fewer)).entries is None
+    assert read(json.dumps(more)).sentences is None
+    assert read(json.dumps(fewer)).sentences is None

@@ -25,6 +25,7 @@ from ragmonitor.capture.span_readers.steps import Step
 from ragmonitor.export.endpoint import Endpoint
 from ragmonitor.export.langfuse import refusals
 from ragmonitor.judges.reply import read_reply
+from ragmonitor.judges.sentences import split
 from ragmonitor.offline.shapes import Records
 from ragmonitor.redaction import Redactor
 from ragmonitor.runtime import guard
@@ -88,7 +89,8 @@ class Parser:
 
 def _judge_reply(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
-    read_reply(text, sentences=["It is red.", "Paris is in Spain."], chunks=["It is red.", "No."])
+    sentences = split("It is red. Paris is in Spain.")
+    read_reply(text, sentences=sentences, chunks=["It is red.", "No."])
 
 
 def _langfuse_reply(data: bytes) -> None:

@@ -75,6 +75,7 @@ _FAILURES: Final = frozenset(
         Cause.EVIDENCE_TOO_LONG,
         Cause.JUDGE_DOWN,
         Cause.JUDGE_ERROR,
+        Cause.JUDGE_REFUSED,
         Cause.JUDGE_TIMEOUT,
         Cause.PARTIAL,
         Cause.TOO_LONG,

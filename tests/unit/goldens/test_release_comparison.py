@@ -19,8 +19,6 @@ from ragmonitor.goldens.scored_runs import (
     read_scored_run,
     write_scored_run,
 )
-from ragmonitor.testing import ScriptedJudge
-from tests.support.stories import assessment
 
 SCORED_BY = ("builtin@5", "answer_correctness@1")
 NAME = "answer_correctness"
@@ -104,26 +102,6 @@ def test_a_question_that_the_judge_could_not_score_is_missing_and_not_wrong():
 def test_another_ruler_is_refused(other):
     with pytest.raises(GoldensError, match="other rules"):
         compared(run((1.0,)), run((1.0,), scored_by=other))
-
-
-class Prompted(ScriptedJudge):
-    """Says by which prompt it compares an answer with the reference answer."""
-
-    def __init__(self, version):
-        super().__init__(lambda _: assessment("supported"))
-        self.prompt_versions = {"question": "q", "reference": version}
-
-
-def scored_by(judge):
-    golden = Golden(id="g", question="How heavy?", answer="40 kg.")
-    said = {"answer": "40 kg.", "chunks": ["A parcel may weigh 40 kg."]}
-    return ask_and_score([golden], lambda _: said, judge=judge)
-
-
-def test_a_baseline_of_another_reference_prompt_is_refused():
-    """It makes answer_correctness, and changes neither the judge's name nor the evaluator's."""
-    with pytest.raises(GoldensError, match=r"reference_prompt@v1, reference_prompt@v2"):
-        compared(scored_by(Prompted("v2")), scored_by(Prompted("v1")))
 
 
 @settings(max_examples=40)

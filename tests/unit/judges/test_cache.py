@@ -1,12 +1,11 @@
 """Exact duplicates are read once, for as long as they are kept."""
 
-import asyncio
 from dataclasses import replace
 
 import pytest
 
 from ragmonitor.judges.cache import AssessmentCache, key_of
-from ragmonitor.records import Chunk, JudgeIdentity, JudgeUsage, ReferenceReading
+from ragmonitor.records import Cause, Chunk, JudgeIdentity, JudgeUsage
 from ragmonitor.testing import ManualClock
 from tests.support.stories import JUDGE, assessment, interaction
 
@@ -23,70 +22,38 @@ def cache(clock):
     return AssessmentCache(size=2, age_s=60, clock=clock)
 
 
-class Reading:
-    """Counts how often it is asked; `free` lets it end."""
-
-    def __init__(self, **changes):
-        self.times = 0
-        self.free = asyncio.Event()
-        self.free.set()
-        self.found = replace(assessment("supported"), usage=SPENT, **changes)
-        self.error = None
-
-    async def __call__(self):
-        self.times += 1
-        await self.free.wait()
-        if self.error is not None:
-            raise self.error
-        return self.found
+def found(**changes):
+    return replace(assessment("supported"), usage=SPENT, **changes)
 
 
-async def test_a_duplicate_costs_nothing(cache):
+def test_a_duplicate_costs_nothing(cache):
     """The same assessment, without calls, tokens or dollars, and it says so."""
-    reading = Reading()
-    first, second = [await cache.read(b"k", reading) for _ in range(2)]
-    assert reading.times == 1
-    assert first.usage == SPENT
-    assert second == replace(first, usage=JudgeUsage(cache_hits=1))
+    cache.keep(b"k", found())
+    assert cache.get(b"k") == replace(found(), usage=JudgeUsage(cache_hits=1))
+    assert cache.get(b"other") is None
 
 
-async def test_what_is_old_is_read_again(cache, clock):
+def test_what_is_old_is_read_again(cache, clock):
     """After `age_s`."""
-    reading = Reading()
-    await cache.read(b"k", reading)
+    cache.keep(b"k", found())
     clock.advance(61)
-    assert (await cache.read(b"k", reading)).usage == SPENT
-    assert reading.times == 2
+    assert cache.get(b"k") is None
 
 
-async def test_the_least_lately_used_leaves(cache):
-    """It never holds more than its size."""
-    reading = Reading()
-    for key in (b"a", b"b", b"a", b"c", b"a"):
-        await cache.read(key, reading)
-    assert (len(cache), reading.times) == (2, 3)
-    await cache.read(b"b", reading)
-    assert reading.times == 4
+def test_the_least_lately_used_leave(cache):
+    """Looking up counts as use."""
+    cache.keep(b"a", found())
+    cache.keep(b"b", found())
+    cache.get(b"a")
+    cache.keep(b"c", found())
+    assert [cache.get(key) is not None for key in (b"a", b"b", b"c")] == [True, False, True]
 
 
-async def test_gaps_are_not_kept(cache):
-    """What could not be read may be readable the next time."""
-    reading = Reading(answer_relevancy=None)
-    await cache.read(b"k", reading)
-    await cache.read(b"k", reading)
-    assert reading.times == 2
-
-
-async def test_a_reference_that_could_not_be_read_is_no_whole_reading(cache):
-    """Its call failed, or the reply to it: the next reading may be luckier."""
-    reading = Reading()
-    await cache.read(b"k", reading, with_reference=True)
-    await cache.read(b"k", reading, with_reference=True)
-    assert reading.times == 2
-    whole = Reading(reference=ReferenceReading(answer_claims=(True,), sentences=()))
-    await cache.read(b"k", whole, with_reference=True)
-    found = await cache.read(b"k", whole, with_reference=True)
-    assert (whole.times, found.reference) == (1, whole.found.reference)
+def test_gaps_are_not_kept(cache):
+    """What could not be read may be readable the next time, a reference too."""
+    for gap in ({"answer_relevancy": None}, {"reference_cause": Cause.UNREADABLE}):
+        cache.keep(b"k", found(**gap))
+        assert cache.get(b"k") is None
 
 
 @pytest.mark.parametrize(

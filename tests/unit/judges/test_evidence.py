@@ -6,16 +6,20 @@ from hypothesis import strategies as st
 
 from ragmonitor.judges import long_evidence as evidence
 from ragmonitor.judges.long_evidence import CHUNK_FRAME_TOKENS, Part, join, spread
-from ragmonitor.judges.reply import Entry, ParsedReply
+from ragmonitor.judges.reply import ParsedReply
 from ragmonitor.judges.tokens import estimate_tokens
-from ragmonitor.records import Verdict
+from ragmonitor.records import SentenceVerdict, Verdict
 
 YES, NO, BAD, NONE = Verdict.SUPPORTED, Verdict.ABSENT, Verdict.CONTRADICTED, Verdict.NO_CLAIM
 
 
+def entry(**fields):
+    return SentenceVerdict(text="x", start=0, end=1, **fields)
+
+
 def reading(*entries, relevancy=1.0, evasive=False, relevance=(1.0,)):
     return ParsedReply(
-        entries=tuple(entries), relevancy=relevancy, evasive=evasive, chunk_relevance=relevance
+        sentences=tuple(entries), relevancy=relevancy, evasive=evasive, chunk_relevance=relevance
     )
 
 
@@ -26,12 +30,12 @@ def calls(*positions):
 def joined(*entries):
     """Return what calls of one chunk each say of one sentence, together."""
     found = join(
-        [reading(entry) for entry in entries],
+        [reading(each) for each in entries],
         calls(*([n] for n in range(len(entries)))),
         n_chunks=len(entries),
     )
-    assert found.entries is not None
-    return found.entries[0]
+    assert found.sentences is not None
+    return found.sentences[0]
 
 
 @given(
@@ -79,7 +83,7 @@ def test_a_long_chunk_is_cut_behind_a_sentence():
 )
 def test_a_sentence_is_as_good_as_its_best_call(said, verdict):
     """Supported if one supports; contradicted only if none does; a claim if most say so."""
-    entries = [Entry(verdict=v, chunks=(0,) if v in (YES, BAD) else ()) for v in said]
+    entries = [entry(verdict=v, chunks=(0,) if v in (YES, BAD) else ()) for v in said]
     assert joined(*entries).verdict is verdict
 
 
@@ -87,31 +91,31 @@ def test_chunks_are_numbered_as_in_the_whole():
     """Each call numbers its own from one; the second call's first chunk is the third."""
     found = join(
         [
-            reading(Entry(verdict=YES, chunks=(1,)), relevance=(0.0, 0.5)),
-            reading(Entry(verdict=YES, chunks=(0,)), relevance=(1.0,)),
+            reading(entry(verdict=YES, chunks=(1,)), relevance=(0.0, 0.5)),
+            reading(entry(verdict=YES, chunks=(0,)), relevance=(1.0,)),
         ],
         calls([0, 1], [2]),
         n_chunks=3,
     )
-    assert found.entries[0].chunks == (1, 2)
+    assert found.sentences[0].chunks == (1, 2)
     assert found.chunk_relevance == (0.0, 0.5, 1.0)
 
 
 def test_that_the_chunks_lack_something_must_hold_of_all_of_them():
     """`[0]` of one call and a contradiction of another: it is wrong; of both: it is right."""
-    lacking = Entry(verdict=YES)
+    lacking = entry(verdict=YES)
     assert joined(lacking, lacking).verdict is YES
-    assert joined(lacking, Entry(verdict=BAD, chunks=(0,))).verdict is BAD
-    assert joined(lacking, Entry(verdict=NO)).verdict is NO
+    assert joined(lacking, entry(verdict=BAD, chunks=(0,))).verdict is BAD
+    assert joined(lacking, entry(verdict=NO)).verdict is NO
 
 
 def test_words_come_from_those_who_object():
     """Those of each, once; of a supported sentence none, but for a number no call found."""
-    found = joined(Entry(verdict=NO, words=("a", "b")), Entry(verdict=NO, words=("b", "c")))
+    found = joined(entry(verdict=NO, words=("a", "b")), entry(verdict=NO, words=("b", "c")))
     assert found.words == ("a", "b", "c")
-    doubted = Entry(verdict=YES, chunks=(0,), words=("5",), reasons=("number",))
-    assert joined(doubted, Entry(verdict=NO)).reasons == ("number",)
-    assert joined(doubted, Entry(verdict=YES, chunks=(0,))).reasons == ()
+    doubted = entry(verdict=YES, chunks=(0,), words=("5",), reasons=("number",))
+    assert joined(doubted, entry(verdict=NO)).reasons == ("number",)
+    assert joined(doubted, entry(verdict=YES, chunks=(0,))).reasons == ()
 
 
 def test_a_cut_chunk_is_as_relevant_as_its_best_part():
@@ -141,8 +145,8 @@ def test_what_concerns_the_answer_alone_is_averaged():
 def test_what_one_call_left_unread_is_unread():
     """Nobody knows what the unread call would have said; the problem names the call."""
     broken = ParsedReply(relevancy=1.0, problems=("s is missing or broken",))
-    found = join([reading(Entry(verdict=YES, chunks=(0,))), broken], calls([0], [1]), n_chunks=2)
-    assert (found.entries, found.evasive, found.chunk_relevance) == (None, None, None)
+    found = join([reading(entry(verdict=YES, chunks=(0,))), broken], calls([0], [1]), n_chunks=2)
+    assert (found.sentences, found.evasive, found.chunk_relevance) == (None, None, None)
     assert found.relevancy == 1.0
     assert found.problems == ("call 2: s is missing or broken",)
 

@@ -80,15 +80,6 @@ async def test_a_coroutine_function_judges():
     assert (await FunctionJudge(answer, name="own").assess(told())).sentences is not None
 
 
-async def test_prompts_go_in_batches():
-    """Twenty readings at once, eight prompts a call: three calls, each reply to its own."""
-    answering = Answering()
-    judge = FunctionJudge(answering, name="own", batch_size=8)
-    found = await asyncio.gather(*(judge.assess(told(n)) for n in range(20)))
-    assert sorted(len(batch) for batch in answering.batches) == [4, 8, 8]
-    assert all(f.sentences[0].verdict is Verdict.SUPPORTED for f in found)
-
-
 @pytest.mark.parametrize("parallel", [1, 3])
 async def test_no_more_calls_at_once_than_allowed(parallel):
     """A function that is not made for threads is called by one at a time."""
@@ -128,8 +119,8 @@ async def test_an_unreadable_reply_is_asked_for_again():
     ("function", "said"),
     [
         (lambda _: 1 / 0, "ZeroDivisionError"),
-        (lambda _: [], "no list of 1 replies"),
-        (lambda _: "text", "no list of 1 replies"),
+        (lambda _: [], "no list of 1 reply"),
+        (lambda _: "text", "no list of 1 reply"),
         (lambda _: None, "TypeError"),
     ],
 )

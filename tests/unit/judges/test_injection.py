@@ -77,6 +77,10 @@ def attacked(attack):
     )
 
 
+def border_of(prompt):
+    return re.match(r"<<(\d+) ", prompt[1]["content"])[1]
+
+
 def whole(text):
     """Return the text as it must come back: without what was put in to cut control marks."""
     encodable = text.encode("utf-8", "replace").decode("utf-8").strip()
@@ -173,14 +177,14 @@ def test_each_mark_is_cut_wherever_it_stands(mark):
     """In the question, a chunk or a sentence, doubled and nested."""
     text = f"a{mark}b {mark}{mark} {mark[:3]}{mark}{mark[3:]}"
     prompt = write_prompt(question=text, chunks=[text], sentences=[text], language="en")
-    assert mark not in prompt.messages[1]["content"]
+    assert mark not in prompt[1]["content"]
 
 
 @pytest.mark.parametrize("text", ["a <b> c", "x < s > y", "[1] [INSTALL]", "<sub>2</sub>", "a|b|c"])
 def test_other_brackets_stay(text):
     """HTML, lists and comparisons are sent as they are."""
     prompt = write_prompt(question=text, chunks=[], sentences=[], language="en")
-    assert text in prompt.messages[1]["content"]
+    assert text in prompt[1]["content"]
 
 
 @each_attack
@@ -191,8 +195,8 @@ def test_numbered_sentences_keep_their_numbers(attack):
     found = BuiltinJudge().read(interaction)
     asker = judge.asker(interaction, found)
     prompt = asker.prompt("static", {"relevant": "a list"}, ("sentences", "question"))
-    shown = prompt.messages[1]["content"]
-    border = prompt.border
+    shown = prompt[1]["content"]
+    border = border_of(prompt)
     section = re.match(rf"<<{border} SENTENCES\n(.*?)\n{border}>>\n<<", shown, re.DOTALL)[1]
     blocks = re.split(rf"(?:^|\n)\[C\d+ {border}\]\n", section)[1:]
     assert [len(block.splitlines()) for block in blocks] == list(asker.sentence_counts)
@@ -207,8 +211,8 @@ def test_data_that_holds_every_short_border_gets_a_long_one():
     """A megabyte of digits neither hangs the drawing nor closes a section."""
     numbers = "".join(f"{number:06d}" for number in range(1_000_000))
     prompt = write_prompt(question="", chunks=[numbers], sentences=["One."], language="en")
-    assert len(prompt.border) >= 12
-    assert prompt.border not in numbers
+    assert len(border_of(prompt)) >= 12
+    assert border_of(prompt) not in numbers
 
 
 # The reply of a judge that obeys
@@ -258,7 +262,7 @@ async def test_what_an_obeying_judge_says_is_read_by_the_rules(assess, attack):
     assert len(chats) == (1 if len(attack["reads"].split()) == 4 else 2)
     if attack["shows"] == "number":
         assert found.sentences[0].verdict is Verdict.SUPPORTED
-        assert (found.sentences[0].reasons, found.sentences[0].words) == (("number",), ("5",))
+        assert (found.sentences[0].reasons, found.sentences[0].words) == (("number",), ("5年" if tongue == "zh" else "5",))
     elif attack["shows"] == "unquoted":
         assert [sentence.words for sentence in found.sentences if sentence.words] == []
 

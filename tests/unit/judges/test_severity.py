@@ -11,7 +11,8 @@ from ragmonitor.evaluators import table
 from ragmonitor.evaluators.reference_free import hallucination, minor_hallucination
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.judges.long_evidence import Part, join
-from ragmonitor.judges.reply import Entry, ParsedReply, read_reply
+from ragmonitor.judges.reply import ParsedReply, read_reply
+from ragmonitor.judges.sentences import Sentence
 from ragmonitor.records import SentenceVerdict, Severity, Verdict
 from ragmonitor.runtime.errors import NotScorableError
 from tests.support.stories import assessment, interaction
@@ -23,7 +24,8 @@ MINOR, MAJOR = Severity.MINOR, Severity.MAJOR
 
 def read(bad, sentence="It lasts two minor hours."):
     reply = {"s": ["N"], "bad": bad, "rel": 3, "evasive": False, "ctx": [1]}
-    (entry,) = read_reply(json.dumps(reply), sentences=[sentence], chunks=["x"]).entries
+    given = [Sentence(sentence, 0, len(sentence))]
+    (entry,) = read_reply(json.dumps(reply), sentences=given, chunks=["x"]).sentences
     return entry
 
 
@@ -32,11 +34,7 @@ def read(bad, sentence="It lasts two minor hours."):
     [
         ([[1, "two", 1]], ("two",), MINOR),
         ([[1, "two", 2]], ("two",), MAJOR),
-        ([[1, "two", "minor"]], ("two",), MINOR),
-        ([[1, "two", " Major "]], ("two",), MAJOR),
-        ([[1, ["two", "hours"], 1]], ("two", "hours"), MINOR),
         ([[1, "two", "hours", 1]], ("two", "hours"), MINOR),
-        ({"S1": ["two", 1]}, ("two",), MINOR),
         ([[1, 1]], (), None),
         ([[1, "elsewhere", 1]], (), None),
         ([[1, "two", 1], [1, "elsewhere", 2]], ("two",), None),
@@ -55,7 +53,7 @@ def read(bad, sentence="It lasts two minor hours."):
     ],
 )
 def test_a_severity_is_read_strictly_and_may_be_missing(bad, words, severity):
-    """1 or minor, 2 or major, behind the words; anything else rates nothing and costs no words."""
+    """1 or 2, behind the words; anything else rates nothing and costs no words."""
     entry = read(bad)
     assert (entry.verdict, entry.words, entry.severity) == (Verdict.ABSENT, words, severity)
 
@@ -89,11 +87,10 @@ def test_no_severity_costs_a_verdict(said):
 )
 def test_of_spread_evidence_the_call_that_saw_most_rates(verdict, said, severity):
     """Absent: who finds it minor has seen what it stretches. Contradicted: the worst counts."""
-    readings = [
-        ParsedReply(entries=(Entry(verdict=Verdict(verdict), severity=each),)) for each in said
-    ]
+    found = SentenceVerdict(text="x", start=0, end=1, verdict=Verdict(verdict))
+    readings = [ParsedReply(sentences=(replace(found, severity=each),)) for each in said]
     parts = [[Part(position=n, text="x")] for n in range(len(said))]
-    (entry,) = join(readings, parts, n_chunks=len(said)).entries
+    (entry,) = join(readings, parts, n_chunks=len(said)).sentences
     assert (entry.verdict, entry.severity) == (verdict, severity)
 
 

@@ -5,7 +5,7 @@ import pytest
 from ragmonitor.evaluators.citations import numbers
 from ragmonitor.judges.builtin import BuiltinJudge, assess
 from ragmonitor.judges.builtin.terms import simplified
-from ragmonitor.judges.unknown_numbers import unknown_figures
+from ragmonitor.judges.reply import unknown_figures
 from ragmonitor.records import Verdict
 from tests.support.stories import interaction
 

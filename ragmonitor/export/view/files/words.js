@@ -28,6 +28,7 @@ const CAUSES = {
   judge_busy: ["Judge busy", "评审繁忙"], judge_down: ["Judge down", "评审不可用"], evidence_too_long: ["Evidence too long", "证据过长"],
   too_long: ["Texts too long", "文本过长"],
   queue_full: ["Queue full", "队列已满"], judge_timeout: ["Judge timed out", "评审超时"], judge_error: ["Judge failed", "评审失败"],
+  judge_refused: ["Judge refused", "评审拒绝"],
   unreadable: ["Unreadable reply", "回复无法解析"], evaluator_error: ["Evaluator failed", "评估器出错"], shutdown: ["Shutdown", "已关闭"],
 };
 const REASONS = {
