@@ -75,7 +75,7 @@ def test_outputs_are_compared_as_the_data_would_be(tmp_path, name):
     _, of_data = compared(first, second, *options)
     told, of_outputs = compared(first_out, second_out)
     assert of_outputs == of_data
-    assert told["paired_by"] == "id"
+    assert told["paired_by"] == "id"  # an output has no questions
 
 
 def test_what_has_no_partner_is_counted(tmp_path):
