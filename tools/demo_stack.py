@@ -53,7 +53,7 @@ class Outcome:
     page: dict[str, str] = field(default_factory=dict)
     """Annotations of the page."""
     others: list[str] = field(default_factory=list)
-    """Names of the other alerts that somebody was told of."""
+    """Names of the other alerts that were sent."""
 
     def as_json(self) -> dict[str, Any]:
         """Return an object for JSON."""
@@ -71,7 +71,7 @@ class Outcome:
 
 
 def run(folder: Path, *, seconds: float, rate: float, quiet: bool) -> Outcome:
-    """Run the demo under the real servers and return what came of it.
+    """Run the demo under the real servers and return the outcome.
 
     Args:
         folder: For the servers' data.
@@ -147,7 +147,7 @@ def _sum_up(outcome: Outcome, messages: tuple[Message, ...]) -> None:
 
 
 def main() -> int:
-    """Run it and say what happened; return 0 if the page fired and resolved."""
+    """Run it and print the outcome; return 0 if the page fired and resolved."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=240.0, help="how long (240)")
     parser.add_argument("--rate", type=float, default=8.0, help="questions per second (8)")

@@ -55,7 +55,7 @@ class Side:
     path: str
     judge: str = ""
     scoring_version: str = ""
-    """The versions of the judge and of every evaluator; empty: the file does not say."""
+    """The versions of the judge and of every evaluator; empty: unknown."""
     answers: list[Answer] = field(default_factory=list)
     bad_lines: int = 0
     unread: list[str] = field(default_factory=list)
@@ -97,7 +97,7 @@ class Pairing:
 
 
 def run(options: CompareOptions) -> int:
-    """Compare two files, scoring what is not scored yet, and return the exit code.
+    """Compare two files, scoring them first if needed, and return the exit code.
 
     Raises:
         RagMonitorError: A file or a setting is wrong; or the two were scored by different judges,
@@ -202,7 +202,7 @@ def _scored(file: str) -> Side | None:
         InputError: It cannot be read, or several judges scored it.
     """
     path = Path(file)
-    # Of a pipe nothing is looked at beforehand: what has been read there is gone.
+    # A pipe can be read only once.
     form = written_form(path) if path.is_file() else None
     if form is None:
         return None
@@ -222,7 +222,7 @@ def _scored(file: str) -> Side | None:
 
 
 def _scored_by(scores: Side | Written) -> tuple[str, str]:
-    """Return what is one for all records of one judge and one version of everything.
+    """Return the judge and the versions of everything that scored.
 
     An assessment's own identity differs by record: with a reference answer, by another form of
     reply, with findings that are minor. So it counts only where there is no scoring version.

@@ -437,7 +437,7 @@ def ask_judge(judge: Judge, *, remedy: str = JUDGE_REMEDY) -> Check:
     except RagMonitorError as error:
         usage = getattr(error, "usage", JudgeUsage())
         return Check(name, "failed", f"{error} ({_cost(usage)})", remedy)
-    except Exception as error:  # noqa: BLE001 - a provider's library; said instead of shown
+    except Exception as error:  # noqa: BLE001 - a provider's library
         finding = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         return Check(name, "failed", finding, remedy)
     verdicts = [sentence.verdict for sentence in assessment.sentences or ()]

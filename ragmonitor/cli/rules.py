@@ -69,7 +69,7 @@ def vars_of(options: RulesOptions) -> dict[str, Any]:
 
 
 def rule_options(options: RulesOptions) -> RuleOptions:
-    """Return what the options ask for.
+    """Return the options of the rules.
 
     Raises:
         SettingsError: An option cannot be read.

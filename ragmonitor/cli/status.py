@@ -101,7 +101,7 @@ def _print(texts: Iterable[str]) -> None:
 
 
 def _of_page(page: Page, service: str) -> dict[str, Any]:
-    """Return what the page says of a service; empty: it is not served, or not to us."""
+    """Return a service's worst answers and newest incident; empty: the page cannot be read."""
     with contextlib.suppress(InputError):
         state = page.json("state.json", "worst", "incidents", "service")
         if state["service"] == service:
