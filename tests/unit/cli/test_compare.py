@@ -116,26 +116,6 @@ def test_a_judge_that_answers_nothing_is_a_failure(monkeypatch, versions):
     assert "20 answers were not judged, such as: judge_error: openai/x: the key is refused" in told
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["gone.jsonl", "{after}"], "gone.jsonl: No such file"),
-        (["{before}"], "Missing argument"),
-        (["{before}", "{other}"], "no id and no question in common"),
-    ],
-)
-def test_wrong_use_is_exit_code_2(tmp_path, versions, arguments, message):
-    """It says what to do."""
-    before, after = versions
-    other = write(
-        tmp_path / "other.jsonl",
-        [{"id": "x", "question": "Else?", "contexts": [], "answer": RIGHT}],
-    )
-    result = run("compare", *(a.format(before=before, after=after, other=other) for a in arguments))
-    assert result.exit_code == 2
-    assert message in " ".join(result.stderr.split())
-
-
 def answers(*told):
     return [Answer(id=name, question=question, scores={}) for name, question in told]
 
