@@ -1,7 +1,7 @@
 # ruff: noqa: INP001  # a script that people run by hand
 """Brings up the demo with Prometheus and Alertmanager, and shows the page fire and resolve.
 
-    make demo-stack [ARGS="--seconds 240 --rate 8 --json"]
+    make demo-stack [ARGS="--seconds 240 --rate 8"]
 
 Needs Debian's packages prometheus and prometheus-alertmanager; everything listens on loopback. The
 rules and routes are those of deploy/, evaluated every second, and each receiver is a webhook here.
@@ -35,16 +35,15 @@ from tests.support.webhook import Message, Webhook, webhook  # noqa: E402
 
 SPIKE = "RagMonitorHallucinationSpike"
 PROGRAMS = {"prometheus": "prometheus", "prometheus-alertmanager": "prometheus-alertmanager"}
-SETTLING_S = 15.0
 ENDING_S = 120.0
 """How much longer than its time a demo may take."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What happened, and when."""
+    """The times and texts of the page."""
 
-    demo: dict[str, Any] = field(default_factory=dict)
+    demo: dict[str, Any]
     """The demo's own summary."""
     page_delay_s: float | None = None
     """From the first spoiled answer to the page; None: there was none."""
@@ -52,36 +51,20 @@ class Outcome:
     """From the last spoiled answer to the message that it is over."""
     page: dict[str, str] = field(default_factory=dict)
     """Annotations of the page."""
-    others: list[str] = field(default_factory=list)
-    """Names of the other alerts that somebody was told of."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return an object for JSON."""
-        return {
-            "page": {
-                "fired": self.page_delay_s is not None,
-                "delay_s": self.page_delay_s,
-                "resolved": self.resolved_after_s is not None,
-                "resolved_after_s": self.resolved_after_s,
-                **self.page,
-            },
-            "other_alerts": self.others,
-            "demo": self.demo,
-        }
+    others: set[str] = field(default_factory=set)
+    """Names of the other alerts that were sent."""
 
 
-def run(folder: Path, *, seconds: float, rate: float, quiet: bool) -> Outcome:
-    """Run the demo under the real servers and return what came of it.
+def run(folder: Path, *, seconds: float, rate: float) -> Outcome:
+    """Run the demo under the real servers and return the outcome.
 
     Args:
         folder: For the servers' data.
         seconds: Of the demo: 40 % before the spike, 30 % in it, 30 % after.
         rate: Questions per second.
-        quiet: Say nothing meanwhile.
     """
     port = free_port()
     rules = hurried_rules(ROOT / "deploy/prometheus/rules/ragmonitor.yml", folder)
-    outcome = Outcome()
     with webhook() as pager:
         routes = hurried_alertmanager(
             ROOT / "deploy/alertmanager/alertmanager.yml", folder, pager.url
@@ -92,98 +75,81 @@ def run(folder: Path, *, seconds: float, rate: float, quiet: bool) -> Outcome:
                 f"127.0.0.1:{port}", folder, rules=[rules], alertmanager=alertmanager
             ) as prometheus,
         ):
-            if not quiet:
-                print(f"Prometheus    {prometheus.url}")
-                print(f"Alertmanager  {alertmanager.url}")
-                print(f"metrics       http://127.0.0.1:{port}/metrics\n", flush=True)
+            print(f"Prometheus    {prometheus.url}")
+            print(f"Alertmanager  {alertmanager.url}")
+            print(f"metrics       http://127.0.0.1:{port}/metrics\n", flush=True)
             command = [str(Path(sys.executable).with_name("ragmonitor")), "demo", "--json"]
             command += ["--seconds", f"{seconds:g}", "--rate", f"{rate:g}", "--port", str(port)]
-            demo = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-            telling = threading.Thread(target=_tell, args=(pager, demo, quiet), daemon=True)
-            telling.start()
-            try:
-                told, _ = demo.communicate(timeout=seconds + ENDING_S)
-            finally:
-                demo.kill()
-                demo.communicate()  # which closes the pipe, too
-            telling.join(timeout=SETTLING_S)
-    outcome.demo = json.loads(told.splitlines()[-1])
-    _sum_up(outcome, tuple(pager.messages))
-    return outcome
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as demo:
+                threading.Thread(target=_print_alerts, args=(pager, demo), daemon=True).start()
+                try:
+                    summary, _ = demo.communicate(timeout=seconds + ENDING_S)
+                finally:
+                    demo.kill()
+    return _outcome(json.loads(summary.splitlines()[-1]), tuple(pager.messages))
 
 
-def _tell(pager: Webhook, demo: subprocess.Popen[str], quiet: bool) -> None:
+def _print_alerts(pager: Webhook, demo: subprocess.Popen[str]) -> None:
     """Print messages as they come."""
     began_s, seen = time.monotonic(), 0
     while demo.poll() is None:
         for message in pager.messages[seen:]:
             seen += 1
-            for alert in message.content["alerts"] if not quiet else ():
+            for alert in message.content["alerts"]:
                 name, status = alert["labels"]["alertname"], alert["status"]
-                line = f"{message.at_s - began_s:5.0f} s  {message.receiver:<6} {status:<8} {name}"
+                line = f"{message.at_s - began_s:5.0f} s  {message.receiver:<9} {status:<8} {name}"
                 print(line, flush=True)
                 if name == SPIKE and status == "firing":
                     print(f"         {alert['annotations']['description']}", flush=True)
         time.sleep(0.2)
 
 
-def _sum_up(outcome: Outcome, messages: tuple[Message, ...]) -> None:
+def _outcome(demo: dict[str, Any], messages: tuple[Message, ...]) -> Outcome:
     # Messages carry the monotonic clock, the demo's spike the one on the wall.
     offset_s = time.time() - time.monotonic()
-    spike = outcome.demo["spike"]
-    names = set()
+    outcome = Outcome(demo=demo)
     for message in messages:
         at_s = message.at_s + offset_s
         for alert in message.content["alerts"]:
             name = alert["labels"]["alertname"]
             if name != SPIKE:
-                names.add(name)
+                outcome.others.add(name)
             elif alert["status"] == "firing" and outcome.page_delay_s is None:
-                outcome.page_delay_s = round(at_s - spike["began_s"], 1)
+                outcome.page_delay_s = round(at_s - demo["spike"]["began_s"], 1)
                 outcome.page = dict(alert["annotations"])
             elif alert["status"] == "resolved" and outcome.resolved_after_s is None:
-                outcome.resolved_after_s = round(at_s - spike["ended_s"], 1)
-    outcome.others = sorted(names)
+                outcome.resolved_after_s = round(at_s - demo["spike"]["ended_s"], 1)
+    return outcome
 
 
 def main() -> int:
-    """Run it and say what happened; return 0 if the page fired and resolved."""
+    """Run it and print the outcome; return 0 if the page fired and resolved."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=240.0, help="how long (240)")
     parser.add_argument("--rate", type=float, default=8.0, help="questions per second (8)")
-    parser.add_argument("--json", action="store_true", help="print a summary for machines only")
     options = parser.parse_args()
     missing = [package for name, package in PROGRAMS.items() if shutil.which(name) is None]
     if missing:
         print(f"install them first: apt-get install {' '.join(missing)}", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as folder:
-        try:
-            outcome = run(
-                Path(folder), seconds=options.seconds, rate=options.rate, quiet=options.json
-            )
-        except subprocess.TimeoutExpired:
-            print("the demo did not end in time; try a lower --rate", file=sys.stderr)
-            return 1
-    if options.json:
-        print(json.dumps(outcome.as_json(), ensure_ascii=False))
-    else:
-        print(f"\npage fired {_after(outcome.page_delay_s)} the spike began")
-        print(f"page resolved {_after(outcome.resolved_after_s)} the spike ended")
-        print(f"other alerts: {', '.join(outcome.others) or 'none'}")
+        outcome = run(Path(folder), seconds=options.seconds, rate=options.rate)
+    for what, end, seconds in (
+        ("fired", "began", outcome.page_delay_s),
+        ("resolved", "ended", outcome.resolved_after_s),
+    ):
+        after = "not once" if seconds is None else f"{seconds:.0f} s"
+        print(f"page {what} {after} after the spike {end}")
+    print(f"other alerts: {', '.join(sorted(outcome.others)) or 'none'}")
     if outcome.page_delay_s is not None and outcome.resolved_after_s is not None:
         return 0
     pace = outcome.demo["asked"] / outcome.demo["seconds"]
     print(
-        f"{pace:.1f} questions a second were asked; at fewer than some 8 an alarm needs longer to "
-        "be raised and cleared: give more --seconds, or a machine that is less busy",
+        f"{pace:.1f} questions a second were asked; below 8 an alarm takes longer: give more "
+        "--seconds, or a machine that is less busy",
         file=sys.stderr,
     )
     return 1
-
-
-def _after(seconds: float | None) -> str:
-    return "not once after" if seconds is None else f"{seconds:.0f} s after"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The command line's interface: which commands there are, and where each one's work is done.
+"""Registers the commands, and runs the function of the one that the user types.
 
-A command's record of options says the rest: its docstring is the help, its fields the options.
-Nothing heavy is imported before a command runs, so that `--help` is there at once.
+The class of a command's options describes it: its docstring is the help, its fields are the
+options. Heavy modules are imported when a command runs, so that `--help` is fast.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from ragmonitor.cli.terminal import EXIT_CODES, SOMETHING_WRONG, USAGE, prepare_
 
 
 class Guarded(TyperGroup):
-    """Says what went wrong in one line, and never shows a traceback of an expected error."""
+    """Prints an expected error in one line, without a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -59,7 +59,7 @@ class Guarded(TyperGroup):
 
             say(f"error: {Masker().text(str(error))}")
             raise typer.Exit(USAGE) from None
-        except BrokenPipeError:  # whoever read us has seen enough
+        except BrokenPipeError:  # the reader has closed the pipe, as `head` does
             _drop_buffered()
             raise typer.Exit(SOMETHING_WRONG) from None
         except OSError as error:  # a full disk behind `>`, a working directory that is gone
@@ -70,7 +70,7 @@ class Guarded(TyperGroup):
 
 
 def _drop_buffered() -> None:
-    """Leave what standard output still holds: it has nowhere to go, nor at the end."""
+    """Discard the rest of standard output: nothing reads it any more."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -98,12 +98,12 @@ def ragmonitor(
         typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Take the options that stand before a command."""
+    """Take the options before a command."""
 
 
 GROUPS: Final = {
     "labels": "People's verdicts on judged answers: draw answers to read, and correct the judged "
-    "rate by what people say.",
+    "rate by these verdicts.",
     "goldens": "Golden questions: questions with known answers, made of documents or taken from "
     "live traffic.",
 }

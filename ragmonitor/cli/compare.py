@@ -43,7 +43,7 @@ class Answer:
 
     id: str
     question: str | None
-    """None: the file does not say; it was scored before."""
+    """None: unknown; an output of `score` has none."""
     scores: Mapping[str, float | None]
     """The score of each evaluator; None: there is none."""
 
@@ -55,11 +55,11 @@ class Side:
     path: str
     judge: str = ""
     scoring_version: str = ""
-    """The versions of the judge and of every evaluator; empty: the file does not say."""
+    """The versions of the judge and of every evaluator; empty: unknown."""
     answers: list[Answer] = field(default_factory=list)
     bad_lines: int = 0
     unread: list[str] = field(default_factory=list)
-    """Of each answer on which the judge gave nothing the reason."""
+    """The reason for each answer on which the judge gave nothing."""
 
     @property
     def is_unscored(self) -> bool:
@@ -79,7 +79,7 @@ class Pairing:
     only_second: int
 
     def differences(self) -> dict[str, Difference | None]:
-        """Return by evaluator what the second is above the first."""
+        """Return the difference of each evaluator's means, the second less the first."""
         names = dict.fromkeys(
             name for first, second in self.pairs for name in (*first.scores, *second.scores)
         )
@@ -97,7 +97,7 @@ class Pairing:
 
 
 def run(options: CompareOptions) -> int:
-    """Compare two files, scoring what is not scored yet, and return the exit code.
+    """Compare two files, scoring them first if needed, and return the exit code.
 
     Raises:
         RagMonitorError: A file or a setting is wrong; or the two were scored by different judges,
@@ -122,47 +122,29 @@ def run(options: CompareOptions) -> int:
 
 
 def pair(first: Sequence[Answer], second: Sequence[Answer]) -> Pairing:
-    """Return the answers to the same questions, by id, or by the questions where ids do not fit.
+    """Return the answers to the same questions, or with the same ids where questions are unknown.
 
-    Records without ids have their numbers for ids; so two ids are one only if the questions, where
-    both are known, are one too. Of records that share an id or a question the first belongs to the
-    first, the second to the second.
+    Of records that share a question the first belongs to the first, the second to the second.
     """
-    by_id = _paired(first, second, by="id")
-    by_question = _paired(first, second, by="question")
-    return by_question if len(by_question.pairs) > len(by_id.pairs) else by_id
-
-
-def _paired(first: Sequence[Answer], second: Sequence[Answer], *, by: str) -> Pairing:
-    left, right = _keyed(first, by), _keyed(second, by)
-    pairs = [
-        (before, after)
-        for name, before in left.items()
-        if (after := right.get(name)) is not None and _may_be_one(before, after)
-    ]
+    has_questions = all(each.question is not None for each in (*first, *second))
+    left, right = _keyed(first, has_questions), _keyed(second, has_questions)
+    pairs = [(before, right[name]) for name, before in left.items() if name in right]
     return Pairing(
-        by=by,
+        by="question" if has_questions else "id",
         pairs=pairs,
         only_first=len(first) - len(pairs),
         only_second=len(second) - len(pairs),
     )
 
 
-def _keyed(answers: Sequence[Answer], by: str) -> dict[tuple[str, int], Answer]:
+def _keyed(answers: Sequence[Answer], has_questions: bool) -> dict[tuple[str, int], Answer]:
     met: Counter[str] = Counter()
     keyed: dict[tuple[str, int], Answer] = {}
     for answer in answers:
-        name = answer.id if by == "id" else _normal(answer.question or "")
-        if name:
-            keyed[name, met[name]] = answer
-            met[name] += 1
+        name = _normal(answer.question or "") if has_questions else answer.id
+        keyed[name, met[name]] = answer
+        met[name] += 1
     return keyed
-
-
-def _may_be_one(first: Answer, second: Answer) -> bool:
-    if first.question is None or second.question is None:
-        return True
-    return _normal(first.question) == _normal(second.question)
 
 
 def _normal(text: str) -> str:
@@ -214,7 +196,7 @@ def _take(side: Side, outcome: Outcome, options: CompareOptions) -> None:
 
 
 def _scored(file: str) -> Side | None:
-    """Return the scores that stand in a file; None: it is no output of ours.
+    """Return the scores in an output of `score`; None: the file is not such an output.
 
     Raises:
         InputError: It cannot be read, or several judges scored it.
@@ -240,7 +222,7 @@ def _scored(file: str) -> Side | None:
 
 
 def _scored_by(scores: Side | Written) -> tuple[str, str]:
-    """Return what is one for all records of one judge and one version of everything.
+    """Return the judge and the versions of everything that scored.
 
     An assessment's own identity differs by record: with a reference answer, by another form of
     reply, with findings that are minor. So it counts only where there is no scoring version.
@@ -250,7 +232,7 @@ def _scored_by(scores: Side | Written) -> tuple[str, str]:
 
 
 def _unread_because(written: Written) -> str:
-    """Return why the judge gave nothing on an answer; empty: it did, or the answer is why."""
+    """Return why the judge gave nothing on an answer; empty: it gave a verdict or needed none."""
     causes = [each for each in written.scores.values() if isinstance(each, Cause)]
     is_read = len(causes) < len(written.scores)
     return "" if is_read else next((str(each) for each in causes if each in PASSING), "")
@@ -295,19 +277,17 @@ def _as_json(first: Side, second: Side, pairing: Pairing, usage: JudgeUsage) -> 
         "judge_calls": usage.calls,
         "judge_cost_usd": round(usage.cost_usd, 6),
         "evaluators": [
-            {
-                "evaluator": name,
-                "pairs": 0 if paired is None else paired.pairs,
-                "first_mean": paired and round(paired.first_mean, 4),
-                "second_mean": paired and round(paired.second_mean, 4),
-                "difference": paired and round(paired.difference, 4),
-                "lower": paired and round(paired.lower, 4),
-                "upper": paired and round(paired.upper, 4),
-                "is_told_apart": paired is not None and paired.is_told_apart,
-            }
-            for name, paired in pairing.differences().items()
+            {"evaluator": name, "pairs": 0} if each is None else _row(name, each)
+            for name, each in pairing.differences().items()
         ],
     }
+
+
+def _row(name: str, paired: Difference) -> dict[str, Any]:
+    means = ("first_mean", "second_mean", "difference", "lower", "upper")
+    rounded = {mean: round(getattr(paired, mean), 4) for mean in means}
+    is_told_apart = {"is_told_apart": paired.is_told_apart}
+    return {"evaluator": name, "pairs": paired.pairs} | rounded | is_told_apart
 
 
 def _show(

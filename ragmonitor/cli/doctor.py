@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
+import typer
+
 import ragmonitor
 from ragmonitor.cli.drivers import FRAMEWORKS, MissingDriverError, load
 from ragmonitor.cli.masking import Masker
 from ragmonitor.cli.monitor_client import address, fetched, is_free, why_no_numbers
 from ragmonitor.cli.options import DoctorOptions
-from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, figures_table, new_console, print_json
+from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json
 from ragmonitor.export import JsonLines
 from ragmonitor.export.batcher import DeliveryError
 from ragmonitor.export.otel_environment import (
@@ -48,6 +50,7 @@ from ragmonitor.records import Assessment, Chunk, Interaction, JudgeUsage, Verdi
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.errors import InputError, RagMonitorError, StreamError
 from ragmonitor.runtime.guard import reason
+from ragmonitor.runtime.printable import printable
 from ragmonitor.runtime.protocols import Judge
 from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
 from ragmonitor.stats.labels import read_labels
@@ -442,7 +445,7 @@ def ask_judge(judge: Judge, *, remedy: str = JUDGE_REMEDY) -> Check:
     except RagMonitorError as error:
         usage = getattr(error, "usage", JudgeUsage())
         return Check(name, "failed", f"{error} ({_cost(usage)})", remedy)
-    except Exception as error:  # noqa: BLE001 - a provider's library; said instead of shown
+    except Exception as error:  # noqa: BLE001 - a provider's library
         finding = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         return Check(name, "failed", finding, remedy)
     verdicts = [sentence.verdict for sentence in assessment.sentences or ()]
@@ -477,26 +480,22 @@ PROBES: Final[tuple[Callable[[Settings], Iterator[Check]], ...]] = (
 
 
 def _print_settings(settings: Iterable[dict[str, Any]]) -> None:
-    console = new_console()
-    table = figures_table("setting", "value", "source", texts=("value", "source"))
     for row in settings:
         value = "-" if row["value"] is None else str(row["value"])
-        table.add_row(row["name"], value, FILE if row["source"] == "file" else row["source"])
-    console.print(table)
+        source = FILE if row["source"] == "file" else row["source"]
+        typer.echo(printable(f"{row['name']:<40} {value}  ({source})"))
     for name, version in _versions():
-        console.print(f"{name:<40}{version or '-'}")
+        typer.echo(f"{name:<40} {version or '-'}")
 
 
 def _print_checks(checks: list[Check], failed: list[Check]) -> None:
-    """Print the failed checks, then all of them as a table, then the failed ones by name."""
-    console = new_console()
-    console.print(f"ragmonitor {ragmonitor.__version__}, Python {platform.python_version()}")
-    for check in failed:
-        text = f"FAILED {check.name}: {check.finding}\n       {check.remedy}"
-        console.print(text, markup=False, soft_wrap=True)
-    table = figures_table("probe", "state", "finding", texts=("state", "finding"))
-    for check in checks:
-        table.add_row(check.name, check.state, "" if check in failed else check.finding)
-    console.print(table)
+    """Print the failed checks, then all of them, then the failed ones by name."""
+    lines = [f"ragmonitor {ragmonitor.__version__}, Python {platform.python_version()}"]
+    lines += [f"FAILED {each.name}: {each.finding}; {each.remedy}" for each in failed]
+    for each in checks:
+        finding = "" if each in failed else each.finding
+        lines.append(f"  {each.name:<24} {each.state:<7} {finding}")
     names = f": {', '.join(check.name for check in failed)}" if failed else ""
-    console.print(f"{len(failed)} of {len(checks)} probes failed{names}", markup=False)
+    lines.append(f"{len(failed)} of {len(checks)} probes failed{names}")
+    for line in lines:
+        typer.echo(printable(line))

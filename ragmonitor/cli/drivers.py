@@ -1,7 +1,7 @@
-"""Frameworks as the command line sees them; each integration registers its own as an entry point.
+"""Loads the drivers of frameworks, which integrations register as entry points.
 
-The core imports no framework: whoever installs `ragmonitor-langchain` adds `langchain` to the group
-`ragmonitor.drivers`, and it is loaded here by name.
+The core imports no framework. `ragmonitor-langchain` adds `langchain` to the group
+`ragmonitor.drivers`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ragmonitor.runtime.errors import RagMonitorError
 
 GROUP = "ragmonitor.drivers"
 FRAMEWORKS = {"langchain": "ragmonitor-langchain", "llama_index": "ragmonitor-llama-index"}
-"""The frameworks we know of, with the distribution of each one's driver."""
+"""The known frameworks, with the distributions of their drivers."""
 
 
 class MissingDriverError(RagMonitorError):
@@ -43,17 +43,17 @@ class Application(Protocol):
 
 
 class Driver(Protocol):
-    """Drives one framework on the command line's behalf."""
+    """Runs one framework for the command line."""
 
     framework: str
-    """The name that stands in `Interaction.framework`."""
+    """The value of `Interaction.framework`."""
 
     def instrument(self, monitor: Monitor) -> None:
         """Attach the integration to the framework, for the whole process."""
         ...
 
     def uninstrument(self) -> None:
-        """Take back what `instrument` did."""
+        """Undo `instrument`."""
         ...
 
     def application(
@@ -95,7 +95,7 @@ def installed() -> dict[str, Driver]:
     """Return every driver that can be loaded, by framework, in the order of their names.
 
     Raises:
-        MissingDriverError: There is none at all.
+        MissingDriverError: No driver is installed.
     """
     names = sorted({entry.name for entry in metadata.entry_points(group=GROUP)})
     drivers: dict[str, Driver] = {}

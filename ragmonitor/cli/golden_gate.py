@@ -24,6 +24,7 @@ from ragmonitor.goldens.scored_runs import (
     read_scored_run,
     write_scored_run,
 )
+from ragmonitor.runtime.durations import duration_s
 from ragmonitor.runtime.errors import InputError, file_errors
 from ragmonitor.runtime.imports import imported
 
@@ -55,8 +56,7 @@ def run(options: GateOptions) -> int:
         budget_usd=options.budget_usd,
         budget_tokens=options.budget_tokens,
         repeats=options.repeat,
-        timeout_s=options.answer_timeout,
-        concurrency=options.concurrency,
+        timeout_s=duration_s(options.timeout, "--timeout"),
     )
     answers = [answer for golden in scored.goldens for answer in golden.answers]
     unread = [answer.unread for answer in answers if answer.unread]
@@ -132,7 +132,7 @@ def _ask(options: GateOptions) -> Ask:
                 "module:function"
             )
         return ask
-    return http_ask(options, options.url or "", timeout_s=options.answer_timeout)
+    return http_ask(options, options.url or "")
 
 
 def _write(options: GateOptions, scored: ScoredRun, comparison: ReleaseComparison | None) -> None:

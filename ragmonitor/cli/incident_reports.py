@@ -26,11 +26,11 @@ def run(options: IncidentOptions) -> int:
     """List the incidents or print one, and return the exit code; 1: there is none.
 
     Raises:
-        InputError: The incidents cannot be read, none has this id, or the file cannot be written.
+        InputError: The incidents cannot be read, the id is unknown, or the file cannot be written.
     """
     incidents = incidents_of(options.address)
     if not incidents:
-        say("no incident is kept")
+        say("there is no incident")
     elif options.id:
         _print_one(options, incidents)
         return FINE

@@ -1,4 +1,4 @@
-"""Ctrl-C while a model is asked: what is under way is paid for, and is waited for."""
+"""Handles Ctrl-C while a model is asked: replies under way are paid for, so they are awaited."""
 
 from __future__ import annotations
 

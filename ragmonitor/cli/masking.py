@@ -1,4 +1,4 @@
-"""Texts for people without the keys that this process knows: of settings and of variables."""
+"""Removes the keys in settings and environment variables from texts for people."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ragmonitor.runtime.addresses import HIDDEN, secrets_of, shown
 from ragmonitor.settings import OPTIONS, Settings
 
 MIN_CHARACTERS = 4
-"""Characters of a secret of a setting's; a shorter one would be found in every other word."""
+"""Minimum length of a secret in a setting; a shorter text would match ordinary words."""
 MIN_VARIABLE_CHARACTERS = 8
 _NAMED = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|HEADERS")
 
 
 class Masker:
-    """Takes every key out of what is shown: a server may quote the one that it refuses."""
+    """Replaces every known key: a server may quote the key that it refuses."""
 
     def __init__(self, settings: Settings | None = None) -> None:
-        """Learn the keys.
+        """Collect the keys.
 
         Args:
-            settings: In force; None: those of variables alone.
+            settings: Settings with keys; None: only variables are read.
         """
         known = {*_of_variables(), *(() if settings is None else _of_settings(settings))}
         self._known = sorted(known, key=len, reverse=True)

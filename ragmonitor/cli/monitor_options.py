@@ -1,4 +1,4 @@
-"""The options of commands that read a running monitor, or what it keeps."""
+"""The options of commands that read a running monitor or its state."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Each command as a record: its docstring is the help, its fields are what a user may say.
+"""The options of commands: the docstring of a class is the help, its fields are the options.
 
-The annotations are objects and no texts, since the command line is built of them.
+Typer reads the annotations, so they are not postponed.
 """
 
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ JudgeOption = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoringOptions:
-    """Who reads recorded answers, by what, and for how much."""
+    """The judge of recorded answers, the evaluators, and the budget."""
 
     judge: Annotated[
         str,
@@ -233,6 +233,7 @@ class AskOptions:
             help="Header sent with each question. $VARIABLE is replaced by its value. Repeatable.",
         ),
     ] = None
+    timeout: Annotated[str, typer.Option(help="Time limit of one answer: 30s, 2m.")] = "60s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,7 +254,6 @@ class ProbeOptions(AskOptions):
     every: Annotated[
         str, typer.Option(help="Interval between two asks of one question: 15m, 1h, 1d.")
     ] = "1h"
-    timeout: Annotated[str, typer.Option(help="Time limit of one attempt: 30s, 2m.")] = "60s"
     once: Annotated[bool, typer.Option("--once", help="Ask each question once, then end.")] = False
     service: ServiceOption = None
     json_output: JsonOption = False
@@ -300,8 +300,6 @@ class GateOptions(AskOptions):
         float | None, typer.Option(min=0.0, help="Maximum cost in US dollars.")
     ] = None
     budget_tokens: Annotated[int | None, typer.Option(min=0, help="Maximum tokens.")] = None
-    answer_timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for one answer.")] = 60.0
-    concurrency: Annotated[int, typer.Option(min=1, help="Questions asked at the same time.")] = 4
     signal: Annotated[str, typer.Option(help="Name of a score (default: correctness).")] = ""
     accept: Annotated[
         Literal["better", "equivalent", "undecided"] | None,

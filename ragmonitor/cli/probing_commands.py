@@ -29,8 +29,7 @@ def run(options: ProbeOptions) -> int:
     Raises:
         RagMonitorError: The file, the address, a path or a setting is wrong.
     """
-    timeout_s = duration_s(options.timeout, "--timeout")
-    ask = http_ask(options, options.url, timeout_s=timeout_s)
+    ask = http_ask(options, options.url)
     goldens = read_goldens(options.goldens)
     with _monitor(options) as monitor:
         say(f"metrics: {monitor.metrics_url or 'not served'}")
@@ -38,7 +37,7 @@ def run(options: ProbeOptions) -> int:
             ask,
             goldens,
             every=options.every,
-            timeout_s=timeout_s * (1 + RETRIES),
+            timeout_s=duration_s(options.timeout, "--timeout") * (1 + RETRIES),
             once=options.once,
         )
         stopping, said_failures = threading.Event(), set[str]()
@@ -69,7 +68,7 @@ def _say_failures(failures: dict[str, str], said_failures: set[str]) -> None:
             say(f"{outcome}: {detail}")
 
 
-def http_ask(options: AskOptions, url: str, *, timeout_s: float) -> HttpAsk:
+def http_ask(options: AskOptions, url: str) -> HttpAsk:
     """Return a client that asks a service by the options. Raises `InputError`."""
     return HttpAsk(
         url,
@@ -78,7 +77,7 @@ def http_ask(options: AskOptions, url: str, *, timeout_s: float) -> HttpAsk:
         contexts_path=options.contexts_path,
         history_field=options.history_field,
         headers=headers_of(options.header or ()),
-        timeout_s=timeout_s,
+        timeout_s=duration_s(options.timeout, "--timeout"),
         retries=RETRIES,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any, Final
 
 import typer
@@ -49,12 +50,12 @@ def written(options: RulesOptions) -> str:
 
 def command(options: RulesOptions) -> str:
     """Return the command line that gives the same rules."""
-    defaults = RulesOptions()
     words = ["ragmonitor", "rules"]
-    for name, value in vars_of(options).items():
-        if value in (None, vars_of(defaults)[name]) or name == "output":
+    for field in fields(options):
+        value = getattr(options, field.name)
+        if value == field.default or field.name == "output":
             continue
-        flag = "--format" if name == "form" else f"--{name.replace('_', '-')}"
+        flag = "--format" if field.name == "form" else f"--{field.name.replace('_', '-')}"
         if value is True:
             words.append(flag)
         else:
@@ -63,13 +64,8 @@ def command(options: RulesOptions) -> str:
     return shlex.join(words)
 
 
-def vars_of(options: RulesOptions) -> dict[str, Any]:
-    """Return the options by name."""
-    return {name: getattr(options, name) for name in RulesOptions.__dataclass_fields__}
-
-
 def rule_options(options: RulesOptions) -> RuleOptions:
-    """Return what the options ask for.
+    """Return the options of the rules.
 
     Raises:
         SettingsError: An option cannot be read.

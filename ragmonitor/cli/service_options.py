@@ -19,7 +19,7 @@ SendToOption = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
-    """Score what applications send: `Monitor(send_to=...)`, by Redis or a socket of this machine.
+    """Score answers that applications send by Redis or a socket: `Monitor(send_to=...)`.
 
     Any number of workers may share a stream on Redis: statistics, budget and alarms are in the
     store. Each serves /metrics and the page, and emits traces, as the settings say. A record that
@@ -32,7 +32,7 @@ class WorkerOptions:
         bool, typer.Option("--drain", help="End when nothing is left on the stream.")
     ] = False
     descriptor: Annotated[int | None, typer.Option(hidden=True)] = None
-    """Of the socket to the monitor whose child this is."""
+    """File descriptor of the socket to the parent process, the monitor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

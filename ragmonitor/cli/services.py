@@ -15,7 +15,7 @@ from ragmonitor.settings import Settings
 
 
 def work(options: WorkerOptions) -> int:
-    """Score what monitors send, and return the exit code.
+    """Score the answers that monitors send, and return the exit code.
 
     Raises:
         RagMonitorError: The settings cannot be carried out.
@@ -73,7 +73,7 @@ def receive(options: ReceiveOptions) -> int:
 
 
 def _begun(settings: Settings) -> threading.Event:
-    """Let our logs be read, and return what is set by Ctrl-C and SIGTERM."""
+    """Show our logs, and return an event that Ctrl-C and SIGTERM set."""
     logging.basicConfig(format="%(message)s")
     logging.getLogger("ragmonitor").setLevel(logging.INFO)
     restrict_logs(settings)

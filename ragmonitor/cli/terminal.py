@@ -117,36 +117,24 @@ def progress(
     quiet: bool = False,
     text: Callable[[], str] = lambda: "",
 ) -> Iterator[Advance]:
-    """Show a bar while the block runs, if standard error is a terminal.
+    """Rewrite one line while the block runs, if standard error is a terminal.
 
-    The block gets a function that takes how much is done so far, in the unit of `total`; behind the
-    bar stands the result of `text` as of the last call.
+    The block gets a function that takes how much is done so far, in the unit of `total`. It shows
+    the percentage, and the result of `text`.
     """
-    if quiet or not sys.stderr.isatty():
-        yield lambda _done: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    is_shown = not quiet and sys.stderr.isatty()
 
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        *([] if total is None else [TextColumn("{task.percentage:>3.0f}%")]),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[text]}"),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task(title, total=total, text="")
-        yield lambda done: bar.update(task, completed=done, text=text())
+    def advance(done: float) -> None:
+        if is_shown:
+            share = f" {done / total:.0%}" if total else ""
+            sys.stderr.write(f"\r\x1b[K{printable(f'{title}{share} {text()}')}")
+            sys.stderr.flush()
+
+    try:
+        yield advance
+    finally:
+        if is_shown:
+            sys.stderr.write("\r\x1b[K")
 
 
 Advance = Callable[[float], None]

@@ -33,7 +33,7 @@ def stack(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_the_spike_pages_and_its_end_is_told(stack: ModuleType, tmp_path: Path) -> None:
     """The page comes within the spike, with its numbers; the pager hears when it is over."""
-    outcome = stack.run(tmp_path, seconds=200.0, rate=10.0, quiet=True)
+    outcome = stack.run(tmp_path, seconds=200.0, rate=10.0)
     spike = outcome.demo["spike"]
     assert outcome.demo["all_accounted_for"]
     assert outcome.page_delay_s is not None
@@ -44,4 +44,4 @@ def test_the_spike_pages_and_its_end_is_told(stack: ModuleType, tmp_path: Path) 
     )
     assert outcome.page["runbook_url"].endswith("hallucination-spike.md")
     assert outcome.resolved_after_s is not None
-    assert outcome.others == []
+    assert outcome.others == set()

@@ -1,4 +1,4 @@
-"""Reads what the demo's application knows: this project's README, docs and settings."""
+"""Reads the documents of the demo: this project's README, docs and settings."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class QuoteJudge:
         self._builtin = BuiltinJudge()
 
     def expected_cost(self, interaction: Interaction) -> float:  # noqa: ARG002 - the same for all
-        """Return what one reading costs, in US dollars."""
+        """Return the cost of one reading in US dollars."""
         return COST_USD
 
     async def assess(self, interaction: Interaction) -> Assessment:

@@ -195,7 +195,7 @@ def _port(options: DemoOptions) -> int:
 
 
 def _judging(settings: Settings) -> dict[str, Any]:
-    """Return who judges the demo's answers, if the settings name nobody."""
+    """Return the options of the stand-in judge, unless the settings name a judge."""
     if settings.judge.model is not None:
         return {}
     return {"judge": QuoteJudge(), "sample": 1.0, "budget": Budget(usd_per_day=25.0)}
@@ -316,7 +316,7 @@ def _alarm(watcher: Watcher, began_s: float) -> dict[str, Any] | None:
 
 
 def _incident(demo: Demo, began_s: float) -> dict[str, Any] | None:
-    """Return the first incident of the spike; None: there is none."""
+    """Return the first incident of the spike; None: there was none."""
     try:
         listed = Page(demo.monitor.ui_url).json("incidents.json", "incidents")["incidents"]
     except InputError:

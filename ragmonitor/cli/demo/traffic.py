@@ -89,7 +89,7 @@ class Schedule:
 
 
 class SpoilableModel:
-    """A model that, while it is spoiled, invents what it says about one document."""
+    """A model that, while it is spoiled, invents statements about one document."""
 
     def __init__(self, respond: Callable[[str], str], document: str) -> None:
         """Take the sound model, and the document."""
@@ -107,7 +107,7 @@ class SpoilableModel:
 
 
 def spoil(answer: str, chance: random.Random) -> str:
-    """Return an answer that says what its context does not."""
+    """Return an answer with statements that its context does not hold."""
     claim = CLAIM_CHINESE if language(answer) == "zh" else chance.choice(CLAIMS)
     changed = _NUMBER.sub(lambda found: str(int(found[0]) * chance.choice((3, 7)) + 11), answer)
     return f"{changed} {claim}"

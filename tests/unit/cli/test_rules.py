@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from typing import Any
 
 import pytest
@@ -44,16 +43,6 @@ def test_alerts_of_fleets_and_receivers_are_asked_for():
     assert more - names == {"RagMonitorFleetFailing", "RagMonitorSpansRefused"}
 
 
-def test_links_lead_where_they_are_told_to():
-    """To the alert's own place on the runbook."""
-    found = alerts(
-        printed("--runbook-url", "https://docs.example/r", "--dashboard-url", "https://g.example")
-    )
-    links = found[0]["annotations"]
-    assert links["runbook_url"] == "https://docs.example/r#hallucination-spike"
-    assert str(links["dashboard_url"]).startswith("https://g.example/d/ragmonitor-overview?")
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -69,18 +58,3 @@ def test_what_cannot_be_is_exit_code_2(options: list[str], message: str):
     result = runner.invoke(app, ["rules", *options])
     assert result.exit_code == 2
     assert message in result.stderr
-
-
-def test_without_yaml_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    """The extra, as every optional part does."""
-    real = builtins.__import__
-
-    def refuse(name: str, *rest: object) -> object:
-        if name == "yaml":
-            raise ImportError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
-    result = runner.invoke(app, ["rules"])
-    assert result.exit_code == 2
-    assert "pip install 'ragmonitor[rules]'" in result.stderr

@@ -87,8 +87,9 @@ def test_an_alarm_is_exit_code_1_with_what_it_rests_on(monitored):
         runner.invoke(app, ["status", "--address", monitor.metrics_url, "--json"]).stdout
     )
     (service,) = found["services"]
-    assert service["rates"][0]["mean"] == pytest.approx(0.5, abs=0.01)
-    assert service["alarms"][0]["active"]
+    rates = [each for each in service["numbers"] if each["signal"] == "hallucination"]
+    assert rates[0]["mean"] == pytest.approx(0.5, abs=0.01)
+    assert any(each["active"] for each in service["alarms"])
     assert found["all_accounted_for"]
 
 
@@ -126,23 +127,29 @@ def test_watching_ends_with_ctrl_c_and_shows_answers_that_come(monitored):
     assert "answers: " in "".join(seen)
 
 
-def test_what_the_budget_bears_is_said_where_it_is_less_than_was_asked():
+def test_a_budget_that_permits_less_than_was_asked_is_shown():
     """And an answer without an outcome is not passed over."""
-    service = {
+    budget = {"unit": "usd", "per": "day"}
+    series = [
+        ("ragmonitor_judge_sampling_rate", {"judge": "m"}, 0.039),
+        ("ragmonitor_judge_max_sampling_rate", {"judge": "m"}, 1.0),
+        ("ragmonitor_arrivals_per_second", {}, 3.9),
+        ("ragmonitor_judge_cost_usd_total", {"judge": "m"}, 0.2),
+        ("ragmonitor_budget_limit", budget, 5.0),
+        ("ragmonitor_budget_level", budget, 4.8),
+        ("ragmonitor_interactions_total", {}, 10),
+        ("ragmonitor_evaluations_total", {"judge": "m", "evaluator": "f", "outcome": "scored"}, 2),
+        ("ragmonitor_evaluations_total", {"judge": "m", "evaluator": "f", "outcome": "refusal"}, 7),
+        ("ragmonitor_dropped_total", {"reason": "queue_full"}, 3),
+    ]
+    record = {
         "service": "shop",
-        "service_version": "1.4",
-        "ragmonitor": "0.1.0",
-        "rates": [],
+        "version": "0.1.0",
+        "numbers": [],
         "alarms": [],
-        "sampling": [{"judge": "m", "rate": 0.039, "asked": 1.0}],
-        "answers_per_second": 3.9,
-        "spent_usd": 0.2,
-        "budget": [{"unit": "usd", "per": "day", "limit": 5.0, "left_now": 4.8}],
-        "providers_down": [],
-        "answers": {"captured": 10, "outcomes": {"scored": 2, "over_budget": 7}, "waiting": 0},
-        "dropped": {"queue_full": 3},
+        "series": [{"name": name, "labels": x, "value": value} for name, x, value in series],
     }
-    text = "\n".join(lines({"services": [service]}, is_settled=False))
+    text = "\n".join(lines([record], is_complete=False))
     assert "the budget permits 3.9 % at 3.9 answers/s; asked: 100 %" in text
     assert "$0.2 spent since the start; budget: $5 per day, of which $4.8" in text
     assert "NOT ALL ACCOUNTED FOR: 10 captured = 2 scored + 1 under way + 7 not scored" in text
