@@ -50,7 +50,6 @@ from ragmonitor.runtime.guard import reason
 from ragmonitor.runtime.protocols import Judge
 from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
 from ragmonitor.stats.labels import read_labels
-from ragmonitor.stats.references import read_own
 from ragmonitor.store import StoreUnavailableError, store_at
 
 HTTP_TIMEOUT_S = 2.0
@@ -358,11 +357,9 @@ def _files(settings: Settings) -> Iterator[Check]:
         yield _is_file(settings, place, loss)
     elif place is not None:
         yield _is_kept(settings, place.get_secret_value(), loss)
-    labels, answers = settings.estimation.human_labels, settings.judge.reference_answers
+    labels = settings.estimation.human_labels
     if labels is not None:
         yield _is_readable("estimation.human_labels", labels, read_labels, unit="labels")
-    if answers is not None:
-        yield _is_readable("judge.reference_answers", answers, read_own, unit="answers")
 
 
 def _is_file(settings: Settings, place: Path, loss: str) -> Check:
@@ -498,7 +495,7 @@ def _judges(settings: Settings) -> Iterator[Check]:
     alone = settings.model_copy(update={"judge": judge.model_copy(update={"fallbacks": ()})})
     for named in filter(None, (judge.name, *judge.fallbacks)):
         try:
-            asked = paid_judge(alone, named, is_first=named == judge.name)
+            asked = paid_judge(alone, named)
         except RagMonitorError as error:
             yield Check(f"judge {shown(named)}", "failed", str(error), remedy)
             problem = "" if problem == str(error) else problem

@@ -132,7 +132,7 @@ def served(url: str, *, token: str = "", timeout_s: float = HTTP_TIMEOUT_S) -> b
         if error.code == HTTPStatus.UNAUTHORIZED:
             raise InputError(
                 f"{named} answers with status {error.code}: the page needs its token "
-                "(server.ui_token), by --token or the variable RAGMONITOR_SERVER__UI_TOKEN"
+                "(server.token), by --token or the variable RAGMONITOR_SERVER__TOKEN"
             ) from error
         raise InputError(
             f"{named} answers with status {error.code}, not with a monitor's state; give the "
@@ -175,7 +175,7 @@ class Page:
         """
         self.url, self._state_url = address(host_or_url, PAGE), address(host_or_url, STATE)
         if token is None:
-            secret = Settings.load().server.ui_token
+            secret = Settings.load().server.token
             token = "" if secret is None else secret.get_secret_value()
         self._token = token
 

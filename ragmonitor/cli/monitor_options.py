@@ -11,10 +11,10 @@ from ragmonitor.cli.options import ADDRESS_HELP, JsonOption, ServiceOption
 
 TokenOption = Annotated[
     str | None,
-    typer.Option(help="Token of the page (default: server.ui_token from settings)."),
+    typer.Option(help="Token of the page (default: server.token from settings)."),
 ]
 
-_token = partial(typer.Option, envvar="RAGMONITOR_SERVER__UI_TOKEN", show_envvar=False)
+_token = partial(typer.Option, envvar="RAGMONITOR_SERVER__TOKEN", show_envvar=False)
 
 AddressOption = Annotated[str | None, typer.Option(metavar="ADDRESS", help=ADDRESS_HELP)]
 

@@ -8,14 +8,12 @@ import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Final, TypeVar
 
 import msgspec
 
 from ragmonitor.records import AlarmState, Chunk, GaugeValue, Interaction, Report
-from ragmonitor.runtime.errors import InputError
-from ragmonitor.runtime.guard import logger, record_problem
+from ragmonitor.runtime.guard import record_problem
 from ragmonitor.semconv import metrics
 from ragmonitor.stats.judge_change import Rereads
 from ragmonitor.stats.parts import Answer, Means, Observation, Part
@@ -56,18 +54,16 @@ class Reference(msgspec.Struct, kw_only=True):
     chunks: list[tuple[str, str]]
     framework: str = "python"
     ended_ns: int = 0
-    hallucinated: bool | None
-    """The verdict that it stands for; None: the first reading is still to come."""
+    hallucinated: bool
+    """The verdict that it stands for."""
     confirmations: int = 0
     read_s: float = 0.0
     """When it was read last, in seconds since the epoch."""
-    is_own: bool = False
-    """Whether a person brought it."""
 
     @property
     def is_confirmed(self) -> bool:
         """Whether it says something of the judge when it flips."""
-        return self.hallucinated is not None and self.confirmations >= CONFIRMED[self.hallucinated]
+        return self.confirmations >= CONFIRMED[self.hallucinated]
 
     def interaction(self, identity: str) -> Interaction:
         """Return what the judge reads."""
@@ -102,7 +98,6 @@ class ReferenceAnswers(Part):
         judge: str,
         per_day: int,
         keeps_texts: bool = False,
-        own: Path | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         """Touch nothing yet.
@@ -112,18 +107,13 @@ class ReferenceAnswers(Part):
             judge: The judge that scores a sample.
             per_day: How many to read again each day; 0: there are none.
             keeps_texts: Whether their questions, chunks and answers may stand in the store.
-            own: A person's own ones, JSON lines.
             now: Seconds since the epoch.
-
-        Raises:
-            InputError: The person's file cannot be read.
         """
         self._store = store if keeps_texts else Memory()
         self._forgets = store if not keeps_texts else None
         """Where texts may stand that an earlier setting kept."""
         self._judge = judge
         self._per_day = per_day
-        self._own = {} if own is None else read_own(own)
         self._now = now
         self._begin()
 
@@ -181,7 +171,7 @@ class ReferenceAnswers(Part):
             self._known, self._new = None, {}
             self._reads.clear()
         if self._known is None:
-            self._known = dict(self._own)
+            self._known = {}
             for identity, row in self._store.rows(KIND).items():
                 if (reference := _decoded(row, Reference)) is not None:
                     self._known[identity] = reference
@@ -258,9 +248,7 @@ class ReferenceAnswers(Part):
         before, flipped = reference.hallucinated, verdict is not reference.hallucinated
         if before is False:
             self._note_read(Read(now_s, flipped))
-        if before is None:
-            reference.hallucinated = verdict
-        elif reference.is_confirmed:
+        if reference.is_confirmed:
             self._checks += 1
             self._observed.append(
                 Observation(REFERENCES, float(flipped), now_s, answer=f"{identity} {now_s}")
@@ -270,8 +258,7 @@ class ReferenceAnswers(Part):
             return
         else:
             reference.confirmations += 1
-        if not reference.is_own:
-            self._new[identity] = reference
+        self._new[identity] = reference
 
     def _note_read(self, read: Read) -> None:
         self._reads.append(read)
@@ -337,47 +324,3 @@ def _decoded(row: bytes, type_: type[T]) -> T | None:
     except (msgspec.MsgspecError, ValueError) as error:
         record_problem("estimation", f"a reference answer cannot be read: {error}")
         return None
-
-
-class _OwnLine(msgspec.Struct):
-    question: str
-    contexts: list[str]
-    answer: str
-    hallucinated: bool
-
-
-def read_own(path: Path) -> dict[str, Reference]:
-    """Return the references of a file of JSON lines, by id; no judge has read them.
-
-    Raises:
-        InputError: The file, or a line of it, cannot be read.
-    """
-    own: dict[str, Reference] = {}
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        problem = error.strerror if isinstance(error, OSError) else "no UTF-8"
-        raise InputError(f"{path}: {problem or error}") from error
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            told = msgspec.json.decode(line, type=_OwnLine)
-            name = json.dumps([told.question, told.contexts, told.answer]).encode()
-        except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError) as error:
-            raise InputError(f"{path}, line {number}: {error}") from error
-        own[f"given-{zlib.crc32(name):08x}"] = Reference(
-            query=told.question,
-            answer=told.answer,
-            chunks=[("", text) for text in told.contexts],
-            hallucinated=None,
-            is_own=True,
-        )
-    if len(own) > MAX_REFERENCES // 2:
-        logger.warning(
-            "ragmonitor: %s: of %d reference answers the first %d are used",
-            path,
-            len(own),
-            MAX_REFERENCES // 2,
-        )
-    return dict([*own.items()][: MAX_REFERENCES // 2])

@@ -33,7 +33,7 @@ def alarmed(*, content: str = "all", worker: str = "thread", fine: int = 0) -> M
         objectives={"hallucination": 0.05},
         alarms=AlarmSettings(signals=("hallucination",), false_alarm_every_days=0.01),
         export={"traces": False},
-        server={"ui": True, "port": 0, "ui_token": TOKEN},
+        server={"ui": True, "port": 0, "token": TOKEN},
         content=content,
         worker=worker,
     ).start()
@@ -146,7 +146,7 @@ def test_over_standard_input_and_output():
         started = mcp.StdioServerParameters(
             command=COMMAND[0],
             args=[*COMMAND[1:], "--address", monitor.metrics_url],
-            env={**os.environ, "RAGMONITOR_SERVER__UI_TOKEN": TOKEN},
+            env={**os.environ, "RAGMONITOR_SERVER__TOKEN": TOKEN},
         )
         names, (rates,) = asyncio.run(asked(started, ("rates", {})))
     assert "worst_answers" in names
@@ -163,7 +163,7 @@ def test_over_http_on_this_machine():
     with alarmed() as monitor:
         words = ["--transport", "http", "--port", str(port), "--address", monitor.metrics_url]
         process = subprocess.Popen(
-            [*COMMAND, *words], env={**os.environ, "RAGMONITOR_SERVER__UI_TOKEN": TOKEN}
+            [*COMMAND, *words], env={**os.environ, "RAGMONITOR_SERVER__TOKEN": TOKEN}
         )
         try:
             assert waited_for(url) == 401

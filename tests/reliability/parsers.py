@@ -31,7 +31,6 @@ from ragmonitor.runtime import guard
 from ragmonitor.runtime.errors import InputError, WireError
 from ragmonitor.runtime.wire import decode, decode_report, encode, encode_report
 from ragmonitor.stats.labels.label_table import read_labels, seal
-from ragmonitor.stats.references import read_own
 from tests.support.stories import interaction
 from tests.unit.export.examples import report
 
@@ -284,12 +283,6 @@ def parsers() -> dict[str, Parser]:
             ),
             refuses=(InputError,),
             pieces=(b",", b";", b"\t", b'"', b"yes", b"1e999", b"\n", b"\x00", b"\xff\xfe", b"vff"),
-        ),
-        "reference answers": Parser(
-            read=lambda data: read_own(_file("anchors.jsonl", data)),
-            examples=(_RECORD,),
-            refuses=(InputError,),
-            pieces=_JSON,
         ),
         "HTTP request": Parser(
             read=_request,

@@ -44,7 +44,6 @@ from llama_index_instrumentation.dispatcher import active_instrument_tags
 
 from ragmonitor import current_interaction
 from ragmonitor.integration import ForkSafeLock, Recorder, record_error, shielded, survive_forks
-from ragmonitor_llama_index.openinference import span_of
 from ragmonitor_llama_index.roles import Role, reranks, role_of
 from ragmonitor_llama_index.streams import observe, pulled
 from ragmonitor_llama_index.translate import (
@@ -832,9 +831,7 @@ _translator = LlamaIndexTranslator()
 
 
 def _recorder_of(monitor: Monitor) -> Recorder:
-    recorder = monitor.recorder(_translator)
-    recorder.link_spans(span_of)
-    return recorder
+    return monitor.recorder(_translator)
 
 
 def instrument(monitor: Monitor) -> None:

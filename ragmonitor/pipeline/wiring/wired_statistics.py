@@ -13,7 +13,7 @@ from ragmonitor.causes.answer_slices import AnswerSlices
 from ragmonitor.evaluators import table
 from ragmonitor.export.content import PROCESS_KEY, ContentPolicy
 from ragmonitor.pipeline.judging import JudgeConfig
-from ragmonitor.runtime.errors import InputError, SettingsError, did_you_mean
+from ragmonitor.runtime.errors import SettingsError, did_you_mean
 from ragmonitor.runtime.prices import Prices
 from ragmonitor.runtime.protocols import Judge
 from ragmonitor.settings import Settings
@@ -68,7 +68,7 @@ def estimates_of(
         store: Where sums and histories are; None: in memory.
 
     Raises:
-        SettingsError: A signal or a file of the settings is none.
+        SettingsError: A signal of the settings is none.
     """
     store = Memory() if store is None else store
     judge = None if judging is None else judging.judge.identity.name
@@ -89,7 +89,14 @@ def estimates_of(
         parts,
         store=store,
         watching=watching,
-        references=None if judge is None else _references(settings, store, judge),
+        references=None
+        if judge is None
+        else ReferenceAnswers(
+            store,
+            judge=judge,
+            per_day=REFERENCE_ANSWERS_PER_DAY,
+            keeps_texts=settings.content.policy == "all",
+        ),
         goldens=GoldenQuestions(
             judge=judge or name,
             false_alarm_every_days=settings.alarms.false_alarm_every_days,
@@ -116,7 +123,6 @@ def _watching(
             shown=settings.estimation.group_by,
         ),
         shown=settings.estimation.group_by,
-        slices=settings.alarms.slices,
         slices_share=_slices_share(settings),
         versions_by=settings.estimation.compare_by,
     )
@@ -190,22 +196,4 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
 def _slices_share(settings: Settings) -> float:
     """Return the share of the false alarms that slices have; 0: no slice has an alarm."""
     is_wanted = any(fnmatch.fnmatch(HALLUCINATION, each) for each in settings.alarms.signals)
-    return SLICES_SHARE if settings.alarms.slices and is_wanted else 0.0
-
-
-def _references(settings: Settings, store: Store, judge: str) -> ReferenceAnswers:
-    """Return the old answers that the judge reads again, with those of the user's own.
-
-    Raises:
-        SettingsError: The user's file cannot be read.
-    """
-    try:
-        return ReferenceAnswers(
-            store,
-            judge=judge,
-            per_day=REFERENCE_ANSWERS_PER_DAY,
-            keeps_texts=settings.content.policy == "all",
-            own=settings.judge.reference_answers,
-        )
-    except InputError as error:
-        raise SettingsError(f"judge.reference_answers: {error}") from error
+    return SLICES_SHARE if is_wanted else 0.0
