@@ -569,7 +569,6 @@ class Monitor:
                     self._hand_over,
                     root_names=self.settings.capture.root_names,
                     retrieval_tools=self.settings.capture.retrieval_tools,
-                    links=self.settings.export.link_traces,
                     yields=yields,
                     drain_s=drain_s,
                     on_forgotten=self._give_up,

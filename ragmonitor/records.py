@@ -554,9 +554,6 @@ class SamplingDecision:
     rate: float = 1.0
     """The sampling rate common to all answers of the moment, 0 to 1; the inclusion probability
     varies around it."""
-    floors: tuple[tuple[str, float], ...] = ()
-    """Slices of the answer that have a floor, as `route=billing`, and the least probability that
-    all of the slice's answers have at the moment."""
 
     @property
     def importance_weight(self) -> float:
@@ -564,19 +561,7 @@ class SamplingDecision:
 
         At most 2 for sampled answers: half of the rate is the same for all.
         """
-        return self.weight_at(self.rate)
-
-    def weight_in(self, name: str) -> float:
-        """Return its weight in the alarm of a slice that it belongs to, at most 2; `route=billing`.
-
-        What is common to the slice's answers is the larger of the rate and the slice's floor, so
-        that the verdicts that a floor pays for count in full.
-        """
-        return self.weight_at(max(self.rate, dict(self.floors).get(name, 0.0)))
-
-    def weight_at(self, common: float) -> float:
-        """Return a rate that is common to some answers over this one's own; 0: it had none."""
-        return common / self.inclusion_probability if self.inclusion_probability > 0 else 0.0
+        return self.rate / self.inclusion_probability if self.inclusion_probability > 0 else 0.0
 
 
 CERTAIN = SamplingDecision(inclusion_probability=1.0, drawn=True)

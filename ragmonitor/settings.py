@@ -173,27 +173,11 @@ class JudgeSettings(Group):
         None,
         "Address of an OpenAI-compatible server.",
     )
-    input_usd_per_million_tokens: float | None = option(
-        None,
-        "US dollars per million input tokens of `judge.model`. None: litellm's price.",
-        ge=0,
-    )
-    output_usd_per_million_tokens: float | None = option(
-        None,
-        "US dollars per million output tokens of `judge.model`. None: litellm's price.",
-        ge=0,
-    )
     timeout_s: float = option(
         15.0,
         "Seconds that one call of the judge may take.",
         gt=0,
         le=600,
-    )
-    concurrency: int = option(
-        8,
-        "Answers that the judge scores at once.",
-        ge=1,
-        le=256,
     )
     tokens_per_call: int = option(
         8_000,
@@ -353,15 +337,6 @@ class SamplingSettings(Group):
         gt=0,
         le=1,
     )
-    always: Names = option(
-        ("ragmonitor:judge", "user_feedback"),
-        "Tags, or names of attributes, of answers that are judged for certain, budget permitting.",
-    )
-    floor_by: str | None = option(
-        None,
-        "An attribute of interactions (route, tenant, ...) of which every value gets a least "
-        "number of judged answers.",
-    )
 
 
 class ContentSettings(Group):
@@ -444,12 +419,6 @@ class AlarmSettings(Group):
         gt=0,
         le=3_650,
     )
-    slices: Names = option(
-        ("*",),
-        "Attributes of interactions of which each frequent value has an alarm on its hallucination "
-        "rate, or patterns of their names; also 'language', 'model' and others of "
-        "docs/causes.md, where they are named. 'none' for nothing.",
-    )
     notify: Annotated[tuple[SecretStr, ...], BeforeValidator(_at_spaces)] = option(
         (),
         "Who is told of incidents: addresses of Slack, Feishu/Lark, DingTalk, WeCom, Teams, e-mail "
@@ -479,7 +448,7 @@ class EstimationSettings(Group):
     )
     prices: Names = option(
         (),
-        "What models of the application cost, in US dollars per million tokens: "
+        "What models cost, the application's and the judge's, in US dollars per million tokens: "
         "'my-model=0.5/1.5', input and output. Others have the price of litellm's table, where it "
         "is installed.",
     )
@@ -490,7 +459,7 @@ class EstimationSettings(Group):
 
 
 class ReceiveSettings(Group):
-    """Who may send spans to `ragmonitor receive`, and where else it reads them."""
+    """Where `ragmonitor receive` reads spans beside what comes over HTTP."""
 
     place = "receive"
 
@@ -498,12 +467,6 @@ class ReceiveSettings(Group):
         None,
         "A topic that a Collector puts spans on, beside what comes over HTTP: "
         "kafka://broker:9092,broker:9092/otlp_spans. None: no topic is read.",
-    )
-    token: SecretStr | None = option(
-        None,
-        "What a sender must show: 'Authorization: Bearer ...', which "
-        "OTEL_EXPORTER_OTLP_HEADERS sets. None: nothing.",
-        min_length=16,
     )
 
 
@@ -529,13 +492,7 @@ class ServerSettings(Group):
     ui: bool = option(
         False,
         "Serve a page of the numbers, the alarms and the worst answers beside /metrics; on another "
-        "address than loopback only with ui_token.",
-    )
-    ui_token: SecretStr | None = option(
-        None,
-        "What a browser must show to see the page, once as /?token=... None: whoever is on this "
-        "machine may see it.",
-        min_length=16,
+        "address than loopback only with server.token.",
     )
     ui_trace_url: str | None = option(
         None,
@@ -551,12 +508,13 @@ class ServerSettings(Group):
     feedback: bool = option(
         False,
         "Take people's feedback by POST at /ragmonitor/feedback; on another address than loopback "
-        "only with feedback_token.",
+        "only with server.token.",
     )
-    feedback_token: SecretStr | None = option(
+    token: SecretStr | None = option(
         None,
-        "What a client must send as 'Authorization: Bearer ...' to give feedback; None: whoever is "
-        "on this machine may.",
+        "What a client must show to see the page (once as /?token=...), to give feedback, or to "
+        "send spans to `ragmonitor receive`: 'Authorization: Bearer ...'. None: whoever is on this "
+        "machine may.",
         min_length=16,
     )
 
@@ -613,11 +571,6 @@ class ExportSettings(Group):
         True,
         "Emit traces: through the application's tracer provider, else by OTLP where an "
         "OTEL_EXPORTER_OTLP_* endpoint is set, else not at all.",
-    )
-    link_traces: bool = option(
-        False,
-        "Where OpenInference traces an interaction already, link the scores to its span instead of "
-        "emitting a second tree.",
     )
 
 

@@ -16,7 +16,6 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 
 from opentelemetry import context, trace
-from opentelemetry.trace import SpanContext
 
 from ragmonitor.capture.assembly import FinishedRuns, Translator, interaction_id
 from ragmonitor.capture.coercion import error_text
@@ -58,9 +57,6 @@ PAUSED_RUN_AGE_S: Final = 14_400.0
 
 Value = TypeVar("Value")
 
-SpanOf = Callable[[Hashable], SpanContext | None]
-"""From a run's id to another instrumentation's span of that run; None: it has none."""
-
 
 class Recorder:
     """Holds the open runs of one framework and hands over each interaction when its root ends.
@@ -79,7 +75,6 @@ class Recorder:
         paused_run_age_s: float = PAUSED_RUN_AGE_S,
         root_names: Collection[str] = (),
         retrieval_tools: Sequence[str] = (),
-        links: bool = False,
         yields: bool = False,
         drain_s: float = 0.0,
         on_forgotten: Callable[[str], None] = lambda _reason: None,
@@ -96,7 +91,6 @@ class Recorder:
                 as partial; at most `MAX_PAUSED` of the open runs may be paused.
             root_names: Only runs of these names are interactions, and tagged ones; empty: any.
             retrieval_tools: Patterns (`fnmatch`) of the names of tools that retrieve text.
-            links: Whether to look for other instrumentations' spans; see `link_spans`.
             yields: Within a scope of plain code, a root is no part while a run of another framework
                 is under way there: that framework reports the same call.
             drain_s: The framework reports ends up to so long after they happened; `drain` waits.
@@ -114,8 +108,6 @@ class Recorder:
         self._root_names = frozenset(root_names)
         self.is_retrieval_tool = tool_matcher(retrieval_tools)
         """Whether the text that a tool of this name gives counts as retrieved."""
-        self._links = links
-        self._span_of: SpanOf | None = None
         self.chooses = bool(root_names)
         """Runs below others may be interactions by their name; by a tag they always may."""
         self._yields = yields
@@ -182,8 +174,6 @@ class Recorder:
             parent = None if parent_id is None else runs.get(parent_id)
             run: Run | None
             if parent is not None:
-                if self._span_of is not None:
-                    self._link(parent.root)
                 if kind != "chain":
                     root = parent.root
                     if root.ended_ns or len(root.members) < MAX_MEMBERS:
@@ -216,8 +206,6 @@ class Recorder:
             if run.root is run:
                 run.root.asked = run.root.asked or asked
                 run.root.picked = picked
-                if self._span_of is not None:
-                    self._link(run.root)
             if at_ns:
                 run.started_ns = at_ns
             run.details = details
@@ -297,20 +285,6 @@ class Recorder:
         for member in run.members:
             member.root = run
         paused.release()
-
-    def link_spans(self, span_of: SpanOf) -> None:
-        """Look for another instrumentation's span of each root, if the setting says so.
-
-        That instrumentation may be told of a run before us or after us. So its span is looked for
-        three times: when the root starts, when anything below it starts, and before it ends.
-        """
-        if self._links:
-            self._span_of = span_of
-
-    def _link(self, root: Root) -> None:
-        with _capture:
-            if self._span_of is not None and root.target is None and root.is_open:
-                root.target = self._span_of(root.id)
 
     def piece(self, run_id: Hashable, text: str) -> None:
         """Note one piece of a stream."""
@@ -481,8 +455,6 @@ class Recorder:
     def _close(  # noqa: PLR0917 - as `started`
         self, run: Run, outputs: Any, inputs: Any, status: Status, error: str, at_ns: int = 0
     ) -> None:
-        if self._span_of is not None and isinstance(run, Root):
-            self._link(run)
         run.ended_ns = max(at_ns, run.started_ns) if at_ns else time.time_ns()
         run.outputs = outputs
         run.status = status

@@ -416,7 +416,7 @@ def _judges(settings: Settings) -> Iterator[Check]:
     alone = settings.model_copy(update={"judge": judge.model_copy(update={"fallbacks": ()})})
     for named in filter(None, (judge.name, *judge.fallbacks)):
         try:
-            asked = paid_judge(alone, named, is_first=named == judge.name)
+            asked = paid_judge(alone, named)
         except RagMonitorError as error:
             yield Check(f"judge {shown(named)}", "failed", str(error), START_REMEDY)
             problem = "" if problem == str(error) else problem

@@ -24,7 +24,7 @@ PAGE: Final = "/ragmonitor/"
 _LOCAL: Final = re.compile(r"localhost|127(\.\d+){3}|::1")
 _DEFAULT_PORT: Final = 7247
 _HINTS: Final[Mapping[int, str]] = {
-    401: "the page needs its token: set RAGMONITOR_SERVER__UI_TOKEN",
+    401: "the page needs its token: set RAGMONITOR_SERVER__TOKEN",
     403: "a monitor that listens on 127.0.0.1 must be asked under that name, or localhost",
     404: "give the address that the monitor itself serves; its page needs server.ui=true",
 }
@@ -158,7 +158,7 @@ class Page:
         """
         self.url, self._state_url = address(host_or_url, PAGE), address(host_or_url, STATE)
         if token is None:
-            secret = Settings.load().server.ui_token
+            secret = Settings.load().server.token
             token = "" if secret is None else secret.get_secret_value()
         self._token = token
 

@@ -48,7 +48,7 @@ class FeedbackIntake:
         if target.partition("?")[0].rstrip("/") != PATH:
             return _said(404, "there is no such page")
         if headers.get("Origin") and not self._has_token:
-            return _said(403, "websites send feedback only with server.feedback_token")
+            return _said(403, "websites send feedback only with server.token")
         refusal = self._access.refusal(headers)
         if refusal is not None:
             return _said(401 if refusal == "token" else 403, f"refused: {refusal}")

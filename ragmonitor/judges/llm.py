@@ -69,8 +69,7 @@ class LlmJudge:
         api_key: str | None = None,
         fallbacks: Mapping[str, str | None] | None = None,
         timeout_s: float = 15.0,
-        input_usd_per_million_tokens: float | None = None,
-        output_usd_per_million_tokens: float | None = None,
+        price: tuple[float, float] | None = None,
         budget: Budget | None = None,
         budget_unit: BudgetUnit = "usd",
         tokens_per_call: int = TOKENS_PER_CALL,
@@ -89,8 +88,7 @@ class LlmJudge:
             fallbacks: Models that litellm asks in turn where this one fails, with the addresses of
                 their servers; None: litellm knows it. A verdict bears the name of who gave it.
             timeout_s: Per call; a reading with all its calls may take twice as long.
-            input_usd_per_million_tokens: In US dollars, if litellm knows no price.
-            output_usd_per_million_tokens: The same of output tokens.
+            price: US dollars per input token and per output token, if litellm knows none.
             budget: What a monitor's judges may spend, where the monitor is given no budget itself.
             budget_unit: What `expected_cost` counts, unless a monitor's budget says otherwise. In
                 dollars a price must be known.
@@ -101,8 +99,8 @@ class LlmJudge:
             clock: For the time of a reading, and the breaker's.
             pause: How to wait before a retry.
         """
-        self._given_price = Price.per_million(
-            input_usd_per_million_tokens, output_usd_per_million_tokens
+        self._given_price = (
+            None if price is None else Price(input_usd=price[0], output_usd=price[1])
         )
         self.fallbacks: Mapping[str, str | None] = dict(fallbacks or {})
         self._completer: Completer = completer or Provider(
@@ -133,9 +131,8 @@ class LlmJudge:
         """
         if unit == "usd" and self._completer.is_loaded and self._completer.price is None:
             raise SettingsError(
-                f"judge {self.identity.name} has no price in US dollars; give it "
-                "input_usd_per_million_tokens and output_usd_per_million_tokens, or set a budget "
-                "in tokens"
+                f"judge {self.identity.name} has no price in US dollars; set estimation.prices, "
+                "or a budget in tokens"
             )
         counting = copy.copy(self)
         counting.budget_unit = unit
@@ -358,9 +355,8 @@ class LlmJudge:
     def _check_price(self) -> None:
         if self.budget_unit == "usd" and self._completer.price is None:
             raise self._error(
-                "litellm knows no price of this model, or of a fallback; set "
-                "judge.input_usd_per_million_tokens and judge.output_usd_per_million_tokens, which "
-                "are the judge's own, name fallbacks of a known price, or set "
+                "litellm knows no price of this model, or of a fallback; set estimation.prices, "
+                "which is of the judge's own, name fallbacks of a known price, or set "
                 "budget.tokens_per_day instead of a budget in dollars",
                 cause=Cause.JUDGE_ERROR,
             )

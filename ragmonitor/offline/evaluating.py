@@ -16,7 +16,7 @@ from ragmonitor.offline.reader_pool import AHEAD, ReaderPool
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, read_given
 from ragmonitor.offline.summary import EvaluatorSummary, Summary
-from ragmonitor.pipeline.wiring import judge_named
+from ragmonitor.pipeline.wiring import CONCURRENCY, judge_named
 from ragmonitor.records import BUILTIN, Interaction, Report
 from ragmonitor.runtime.apart import call_apart, is_on_a_loop, run
 from ragmonitor.runtime.capabilities import as_judge
@@ -165,7 +165,7 @@ def scorer_of(
     if not isinstance(judge, str):
         if budget is None and as_judge(judge).budget_unit is not None:
             raise _no_budget(judge.identity.name)
-        return scorer(judge, chosen, budget=budget, concurrency=concurrency or 8)
+        return scorer(judge, chosen, budget=budget, concurrency=concurrency or CONCURRENCY)
     api_base = api_base or settings.judge.api_base
     is_model = judge.partition(":")[0] not in JUDGES and "@http" not in judge
     named = f"{judge}@{api_base}" if api_base and is_model else judge
@@ -176,7 +176,7 @@ def scorer_of(
         made,
         chosen,
         budget=budget,
-        concurrency=concurrency or settings.judge.concurrency,
+        concurrency=concurrency or CONCURRENCY,
         asking_timeout_s=2 * settings.judge.timeout_s,
     )
 

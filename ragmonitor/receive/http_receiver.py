@@ -83,7 +83,7 @@ class HttpReceiver:
             # A browser, which a website that gives its name the address 127.0.0.1 (DNS rebinding)
             # would make send spans of its own invention. Exporters have no origin.
             self._intake.count("unauthorized")
-            return _said(403, "websites send spans only with receive.token", kind)
+            return _said(403, "websites send spans only with server.token", kind)
         if _path(target) != PATH:
             return _said(404, f"spans are sent to {PATH}, and nothing else is taken", kind)
         return None

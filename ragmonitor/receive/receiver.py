@@ -68,7 +68,7 @@ class Receiver:
         Args:
             settings: The settings; with `send_to`, interactions are put there.
             redactor: What every text passes before a judge, an exporter or a stream sees it.
-            host: Where to listen for spans; another than loopback only with `receive.token`.
+            host: Where to listen for spans; another than loopback only with `server.token`.
             http_port: For OTLP over HTTP; 0: any free one.
             clock: Seconds, never going back.
 
@@ -77,14 +77,14 @@ class Receiver:
                 send spans.
             MissingExtraError: A library for the stream is not installed.
         """
-        options = settings.receive
-        self._kafka = options.kafka
+        token = settings.server.token
+        self._kafka = settings.receive.kafka
         self._host, self._http_port = host, http_port
         self._service = settings.service
-        if options.token is None and not is_loopback(host):
+        if token is None and not is_loopback(host):
             raise SettingsError(
-                f"--host: on {host} anybody could send spans; set receive.token "
-                "(RAGMONITOR_RECEIVE__TOKEN), or listen on 127.0.0.1"
+                f"--host: on {host} anybody could send spans; set server.token "
+                "(RAGMONITOR_SERVER__TOKEN), or listen on 127.0.0.1"
             )
         self.traces = OpenTraces(
             max_bytes=MAX_HELD_BYTES,
@@ -95,7 +95,6 @@ class Receiver:
             clock=clock,
         )
         """The traces that are not complete."""
-        token = options.token
         self.intake = SpanIntake(
             self.traces,
             token=None if token is None else token.get_secret_value(),

@@ -65,6 +65,10 @@ class Prices:
             self._last = interaction, cost_usd
         return cost_usd
 
+    def given(self, model: str) -> Price | None:
+        """Return the price that the settings give a model; None: they give none."""
+        return self._given.get(model)
+
     def _cost_usd(self, interaction: Interaction) -> float | None:
         total = None
         for each in interaction.generations:

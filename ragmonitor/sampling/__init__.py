@@ -2,13 +2,11 @@
 
 from ragmonitor.sampling.budget import TotalBudget, spent_in
 from ragmonitor.sampling.consistent_draws import uniform_of
-from ragmonitor.sampling.floors import Floors
 from ragmonitor.sampling.run_budget import RunBudget
 from ragmonitor.sampling.sampler import AdaptiveSampler
 
 __all__ = [
     "AdaptiveSampler",
-    "Floors",
     "RunBudget",
     "TotalBudget",
     "spent_in",

@@ -11,7 +11,6 @@ from ragmonitor.runtime.guard import record_problem
 from ragmonitor.runtime.protocols import Clock
 from ragmonitor.sampling.arrivals import Arrivals
 from ragmonitor.sampling.consistent_draws import is_drawn
-from ragmonitor.sampling.floors import Floors
 from ragmonitor.semconv import metrics as names
 from ragmonitor.store import Budget, StoreUnavailableError
 
@@ -36,8 +35,8 @@ class AdaptiveSampler:
     the horizon half the time a full bucket would last, in readings of typical cost: what is
     expected of each, times the share of it that earlier ones came to. An answer's probability is
     `min(1, f (s + (1 - s) uncertainty))` with s the uniform share, 0.5, or f where that is more:
-    at f = 1 everything is read. Floors raise it, and answers that `always` names have 1,
-    each in a stratum of its own; what cannot be paid has 0. Only then it is drawn.
+    at f = 1 everything is read. Answers that `always` names have 1; what cannot be paid has 0. Only
+    then it is drawn.
 
     Nothing is drawn and then dropped for lack of money, which would bias every mean in a burst.
     Where another process, or thread, spends the last of it in between, the answer stays drawn and
@@ -59,7 +58,6 @@ class AdaptiveSampler:
         budget: Budget | None = None,
         expected_cost: Callable[[Interaction], float] = lambda _: 0.0,
         always: Collection[str] = (),
-        floors: Floors | None = None,
     ) -> None:
         """Begin without any traffic.
 
@@ -70,7 +68,6 @@ class AdaptiveSampler:
             expected_cost: Of one reading, at most, in the budget's unit; 0 or more. What it
                 raises, `draw` and `reserve` raise; ValueError where it is no such number.
             always: Tags, or names of attributes, of answers that are read for certain.
-            floors: Least numbers of readings; None: none.
         """
         if not 0 < rate <= 1:
             raise ValueError(f"a rate lies above 0 and up to 1, not at {rate}")
@@ -79,7 +76,6 @@ class AdaptiveSampler:
         self._budget = budget
         self._expected_cost = expected_cost
         self._always = frozenset(always)
-        self._floors = floors
         self._arrivals_of_all_per_s = 0.0
         self._is_warned = False
         self._arrivals = Arrivals(ARRIVALS_HALF_LIFE_S)
@@ -109,7 +105,6 @@ class AdaptiveSampler:
         bearable_per_s = status.pace_per_s / max(_SMALLEST, self._reading_cost)
         self._typical_cost += LEARNING * (cost - self._typical_cost)
         if status.level < cost:
-            self._note_floors(interaction, now, bearable_per_s)
             self._warn_of(cost)
             return _uncovered(self._common(bearable_per_s, now))
         return self._decide(interaction, uncertainty, now, cost=cost, bearable_per_s=bearable_per_s)
@@ -125,8 +120,6 @@ class AdaptiveSampler:
     ) -> SamplingDecision:
         rate = self._common(bearable_per_s, now)
         probability = _by_uncertainty(rate, uncertainty)
-        floors = self._note_floors(interaction, now, bearable_per_s)
-        probability = max((probability, *(least for _, least in floors)))
         if self._always and not (
             self._always.isdisjoint(interaction.tags)
             and self._always.isdisjoint(interaction.attributes)
@@ -147,7 +140,6 @@ class AdaptiveSampler:
             cause=cause,
             reserved=reserved,
             rate=rate,
-            floors=floors,
         )
 
     def _common(self, bearable_per_s: float, now: float) -> float:
@@ -156,13 +148,6 @@ class AdaptiveSampler:
         per_s = max(self._arrivals.per_s(now), self._arrivals_of_all_per_s)
         bearable = bearable_per_s / max(_SMALLEST, per_s)
         return min(1.0, self._rate, bearable)
-
-    def _note_floors(
-        self, interaction: Interaction, now: float, bearable_per_s: float
-    ) -> tuple[tuple[str, float], ...]:
-        if self._floors is None:
-            return ()
-        return self._floors.of(interaction, now, bearable_per_s=bearable_per_s)
 
     def _cost_of(self, interaction: Interaction) -> float:
         """Return what a reading costs at most.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fnmatch
 import math
 import time
 from collections import OrderedDict, deque
@@ -120,8 +119,6 @@ class Watching:
     """The values of an answer by which slices are told apart."""
     shown: Sequence[str] = ()
     """Dimensions of slices whose rates are shown."""
-    slices: Sequence[str] = ()
-    """Patterns of the dimensions whose slices have an alarm: `route`."""
     slices_share: float = 0.0
     """The share of the false alarms that all of them have."""
     versions_by: Sequence[str] = ()
@@ -133,10 +130,8 @@ class Watching:
         return self.judge or self.reader
 
     def has_alarms(self, dimension: str) -> bool:
-        """Return whether slices by a dimension have alarms; those of the records only by name."""
-        if dimension in RECORDED:
-            return dimension in self.slices
-        return any(fnmatch.fnmatchcase(dimension, pattern) for pattern in self.slices)
+        """Return whether slices by a dimension have alarms: those by the application's own."""
+        return self.slices_share > 0 and dimension not in RECORDED
 
     def series(self, signal: str, judge: str) -> str:
         """Return the name of a signal in the sums."""

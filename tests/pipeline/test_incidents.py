@@ -68,7 +68,7 @@ def get(url: str, token: str = "") -> tuple[str, str]:
 def test_an_alarm_is_an_incident_on_the_page_and_in_the_folder(tmp_path):
     """The same on both ways, with its worst answers; the command line reads both."""
     state = tmp_path / "state"
-    server = {"ui": True, "port": 0, "ui_token": TOKEN}
+    server = {"ui": True, "port": 0, "token": TOKEN}
     with alarmed(server=server, state=state) as monitor:
         listed, _ = get(f"{monitor.ui_url}incidents.json", TOKEN)
         (incident,) = json.loads(listed)["incidents"]

@@ -90,10 +90,11 @@ def test_a_fallback_reads_what_the_judge_s_provider_fails_to(servers, reports, m
     assert total(monitor.registry, "ragmonitor_score_mean", judge="openai/first", **mean) == 1
 
 
-def test_a_dead_judge_is_down_before_the_coin(servers, reports, monitors):
+def test_a_dead_judge_is_down_before_the_coin(servers, reports, monitors, monkeypatch):
     """What comes then had no chance, is counted as `judge_down`, and the gauge says why."""
     servers[0].always(refused(401))
-    monitor = monitors(judge={"concurrency": 1})
+    monkeypatch.setattr("ragmonitor.pipeline.wiring.wired_judges.CONCURRENCY", 1)
+    monitor = monitors()
     for number in range(7):
         observe(monitor, number)
     assert len(servers[0].chats) == 5
@@ -151,7 +152,7 @@ def test_no_more_are_drawn_than_may_wait(servers, reports, monitors, monkeypatch
     """What comes beyond has no chance and a cause; memory does not grow with a slow provider."""
     servers[0].always(Slow(1.0))
     monkeypatch.setattr("ragmonitor.pipeline.judging.MAX_PENDING", 10)
-    monitor = monitors(judge={"concurrency": 5})
+    monitor = monitors()
     for number in range(100):
         monitor.observe(told(number))
     assert monitor.flush(60)

@@ -31,7 +31,7 @@ def alarmed(*, content: str = "all", worker: str = "thread", fine: int = 0) -> M
         objectives={"hallucination": 0.05},
         alarms=AlarmSettings(signals=("hallucination",), false_alarm_every_days=0.01),
         export={"traces": False},
-        server={"ui": True, "port": 0, "ui_token": TOKEN},
+        server={"ui": True, "port": 0, "token": TOKEN},
         content=content,
         worker=worker,
     ).start()
@@ -145,7 +145,7 @@ def test_over_standard_input_and_output():
         started = mcp.StdioServerParameters(
             command=COMMAND[0],
             args=[*COMMAND[1:], "--address", monitor.metrics_url],
-            env={**os.environ, "RAGMONITOR_SERVER__UI_TOKEN": TOKEN},
+            env={**os.environ, "RAGMONITOR_SERVER__TOKEN": TOKEN},
         )
         names, (rates,) = asyncio.run(asked(started, ("rates", {})))
     assert "worst_answers" in names

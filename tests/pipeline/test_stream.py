@@ -96,7 +96,7 @@ def test_an_answer_is_scored_at_the_other_end(server: RedisServer):
     asked = replace(
         interaction(),
         attributes={"route": "towers"},
-        chunks=(*interaction().chunks, Chunk(text="\ud800", metadata={"page": 2**70})),
+        chunks=(*interaction().chunks, Chunk(text="塔", metadata={"page": 7})),
     )
     with application(server.url) as monitor:
         monitor.observe(asked)

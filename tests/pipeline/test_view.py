@@ -82,12 +82,12 @@ def test_where_others_can_connect_the_page_needs_a_token(caplog):
         assert monitor.metrics_url is not None
         assert monitor.ui_url is None
     assert "the page is not served" in caplog.text
-    assert "ui_token" in caplog.text
+    assert "token" in caplog.text
 
 
 def test_where_others_can_connect_the_token_opens_it():
     """And nothing else does."""
-    with watched(server={"host": "0.0.0.0", "ui_token": TOKEN}) as monitor:
+    with watched(server={"host": "0.0.0.0", "token": TOKEN}) as monitor:
         assert monitor.flush(60)
         url = str(monitor.ui_url).replace("0.0.0.0", "127.0.0.1")
         with pytest.raises(urllib.error.HTTPError, match="401"):
@@ -101,7 +101,7 @@ def test_where_others_can_connect_the_token_opens_it():
     ("options", "problem"),
     [
         ({"server": {"ui": True, "enabled": False}}, "needs server.enabled"),
-        ({"server": {"ui_token": "short"}}, "ui_token"),
+        ({"server": {"token": "short"}}, "token"),
         ({"server": {"ui_trace_url": "http://localhost:16686/trace/"}}, "trace_id"),
         ({"server": {"ui_trace_url": "javascript:alert('{trace_id}')"}}, "http"),
     ],

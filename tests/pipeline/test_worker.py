@@ -136,7 +136,7 @@ def test_settings_reach_a_worker_unchanged() -> None:
         objectives="hallucination=0.05",
         exporters=["jsonl:/tmp/reports.jsonl", shouting],
         state="/tmp/state",
-        server={"ui": True, "ui_token": "t" * 32},
+        server={"ui": True, "token": "t" * 32},
     )
     there = restored(wire.decode_message(wire.encode_message(described(settings))))
     for name in Settings.model_fields:

@@ -17,7 +17,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ragmonitor.records import Cause, Interaction, SpanReference
-from ragmonitor.sampling import AdaptiveSampler, Floors
+from ragmonitor.sampling import AdaptiveSampler
 from ragmonitor.sampling.consistent_draws import WHOLE, is_drawn, place_of
 from ragmonitor.store import Budget, Memory
 from ragmonitor.testing import ManualClock
@@ -74,10 +74,9 @@ steps = st.lists(
 @given(
     rate=rates,
     limits=st.none() | st.tuples(st.floats(0.5, 500), st.none() | st.floats(0.1, 50)),
-    floor=st.none() | st.floats(0.1, 100),
     steps=steps,
 )
-def test_whatever_comes_chances_are_chances(rate, limits, floor, steps):
+def test_whatever_comes_chances_are_chances(rate, limits, steps):
     """In range, bounded in stake, drawn only where there was one, never beyond any limit."""
     clock = ManualClock()
     per_day, per_hour = limits or (None, None)
@@ -89,7 +88,6 @@ def test_whatever_comes_chances_are_chances(rate, limits, floor, steps):
         budget=budget,
         expected_cost=lambda _: costs[-1],
         always=("always",),
-        floors=None if floor is None else Floors("route", floor),
     )
     spent, open_ = [], []
     for told, cost, uncertainty, pause_s, later, share in steps:
@@ -220,8 +218,7 @@ def traffic(seed: int, hours: int) -> Iterator[tuple[float, bool, float]]:
         yield now, bad, rng.gammavariate(2, 0.5) * (2.0 if bad else 0.95)
 
 
-@pytest.mark.parametrize("floors", [False, True])
-def test_one_over_the_chance_is_the_right_weight(floors):
+def test_one_over_the_chance_is_the_right_weight():
     """Two days of bursts on 60 calls an hour: right to within four standard errors."""
     clock = ManualClock()
     rng = random.Random(99)
@@ -230,7 +227,6 @@ def test_one_over_the_chance_is_the_right_weight(floors):
         clock=clock,
         budget=Budget(Memory(clock), per_hour=80.0, unit="calls"),
         expected_cost=lambda _: 1.0,
-        floors=Floors("route", 6.0) if floors else None,
     )
     answers = bad_answers = uncovered = 0
     drawn, weighted, variance = [], 0.0, 0.0
@@ -259,44 +255,11 @@ def test_one_over_the_chance_is_the_right_weight(floors):
         assert sum(began <= at <= began + HOUR_S for at in drawn) <= 80
 
 
-def test_floors_reach_their_number_and_stay_within_the_budget():
-    """Five rare routes of 36 answers an hour get nine each, beside 3,600 of a busy one."""
-    clock = ManualClock()
-    rng = random.Random(4)
-    sampler = AdaptiveSampler(
-        0.1,
-        clock=clock,
-        budget=Budget(Memory(clock), per_hour=240.0, unit="calls"),
-        expected_cost=lambda _: 1.0,
-        floors=Floors("route", 9.0),
-    )
-    expected: dict[str, float] = {}
-    drawn: list[float] = []
-    hours, number = 8, 0
-    while clock.now_s < hours * HOUR_S:
-        clock.advance(rng.expovariate(3_780 / HOUR_S))
-        number += 1
-        route = f"rare{rng.randrange(5)}" if rng.random() < 180 / 3_780 else "busy"
-        told = replace(TOLD, id=f"{number:x}", attributes={"route": route})
-        decision = sampler.draw(told, uncertainty=0.5)
-        if clock.now_s > HOUR_S:
-            expected[route] = expected.get(route, 0.0) + decision.inclusion_probability / (
-                hours - 1
-            )
-        if decision.drawn:
-            drawn.append(clock.now_s)
-            sampler.refund(decision, 1.0)
-    assert all(expected[f"rare{n}"] >= 9.0 * 0.95 for n in range(5))
-    assert expected["busy"] > 60
-    for began in drawn:
-        assert sum(began <= at <= began + HOUR_S for at in drawn) <= 240
-
-
 SPENDER = """
 import json, random, sys, threading, time
 from dataclasses import replace
 from pathlib import Path
-from ragmonitor.sampling import AdaptiveSampler, Floors
+from ragmonitor.sampling import AdaptiveSampler
 from ragmonitor.store import Budget, Sqlite
 from tests.support.stories import interaction
 
@@ -308,7 +271,6 @@ def now():  # a second is an hour
 budget = Budget(Sqlite(folder / "a.db", "s", clock=now), per_hour=40.0, unit="calls")
 sampler = AdaptiveSampler(
     1.0, clock=now, budget=budget, expected_cost=lambda _: 1.0, always=("t",),
-    floors=Floors("route", 9.0),
 )
 told = interaction()
 spent = []

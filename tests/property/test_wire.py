@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ragmonitor.records import Interaction, Report
 from ragmonitor.runtime.errors import WireError
 from ragmonitor.runtime.wire import MAX_BYTES, decode, decode_report, encode, encode_report
-from ragmonitor.runtime.wire.frames import Flag, framed
+from ragmonitor.runtime.wire.frames import COMPRESSED, framed
 from tests.support.wire_records import interactions, is_same, reports
 
 
@@ -52,16 +52,12 @@ def test_damaged_bytes_are_read_or_refused(interaction: Interaction, compressed:
     assert found is None or decode(encode(found)).id == found.id
 
 
-@given(st.sampled_from([0, Flag.ESCAPED, Flag.CUT, Flag.COMPRESSED]), st.binary(max_size=200))
-@example(Flag.ESCAPED, b"\x91" * 100_000)
+@given(st.integers(0, 255), st.binary(max_size=200))
 @example(0, b"\x91" * 100_000)
 @example(0, b"\x81\xa6chunks\xdd\xff\xff\xff\xff")
-@example(Flag.ESCAPED, b"\xdf\xff\xff\xff\xff")
-@example(Flag.ESCAPED, b"\xc7\xff\x02" + b"\x01" * 255)
-@example(Flag.ESCAPED, b"\x81\xc7\x01\x03\x90\x01")
 def test_any_bytes_are_read_or_refused(flags: int, body: bytes):
     """Whatever follows a header: claims of more than there is, depths, extension types."""
-    header = bytearray(framed(b"i", 0, b"", compressed=False))
+    header = bytearray(framed(b"i", b"", compressed=False))
     header[3] = flags
     assert read(bytes(header) + body) is None
 
@@ -80,4 +76,4 @@ def test_a_decompression_bomb_is_refused(declared: bool):
     compressor = zstandard.ZstdCompressor(write_content_size=declared)
     bomb = compressor.compress(b"\x00" * (64 * MAX_BYTES))
     with pytest.raises(WireError):
-        decode(bytes((0xC1, ord("i"), 1, Flag.COMPRESSED)) + bomb)
+        decode(bytes((0xC1, ord("i"), 1, COMPRESSED)) + bomb)

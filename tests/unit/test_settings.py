@@ -45,10 +45,10 @@ def test_a_group_merges_option_by_option(monkeypatch, written):
     """What the constructor's group does not set, a variable may, else the file."""
     written('[ragmonitor]\njudge = "openai/file"\n[ragmonitor.budget]\nusd_per_hour = 1\n')
     monkeypatch.setenv("RAGMONITOR_JUDGE__TIMEOUT_S", "7")
-    monkeypatch.setenv("RAGMONITOR_JUDGE__CONCURRENCY", "3")
+    monkeypatch.setenv("RAGMONITOR_JUDGE__TOKENS_PER_CALL", "3000")
     found = Settings.load(judge=JudgeSettings(timeout_s=9), budget=Budget(usd_per_day=5))
     judge = found.judge
-    assert (judge.model, judge.timeout_s, judge.concurrency) == ("openai/file", 9, 3)
+    assert (judge.model, judge.timeout_s, judge.tokens_per_call) == ("openai/file", 9, 3_000)
     assert found.budget.limits == (5, 1)
 
 
@@ -235,7 +235,7 @@ def test_a_wrong_file_is_an_error(written, text, message):
         ("RAGMONITOR_JUDGE__TIMEUOT_S", "RAGMONITOR_JUDGE__TIMEOUT_S"),
         ("RAGMONITOR_JUDGE_TIMEOUT_S", "RAGMONITOR_JUDGE__TIMEOUT_S"),
         ("RAGMONITOR_SERVER_PORT", "RAGMONITOR_SERVER__PORT"),
-        ("RAGMONITOR_RECEIV__TOKEN", "RAGMONITOR_RECEIVE__TOKEN"),
+        ("RAGMONITOR_SERVR__TOKEN", "RAGMONITOR_SERVER__TOKEN"),
         ("RAGMONITOR_NOTIFY", "RAGMONITOR_ALARMS__NOTIFY"),
         ("RAGMONITOR_NOTIFY__LANGUAGE", "RAGMONITOR_ALARMS__NOTIFY_LANGUAGE"),
         ("RAGMONITOR_NOTIFY__URLS", "RAGMONITOR_ALARMS__NOTIFY"),

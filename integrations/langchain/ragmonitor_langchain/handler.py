@@ -29,7 +29,6 @@ from ragmonitor.integration import (
     record_error,
     shielded,
 )
-from ragmonitor_langchain.openinference import span_of
 from ragmonitor_langchain.stores import forget_stores, watch_stores
 from ragmonitor_langchain.translate import (
     KeptDocuments,
@@ -109,8 +108,6 @@ class RagMonitorHandler(BaseCallbackHandler):
         self._is_retrieval_tool = recorder.is_retrieval_tool
         self._chooses = recorder.chooses
         self.recorder = recorder
-        with _capture:
-            recorder.link_spans(span_of)
 
     def __copy__(self) -> Self:
         return self

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from ragmonitor import ExportSettings
-
 pytest.importorskip("openinference.instrumentation.langchain", reason="the group `peers`")
 
 import requests
@@ -30,12 +28,8 @@ from opentelemetry.instrumentation.langchain import LangchainInstrumentor
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
-from opentelemetry.trace import format_span_id, format_trace_id
 
-from ragmonitor import Interaction, Monitor
-from ragmonitor.integration import Recorder, Translator
-from ragmonitor.testing import ListExporter
+from ragmonitor import Interaction
 from ragmonitor_langchain import RagMonitorHandler, instrument, uninstrument
 
 Told = list[Any]
@@ -335,93 +329,3 @@ async def test_beside_an_inline_handler_ours_had_better_be_inline(
     assert monitor.finished == []
 
 
-# --- link_traces ----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def linking(monitor: Any) -> Any:
-    """Give the monitor with `link_traces` on."""
-
-    def recorder(translator: Translator) -> Recorder:
-        if monitor.known is None:
-            monitor.known = Recorder(translator, monitor.finished.append, links=True)
-        return monitor.known
-
-    monitor.recorder = recorder
-    return monitor
-
-
-def roots(kept: InMemorySpanExporter) -> set[tuple[str, str]]:
-    return {
-        (format_trace_id(span.context.trace_id), format_span_id(span.context.span_id))
-        for span in kept.get_finished_spans()
-        if span.parent is None
-    }
-
-
-@pytest.mark.parametrize("we_come", ["first", "last", "given", "not inline"])
-async def test_the_record_names_openinference_s_span_of_the_same_call(
-    linking: Any, build: Any, way: Any, we_come: str
-) -> None:
-    """Whoever of the two is told of the call first, on whatever thread."""
-    config: dict[str, Any] = {}
-    if we_come == "first":
-        instrument(linking)
-    with spans_in_memory() as (provider, kept):
-        LangChainInstrumentor().instrument(tracer_provider=provider)
-        try:
-            if we_come in {"last", "not inline"}:
-                instrument(linking, run_inline=we_come == "last")
-            elif we_come == "given":
-                config = {"callbacks": [RagMonitorHandler(linking)]}
-            await way(build(), ["a", "b"], config)
-        finally:
-            LangChainInstrumentor().uninstrument()
-        targets = [i.target for i in linking.interactions]
-        assert len(targets) == 2
-        assert {(t.trace_id, t.span_id) for t in targets} == roots(kept)
-
-
-def test_a_trace_that_openinference_did_not_sample_is_named_as_such(
-    linking: Any, apps: Any
-) -> None:
-    """So that nobody links to what is nowhere to be found."""
-    provider = TracerProvider(sampler=ALWAYS_OFF)
-    LangChainInstrumentor().instrument(tracer_provider=provider)
-    try:
-        instrument(linking)
-        apps.lcel().chain.invoke("a")
-    finally:
-        LangChainInstrumentor().uninstrument()
-        provider.shutdown()
-    assert linking.only.target.sampled is False
-
-
-def test_unless_told_to_nothing_is_linked(monitor: Any, apps: Any) -> None:
-    """The setting is off: our own trace is emitted beside OpenInference's."""
-    with openinference():
-        instrument(monitor)
-        apps.lcel().chain.invoke("a")
-    assert monitor.only.target is None
-
-
-def test_the_setting_reaches_the_handler(apps: Any) -> None:
-    """`Monitor(link_traces=True)`: the report names the span."""
-    reports = ListExporter()
-    with (
-        Monitor(
-            export=ExportSettings(link_traces=True), server=False, exporters=[reports]
-        ) as monitor,
-        spans_in_memory() as (provider, kept),
-    ):
-        LangChainInstrumentor().instrument(tracer_provider=provider)
-        try:
-            handler = RagMonitorHandler(monitor)
-            apps.lcel().chain.invoke("a", {"callbacks": [handler]})
-        finally:
-            LangChainInstrumentor().uninstrument()
-        assert monitor.flush()
-        (report,) = reports.reports
-        target = report.interaction.target
-        assert target is not None
-        assert {(target.trace_id, target.span_id)} == roots(kept)

@@ -52,7 +52,6 @@ from ragmonitor.integration import (
     shielded,
     survive_forks,
 )
-from ragmonitor_llama_index.openinference import span_of
 from ragmonitor_llama_index.roles import Role, reranks, role_of
 from ragmonitor_llama_index.translate import (
     LlamaIndexTranslator,
@@ -852,9 +851,7 @@ _translator = LlamaIndexTranslator()
 
 
 def _recorder_of(monitor: Monitor) -> Recorder:
-    recorder = monitor.recorder(_translator)
-    recorder.link_spans(span_of)
-    return recorder
+    return monitor.recorder(_translator)
 
 
 def instrument(monitor: Monitor) -> None:

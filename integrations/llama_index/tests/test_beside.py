@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from ragmonitor import ExportSettings
-
 pytest.importorskip("openinference.instrumentation.llama_index", reason="the group `peers`")
 
 from llama_index_instrumentation import get_dispatcher
@@ -21,8 +19,6 @@ from opentelemetry.instrumentation.llamaindex.dispatcher_wrapper import instrume
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
-from opentelemetry.trace import format_span_id, format_trace_id
 
 from integrations.llama_index.tests.scripted import (
     ANSWER,
@@ -243,85 +239,3 @@ async def test_neither_changes_what_the_other_tells(
     assert [r.getMessage() for r in caplog.records if r.levelname == "WARNING"] == []
 
 
-# --- link_traces ----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def linking(quiet_monitor: FakeMonitor) -> FakeMonitor:
-    """Give the monitor with `link_traces` on."""
-
-    def recorder(translator: Translator, **_: Any) -> Recorder:
-        if quiet_monitor._recorder is None:
-            quiet_monitor._recorder = Recorder(translator, quiet_monitor._take, links=True)
-        return quiet_monitor._recorder
-
-    quiet_monitor.recorder = recorder  # type: ignore[method-assign]
-    return quiet_monitor
-
-
-_ROOT = re.compile(r"^\w+Engine\.(a?query|a?chat|a?stream_chat)$")
-
-
-def roots(kept: InMemorySpanExporter) -> list[tuple[str, str]]:
-    return [
-        (format_trace_id(span.context.trace_id), format_span_id(span.context.span_id))
-        for span in kept.get_finished_spans()
-        if _ROOT.search(span.name)
-    ]
-
-
-@pytest.mark.parametrize("we_come", ["first", "last"])
-async def test_the_record_names_openinference_s_span_of_the_same_call(
-    linking: FakeMonitor, way: Callable[[], Awaitable[str]], we_come: str
-) -> None:
-    """Whichever handler was installed first, streamed or not."""
-    if we_come == "first":
-        instrument(linking)
-    with openinference() as kept:
-        if we_come == "last":
-            instrument(linking)
-        await way()
-    target = linking.only().target
-    assert target is not None
-    assert [(target.trace_id, target.span_id)] == roots(kept)
-
-
-def test_a_trace_that_openinference_did_not_sample_is_named_as_such(linking: FakeMonitor) -> None:
-    """So that nobody links to what is nowhere to be found."""
-    provider = TracerProvider(sampler=ALWAYS_OFF)
-    LlamaIndexInstrumentor().instrument(tracer_provider=provider)
-    try:
-        instrument(linking)
-        query_engine().query("How heavy?")
-    finally:
-        LlamaIndexInstrumentor().uninstrument()
-        provider.shutdown()
-    target = linking.only().target
-    assert target is not None
-    assert target.sampled is False
-
-
-def test_unless_told_to_nothing_is_linked(monitor: FakeMonitor) -> None:
-    """The setting is off: our own trace is emitted beside OpenInference's."""
-    with openinference():
-        query_engine().query("How heavy?")
-    assert monitor.only().target is None
-
-
-def test_the_setting_reaches_the_listener() -> None:
-    """`Monitor(link_traces=True)`: the report names the span."""
-    reports = ListExporter()
-    with Monitor(
-        export=ExportSettings(link_traces=True, traces=False), server=False, exporters=[reports]
-    ) as monitor:
-        try:
-            with openinference() as kept:
-                instrument(monitor)
-                query_engine().query("How heavy?")
-        finally:
-            uninstrument()
-        assert monitor.flush()
-    (report,) = reports.reports
-    target = report.interaction.target
-    assert target is not None
-    assert [(target.trace_id, target.span_id)] == roots(kept)

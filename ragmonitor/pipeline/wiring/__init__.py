@@ -11,6 +11,7 @@ from ragmonitor.pipeline.wiring.wired_exports import (
     view_of,
 )
 from ragmonitor.pipeline.wiring.wired_judges import (
+    CONCURRENCY,
     budget_of,
     builtin_judge,
     encoder_of,
@@ -24,6 +25,7 @@ from ragmonitor.pipeline.wiring.wired_judges import (
 from ragmonitor.pipeline.wiring.wired_statistics import estimates_of, store_of
 
 __all__ = [
+    "CONCURRENCY",
     "budget_of",
     "builtin_judge",
     "configure",

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from pydantic import SecretStr
-
 from ragmonitor.evaluators import table
 from ragmonitor.export import (
     EXPORTERS,
@@ -78,9 +76,8 @@ def _feedback_intake(
     """Return what takes feedback by HTTP, if it is wanted and may be served."""
     if take is None or not settings.server.feedback:
         return None
-    token = settings.server.feedback_token
-    problem = "no feedback is taken by HTTP", "anybody could send it"
-    if not _is_guarded(settings, token, *problem, option="server.feedback_token"):
+    token = settings.server.token
+    if not _is_guarded(settings, "no feedback is taken by HTTP", "anybody could send it"):
         return None
     return FeedbackIntake(
         take,
@@ -88,16 +85,15 @@ def _feedback_intake(
     )
 
 
-def _is_guarded(
-    settings: Settings, token: SecretStr | None, refusal: str, danger: str, *, option: str
-) -> bool:
+def _is_guarded(settings: Settings, refusal: str, danger: str) -> bool:
     """Return whether a token guards what is served, or this machine alone; warn if neither does."""
     host = settings.server.host
-    if token is not None or is_loopback(host):
+    if settings.server.token is not None or is_loopback(host):
         return True
     logger.warning(
-        "ragmonitor: %s: /metrics listens on %s, where %s; set %s, or server.host to 127.0.0.1",
-        *(refusal, host, danger, option),
+        "ragmonitor: %s: /metrics listens on %s, where %s; set server.token, or server.host to "
+        "127.0.0.1",
+        *(refusal, host, danger),
     )
     return False
 
@@ -215,9 +211,9 @@ def view_of(
     """Return the page, if it is wanted and may be served."""
     if not settings.server.ui:
         return None
-    token = settings.server.ui_token
-    problem = "the page is not served", "others could read questions and answers"
-    if not _is_guarded(settings, token, *problem, option="server.ui_token"):
+    token = settings.server.token
+    danger = "others could read questions and answers"
+    if not _is_guarded(settings, "the page is not served", danger):
         return None
     judge = None if judging is None else judging.judge.identity
     return View(

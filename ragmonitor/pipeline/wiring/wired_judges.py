@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from functools import cache, partial
 from importlib.util import find_spec
+from typing import Final
 
 from ragmonitor.evaluators import table
 from ragmonitor.judges import JUDGES, AssessmentCache, BuiltinJudge, EncoderJudge, LlmJudge
@@ -17,13 +18,18 @@ from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.capabilities import CapableJudge, as_judge
 from ragmonitor.runtime.errors import SettingsError, did_you_mean
 from ragmonitor.runtime.guard import logger
-from ragmonitor.runtime.prices import litellm_price
+from ragmonitor.runtime.prices import Prices, litellm_price
 from ragmonitor.runtime.protocols import (
     Judge,
 )
-from ragmonitor.sampling import AdaptiveSampler, Floors, spent_in
+from ragmonitor.sampling import AdaptiveSampler, spent_in
 from ragmonitor.settings import Settings
 from ragmonitor.store import Budget, Memory, Store
+
+ALWAYS: Final = ("ragmonitor:judge", "user_feedback")
+"""Tags, or names of attributes, of answers that are judged for certain, budget permitting."""
+CONCURRENCY: Final = 8
+"""Answers that the judge reads at once."""
 
 
 def builtin_judge() -> CapableJudge:
@@ -79,10 +85,9 @@ def judging_of(settings: Settings, store: Store | None = None) -> JudgeConfig | 
             budget=budget_of(settings, store),
             # What an evaluator asks is shown no more than a reading is.
             expected_cost=lambda interaction: judge.expected_cost(interaction) * (1 + asking),
-            always=settings.sample.always,
-            floors=(Floors(settings.sample.floor_by) if settings.sample.floor_by else None),
+            always=ALWAYS,
         ),
-        concurrency=settings.judge.concurrency,
+        concurrency=CONCURRENCY,
         reading_timeout_s=2 * settings.judge.timeout_s,
         spent=partial(spent_in, settings.budget.unit),
     )
@@ -112,12 +117,11 @@ def judge_doubt(settings: Settings) -> str:
         )
     if settings.budget.usd_per_day is None and settings.budget.usd_per_hour is None:
         return ""
-    if is_priced or settings.judge.input_usd_per_million_tokens is not None:
+    if is_priced or Prices(settings.estimation.prices).given(model) is not None:
         return ""
     return (
         f"judge {shown(named)}: its price is not known, so a budget in dollars lets it read "
-        "nothing; set judge.input_usd_per_million_tokens and judge.output_usd_per_million_tokens, "
-        "or budget.tokens_per_day"
+        "nothing; set estimation.prices, or budget.tokens_per_day"
     )
 
 
@@ -181,18 +185,17 @@ def _within_budget(judge: Judge, settings: Settings) -> CapableJudge:
         ) from error
 
 
-def paid_judge(settings: Settings, named: str, *, is_first: bool = True) -> Judge:
+def paid_judge(settings: Settings, named: str) -> Judge:
     """Return the judge that a text names, if the budget of the settings can pay for it.
 
     Args:
         settings: The settings.
         named: The judge's name.
-        is_first: It is the one that `judge.model` names, and no fallback.
 
     Raises:
         SettingsError: It costs something, and there is no budget.
     """
-    judge = judge_named(settings, named, is_first=is_first)
+    judge = judge_named(settings, named)
     if not settings.budget.is_given and as_judge(judge).budget_unit is not None:
         raise SettingsError(
             f"judge {shown(named)!r} costs money and has no budget; give budget=Budget(...) with "
@@ -210,22 +213,16 @@ def _nearest_judge(named: str) -> str:
     return did_you_mean(name, JUDGES, spelt="{}:...")
 
 
-def judge_named(
-    settings: Settings, named: str, *, with_cache: bool = True, is_first: bool = True
-) -> Judge:
-    """Return the judge that a text names: `encoder:model` of `JUDGES`, else a model of litellm.
-
-    The prices of the settings are the first judge's: another model does not cost the same, and
-    with those of a free one it would seem free.
-    """
+def judge_named(settings: Settings, named: str, *, with_cache: bool = True) -> Judge:
+    """Return the judge that a text names: `encoder:model` of `JUDGES`, else a model of litellm."""
     name, _, rest = named.partition(":")
     make = JUDGES.get(name)
     if make is None or not rest:
-        return _llm_judge(settings, named, with_cache=with_cache, is_first=is_first)
+        return _llm_judge(settings, named, with_cache=with_cache)
     return make(rest)
 
 
-def _llm_judge(settings: Settings, named: str, *, with_cache: bool, is_first: bool) -> LlmJudge:
+def _llm_judge(settings: Settings, named: str, *, with_cache: bool) -> LlmJudge:
     """Return the judge of that name: `model`, or `model@http://address` on another server."""
     model, api_base = _split_address(named)
     is_own = named == settings.judge.model
@@ -235,12 +232,7 @@ def _llm_judge(settings: Settings, named: str, *, with_cache: bool, is_first: bo
         api_base=api_base or (settings.judge.api_base if is_own else None),
         fallbacks=dict(map(_split_address, settings.judge.fallbacks)) if is_own else {},
         timeout_s=settings.judge.timeout_s,
-        input_usd_per_million_tokens=settings.judge.input_usd_per_million_tokens
-        if is_first
-        else None,
-        output_usd_per_million_tokens=settings.judge.output_usd_per_million_tokens
-        if is_first
-        else None,
+        price=Prices(settings.estimation.prices).given(model),
         budget_unit=settings.budget.unit,
         tokens_per_call=settings.judge.tokens_per_call,
         cache=AssessmentCache() if with_cache else None,

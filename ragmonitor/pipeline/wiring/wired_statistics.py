@@ -116,7 +116,6 @@ def _watching(
             shown=settings.estimation.group_by,
         ),
         shown=settings.estimation.group_by,
-        slices=settings.alarms.slices,
         slices_share=_slices_share(settings),
         versions_by=settings.estimation.compare_by,
     )
@@ -201,4 +200,4 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
 def _slices_share(settings: Settings) -> float:
     """Return the share of the false alarms that slices have; 0: no slice has an alarm."""
     is_wanted = any(fnmatch.fnmatch(HALLUCINATION, each) for each in settings.alarms.signals)
-    return SLICES_SHARE if settings.alarms.slices and is_wanted else 0.0
+    return SLICES_SHARE if is_wanted else 0.0

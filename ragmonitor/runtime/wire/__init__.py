@@ -1,6 +1,6 @@
 """Finished records as compact, versioned bytes, and back."""
 
-from ragmonitor.runtime.wire.frames import MAX_BYTES, VERSION, is_kind, require_compression, was_cut
+from ragmonitor.runtime.wire.frames import MAX_BYTES, VERSION, is_kind, require_compression
 from ragmonitor.runtime.wire.record_bytes import (
     decode,
     decode_feedback,
@@ -27,5 +27,4 @@ __all__ = [
     "encode_report",
     "is_kind",
     "require_compression",
-    "was_cut",
 ]

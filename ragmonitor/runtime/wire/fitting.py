@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from ragmonitor.records import Chunk, Interaction, Report, SpanReference, Unscored
+from ragmonitor.records import Chunk, Interaction, SpanReference
 
 MAX_CHUNKS: Final = 100
-"""Chunks of each kind that the shortest form keeps."""
+"""Chunks that the shortest form keeps."""
 MAX_LABELS: Final = 100
 """Attributes and tags that it keeps."""
 MAX_LABEL_CHARACTERS: Final = 500
@@ -20,79 +20,29 @@ MAX_CHUNK_CHARACTERS: Final = 1_000
 """The characters of a chunk's text."""
 
 
-def fitting(record: Interaction | Report) -> Iterator[Interaction | Report]:
-    """Yield ever shorter forms of a record; the last has at most some 3 MB.
+def fitting(record: Interaction) -> Iterator[Interaction]:
+    """Yield two ever shorter forms of a record; the last has at most some 3 MB.
 
-    1. Without metadata and without what the models were asked.
-    2. Also without the texts of retrieved chunks beside those that the model saw.
-    3. Only the beginnings of question, chunks and answer, marked `capture_incomplete`, so that it
-       is counted and not scored. A report loses its assessment as well.
+    1. Without metadata, prompts and the texts of steps: what no judge reads.
+    2. Only the beginnings of question, chunks and answer, marked `capture_incomplete`, so that it
+       is counted and not scored.
     """
-    if isinstance(record, Interaction):
-        yield from _forms(record)
-        return
-    *longer, shortest = _forms(record.interaction)
-    for interaction in longer:
-        yield replace(record, interaction=interaction)
     yield replace(
         record,
-        interaction=shortest,
-        assessment=None,
-        evaluations=tuple(
-            replace(each, detail=_label(each.detail))
-            if isinstance(each, Unscored)
-            else replace(each, explanation=_label(each.explanation))
-            for each in record.evaluations[:MAX_LABELS]
-        ),
+        chunks=tuple(replace(each, metadata={}) for each in record.chunks),
+        not_shown=_bare(record.not_shown),
+        reference_chunks=tuple(replace(each, metadata={}) for each in record.reference_chunks),
+        retrievals=tuple(replace(each, chunks=_bare(each.chunks)) for each in record.retrievals),
+        generations=tuple(replace(each, input=(), output="") for each in record.generations),
     )
-
-
-def _forms(record: Interaction) -> Iterator[Interaction]:
-    plain = _without_metadata(record)
-    unprompted = replace(
-        plain, generations=tuple(replace(each, input=()) for each in plain.generations)
-    )
-    yield unprompted
-    yield replace(
-        unprompted,
-        not_shown=_without_texts(plain.not_shown),
-        retrievals=tuple(replace(r, chunks=_without_texts(r.chunks)) for r in plain.retrievals),
-        generations=tuple(replace(each, output="") for each in unprompted.generations),
-    )
-    yield _shortest(record)
-
-
-def without_metadata(record: Interaction | Report) -> Interaction | Report:
-    """Return the record with its chunks' metadata empty."""
-    if isinstance(record, Report):
-        return replace(record, interaction=_without_metadata(record.interaction))
-    return _without_metadata(record)
-
-
-def _without_metadata(record: Interaction) -> Interaction:
-
-    def bare(chunks: tuple[Chunk, ...]) -> tuple[Chunk, ...]:
-        return tuple(replace(chunk, metadata={}) for chunk in chunks)
-
-    return replace(
-        record,
-        chunks=bare(record.chunks),
-        not_shown=bare(record.not_shown),
-        reference_chunks=bare(record.reference_chunks),
-        retrievals=tuple(replace(each, chunks=bare(each.chunks)) for each in record.retrievals),
-    )
-
-
-def _without_texts(chunks: tuple[Chunk, ...]) -> tuple[Chunk, ...]:
-    return tuple(replace(chunk, text="") for chunk in chunks)
-
-
-def _shortest(record: Interaction) -> Interaction:
     attributes = list(record.attributes.items())[:MAX_LABELS]
-    return Interaction(
+    yield Interaction(
         id=_label(record.id),
         query=record.query[:MAX_TEXT_CHARACTERS],
-        chunks=_beginnings(record.chunks),
+        chunks=tuple(
+            Chunk(text=each.text[:MAX_CHUNK_CHARACTERS], id=_label(each.id), score=each.score)
+            for each in record.chunks[:MAX_CHUNKS]
+        ),
         answer=record.answer[:MAX_TEXT_CHARACTERS],
         reference=record.reference[:MAX_TEXT_CHARACTERS],
         framework=_label(record.framework),
@@ -114,11 +64,8 @@ def _shortest(record: Interaction) -> Interaction:
     )
 
 
-def _beginnings(chunks: tuple[Chunk, ...]) -> tuple[Chunk, ...]:
-    return tuple(
-        Chunk(text=each.text[:MAX_CHUNK_CHARACTERS], id=_label(each.id), score=each.score)
-        for each in chunks[:MAX_CHUNKS]
-    )
+def _bare(chunks: tuple[Chunk, ...]) -> tuple[Chunk, ...]:
+    return tuple(replace(chunk, text="", metadata={}) for chunk in chunks)
 
 
 def _span(span: SpanReference | None) -> SpanReference | None:

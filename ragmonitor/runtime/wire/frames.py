@@ -19,43 +19,27 @@ LEVEL: Final = 1
 # MessagePack never uses it, and no UTF-8 text has it: what is no record is seen at once.
 _MAGIC: Final = 0xC1
 
-Kind = Literal[b"i", b"r", b"f", b"j", b"m", b"s", b"d", b"w", b"a"]
-"""An `Interaction`, a `Report`, people's `Feedback`, the request to accept the judge as it is, a
-message between a monitor and its worker, a `SettledAnswer`, a decision before judging, a
-`PendingVerdict`, or alarms."""
+Kind = Literal[b"i", b"r", b"f", b"j", b"m"]
+"""An `Interaction`, a `Report`, people's `Feedback`, the request to accept the judge as it is, or a
+message between a monitor and its worker."""
+
+COMPRESSED: Final = 2
+"""The flag of bytes that are one Zstandard frame. An unknown flag makes them unreadable."""
 
 
-class Flag:
-    """A property of the bytes that follow. An unknown flag makes them unreadable.
-
-    Plain numbers: operations on an enumeration are calls, and each record that is read has some.
-    """
-
-    ESCAPED: Final = 1
-    """Texts with lone surrogates and integers beyond 64 bits stand in extension types."""
-    COMPRESSED: Final = 2
-    """One Zstandard frame."""
-    CUT: Final = 4
-    """Parts were left out, since the record was longer than `MAX_BYTES`."""
-
-
-_KNOWN_FLAGS: Final = Flag.ESCAPED | Flag.COMPRESSED | Flag.CUT
-
-
-def framed(kind: Kind, flags: int, body: bytes, *, compressed: bool) -> bytes:
+def framed(kind: Kind, body: bytes, *, compressed: bool) -> bytes:
     """Return a record's bytes with their header.
 
     Raises:
         MissingExtraError: They are to be compressed, and `zstandard` is not installed.
     """
     if compressed:
-        flags |= Flag.COMPRESSED
         body = _codecs().compressor.compress(body)
-    return bytes((_MAGIC, kind[0], VERSION, flags)) + body
+    return bytes((_MAGIC, kind[0], VERSION, COMPRESSED * compressed)) + body
 
 
-def unframed(data: bytes, kind: Kind) -> tuple[int, bytes | memoryview]:
-    """Return the flags and the body, at most `MAX_BYTES` of it.
+def unframed(data: bytes, kind: Kind) -> bytes | memoryview:
+    """Return the body, at most `MAX_BYTES` of it.
 
     Raises:
         WireError: These are no bytes of such a record, of a version that is read here.
@@ -65,7 +49,7 @@ def unframed(data: bytes, kind: Kind) -> tuple[int, bytes | memoryview]:
     body = memoryview(data)[HEADER_BYTES:]
     if len(body) > MAX_BYTES:
         raise WireError(f"a record of {len(body)} bytes; the limit is {MAX_BYTES}")
-    return flags, _decompressed(body) if flags & Flag.COMPRESSED else body
+    return _decompressed(body) if flags & COMPRESSED else body
 
 
 def require_compression() -> None:
@@ -78,11 +62,6 @@ def is_kind(data: bytes, kind: Kind) -> bool:
     return data[:2] == bytes((_MAGIC, kind[0]))
 
 
-def was_cut(data: bytes) -> bool:
-    """Return whether the writer left parts of this record out. Raises `WireError`."""
-    return bool(_flags(data, data[1:2]) & Flag.CUT)
-
-
 def _flags(data: bytes, kind: bytes) -> int:
     if len(data) < HEADER_BYTES or data[0] != _MAGIC:
         raise WireError("these bytes are no record of ragmonitor")
@@ -93,7 +72,7 @@ def _flags(data: bytes, kind: bytes) -> int:
             f"a record of version {data[2]}; this release reads up to {VERSION + 1}: "
             "update the older side, one version at a time"
         )
-    if data[3] & ~_KNOWN_FLAGS:
+    if data[3] & ~COMPRESSED:
         raise WireError("a record with an unknown flag: update this side")
     return data[3]
 

@@ -138,7 +138,7 @@ HUSH = "h4sh-" + "xyzzy" * 3
         ("RAGMONITOR_EXPORTERS", f"phoenix:http://me:{HUSH}@127.0.0.1:1"),
         ("PHOENIX_API_KEY", HUSH),
         ("RAGMONITOR_CONTENT__HASH_KEY", HUSH),
-        ("RAGMONITOR_SERVER__UI_TOKEN", HUSH),
+        ("RAGMONITOR_SERVER__TOKEN", HUSH),
         ("RAGMONITOR_SERVER__UI_TRACE_URL", f"http://t/{{trace_id}}?key={HUSH}"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://me:{HUSH}@127.0.0.1:1"),
         ("OTEL_EXPORTER_OTLP_HEADERS", f"authorization=Bearer%20{HUSH}"),

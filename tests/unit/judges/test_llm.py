@@ -330,7 +330,7 @@ async def test_a_price_that_litellm_knows_is_used(server, judges):
 async def test_an_unknown_price_stops_a_budget_in_dollars(server, judges):
     """No call is made, and the message names the settings that help."""
     error = await failure(judges(budget_unit="usd"))
-    assert re.search(r"input_usd_per_million_tokens.*budget\.tokens_per_day", str(error))
+    assert re.search(r"estimation\.prices.*budget\.tokens_per_day", str(error))
     assert not server.chats
 
 
@@ -365,7 +365,7 @@ async def test_counts_that_cannot_be_are_taken_as_what_can(server, judges, count
     server.always(
         lambda r: completion({"role": "assistant", "content": truthful(r).content}, usage=usage)
     )
-    judge = judges(input_usd_per_million_tokens=1.0, output_usd_per_million_tokens=1.0)
+    judge = judges(price=(1e-6, 1e-6))
     try:
         spent = (await judge.assess(WARRANTY)).usage
     except JudgeError as error:

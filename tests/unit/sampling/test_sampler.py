@@ -7,7 +7,7 @@ import pytest
 
 from ragmonitor.records import Cause
 from ragmonitor.runtime.guard import errors
-from ragmonitor.sampling import AdaptiveSampler, Floors, uniform_of
+from ragmonitor.sampling import AdaptiveSampler, uniform_of
 from ragmonitor.store import Budget, Memory, StoreUnavailableError
 from ragmonitor.testing import ManualClock
 from tests.support.stories import interaction
@@ -152,41 +152,6 @@ def test_what_is_forced_is_paid_like_all_else(clock):
         False,
         Cause.OVER_BUDGET,
     )
-
-
-# Floors
-
-
-def test_a_rare_route_has_its_floor(clock):
-    """Raised above the common rate: a stratum of its own, at a stake below 1."""
-    sampler = AdaptiveSampler(0.01, clock=clock, floors=Floors("route", 9.0))
-    told = interaction(attributes={"route": "rare"})
-    for _ in range(20):
-        clock.advance(60)
-        decision = sampler.draw(told)
-    assert 0.1 < decision.inclusion_probability < 0.2
-    assert decision.importance_weight < 1
-
-
-def test_a_busy_route_needs_none(clock):
-    """What the common rule gives is more: nothing changes."""
-    sampler = AdaptiveSampler(0.1, clock=clock, floors=Floors("route", 9.0))
-    told = interaction(attributes={"route": "busy"})
-    for _ in range(200):
-        clock.advance(1)
-        decision = sampler.draw(told)
-    assert decision.inclusion_probability == 0.1
-
-
-def test_a_floor_below_the_common_rate_holds_and_is_no_stratum(clock):
-    """A route of sure answers is raised to it; the stake still may be above 1, up to 2."""
-    sampler = AdaptiveSampler(0.1, clock=clock, floors=Floors("route", 9.0))
-    told = interaction(attributes={"route": "sure"})
-    for _ in range(600):
-        clock.advance(30)
-        decision = sampler.draw(told, uncertainty=0.0)
-    assert 0.06 < decision.inclusion_probability < 0.1
-    assert 1 < decision.importance_weight < 2
 
 
 # The budget
@@ -410,7 +375,7 @@ def test_arrivals_fade_in_silence(clock):
 
 def test_many_threads_draw_and_settle_at_once(clock):
     """The budget is never exceeded, and nothing raises."""
-    sampler = with_budget(clock, 2_400.0, floors=Floors("route", 9.0), always=("t",))
+    sampler = with_budget(clock, 2_400.0, always=("t",))
     spent, failures = [], []
 
     def work(name):
