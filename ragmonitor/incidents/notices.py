@@ -8,6 +8,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from typing import Final, Protocol
 
 from opentelemetry import context
@@ -120,9 +121,9 @@ class _Receiver:
         self._lost = lost
         self._clock = clock
         self._sent_s: deque[float] = deque(maxlen=MAX_PER_HOUR)
-        self._changed = threading.Condition()
         self._waiting: deque[tuple[str, str]] = deque()
-        self._is_sending = False
+        self._sending = threading.Lock()
+        self._calls: list[Future[None]] = []
 
     def put(self, title: str, body: str) -> None:
         """Take a notice; of too many the oldest gives way."""
@@ -131,60 +132,42 @@ class _Receiver:
             self._lose("notify_limited", f"more than {MAX_PER_HOUR} notices an hour")
             return
         self._sent_s.append(now_s)
-        with self._changed:
-            is_full = len(self._waiting) >= MAX_WAITING
-            if is_full:
-                self._waiting.popleft()
-            self._waiting.append((title, body))
-            starts, self._is_sending = not self._is_sending, True
-        if is_full:
+        self._waiting.append((title, body))
+        if len(self._waiting) > MAX_WAITING:  # as many calls wait for their turn
+            self._waiting.popleft()
             self._lose("notify_full", "it takes none, and the oldest that waited is dropped")
-        if starts:
-            self._start()
-
-    def _start(self) -> None:
+            return
         try:
-            EXECUTOR.submit(self._send_all)
+            call = EXECUTOR.submit(self._send_next)
         except RuntimeError:  # the system has no thread for it
-            with self._changed:
-                self._is_sending = False
-                n = len(self._waiting)
-                self._waiting.clear()
-                self._changed.notify_all()
-            self._lose("notify_failed", "there is no thread to send on", n)
+            self._waiting.pop()
+            self._lose("notify_failed", "there is no thread to send on")
+            return
+        self._calls = [*(each for each in self._calls if not each.done()), call]
 
     def wait(self, timeout_s: float) -> bool:
         """Return whether nothing is under way, at the latest after a time."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._is_sending, max(0.0, timeout_s))
+        return not wait(self._calls, max(0.0, timeout_s)).not_done
 
-    def _send_all(self) -> None:
+    def _send_next(self) -> None:
         # On a thread of our own: these posts are no traffic of the application.
         context.attach(context.set_value("suppress_instrumentation", True))
-        while True:
-            with self._changed:
-                if not self._waiting:
-                    self._is_sending = False
-                    self._changed.notify_all()
-                    return
-                title, body = self._waiting.popleft()
-            self._send(title, body)
-
-    def _send(self, title: str, body: str) -> None:
         is_taken = False
-        try:
-            with silenced(_LOGGERS):
-                # The line stands in the body: some services leave titles out.
-                is_taken = self._plugin.notify(body=f"{title}\n{body}".rstrip(), title="")
-        except BaseException:  # noqa: BLE001, S110 - its message may hold the address; counted below
-            pass
+        with self._sending:
+            title, body = self._waiting.popleft()
+            try:
+                with silenced(_LOGGERS):
+                    # The line stands in the body: some services leave titles out.
+                    is_taken = self._plugin.notify(body=f"{title}\n{body}".rstrip(), title="")
+            except BaseException:  # noqa: BLE001, S110 - its message may hold the address
+                pass
         if not is_taken:
             self._lose("notify_failed", "it did not take a notice")
 
-    def _lose(self, reason: str, problem: str, n: int = 1) -> None:
+    def _lose(self, reason: str, problem: str) -> None:
         record_problem(_STAGE, f"{self._name}: {problem}", about=f"{self._name} {reason}")
         with shielded(_STAGE):
-            self._lost(reason, n)
+            self._lost(reason, 1)
 
 
 def _plugin(url: str, n: int) -> Plugin:
