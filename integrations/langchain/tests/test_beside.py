@@ -327,5 +327,3 @@ async def test_beside_an_inline_handler_ours_had_better_be_inline(
         instrument(monitor, run_inline=False)
         await _completed(chain, "ainvoke", [*peer.callbacks])
     assert monitor.finished == []
-
-

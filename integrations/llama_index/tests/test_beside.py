@@ -26,9 +26,7 @@ from integrations.llama_index.tests.scripted import (
     chat_engine,
     query_engine,
 )
-from ragmonitor import Interaction, Monitor
-from ragmonitor.integration import Recorder, Translator
-from ragmonitor.testing import ListExporter
+from ragmonitor import Interaction
 from ragmonitor_llama_index import instrument, uninstrument
 
 Told = list[Any]
@@ -237,5 +235,3 @@ async def test_neither_changes_what_the_other_tells(
     ours = alike(quiet_monitor.only())
     assert ours == ours_alone
     assert [r.getMessage() for r in caplog.records if r.levelname == "WARNING"] == []
-
-
