@@ -196,6 +196,6 @@ def test_twenty_kills_in_a_minute(fleet: Fleet, tmp_path: Path):
         until("verdicts come", partial(fleet.has_asked, 50 * turn), within_s=60)
         fleet.kill(rng.choice(fleet.workers))
         fleet.start()
-    fleet.ended(within_s=180)
+    fleet.ended(within_s=300)
     store = Redis(*connect(fleet.url), "shop")
     assert_equal(sums(store), sums_of_one(asked, tmp_path / "one"))
