@@ -956,8 +956,6 @@ class AlarmCause:
     """Share that flips if the judge has not changed, 0 to 1; None: the rise is not known yet."""
     expected_judge: float | None
     """Share that flips if the judge explains the rise."""
-    needed: float | None
-    """About how many readings a verdict takes."""
     waiting: int
     """The number of old answers that are still to be read again."""
 
@@ -974,9 +972,8 @@ class AlarmCause:
             return f"The judge has become stricter: {counts} (error at most 5 %)."
         if self.cause == "application":
             return f"It is the application, not the judge: {counts} (error at most 5 %)."
-        needed = "" if self.needed is None else f" A verdict takes some {self.needed:.0f} readings"
         more = f"; {self.waiting} more can be read." if self.waiting else "; no more can be read."
-        return f"Judge or application is not yet known: {counts}.{needed}{more}"
+        return f"Judge or application is not yet known: {counts}{more}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -722,7 +722,6 @@ class Statistics:
             flipped=int(since.flips),
             expected_else=usual.slip if expected is not None else None,
             expected_judge=expected,
-            needed=None,
             waiting=references.waiting(since_s),
         )
         if cause != "unknown":

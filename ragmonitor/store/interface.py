@@ -27,11 +27,6 @@ class StoreUnavailableError(RagMonitorError):
 
     quotes_no_text = True
 
-    def __init__(self, problem: str, *, is_lasting: bool = False) -> None:
-        """Take the problem, and whether trying again is of no use until somebody mends it."""
-        super().__init__(problem)
-        self.is_lasting = is_lasting
-
 
 class Whatever(Enum):
     """The type of `ANY`."""

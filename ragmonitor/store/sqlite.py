@@ -13,6 +13,7 @@ from operator import add
 from pathlib import Path
 from typing import Any, Final
 
+from ragmonitor.runtime.guard import record_problem
 from ragmonitor.store.buckets import Increments, Rows, packed, place, unpacked
 from ragmonitor.store.interface import (
     ANY,
@@ -99,18 +100,25 @@ class Sqlite(RowsOfStore):
     """
 
     def __init__(
-        self, path: str | Path, service: str, *, clock: Callable[[], float] = time.time
+        self,
+        path: str | Path,
+        service: str,
+        *,
+        falls_back: bool = False,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """Touch nothing yet.
 
         Args:
             path: The file. Its folder is there.
             service: Whose sums these are; several services may share a file.
+            falls_back: Whether memory stands in for a file that cannot be used, with a warning.
             clock: Seconds since the epoch, the same for all processes.
         """
         self.place = str(path)
         self._clock = clock
         self._service = service
+        self._falls_back = falls_back
         self._db: sqlite3.Connection | None = None
         self._pid = os.getpid()
         self._lock = threading.RLock()
@@ -133,10 +141,7 @@ class Sqlite(RowsOfStore):
                     self._db = self._connect()
                 yield self._db
             except (sqlite3.Error, OSError) as error:
-                is_lasting = "locked" not in str(error)
-                raise StoreUnavailableError(
-                    f"{self.place}: {error}", is_lasting=is_lasting
-                ) from error
+                raise StoreUnavailableError(f"{self.place}: {error}") from error
 
     def _ask(self, statement: str, *values: object) -> list[Any]:
         with self._opened() as db:
@@ -163,10 +168,22 @@ class Sqlite(RowsOfStore):
                     db.execute("ROLLBACK")
 
     def _connect(self) -> sqlite3.Connection:
-        self._check_file()
-        db = sqlite3.connect(
-            self.place, isolation_level=None, timeout=BUSY_S, check_same_thread=False
-        )
+        try:
+            self._check_file()
+            return self._connect_to(self.place)
+        except (sqlite3.Error, OSError, StoreUnavailableError) as error:
+            problem = f"{self.place}: {error}"
+            if not self._falls_back or "locked" in problem:
+                raise StoreUnavailableError(problem) from error
+            record_problem(
+                "state",
+                f"{problem}: estimates are kept in the memory of this process, and end with it",
+                about=self.place,
+            )
+            return self._connect_to(":memory:")
+
+    def _connect_to(self, place: str) -> sqlite3.Connection:
+        db = sqlite3.connect(place, isolation_level=None, timeout=BUSY_S, check_same_thread=False)
         try:
             self._begin(db)
         except BaseException:  # also an interrupt: no connection may stay open behind it
@@ -178,9 +195,8 @@ class Sqlite(RowsOfStore):
         kind = file_system_of(Path(self.place))
         if kind in NETWORK_FILE_SYSTEMS:
             raise StoreUnavailableError(
-                f"{self.place} is on a network file system ({kind}), where SQLite loses data; "
-                "name a local file, or a Redis server",
-                is_lasting=True,
+                f"it is on a network file system ({kind}), where SQLite loses data; "
+                "name a local file, or a Redis server"
             )
         Path(self.place).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not os.path.exists(self.place):  # noqa: PTH110 - texts of answers may stand in it
@@ -193,13 +209,9 @@ class Sqlite(RowsOfStore):
         names = ("application_id", "user_version")
         application, version = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
         if application != APPLICATION_ID and not is_empty:
-            raise StoreUnavailableError(
-                f"{self.place} is a database of something else", is_lasting=True
-            )
+            raise StoreUnavailableError("it is a database of something else")
         if version > SCHEMA:
-            raise StoreUnavailableError(
-                f"{self.place} is of a later release of ragmonitor", is_lasting=True
-            )
+            raise StoreUnavailableError("it is of a later release of ragmonitor")
         db.create_function("vector_sum", 2, _vector_sum, deterministic=True)
         _retried(lambda: db.execute("PRAGMA journal_mode = WAL"))
         db.execute("PRAGMA synchronous = NORMAL")

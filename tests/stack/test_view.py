@@ -350,7 +350,6 @@ def test_an_alarm_is_said_first_with_its_cause_and_the_worst_sentences(
         flipped=1,
         expected_else=0.01,
         expected_judge=0.3,
-        needed=None,
         waiting=0,
     )
     shown.fill(active=True, cause=cause)

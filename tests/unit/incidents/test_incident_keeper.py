@@ -31,7 +31,6 @@ JUDGE_CAUSE = AlarmCause(
     flipped=12,
     expected_else=0.05,
     expected_judge=0.3,
-    needed=10,
     waiting=0,
 )
 
