@@ -250,8 +250,6 @@ class HttpAsk:
     history_field: str = ""
     """Name of the list of turns before the question, `{"role", "content"}` each; empty: none."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    body: Mapping[str, Any] = field(default_factory=dict)
-    """Further fields of each request."""
     timeout_s: float = 60.0
     """For one attempt to connect, and between two pieces of the reply."""
     retries: int = 2
@@ -276,7 +274,7 @@ class HttpAsk:
         Raises:
             AskFailedError: There is none; says why.
         """
-        body = {**self.body, self.question_field: question}
+        body: dict[str, Any] = {self.question_field: question}
         if self.history_field:
             body[self.history_field] = [{"role": t.role, "content": t.text} for t in history]
         reply = self._posted(body)

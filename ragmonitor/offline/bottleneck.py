@@ -49,13 +49,7 @@ INPUTS: Final = ("answer_correctness", "context_recall", "context_precision")
 
 
 def bottleneck(
-    answer_correctness: float,
-    context_recall: float,
-    context_precision: float,
-    *,
-    correct_from: float = CORRECT_FROM,
-    recalled_from: float = RECALLED_FROM,
-    precise_from: float = PRECISE_FROM,
+    answer_correctness: float, context_recall: float, context_precision: float
 ) -> Bottleneck:
     """Return the step to work on first, by three scores that need a reference answer.
 
@@ -72,13 +66,10 @@ def bottleneck(
         answer_correctness: 0 to 1.
         context_recall: 0 to 1.
         context_precision: 0 to 1.
-        correct_from: From which the first is high.
-        recalled_from: The second.
-        precise_from: The third.
     """
-    is_recalled = context_recall >= recalled_from
-    is_precise = context_precision >= precise_from
-    if answer_correctness >= correct_from:
+    is_recalled = context_recall >= RECALLED_FROM
+    is_precise = context_precision >= PRECISE_FROM
+    if answer_correctness >= CORRECT_FROM:
         return Bottleneck.NONE if is_recalled else Bottleneck.BEYOND_CONTEXT
     if is_recalled:
         return Bottleneck.MODEL if is_precise else Bottleneck.NOISE

@@ -83,7 +83,6 @@ SPANS = st.fixed_dictionaries(
         "spanId": IDS,
         "parentSpanId": IDS | st.just(""),
         "name": TEXTS,
-        "flags": st.sampled_from([0, 0x101, 0x301]),
         "startTimeUnixNano": NUMBERS.map(str),
         "endTimeUnixNano": NUMBERS.map(str),
         "attributes": st.lists(

@@ -102,16 +102,6 @@ def test_a_callable_that_cannot_be_had_is_said(folder, name, message):
     assert message in result.output
 
 
-def test_a_mined_question_is_not_asked_before_its_review(baseline):
-    """Its reference answer is the application's own, which may be the wrong one."""
-    mined = {"question": "Tell me of the shop (mined)", "answer": "It never opens."}
-    with Path("goldens.jsonl").open("a") as file:
-        file.write("\n" + json.dumps(mined | {"source": "mined:worst"}))
-    result = gate(baseline, "--baseline", "base.jsonl", "--json")
-    assert json.loads(result.stdout)["questions"] == 33
-    assert "2 questions are left out" in result.stderr
-
-
 def test_a_service_gets_its_header_and_the_turns_before(folder):
     """A follow-up question means nothing without them."""
     got = []

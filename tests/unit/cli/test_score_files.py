@@ -81,26 +81,3 @@ def test_bottlenecks_are_shown_with_advice():
     assert "The facts were there" in " ".join(result.stderr.split())
     summary = json.loads(run("in.jsonl", "-o", "o", "--json").stdout)
     assert summary["bottlenecks"] == {"none": 1, "model": 2}
-
-
-@pytest.mark.parametrize(
-    "sign", ["=", "+", "-", "@", "\t", "\r", "\n", " =", "＝", "＋", "－", "＠"]
-)
-def test_no_cell_becomes_a_formula(sign):
-    """Neither an id nor an error nor a sentence: applications, files and models write them."""
-    text = f"{sign}1+1 was paid by Napoleon."
-    run(write({**ENGLISH, "id": text, "answer": text}, {text: 1}), "-o", "out.csv", "-q", code=1)
-    with Path("out.csv").open(encoding="utf-8-sig", newline="") as file:
-        rows = [*csv.DictReader(file)]
-    assert len(rows) == 2
-    cells = [cell for row in rows for cell in row.values() if not _is_number(cell)]
-    assert [cell for cell in cells if cell.strip(" ").startswith(sign.strip(" "))] == []
-    assert rows[0]["id"] == f"'{text}"
-
-
-def _is_number(cell):
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True

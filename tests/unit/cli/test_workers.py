@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from tests.support import stories
-from tests.support.openai_server import OpenAiServer
 from tests.support.waiting import until
 
 LANGUAGES = (stories.ENGLISH, stories.CHINESE)
@@ -107,35 +106,6 @@ def test_plugins_are_loaded_in_every_worker(tmp_path):
     scored = [each for each in lines if each["evaluations"]["where"] == {"score": 1.0}]
     assert len(scored) == 14  # two failed when they were asked
     assert len([each for each in tmp_path.iterdir() if each.name.isdigit()]) == 2
-
-
-@pytest.mark.slow
-def test_workers_share_one_budget_and_the_calls_in_flight(tmp_path):
-    """What was spent is within it; what it did not suffice for are the last lines."""
-    question, contexts, answer = stories.ENGLISH
-    plain = {"contexts": contexts, "answer": answer}
-    records = [{**plain, "question": f"{n}: {question}", "id": f"r{n}"} for n in range(40)]
-    file = write(tmp_path / "in.jsonl", records)
-    with OpenAiServer() as server:
-        model = ("--judge", "openai/judge", "--api-base", server.api_base, "--concurrency", 4)
-        whole = score(
-            *(file, "-o", "all.jsonl", "--json", *model, "--budget-tokens", 10**7), cwd=tmp_path
-        )
-        needed = json.loads(whole.stdout)["judge_tokens"]
-        before = len(server.chats)
-        budget = needed // 2
-        limited = (file, "-o", "out.jsonl", "--json", *model, "--budget-tokens", budget)
-        done = score(*limited, "--workers", 2, cwd=tmp_path)
-        asked = len(server.chats) - before
-    assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert said["budget"]["is_spent"]
-    assert 0 < said["judge_tokens"] <= budget
-    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert [each["id"] for each in lines] == [f"r{n}" for n in range(40)]
-    scored = ["score" in each["evaluations"]["faithfulness"] for each in lines]
-    assert scored == sorted(scored, reverse=True)
-    assert sum(scored) == asked
 
 
 @pytest.mark.slow

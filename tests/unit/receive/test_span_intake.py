@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ragmonitor.receive.open_traces import FullError, OpenTraces
+from ragmonitor.receive.open_traces import OpenTraces
 from ragmonitor.receive.otlp_bodies import UnreadableBodyError
 from ragmonitor.receive.span_intake import MAX_PARTS, SpanIntake
 from ragmonitor.testing import ManualClock
@@ -70,18 +70,6 @@ def test_held_memory_is_what_is_counted(
     finally:
         tracemalloc.stop()
     assert held < 1.5 * (traces.size_bytes - counted)
-
-
-def test_the_traces_of_a_request_need_room() -> None:
-    """It is not taken where it would open more than may be; spans of open ones still are."""
-    traces, intake = empty(max_traces=10)
-    intake.take(request_of(*(span(1, trace=number) for number in range(1, 8))))
-    with pytest.raises(FullError):
-        intake.take(request_of(*(span(2, trace=number) for number in range(4, 12))))
-    intake.take(request_of(*(span(2, trace=number) for number in range(1, 11))))
-    assert len(traces) == 10
-    intake.take(request_of(span(3)))
-    assert len(traces) == 10
 
 
 def test_a_request_has_a_bounded_number_of_parts() -> None:
