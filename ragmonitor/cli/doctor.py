@@ -350,18 +350,6 @@ class Trial:
     supported: str
     hallucinated: str
 
-    def interaction(self, answer: str) -> Interaction:
-        """Return an interaction with this answer."""
-        return Interaction(
-            id=f"doctor-{self.language}",
-            query=self.question,
-            chunks=(Chunk(text=self.context, id="doctor"),),
-            answer=answer,
-            framework="python",
-            started_ns=0,
-            ended_ns=0,
-        )
-
 
 TRIALS = (
     Trial(
@@ -384,22 +372,8 @@ TRIALS = (
 
 def _builtin(settings: Settings) -> Iterator[Check]:
     """Yield whether the built-in rules, and an encoder, recognise a hallucination."""
-    judge = BuiltinJudge()
     for trial in TRIALS:
-        good = judge.read(trial.interaction(trial.supported))
-        bad = judge.read(trial.interaction(trial.hallucinated))
-        name = f"judge {judge.identity.name} ({trial.language})"
-        details = {"risk_supported": good.risk, "risk_hallucinated": bad.risk}
-        risks = f"{bad.risk or 0:.2f} against {good.risk or 0:.2f}"
-        is_fine = bool(bad.hallucinated) and (good.risk or 0) < (bad.risk or 0)
-        remedy = "" if is_fine else "reinstall ragmonitor, and report this if it stays"
-        yield Check(
-            name,
-            "ok" if is_fine else "failed",
-            f"risk of a hallucination against that of a supported answer: {risks}",
-            remedy,
-            details,
-        )
+        yield ask_judge(BuiltinJudge(), trial, remedy="reinstall ragmonitor")
     encoder = encoder_of(settings)
     if encoder is not None:
         yield ask_judge(encoder, remedy="correct judge.builtin, or install what it needs")
@@ -427,15 +401,25 @@ def _judges(settings: Settings) -> Iterator[Check]:
         yield Check("judges", "failed", problem, START_REMEDY)
 
 
-def ask_judge(judge: Judge, *, remedy: str = JUDGE_REMEDY) -> Check:
+def ask_judge(judge: Judge, trial: Trial | None = None, *, remedy: str = JUDGE_REMEDY) -> Check:
     """Return whether a judge tells the sentences of one answer apart, in one reading.
 
     Args:
         judge: The judge.
+        trial: The answer; None: the English one.
         remedy: What to do if it cannot read.
     """
-    name, trial = f"judge {judge.identity.name}", TRIALS[0]
-    both = trial.interaction(f"{trial.supported} {trial.hallucinated}")
+    name = f"judge {judge.identity.name}{'' if trial is None else f' ({trial.language})'}"
+    trial = trial or TRIALS[0]
+    both = Interaction(
+        id="doctor",
+        query=trial.question,
+        chunks=(Chunk(text=trial.context, id="doctor"),),
+        answer=f"{trial.supported} {trial.hallucinated}",
+        framework="python",
+        started_ns=0,
+        ended_ns=0,
+    )
 
     async def assessed() -> Assessment:
         return await judge.assess(both)

@@ -6,7 +6,7 @@ monitor's own `content` lets them onto its page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -96,56 +96,33 @@ class MonitorTools:
         }
 
     def incidents(self) -> dict[str, Any]:
-        """List the incidents that are kept, the newest first: id, times and a headline."""
-        state = self._page.json("state.json", "incidents")
-        return {
-            "incidents": [
-                {
-                    "id": each["id"],
-                    "opened_s": each["opened_s"],
-                    "closed_s": each["closed_s"],
-                    "headline": each["en"],
-                }
-                for each in state["incidents"]
-            ]
-        }
+        """List the incidents that are kept, the newest first: id, times and headlines."""
+        return {"incidents": self._page.json("state.json", "incidents")["incidents"]}
 
     def incident(self, id: str = "latest", language: Literal["en", "zh"] = "en") -> str:  # noqa: A002 - its name for assistants
         """Return one incident as Markdown: the change, since when, how sure, where, bad answers.
 
         `latest` is the newest one.
         """
-        if not id.replace("-", "").replace("_", "").isalnum():
-            raise InputError(f"{id!r} is no id of an incident; the tool `incidents` lists them")
-        try:
-            return self._page.text(f"incidents/{id}.md?lang={language}")
-        except InputError:
-            kept = self.incidents()["incidents"]  # raises where there is no page
-            if any(id in ("latest", each["id"]) for each in kept):
-                raise
-        which = "" if id == "latest" else f" {id}"
-        raise InputError(f"no incident{which} is kept; the tool `incidents` lists those that are")
+        kept = [each["id"] for each in self.incidents()["incidents"]]
+        wanted = kept[0] if kept and id == "latest" else id
+        if wanted not in kept:
+            raise InputError(f"no incident {id!r} is kept; the tool `incidents` lists them")
+        return self._page.text(f"incidents/{wanted}.md?lang={language}")
 
     def slices(self, dimension: str = "") -> dict[str, Any]:
-        """Return slices with bad answers: those that an incident names, and the largest ones.
+        """Return slices of the answers with their hallucination rates and 95 % intervals.
 
-        `found`: the slices that the open incident names, or else the newest one: rate before and
-        now, and what of the rise goes with its rate and with its share of the traffic. Read these
-        first. `largest`: the slices of the last day, worst first, each with its hallucination rate.
-        `by_setting`: those that `estimation.group_by` names, of the last hour and day. All with
-        95 % intervals.
+        `largest`: the slices of the last day, worst first. `by_setting`: those that
+        `estimation.group_by` names, of the last hour and day. An incident names the slice in which
+        a rise concentrates: read the incident first.
 
         Args:
             dimension: Only slices by it: route, language, model, source, ...; empty: all.
         """
         state = self._page.json("state.json", "views", "service")
         has_rates = "slices" in state["views"]
-        rates = self._page.json("slices.json", "listed")["listed"] if has_rates else []
-        largest = [
-            {"service": state["service"], **each}
-            for each in rates
-            if _is_by(each["name"], dimension)
-        ]
+        largest = self._page.json("slices.json", "listed")["listed"] if has_rates else []
         groups = [
             {"service": each["service"]} | number
             for each in self._services()
@@ -154,8 +131,11 @@ class MonitorTools:
             if dimension in ("", number["dimension"])
         ]
         return {
-            "found": [each for each in self._found_slices() if _is_by(each["name"], dimension)],
-            "largest": sorted(largest, key=lambda each: -(each["rate"] or _UNKNOWN)["lower"]),
+            "largest": [
+                {"service": state["service"], **each}
+                for each in sorted(largest, key=lambda x: -(x["rate"] or {"lower": -1.0})["lower"])
+                if not dimension or each["name"].startswith(f"{dimension}=")
+            ],
             "by_setting": sorted(groups, key=lambda each: -each["lower"]),
         }
 
@@ -183,26 +163,8 @@ class MonitorTools:
         most = max(1, min(limit, MAX_ANSWERS))
         return self._page.answers(search=containing, n=most)
 
-    # --- what the monitor serves ------------------------------------------------------------------
-
-    def _found_slices(self) -> Iterator[dict[str, Any]]:
-        """Yield the slices of the incidents that are open; of the newest one where none is."""
-        kept = self._page.json("incidents.json", "incidents")["incidents"]
-        for incident in [each for each in kept if each["closed_s"] is None] or kept[:1]:
-            for each in incident["parts"]:
-                if each["kind"] == "slice":
-                    yield {"incident": incident["id"], **each}
-
     def _services(self) -> list[dict[str, Any]]:
         return numbers(self._state_url)
-
-
-_UNKNOWN: Final[Mapping[str, float]] = {"lower": -1.0}
-
-
-def _is_by(name: str, dimension: str) -> bool:
-    """Return whether a slice is by a dimension; empty: any is."""
-    return not dimension or name.startswith(f"{dimension}=")
 
 
 def _numbers(service: Mapping[str, Any], window: str, *, of_parts: bool) -> list[dict[str, Any]]:

@@ -28,6 +28,10 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object on sta
 ApiBaseOption = Annotated[
     str | None, typer.Option(help="Address of an OpenAI-compatible server for the judge.")
 ]
+BudgetUsdOption = Annotated[
+    float | None, typer.Option(min=0.0, help="Maximum cost of this run in US dollars.")
+]
+BudgetTokensOption = Annotated[int | None, typer.Option(min=0, help="Maximum tokens of this run.")]
 ADDRESS_HELP: Final = (
     "Address of a running monitor; host and port are enough (default: from settings, "
     "127.0.0.1:7247)."
@@ -61,14 +65,8 @@ class ScoringOptions:
         ),
     ] = ""
     form: FormatOption = "auto"
-    budget_usd: Annotated[
-        float | None,
-        typer.Option(min=0.0, help="Maximum cost of this run in US dollars."),
-    ] = None
-    budget_tokens: Annotated[
-        int | None,
-        typer.Option(min=0, help="Maximum tokens of this run."),
-    ] = None
+    budget_usd: BudgetUsdOption = None
+    budget_tokens: BudgetTokensOption = None
     concurrency: Annotated[
         int | None, typer.Option(min=1, max=256, help="Judge calls in flight.")
     ] = None
@@ -296,10 +294,8 @@ class GateOptions(AskOptions):
     judge: Annotated[
         str | None, typer.Option(help="Judge model (default: the built-in judge, free).")
     ] = None
-    budget_usd: Annotated[
-        float | None, typer.Option(min=0.0, help="Maximum cost in US dollars.")
-    ] = None
-    budget_tokens: Annotated[int | None, typer.Option(min=0, help="Maximum tokens.")] = None
+    budget_usd: BudgetUsdOption = None
+    budget_tokens: BudgetTokensOption = None
     signal: Annotated[str, typer.Option(help="Name of a score (default: correctness).")] = ""
     accept: Annotated[
         Literal["better", "equivalent", "undecided"] | None,

@@ -74,14 +74,15 @@ def test_an_alarm_is_an_incident_on_the_page_and_in_the_folder(tmp_path):
         (incident,) = json.loads(listed)["incidents"]
         page, _ = get(f"{monitor.ui_url}incidents/{incident['id']}.md?lang=zh", TOKEN)
         brief, _ = get(f"{monitor.ui_url}state.json", TOKEN)
-        words = ["incident", "latest", "--address", monitor.ui_url, "--token", TOKEN]
-        shown = CliRunner().invoke(app, words)
-        refused = CliRunner().invoke(app, words[:-2])
+        words = ["incident", "latest", "--address", monitor.ui_url]
+        shown = CliRunner().invoke(app, words, env={"RAGMONITOR_SERVER__UI_TOKEN": TOKEN})
+        refused = CliRunner().invoke(app, words)
     assert incident["answers"][0]["sentences"][0]["text"] == WRONG
     assert "接下来要问什么" in page
     assert json.loads(brief)["incidents"][0]["id"] == incident["id"]
     assert shown.exit_code == 0, shown.stderr
-    kept = CliRunner().invoke(app, ["incident", "latest", "--state", state, "--service", "shop"])
+    environment = {"RAGMONITOR_STATE": str(state), "RAGMONITOR_SERVICE": "shop"}
+    kept = CliRunner().invoke(app, ["incident", "latest"], env=environment)
     assert kept.stdout == shown.stdout
     assert refused.exit_code == 2
     assert "needs its token" in refused.stderr

@@ -22,8 +22,8 @@ WRONG = "Goods may be returned within 90 days by paying a fee of 12 euros in Hel
 COMMAND = [sys.executable, "-c", "from ragmonitor.cli.app import app; app()", "mcp"]
 
 
-def alarmed(*, content: str = "all", worker: str = "thread", fine: int = 0) -> Monitor:
-    """Return a running monitor whose answers are bad enough for an alarm, after some fine ones."""
+def alarmed(*, content: str = "all", worker: str = "thread") -> Monitor:
+    """Return a running monitor whose answers are bad enough for an alarm."""
     monitor = Monitor(
         "shop",
         judge=JUDGE,
@@ -35,27 +35,13 @@ def alarmed(*, content: str = "all", worker: str = "thread", fine: int = 0) -> M
         content=content,
         worker=worker,
     ).start()
-    for number in range(fine):
-        answer_well(monitor, number, "/r" if number % 3 == 0 else "/fine")
-    assert monitor.flush(60)
     for number in range(60):
-        for other in range(2 if fine else 0):
-            answer_well(monitor, 2 * number + other, "/fine")
         with monitor.interaction(query=f"Question {number}?", attributes={"route": "/r"}) as i:
             i.retrieved([Chunk(text=CHUNK, id="policy", metadata={"source": "returns.md"})])
             i.answered(WRONG, model="mine")
     monitor.event("reindexed")
     assert monitor.flush(60)
     return monitor
-
-
-def answer_well(monitor, number, route):
-    """Answer a question right."""
-    attributes = {"route": route, "user_id": f"u{number % 5}"}
-    source = {"source": "returns.md" if number % 2 else "other.md"}
-    with monitor.interaction(query=f"Question {number}?", attributes=attributes) as i:
-        i.retrieved([Chunk(text=CHUNK, id="policy", metadata=source)])
-        i.answered(CHUNK, model="mine")
 
 
 async def asked(server, *calls):
@@ -133,8 +119,8 @@ def test_what_cannot_be_had_is_said_and_nothing_breaks():
         )
     _, (gone,) = asyncio.run(asked(server_of(MonitorTools("127.0.0.1:1")), ("rates", {})))
     assert "needs its token" in refused
-    assert "no incident 20260101-none is kept" in none
-    assert "is no id" in odd
+    assert "no incident '20260101-none' is kept" in none
+    assert "no incident '../state' is kept" in odd
     assert "nothing answers" in gone
 
 

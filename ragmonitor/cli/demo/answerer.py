@@ -22,7 +22,7 @@ Answer:"""
 
 REFUSAL = "I'm sorry, I don't know. The documents do not say anything about that."
 REFUSAL_CHINESE = "抱歉，我不知道。文档中没有相关信息。"
-MIN_MATCH = 0.4
+MIN_MATCH = 0.3
 """Share of the question's weight that the best sentence must hold."""
 DIMENSIONS = 512
 
