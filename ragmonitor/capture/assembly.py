@@ -5,10 +5,8 @@
 from __future__ import annotations
 
 import uuid
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
 from operator import attrgetter
 from typing import Any, Protocol
 
@@ -371,39 +369,28 @@ class FinishedRuns:
         tool: Run,
         retrieval: Retrieval,
         known: set[tuple[str, str]],
-        repeats: Callable[[Run, str], bool],
+        repeats: Callable[[str], bool],
     ) -> bool:
-        if isinstance(tool.outputs, str) and (tool.retrieved or repeats(tool, tool.outputs)):
+        if isinstance(tool.outputs, str) and (tool.retrieved or repeats(tool.outputs)):
             return False  # a retriever's documents, put into one text
         return bool(tool.error) or any(_key(chunk) not in known for chunk in retrieval.chunks)
 
-    def _repeating(self) -> Callable[[Run, str], bool]:
-        """Return what tells whether a tool's text is what a run gave while the tool ran.
+    def _repeating(self) -> Callable[[str], bool]:
+        """Return what tells whether a tool's text is what a retriever or a model gave.
 
-        A retriever's or a model's: LangGraph hands tools their node's config, and what they call
-        with it starts beside them. Where too much would have to be looked through, it is not.
+        LangGraph hands tools their node's config, and what they call with it starts beside them.
+        Where too much would have to be looked through, it is not.
         """
-        beside = [run for run in self._members() if run.kind in ("retriever", "model")]
-        began = [run.started_ns for run in beside]
+        given = [chunk.text for chunk in self.retrieved() if chunk.text]
+        outputs = [output for run in self._models() if (output := self._output(run))]
         searching = BoundedSearch()
 
-        def repeats(tool: Run, text: str) -> bool:
-            first = bisect_left(began, tool.started_ns)
-            for run in islice(beside, first, bisect_right(began, tool.ended_ns)):
-                if searching.has_ended:
-                    return False
-                if not run.started_ns <= run.ended_ns <= tool.ended_ns:
-                    continue
-                if run.kind == "retriever":
-                    chunks = self._safe_reader().chunks(run) or ()
-                    if any(c.text and searching.find(c.text, text) >= 0 for c in chunks):
-                        return True
-                else:
-                    # Most of it: a question that a model rewrote may stand in a retrieved text.
-                    output = self._output(run)
-                    if len(output) * 2 > len(text) and searching.find(output, text) >= 0:
-                        return True
-            return False
+        def repeats(text: str) -> bool:
+            return any(searching.find(each, text) >= 0 for each in given) or any(
+                # Most of it: a question that a model rewrote may stand in a retrieved text.
+                len(output) * 2 > len(text) and searching.find(output, text) >= 0
+                for output in outputs
+            )
 
         return repeats
 

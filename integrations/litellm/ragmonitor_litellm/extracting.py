@@ -127,8 +127,8 @@ def from_template(
     Raises:
         ValueError: No template holds the context, or two fields touch.
     """
-    known = [_Template(template, context) for template in templates]
-    if not any(context in template.fields for template in known):
+    known = [_backwards(template, context) for template in templates]
+    if not any(context in pattern.groupindex for pattern in known):
         raise ValueError(f"no template holds {{{context}}}")
     pieces = _pieces(chunk, separator)
 
@@ -137,8 +137,10 @@ def from_template(
         for message in messages:
             if message.get("role") in ("assistant", "tool", "function"):
                 continue
-            for template in known:
-                found |= template.read(text_of(message)) or {}
+            text = text_of(message).strip()
+            for pattern in known:
+                match = pattern.fullmatch(text) if pattern.groupindex else None
+                found |= match.groupdict() if match else {}
         if context not in found:
             return None
         return Extracted(
@@ -239,51 +241,22 @@ def chunk_of(document: Any) -> Chunk:
     )
 
 
-class _Template:
-    """One prompt template, read backwards without a regular expression: linear in the text."""
-
-    def __init__(self, template: str, context: str) -> None:
-        self.fields: list[str] = []
-        self._literals = [""]
-        for literal, field, _, _ in Formatter().parse(template):
-            self._literals[-1] += literal
-            if field is not None:
-                if self.fields and not self._literals[-1]:
-                    raise ValueError(f"two fields touch in the template {template!r}")
-                self.fields.append(field)
-                self._literals.append("")
-        if len(set(self.fields)) < len(self.fields):
-            raise ValueError(f"a field stands twice in the template {template!r}")
-        # Applications strip what they have formatted.
-        self._literals[0] = self._literals[0].lstrip()
-        self._literals[-1] = self._literals[-1].rstrip()
-        self._middle = self.fields.index(context) if context in self.fields else len(self.fields)
-
-    def read(self, text: str) -> dict[str, str] | None:
-        """Return the fields' texts; None: this is not the template's."""
-        first, last = self._literals[0], self._literals[-1]
-        text = text.strip()
-        start, end = len(first), len(text) - len(last)
-        if not self.fields or start > end or not (text.startswith(first) and text.endswith(last)):
-            return None
-        values: dict[str, str] = {}
-        # Towards the context from both sides, so that it gets what can be read in two ways.
-        for position, field in enumerate(self.fields[: self._middle]):
-            if position + 1 == len(self.fields):
-                break
-            place = text.find(self._literals[position + 1], start, end)
-            if place < 0:
-                return None
-            values[field] = text[start:place]
-            start = place + len(self._literals[position + 1])
-        for position in range(len(self.fields) - 1, self._middle, -1):
-            place = text.rfind(self._literals[position], start, end)
-            if place < 0:
-                return None
-            values[self.fields[position]] = text[place + len(self._literals[position]) : end]
-            end = place
-        values[self.fields[min(self._middle, len(self.fields) - 1)]] = text[start:end]
-        return values
+def _backwards(template: str, context: str) -> re.Pattern[str]:
+    """Return the pattern that reads a template's fields off a text."""
+    # Applications strip what they have formatted.
+    parts = [*Formatter().parse(template.strip())]
+    fields = [field for _, field, _, _ in parts if field is not None]
+    if len(set(fields)) < len(fields):
+        raise ValueError(f"a field stands twice in the template {template!r}")
+    pattern = ""
+    for position, (literal, field, _, _) in enumerate(parts):
+        if position and not literal:
+            raise ValueError(f"two fields touch in the template {template!r}")
+        pattern += re.escape(literal)
+        if field is not None:
+            # As much as can be is the context's.
+            pattern += f"(?P<{field}>.*)" if field == context else f"(?P<{field}>.*?)"
+    return re.compile(pattern, re.DOTALL)
 
 
 def _between(open: str, close: str) -> re.Pattern[str]:  # noqa: A002 - as in `tagged`

@@ -37,8 +37,6 @@ QUIET_S: Final = 1.0
 MAX_SPANS_OF_TRACE: Final = 10_000
 """Spans that one trace may hold at once, open and ended. A trace with more is given up."""
 
-_MAX_SCOPES: Final = 4_096
-"""Names of instrumentation scopes that are remembered."""
 _MAX_MARKS = 1_000
 
 
@@ -120,8 +118,6 @@ class InteractionSpanProcessor(SpanProcessor):
         self._clock = clock
         self._on_forgotten = on_forgotten
         self._traces: dict[int, _Trace] = {}
-        self._scopes: dict[str, bool] = {}
-        """Whether the spans of a scope follow a dialect; learnt from them if need be."""
         self._held = 0
         """About how many spans are held: threads may miscount, and every sweep counts anew."""
         self._awake = False
@@ -161,10 +157,7 @@ class InteractionSpanProcessor(SpanProcessor):
             self._held += 1
             if self._traces.get(context.trace_id) is not trace:  # was empty, and swept away
                 self._traces[context.trace_id] = trace
-            matches = self._scopes.get(name)
-            if matches is None:
-                matches = self._learn(name, matches=name.startswith(SCOPES))
-            if matches:
+            if _follows(span):
                 _mark_above(trace, span)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
@@ -180,7 +173,7 @@ class InteractionSpanProcessor(SpanProcessor):
             if trace.open.pop(context.span_id, None) is None or trace.given_up:
                 return
             trace.changed = True
-            matches = self._follows(span)
+            matches = _follows(span)
             if matches:
                 _mark_above(trace, span)
             if matches or context.span_id in trace.above:
@@ -260,7 +253,7 @@ class InteractionSpanProcessor(SpanProcessor):
             if now - began < self._span_age_s or trace.open.pop(span_id, None) is None:
                 continue
             trace.changed = True
-            if self._follows(span):
+            if _follows(span):
                 # Read as it is: an instrumentation that never ends it has said the most by now.
                 trace.ended[span_id] = (span, now - self._quiet_s)
                 aged = True
@@ -340,24 +333,9 @@ class InteractionSpanProcessor(SpanProcessor):
         for span_id, (span, _) in [*trace.open.copy().items()]:
             parent_id = _local_parent(span)
             open_spans[format_span_id(span_id)] = OpenSpan(
-                format_span_id(parent_id) if parent_id else "", self._follows(span)
+                format_span_id(parent_id) if parent_id else "", _follows(span)
             )
         return open_spans
-
-    def _follows(self, span: ReadableSpan) -> bool:
-        scope = span.instrumentation_scope
-        name = "" if scope is None else scope.name
-        if self._scopes.get(name):
-            return True
-        if dialect_of(name, span.attributes or {}) is None:
-            return False
-        return self._learn(name, matches=True)
-
-    def _learn(self, scope: str, *, matches: bool) -> bool:
-        if len(self._scopes) >= _MAX_SCOPES:  # one for each tenant, or each request
-            self._scopes.clear()
-        self._scopes[scope] = matches
-        return matches
 
     # --- bounds ---------------------------------------------------------------------------------
 
@@ -376,6 +354,13 @@ class InteractionSpanProcessor(SpanProcessor):
         trace.read.clear()
         if trace.above:
             self._on_forgotten("too_many_open")
+
+
+def _follows(span: ReadableSpan) -> bool:
+    """Return whether a span is, or will be, of a dialect."""
+    scope = span.instrumentation_scope
+    name = "" if scope is None else scope.name
+    return name.startswith(SCOPES) or dialect_of(name, span.attributes or {}) is not None
 
 
 def _mark_above(trace: _Trace, span: ReadableSpan) -> None:

@@ -201,12 +201,3 @@ def test_the_spans_of_few_traces_are_bounded_too():
     assert told.processor._held <= 101
     assert told.forgotten[0] == "too_many_open"
     assert held
-
-
-def test_the_scopes_that_are_known_are_bounded(told):
-    """An application may name them after tenants or requests; each is learnt again if need be."""
-    for n in range(10_000):
-        told.start("step", scope=f"tenant-{n}").end()
-    assert len(told.processor._scopes) <= 4_096
-    told.tell()
-    assert len(told.after(2)) == 1

@@ -10,7 +10,6 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from ragmonitor.capture import Recorder
 from ragmonitor.runtime import guard
-from tests.support.counting import counted
 from tests.support.plain_framework import Plain
 
 
@@ -387,26 +386,6 @@ def test_a_fault_in_translating_costs_one_text(handed, method):
     assert guard.errors["capture"] > before
     assert found.capture_incomplete
     assert found.answer == "The sky is blue." or method == "answer"
-
-
-def test_tools_are_not_compared_with_every_retrieval(recorder, handed):
-    """An agent of hundreds of steps: each tool is compared with what ran while it did."""
-    work = []
-    for count in (100, 400):
-        recorder.started("r", None, "chain", "agent", "Why?")
-        for n in range(count):
-            recorder.started(f"t{n}", "r", "tool", "search", "Why?")
-            recorder.ended(f"t{n}", f"text of tool {n}")
-            recorder.started(f"s{n}", "r", "retriever", "store")
-            recorder.ended(f"s{n}", [f"chunk {n}"])
-        recorder.started("m", "r", "model", "llm")
-        recorder.ended("m", "a")
-        recorder.ended("r", "a")
-        finished = handed.pop()
-        with counted("assembly") as lines:
-            assert len(finished.retrievals()) >= count
-        work.append(lines[0])
-    assert work[1] < 5 * work[0]
 
 
 def test_models_without_any_retrieval_are_said_once(recorder, handed, caplog):
