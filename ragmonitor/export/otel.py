@@ -27,6 +27,7 @@ from ragmonitor.export.otel_environment import captured_content
 from ragmonitor.export.providers import Providers
 from ragmonitor.export.span_attributes import Attributes
 from ragmonitor.records import (
+    AlarmEvent,
     Cause,
     Generation,
     Interaction,
@@ -148,6 +149,22 @@ class OtelExporter:
         """Emit what a person said as an evaluation's log event; days later, so without a span."""
         if self._enabled:
             self._emit_events(joined.report, joined.target)
+
+    def alarm(self, event: AlarmEvent) -> None:
+        """Emit an alarm as a log event of its own; it belongs to no trace."""
+        logger = self._providers.logger() if self._enabled else None
+        if logger is None:
+            return
+        raised = _logs.SeverityNumber.WARN if event.raised else _logs.SeverityNumber.INFO
+        logger.emit(
+            timestamp=int(event.at_s * 1e9),
+            observed_timestamp=self._clock_ns(),
+            context=_context_of(None),
+            severity_number=raised,
+            event_name=names.ALARM_EVENT,
+            body=str(event),
+            attributes=span_attributes.alarm_attributes(event, policy=self._events_policy),
+        )
 
     @property
     def is_applications(self) -> bool:

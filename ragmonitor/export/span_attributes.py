@@ -25,10 +25,12 @@ from ragmonitor.export.content import (
     texts_json,
 )
 from ragmonitor.records import (
+    AlarmEvent,
     Assessment,
     Cause,
     Chunk,
     Evaluation,
+    Example,
     Generation,
     Interaction,
     Message,
@@ -263,6 +265,52 @@ def event_attributes(
         shown = clipped(policy.text(explanation), MAX_EXPLANATION_BYTES)
         attributes[names.GENAI_EVALUATION_EXPLANATION] = shown
     return attributes
+
+
+def alarm_attributes(event: AlarmEvent, *, policy: ContentPolicy = SHOW_ALL) -> Attributes:
+    """Return the attributes of one alarm's log event."""
+    attributes: Attributes = {
+        names.ALARM_SIGNAL: encodable(event.signal),
+        names.ALARM_KIND: event.kind,
+        names.ALARM_STATE: "raised" if event.raised else "cleared",
+        names.ALARM_EVIDENCE: event.evidence_s,
+        names.ALARM_OBJECTIVE_VALUE: event.objective,
+        names.ALARM_RISING_SINCE: event.since_s,
+        names.JUDGE: encodable(event.judge),
+    }
+    found = event.telling
+    if found is not None:
+        attributes |= {
+            names.ALARM_MEAN: found.mean,
+            names.ALARM_LOWER: found.lower,
+            names.ALARM_UPPER: found.upper,
+            names.ALARM_EFFECTIVE_N: found.effective_n,
+        }
+    if event.span is not None:
+        attributes |= {
+            names.ALARM_SPAN_SINCE: event.span.since_s,
+            names.ALARM_SPAN_SCORED: event.span.scored,
+            names.ALARM_SPAN_MEAN: event.span.mean,
+        }
+        if event.span.before is not None:
+            attributes[names.ALARM_SPAN_BEFORE] = event.span.before
+    if event.examples:
+        examples = [_alarm_example(example, policy) for example in event.examples]
+        attributes[names.ALARM_EXAMPLES] = encodable_json(_cut(examples, MAX_SENTENCE_BYTES))
+    return attributes
+
+
+def _alarm_example(example: Example, policy: ContentPolicy) -> dict[str, Any]:
+    entry: dict[str, Any] = {"id": example.interaction.id, "badness": example.badness}
+    if example.target is not None:
+        entry |= {"trace_id": example.target.trace_id, "span_id": example.target.span_id}
+    if policy.shows:
+        entry["question"] = policy.text(example.interaction.query)
+        entry["answer"] = policy.text(example.interaction.answer)
+    sentences = () if example.assessment is None else example.assessment.sentences or ()
+    unsupported = islice(filter(is_unsupported, sentences), MAX_SENTENCES)
+    entry["unsupported"] = [policy.sentence(sentence) for sentence in unsupported]
+    return entry
 
 
 def status_description(error: str, policy: ContentPolicy) -> str:

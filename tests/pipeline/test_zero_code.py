@@ -164,7 +164,8 @@ def test_an_application_without_a_framework_pays_nothing(tmp_path):
     """No framework and no heavy package is imported, no thread started, no monitor built."""
     result = run(NOTHING_OF_OURS, tmp_path)
     modules, threads = result.stdout.splitlines()
-    ours = ["ragmonitor", *(f"ragmonitor.{name}" for name in ("forks", "guard", "instrumentor"))]
+    runtime = (f"ragmonitor.runtime.{name}" for name in ("forks", "guard", "printable"))
+    ours = ["ragmonitor", "ragmonitor.instrumentor", "ragmonitor.runtime", *runtime]
     assert modules == f"modules [] {ours}"
     assert threads == "threads []"
     assert complaints(result) == []

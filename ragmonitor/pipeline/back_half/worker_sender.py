@@ -35,6 +35,7 @@ from ragmonitor.pipeline.wiring import (
     traces_of,
 )
 from ragmonitor.records import (
+    AlarmEvent,
     AlarmState,
     Cause,
     JudgeIdentity,
@@ -323,6 +324,7 @@ class WorkerSender(Sender):
             "log": lambda level, text: logger.log(level, "%s", text),
             "emit": self._emit,
             "late": lambda report: self._traces.export(wire.decode_report(report)),
+            "alarm": lambda event: self._traces.alarm(msgspec.convert(event, AlarmEvent)),
             "told": lambda told: self._traces.feedback(msgspec.convert(told, JoinedFeedback)),
         }
 

@@ -436,6 +436,25 @@ def test_sampling_is_as_the_environment_says(
     assert target.sampled is kept
 
 
+def test_the_environment_names_the_service_and_may_leave_logs_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES go before; some backends take traces only."""
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=desk,zone=a%20b,broken")
+    monkeypatch.setenv("OTEL_LOGS_EXPORTER", "none")
+    with otlp_receiver() as receiver:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
+        exporter = OtelExporter("客服", version="7")
+        target = exporter.emit(interaction(caller=CALLER), [report()])
+        exporter.export(late_report(target=target))
+        assert exporter.flush(5)
+        exporter.close()
+    assert receiver.log_records() == []
+    for resource in receiver.resources():
+        assert (resource["service.name"], resource["zone"]) == ("desk", "a b")
+        assert resource["service.version"] == "7"
+
+
 def test_no_redirect_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts go where they were sent, and nowhere that this place names."""
     with otlp_receiver() as elsewhere, FakePhoenix() as moved:
