@@ -1,6 +1,7 @@
 """The built-in judge's CPU time per answer, by length of context.
 
     python tests/bench/builtin_judge.py [--repeats 40] [--beside CHECKOUT]
+                                        [--data FOLDER --cases FOLDER]
 
 Texts are made by a seeded generator, every one different. English words follow a Zipf-like law
 over the shipped table of frequencies, so that the cache of words helps as much as it does with
@@ -12,7 +13,9 @@ answers of sentences about them, half of them true.
 Prints a markdown table of milliseconds on one core for answers of 800 characters: median and 95th
 percentile with chunks that are read for the first time, and the median with chunks that were read
 before. With `--beside`, also the medians divided by those of another checkout's judge, read in
-turns, so that a busy machine is busy for both.
+turns, so that a busy machine is busy for both. With `--data` and `--cases`, first what both tell
+apart: the AUROC of `risk` in each `FOLDER/*.jsonl` (see auroc.py), and on short pairs in
+`pairs_*.jsonl` (`label` is `good` or `bad`) how many are judged rightly.
 """
 
 from __future__ import annotations
@@ -30,9 +33,14 @@ from functools import partial
 from importlib import resources
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 from ragmonitor.judges import builtin
 from ragmonitor.judges.builtin.word_lists import STOP_WORDS
+from ragmonitor.records import Verdict
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # of whatever checkout the judge is
+from tests.bench.auroc import auroc
 
 SYLLABLES = ["ra", "ten", "mo", "lis", "ver", "ko", "stan", "ing", "bel", "ur", "ap", "tion"]
 HAN = (
@@ -175,38 +183,73 @@ def timed(repeats: int) -> dict[str, list[list[float]]]:
     return found
 
 
-def timed_in(checkout: Path, repeats: int) -> dict[str, list[list[float]]]:
-    """Return what `timed` finds for the judge of a checkout, in a process of its own."""
-    command = [sys.executable, __file__, "--json", "--repeats", str(repeats)]
+def told_apart(data: Path, cases: Path) -> dict[str, str]:
+    """Return the AUROC of `risk` in each corpus, and how many short pairs are judged rightly."""
+    found: dict[str, str] = {}
+    areas: list[float] = []
+    for file in sorted(data.glob("*.jsonl")):
+        rows = [json.loads(line) for line in file.open()]
+        risks = [builtin.assess(r["question"], r["contexts"], r["answer"]).risk for r in rows]
+        labels = [bool(row["hallucinated"]) for row in rows]
+        areas.append(auroc([1.0 if risk is None else risk for risk in risks], labels))
+        found[f"AUROC, {file.stem}"] = f"{areas[-1]:.3f}"
+    found["AUROC, mean"] = f"{statistics.mean(areas):.4f}" if areas else ""
+    for file in sorted(cases.glob("pairs_*.jsonl")):
+        right: dict[bool, list[bool]] = {True: [], False: []}
+        for row in map(json.loads, file.open()):
+            read = builtin.assess(row["question"], row["contexts"], row["answer"])
+            flags = [
+                s.verdict in {Verdict.ABSENT, Verdict.CONTRADICTED} for s in read.sentences or ()
+            ]
+            is_bad = row["label"] == "bad"
+            right[is_bad].append(any(flags) == is_bad)
+        every = [*right[True], *right[False]]
+        found[f"{file.stem}, right"] = f"{sum(every)} of {len(every)}"
+        wrong = right[False].count(False)
+        found[f"{file.stem}, good ones flagged"] = f"{wrong} of {len(right[False])}"
+    return found
+
+
+def run_in(checkout: Path, *options: str) -> Any:
+    """Return what this bench finds for the judge of a checkout, in a process of its own."""
+    command = [sys.executable, __file__, "--json", *options]
     environment = {**os.environ, "PYTHONPATH": str(checkout)}
     run = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-    read: dict[str, list[list[float]]] = json.loads(run.stdout)
-    return read
+    return json.loads(run.stdout)
 
 
 def main() -> None:
-    """Print the table."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--repeats", type=int, default=40)
-    options.add_argument("--beside", type=Path, metavar="CHECKOUT")
-    options.add_argument("--json", action="store_true", help="print the times alone")
-    given = options.parse_args()
-    if given.json:
-        print(json.dumps(timed(given.repeats)))
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=40)
+    parser.add_argument("--beside", type=Path, metavar="CHECKOUT")
+    parser.add_argument("--data", type=Path, help="a folder of labelled answers")
+    parser.add_argument("--cases", type=Path, help="a folder with pairs_*.jsonl")
+    parser.add_argument("--json", action="store_true", help="print the figures alone")
+    options = parser.parse_args()
+    if options.json:
+        has_data = options.data and options.cases
+        told = told_apart(options.data, options.cases) if has_data else timed(options.repeats)
+        print(json.dumps(told))
         return
-    print("| language | context, characters | fresh | p95 | warm | CPU beside: fresh | warm |")
+    checkouts = [Path(__file__).resolve().parents[2], *filter(None, [options.beside])]
+    if options.data and options.cases:
+        folders = ("--data", str(options.data), "--cases", str(options.cases))
+        tables = [run_in(checkout, *folders) for checkout in checkouts]
+        print("| | here | beside |\n|---|---|---|")
+        for name in tables[0]:
+            print("| " + " | ".join([name, *(table[name] for table in tables)]) + " |")
+    print("\n| language | context, characters | fresh | p95 | warm | CPU beside: fresh | warm |")
     print("|---|---|---|---|---|---|---|")
-    here = Path(__file__).resolve().parents[2]
-    rounds = [
-        [timed_in(checkout, given.repeats // 4) for checkout in (here, given.beside) if checkout]
-        for _ in range(4)
-    ]
+    repeats = ("--repeats", str(options.repeats // 4))
+    rounds = [[run_in(checkout, *repeats) for checkout in checkouts] for _ in range(4)]
     for name in rounds[0][0]:
         fresh, warm = ([t for own, *_ in rounds for t in own[name][at]] for at in (0, 1))
         p95 = statistics.quantiles(fresh, n=20)[-1]
-        row = f"| {name} | {statistics.median(fresh):.2f} | {p95:.2f}"
-        row += f" | {statistics.median(warm):.2f}"
-        for at, own in enumerate((fresh, warm)) if given.beside else ():
+        row = (
+            f"| {name} | {statistics.median(fresh):.2f} | {p95:.2f} | {statistics.median(warm):.2f}"
+        )
+        for at, own in enumerate((fresh, warm)) if options.beside else ():
             other = [t for _, beside in rounds for t in beside[name][at]]
             row += f" | {statistics.median(own) / statistics.median(other):.2f}"
         print(f"{row} |", flush=True)

@@ -22,8 +22,8 @@ __all__ = ["BuiltinJudge", "Limits", "assess"]
 class BuiltinJudge:
     """Judges by words, numbers and names. What it keeps between answers changes no assessment.
 
-    The readings of the 128 chunks of at most 6,000 bytes that were used last stay in memory: some
-    25 KB for each 1,000 characters, 120 KB if they are Chinese.
+    The readings of the chunks of at most 6,000 characters that were used last stay in memory, up to
+    some 100 MB: 20 KB for each 1,000 characters, 130 KB if they are Chinese, 90 KB if records.
     """
 
     def __init__(self, limits: Limits | None = None) -> None:

@@ -9,16 +9,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ragmonitor.judges.builtin.speech_act_phrases import any_of, any_word
 from ragmonitor.judges.sentences import marker_end
 from ragmonitor.runtime.patterns import lazy_pattern
-
-
-def _any(*patterns: str) -> str:
-    return "(?:" + "|".join(patterns) + ")"
-
-
-def _words(text: str) -> str:
-    return _any(*text.split())
 
 
 def in_lower_case(text: str) -> str:
@@ -29,7 +22,7 @@ def in_lower_case(text: str) -> str:
 
 
 _NUMBERED: Final = (
-    _words("passages? documents? docs? sources? chunks? contexts? excerpts? snippets? citations?")
+    any_word("passages? documents? docs? sources? chunks? contexts? excerpts? snippets? citations?")
     + r"(?:_?id)?[ \t:]{0,2}(?:[#№\[]|no\.? )?\d{1,3}\]?"
     + r"(?:[ \t]{0,2}(?:,|and|or|&|to|-|–)[ \t]{0,2}\[?\d{1,3}\]?){0,6}"
 )
@@ -42,13 +35,13 @@ _LINK: Final = r"https?://[^\s()\[\]]{1,300}|\[[^\]\n]{1,80}\]\(https?://[^\s()]
 _ID: Final = r"\w{1,12}_id: ?[\w-]{1,40}"
 _TITLE: Final = "《[^》\n]{1,40}》"
 _LOCATORS: Final = (
-    _any(_NUMBERED, _LINK, _FILE, rf"[\w-]{{1,40}}{_FILE}", _PAGE, _ID, _TITLE)
+    any_of(_NUMBERED, _LINK, _FILE, rf"[\w-]{{1,40}}{_FILE}", _PAGE, _ID, _TITLE)
     + r"(?:[,;，、；\s]{0,3}(?:"
     + f"{_NUMBERED}|{_LINK}|{_FILE}|{_PAGE}|{_ID}"
     + ")){0,4}"
 )
 """Where something stands: files, pages, links, numbers of passages."""
-_CHINESE_SOURCE: Final = _words(
+_CHINESE_SOURCE: Final = any_word(
     """
     参考资料 资料 文档 文件 段落 片段 来源 上下文 材料 检索结果 检索内容 知识库
     原文 文中 文本 参考信息
@@ -61,26 +54,26 @@ _CHINESE_NUMBERED: Final = (
 )
 _SOURCES: Final = (
     "(?:"
-    + _words("the this these your all above given provided retrieved supplied available relevant")
+    + any_word("the this these your all above given provided retrieved supplied available relevant")
     + " ){0,3}"
-    + _any(
+    + any_of(
         _NUMBERED,
         "(?:search |retrieved )?"
-        + _words("context passage document source text excerpt snippet article information")
+        + any_word("context passage document source text excerpt snippet article information")
         + "s?",
         "(?:material|result|chunk|knowledge base)s?",
     )
     + r"(?: (?:you )?(?:provided|given|above|below|supplied|retrieved)\b)?"
 )
-_TELLS: Final = _words(
+_TELLS: Final = any_word(
     "states? says? mentions? notes? indicates? explains? shows? confirms? reports? specify"
     " specifies describes? suggests?"
 )
 _CHINESE_TELLS: Final = (
-    _words("提到 提及 指出 显示 说明 表明 描述 记载 介绍 写道 称 中说 给出 列出") + "[了的]?"
+    any_word("提到 提及 指出 显示 说明 表明 描述 记载 介绍 写道 称 中说 给出 列出") + "[了的]?"
 )
 _BRACKETED: Final = lazy_pattern(
-    _any(
+    any_of(
         r"[(（\[【［]\s?(?:(?:see|source|sources|from|cf\.?|ref\.?|as per|in)[:： ]{1,2})?"
         rf"(?:(?:参?见|来源|出处|引自|源自|参考|据)[:：]?[ \t]?)?{_LOCATORS}\s?[)）\]】］]",
         r"[(（\[【［](?:(?:参?见|来源|出处|引自|源自|参考|据)[:：]?[ \t]?)?"
@@ -92,7 +85,7 @@ _BRACKETED: Final = lazy_pattern(
 )
 """Source markers in brackets; a bare number in round ones only at the end."""
 _ATTRIBUTED: Final = lazy_pattern(
-    _any(
+    any_of(
         r"\b(?:according to|based (?:solely |only )?on|as per|per|from"
         r"|as (?:stated|mentioned|noted|described|shown) (?:in|by|on))"
         rf" (?:{_SOURCES}(?!\w)(?: alone)?|{_LOCATORS}(?: \(?{_PAGE}\)?)?"
@@ -108,9 +101,9 @@ _ATTRIBUTED: Final = lazy_pattern(
 )
 """Attributions: the source before the claim, or behind it; or nothing else."""
 _CHINESE_ATTRIBUTED: Final = lazy_pattern(
-    _any(
+    any_of(
         "(?:根据|依据|按照|基于|参照|结合|从|据)(?:(?:您|你|用户)?"
-        + _words("所?提供 给出 给定 上述 以上 检索到 相关 现有 已有 这些 该")
+        + any_word("所?提供 给出 给定 上述 以上 检索到 相关 现有 已有 这些 该")
         + f"的?){{0,3}}(?:{_CHINESE_NUMBERED}|{_CHINESE_SOURCE}|{_LOCATORS}|内容|信息|文章)"
         "(?:中?的?(?:内容|信息|描述|说明|记载|介绍))?中?(?:可知|可以看出|来看|所述)?[，,]?",
         rf"(?:\A|(?<=[，,；;：:])){_CHINESE_SOURCE}[ \t]?{_CHINESE_NUMBER}?"
@@ -122,7 +115,7 @@ _CHINESE_ATTRIBUTED: Final = lazy_pattern(
 )
 _LABELS: Final = lazy_pattern(
     r"\A\W{0,4}"
-    + _any(
+    + any_of(
         "references?|sources?|citations?|(?:final |short )?answer|summary|(?:in )?conclusion",
         "(?:参考|引用)?(?:资料|文献|来源|出处)(?:来源)?|(?:最终)?(?:答案|回答|总结|结论)",
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ragmonitor.judges.builtin import word_lists
-from ragmonitor.judges.builtin.stems import stem
+from ragmonitor.judges.builtin.stems import stem, stems
 from ragmonitor.judges.builtin.terms import Key, Term, chinese_signs, pair_key, terms
 from ragmonitor.runtime.patterns import lazy_pattern
 
@@ -19,18 +19,12 @@ REACH: Final = 4
 """Characters behind a Chinese sign of negation that it negates."""
 
 
-def _stems(words: str) -> frozenset[str]:
-    return frozenset(map(stem, words.split()))
-
-
-_SIDES: Final = _stems(
-    "before after above below first last early late earlier later inside outside"
-)
-_SCOPES: Final = _stems("before after outside above below beyond") | {">from", ">within"}
+_SIDES: Final = stems("before after above below first last early late earlier later inside outside")
+_SCOPES: Final = stems("before after outside above below beyond") | {">from", ">within"}
 """Words that say on which side of a limit something holds."""
 _DENIALS: Final = frozenset(map(stem, word_lists.DENIALS))
 _GRANTS: Final = frozenset(map(stem, (*word_lists.GRANTS, "possible", "permit")))
-_HARMLESS: Final = _stems("doubt matter wonder later earlier") | {">only"}
+_HARMLESS: Final = stems("doubt matter wonder later earlier") | {">only"}
 """Keys that a negation does not negate: `not only`, `no doubt`."""
 
 

@@ -8,23 +8,22 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ragmonitor.judges.builtin.word_lists import listed
 from ragmonitor.runtime.patterns import lazy_pattern
 
 
-def _any(*patterns: str) -> str:
+def any_of(*patterns: str) -> str:
+    """Return a pattern of several."""
     return "(?:" + "|".join(patterns) + ")"
 
 
-def _listed(text: str) -> list[str]:
-    return text.split()
-
-
-def _words(text: str) -> str:
-    return _any(*text.split())
+def any_word(text: str) -> str:
+    """Return a pattern of the words of a text."""
+    return any_of(*text.split())
 
 
 def _compiled(*patterns: str) -> re.Pattern[str]:
-    return lazy_pattern(_any(*patterns), re.IGNORECASE)
+    return lazy_pattern(any_of(*patterns), re.IGNORECASE)
 
 
 def _in_lower_case(*patterns: str, before: str = "") -> re.Pattern[str]:
@@ -32,73 +31,74 @@ def _in_lower_case(*patterns: str, before: str = "") -> re.Pattern[str]:
 
     What stands before all of the patterns is looked at once, and not for each of them.
     """
-    return lazy_pattern(before + _any(*patterns))
+    return lazy_pattern(before + any_of(*patterns))
 
 
-_SOURCES: Final = _any(
-    _words("contexts? passages? texts? documents? sources? articles? excerpts? snippets?"),
-    _words("materials? information results? data content references? chunks? manual"),
+_SOURCES: Final = any_of(
+    any_word("contexts? passages? texts? documents? sources? articles? excerpts? snippets?"),
+    any_word("materials? information results? data content references? chunks? manual"),
     "search results?",
     "knowledge base",
 )
 """The words by which English answers call the chunks."""
 
 _APOSTROPHE = "(?: ?n['’]?t)"
-_LACKS = _any(
+_LACKS = any_of(
     rf"(?:does|do|did|is|are|was|were|has|have|could|can|ca)(?: not|{_APOSTROPHE})",
     "cannot", "never", "fails? to",
 )  # fmt: skip
-_TELL = _any(
-    _words("mention(?:ed)? contain(?:ed)? includ(?:e|ed|ing) provid(?:e|ed|ing) specif(?:y|ied)"),
-    _words("say state[ds]? give[ns]? discuss(?:ed)? cover(?:ed)? address(?:ed)? indicate[ds]?"),
-    _words("offer have tell list(?:ed)? answer(?:ed)? describe[ds]? explain(?:ed)? available"),
-    _words("found enough sufficient any explicitly directly clearly specifically"),
+_TELL = any_of(
+    any_word("mention(?:ed)? contain(?:ed)? includ(?:e|ed|ing) provid(?:e|ed|ing) specif(?:y|ied)"),
+    any_word("say state[ds]? give[ns]? discuss(?:ed)? cover(?:ed)? address(?:ed)? indicate[ds]?"),
+    any_word("offer have tell list(?:ed)? answer(?:ed)? describe[ds]? explain(?:ed)? available"),
+    any_word("found enough sufficient any explicitly directly clearly specifically"),
 )
-_TELLS = _any(
-    _words("mentions? answers? states? says? tells? describes? explains? addresses address"),
-    _words("contains? covers? discuss(?:es)? indicates? specif(?:y|ies) provides? gives?"),
+_TELLS = any_of(
+    any_word("mentions? answers? states? says? tells? describes? explains? addresses address"),
+    any_word("contains? covers? discuss(?:es)? indicates? specif(?:y|ies) provides? gives?"),
 )
-_KNOW = _any(
-    _words("know answer find determine provide tell confirm help assist locate identify give"),
+_KNOW = any_of(
+    any_word("know answer find determine provide tell confirm help assist locate identify give"),
     "verify",
     r"say (?:whether|if|how|when|what|who|which|where)|have (?:information|details|data)\b",
     r"have (?:any |enough |sufficient |the |that |this |specific |access|an? )"
     r"[^.]{0,40}?(?:information|answer|details?|data|context|knowledge|idea|access)",
 )
-_FACTS = _any(
-    _words("information mention details? data answer evidence references? indication"), _SOURCES
+_FACTS = any_of(
+    any_word("information mention details? data answer evidence references? indication"), _SOURCES
 )
-_MORE = _any(
-    rf"{_words('more additional further')} (?:\w+ )?{_words('information context details? data')}"
+_MORE = any_of(
+    rf"{any_word('more additional further')} (?:\w+ )?"
+    rf"{any_word('information context details? data')}"
 )
 _CHINESE_MORE = (
     "(?:更多|更详细|更具体|更完整|进一步|额外|补充|其他|其它)的?(?:相关|有关|详细|具体|背景)?的?"
     "(?:信息|资讯|上下文|资料|细节|内容|背景|文档|材料|描述|说明|数据|问题)"
 )
-_CHINESE_SOURCES = _any(
-    _words(
+_CHINESE_SOURCES = any_of(
+    any_word(
         """
         资料 文档 文件 上下文 材料 文中 文章 原文 信息 内容 知识库 段落 检索结果 背景 手册 参考 资讯
         """
     )
 )
-_CHINESE_TELL = _any(
-    _words(
+_CHINESE_TELL = any_of(
+    any_word(
         """
         找到 提及 提到 提供 说明 包含 包括 涉及 给出 记载 指出 显示 足够 任何 相关 关于 描述
         列出 介绍 回答
         """
     )
 )
-_CHINESE_FACTS = _any(
-    _words(
+_CHINESE_FACTS = any_of(
+    any_word(
         """
         信息 资料 内容 答案 记录 数据 文档 依据 资讯
         """
     )
 )
 
-_MADE_BY_FRAMEWORKS: Final = _any(
+_MADE_BY_FRAMEWORKS: Final = any_of(
     "empty response",  # LlamaIndex's response synthesizers
     "agent stopped due to (?:iteration limit or time limit|max iterations)",  # LangChain's agents
     "sorry, need more steps to process this request",  # LangGraph's
@@ -112,7 +112,7 @@ _MADE_BY_FRAMEWORKS: Final = _any(
     "(?:很?抱歉|对不起)[，,]?需要更多步骤.{0,20}?",
 )
 """The sentences that frameworks say in place of an answer, when there is none."""
-_OTHER_LANGUAGES: Final = _any(
+_OTHER_LANGUAGES: Final = any_of(
     "ich wei(?:ß|ss) (?:es |das |die antwort )?(?:leider )?nicht",
     "das wei(?:ß|ss) ich (?:leider )?nicht",
     r"ich kann (?:\w+ ){1,3}?(?:nicht|keine) (?:beantworten|sagen|finden|antwort)",
@@ -219,7 +219,7 @@ REFUSALS_IN_CHINESE: Final = _in_lower_case(
 """A refusal, each in lower case: it declines to answer, or says that the sources do not tell."""
 
 ENGLISH_SIGNS: Final = frozenset(
-    _listed(
+    listed(
         """
         not no n t nt never cannot fail fails failed unable unsure insufficient unknown none neither
         nothing unclear lack lacks silent unrelated irrelevant outside beyond missing absent needed
@@ -231,7 +231,7 @@ ENGLISH_SIGNS: Final = frozenset(
 OTHER_SIGNS: Final = (" only ", "either", "nicht", "n/a")
 """Signs that are no words of their own, or say too little alone."""
 OFFERING: Final = frozenset(
-    _listed(
+    listed(
         """
         sure certainly absolutely of great no please just let let's feel do don't dont i i'm i'd
         i'll i've hope if should with for is kindly provide contact consult check refer visit ask
@@ -242,7 +242,7 @@ OFFERING: Final = frozenset(
 )
 """First words of offers, and of courtesies: all other sentences are spared their patterns."""
 POLITE_SIGNS: Final = tuple(
-    _listed(
+    listed(
         """
         好 谢 歉 祝 久等 打扰 请稍 当然 不客气 对不起 不好意思 再见 没错 确实 没问题 遗憾 明白
         很高兴
@@ -252,7 +252,7 @@ POLITE_SIGNS: Final = tuple(
 )
 """Every courtesy in another script holds one of these."""
 COURTEOUS: Final = frozenset(
-    _listed(
+    listed(
         """
         good great interesting excellent sure certainly absolutely hello hi hey dear unfortunately
         goodbye bye enjoy welcome alright yep yup nope lol haha wow exactly indeed right true
@@ -272,11 +272,11 @@ FIRST_PERSON: Final = _compiled(
 """In a refusal: somebody declines; without it, the matter may have no evidence."""
 
 ABOUT_SOURCES: Final = _compiled(
-    _any(
+    any_of(
         rf"\A(?:(?:the|these|this|all|both|it)\b[^.!?]{{0,30}}?\b{_SOURCES}|it|they)\b[^.!?]{{0,40}}?\b"
-        + _any(
-            _words("only mainly instead discuss(?:es)? focus(?:es)? mentions? talks? describes?"),
-            _words("covers? contains? provides?"),
+        + any_of(
+            any_word("only mainly instead discuss(?:es)? focus(?:es)? mentions? talks? describes?"),
+            any_word("covers? contains? provides?"),
             "(?:is|are) about",
         )
         + r"\b",
@@ -288,7 +288,7 @@ ABOUT_SOURCES: Final = _compiled(
 
 OFFERS: Final = _in_lower_case(
     r"\A\W{0,4}(?:(?:sure|certainly|absolutely|of course|great|no problem|好的|当然)\W{1,3})?"
-    + _any(
+    + any_of(
         r"(?:please |just )?(?:let me know|feel free|do not hesitate|don['’]?t hesitate)",
         r"(?:i )?hope (?:this|that|it|you)\b",
         r"(?:for|regarding|concerning|about) [^,.!?]{1,60}, please (?:contact|consult|ask|check)\b",
@@ -344,19 +344,19 @@ OFFERS: Final = _in_lower_case(
 )
 """In lower case: an offer or advice to ask elsewhere makes a courtesy of all that follows."""
 
-_VERDICT_WORDS = _any(
-    _words("true right correct great cool awesome nice interesting amazing terrible awful sad"),
-    _words("funny good bad fascinating wonderful shame"),
+_VERDICT_WORDS = any_of(
+    any_word("true right correct great cool awesome nice interesting amazing terrible awful sad"),
+    any_word("funny good bad fascinating wonderful shame"),
     "good (?:point|idea|question)",
     "great question",
 )
 _COURTESIES: Final = (
     r"\b"
-    + _any(
+    + any_of(
         "(?:good|great|interesting|excellent) question",
         "sure(?: thing)?",
-        _words("certainly absolutely great hello hi hey dear unfortunately goodbye bye enjoy"),
-        _words("welcome alright yep yup nope lol haha wow exactly indeed right true apologies"),
+        any_word("certainly absolutely great hello hi hey dear unfortunately goodbye bye enjoy"),
+        any_word("welcome alright yep yup nope lol haha wow exactly indeed right true apologies"),
         "of course", "all right", "no problem", "good luck", "best regards", "same here",
         "me (?:too|neither)",
         "have a (?:nice|great|good) day", "(?:happy|glad) to help",
@@ -370,7 +370,7 @@ _COURTESIES: Final = (
         r"you(?: ?['’]re| are) (?:absolutely |quite )?(?:right|correct|welcome)",
     )
     + r"\b",
-    _words(
+    any_word(
         """
         好的 没问题 您好 你好 不客气 对不起 不好意思 再见 遗憾的是 明白了 没错 确实如此
         """
@@ -397,10 +397,10 @@ COURTESIES: Final = _compiled(*_COURTESIES)
 
 ANNOUNCES: Final = _compiled(
     r"\b"
-    + _any("here(?: are| is|['’]?s)", "as follows", _words("following below these steps? some"),
-           _words("several summary overview reasons? answer"))
+    + any_of("here(?: are| is|['’]?s)", "as follows", any_word("following below these steps? some"),
+           any_word("several summary overview reasons? answer"))
     + r"\b",
-    _words(
+    any_word(
         """
         以下 如下 下列 下面 这些 几点 几个 步骤 总结 综上 包括
         """
@@ -411,7 +411,7 @@ ANNOUNCES: Final = _compiled(
 ANNOUNCES_ALONE: Final = _in_lower_case(
     r"\A\W{0,4}(?:here(?:['’]s| is| are)|below (?:is|are)|the following (?:is|are))\b"
     r"[^.!?]{0,60}?\b"
-    + _words(
+    + any_word(
         "answers? summary overview information details what how list explanation steps points"
         " breakdown response"
     )
@@ -424,11 +424,11 @@ ANNOUNCES_ALONE: Final = _in_lower_case(
 
 CLAUSES: Final = _compiled(
     r"\b"
-    + _words("but however although though nevertheless nonetheless while whereas instead")
+    + any_word("but however although though nevertheless nonetheless while whereas instead")
     + r"\b",
     r"\bthat said\b",
     "[;；]",
-    _words(
+    any_word(
         """
         但是 但 不过 然而 只是 虽然 尽管
         """

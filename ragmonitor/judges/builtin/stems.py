@@ -40,3 +40,8 @@ def stem(word: str) -> str:
             base = base[:-1] if is_doubled else base.removesuffix("e")
         return base + instead
     return word
+
+
+def stems(text: str) -> frozenset[str]:
+    """Return the stems of the words of a text in lower case."""
+    return frozenset(map(stem, text.split()))

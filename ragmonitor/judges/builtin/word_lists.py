@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 
-def _listed(text: str) -> list[str]:
+def listed(text: str) -> list[str]:
+    """Return the words of a text."""
     return text.split()
 
 
@@ -15,7 +16,7 @@ def _numbered(text: str) -> dict[str, int]:
 
 
 STOP_WORDS: Final = frozenset(
-    _listed(
+    listed(
         """
         a an the this that these those there here it its it's itself he him his himself she her
         hers herself they them their theirs themselves we us our ours you your yours i me my
@@ -36,7 +37,7 @@ STOP_WORDS: Final = frozenset(
 )
 
 NEGATIONS: Final = frozenset(
-    _listed(
+    listed(
         """
         not no never neither nor cannot cant dont doesnt didnt isnt arent wasnt werent wont
         wouldnt shouldnt couldnt hasnt havent hadnt n't fails failed fail unable refused refuses
@@ -50,13 +51,13 @@ DENIALS: Final = frozenset({"prohibit", "prohibition", "forbid", "ban", "disallo
 """Words that in the passive negate what goes before them in their clause, or the next one."""
 
 GRANTS: Final = frozenset(
-    _listed("accept take allow support provide offer serve include welcome available sell able")
+    listed("accept take allow support provide offer serve include welcome available sell able")
 )
 """Words that, negated, deny their object as a whole: `We do not take cash`."""
 
 OPPOSITES: Final = tuple(
     tuple(pair.split("/"))
-    for pair in _listed(
+    for pair in listed(
         """
         increase/decrease rise/fall rose/fell grow/shrink gain/lose gain/loss win/lose won/lost
         profit/loss more/less most/least higher/lower high/low above/below before/after
@@ -82,7 +83,7 @@ OPPOSITES: Final = tuple(
 
 CHINESE_OPPOSITES: Final = tuple(
     tuple(pair.split("/"))
-    for pair in _listed(
+    for pair in listed(
         """
         增加/减少 增长/下降 上涨/下跌 上升/下降 提高/降低 扩大/缩小 涨幅/跌幅 收涨/收跌
         闭馆/开馆 闭馆/开放 关门/开门 停业/营业 休息/营业 闭馆/营业 关门/营业 休馆/开放
@@ -97,7 +98,7 @@ CHINESE_OPPOSITES: Final = tuple(
 )
 
 MUTUAL: Final = frozenset(
-    _listed(
+    listed(
         """
         marry wed meet join merge resemble face fight play date border equal match rival tie
         contact accompany know cost total work partner compete live say like include
@@ -107,7 +108,7 @@ MUTUAL: Final = frozenset(
 """Verbs of which both names may be the doer, and words that are no acts."""
 
 CHINESE_ACTS: Final = frozenset(
-    _listed(
+    listed(
         """
         收购 并购 击败 战胜 打败 起诉 控告 指控 举报 逮捕 杀害 袭击 攻击 入侵 占领 殖民 领先 超过
         超越 取代 投资 资助 赞助 聘请 雇佣 聘用 解雇 任命 提拔 邀请 拜访 批评 赞扬 感谢 帮助 救助
@@ -132,7 +133,7 @@ CHINESE_TRANSLITERATIONS: Final = (
 """Characters that foreign names are written in."""
 
 CHINESE_TITLES: Final = frozenset(
-    _listed(
+    listed(
         """
         先生 女士 小姐 教授 博士 院士 医生 律师 老师 法官 警官 同志 主任 经理 总经理 总裁 董事长
         部长 省长 市长 县长 书记 院长 校长 所长 处长 局长 总统 总理 主席 首相 记者 导演 演员 作家
@@ -142,13 +143,13 @@ CHINESE_TITLES: Final = frozenset(
 )
 """Titles before or behind a person's name."""
 
-CHINESE_PLACES: Final = frozenset(_listed("大学 出版社 研究所 省 市 县 自治区"))
-CHINESE_FIRMS: Final = frozenset(_listed("公司 集团 银行 医院 学院 有限公司 股份公司"))
+CHINESE_PLACES: Final = frozenset(listed("大学 出版社 研究所 省 市 县 自治区"))
+CHINESE_FIRMS: Final = frozenset(listed("公司 集团 银行 医院 学院 有限公司 股份公司"))
 """The endings of the names of places and of organisations; before the latter stands no other
 word."""
 
 CHINESE_GENERIC: Final = frozenset(
-    _listed(
+    listed(
         """
         我们 科技 互联 联网 网络 软件 游戏 地产 建筑 食品 医药 能源 电力 航空 传媒 文化 咨询 租车
         快递 旅游 教育 金融 证券 信托 基金 租赁 广告 清洁 上市 大型 国有 外资 合资 保险 投资 贸易
@@ -276,7 +277,7 @@ CHINESE_COMMON: Final = frozenset(
 """Characters in so many texts that a pair of them says little."""
 
 NOT_NEGATIONS: Final = tuple(
-    _listed(
+    listed(
         """
         不断 不仅 不但 不过 不同 不少 不久 不论 不管 不得不 不禁 不可或缺 不止 不只 不光 不妨
         不愧 不乏 不如 不凡 不俗 不惜 未来 非洲 非常 非凡 非遗 无锡 无论 无数 无疑 无人机 无线
@@ -337,7 +338,7 @@ SMALL_WORDS: Final = (
 """Words that say what a negation reaches, or who does what; the first of a line stands for all."""
 
 ABBREVIATIONS: Final = tuple(
-    _listed(
+    listed(
         """
         dr mr mrs ms prof st mt gen rep sen gov col lt vs cf eg ie viz approx est no nos nr fig vol
         pp inc ltd co corp llc plc etc jr sr jan feb mar apr jun jul aug sep sept oct nov dec

@@ -322,7 +322,7 @@ def test_the_judge_keeps_the_protocol():
     """It can stand wherever a judge is asked for."""
     judge = BuiltinJudge()
     assert isinstance(judge, Judge)
-    assert str(judge.identity) == "builtin@9"
+    assert str(judge.identity) == "builtin@10"
     assert judge.identity.kind == "CODE"
 
 

@@ -208,7 +208,7 @@ def _of_value(clause: Clause, mention: Mention, fact: Fact) -> Outcome:
         for each in other.phrases
     ):
         return Outcome.CONTRADICTS
-    if not fact.is_whole or fact.phrases[0].count("|") >= 3:
+    if fact.phrases[0].count("|") >= 3:
         return Outcome.SILENT
     said = _IS.match(clause.text, mention.at[-1].end, clause.end)
     if said is None:

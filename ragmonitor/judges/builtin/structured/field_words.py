@@ -7,16 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragmonitor.judges.builtin.stems import stem
-
-
-def _listed(text: str) -> list[str]:
-    return text.split()
-
-
-def _stems(text: str) -> frozenset[str]:
-    return frozenset(map(stem, text.split()))
-
+from ragmonitor.judges.builtin.stems import stem, stems
+from ragmonitor.judges.builtin.word_lists import listed
 
 _SAME: Final = """
 wifi: wi_fi|wireless_internet|无线网络|无线上网|免费无线
@@ -66,7 +58,7 @@ for _line in _SAME.strip().splitlines():
     for _other in _others.split("|"):
         SAME["_".join(map(stem, _other.split("_")))] = _name
 
-EMPTY_KEYS: Final = _stems(
+EMPTY_KEYS: Final = stems(
     """
     is has have accept accepts accepted allow allows allowed good for best business businesses
     restaurant restaurants available availability offer offers offered provide provides provided
@@ -76,9 +68,9 @@ EMPTY_KEYS: Final = _stems(
     """
 )
 """Stems in keys that need not be said to speak of the field, if the key has others."""
-EMPTY_HAN: Final = tuple(_listed("是否 可否 能否 支持 提供 允许 数量 年份 日期 总数 数 率"))
+EMPTY_HAN: Final = tuple(listed("是否 可否 能否 支持 提供 允许 数量 年份 日期 总数 数 率"))
 """The words at the ends of Chinese keys."""
-CONTAINERS: Final = _stems(
+CONTAINERS: Final = stems(
     """
     attributes amenities features facilities services options info flags
     设施 服务 属性 特色 配置 功能
@@ -87,19 +79,19 @@ CONTAINERS: Final = _stems(
 """Keys of objects that only hold others."""
 
 NAMES: Final = frozenset(
-    _listed("name title id sku model product item label 名称 姓名 型号 酒店名称 馆名")
+    listed("name title id sku model product item label 名称 姓名 型号 酒店名称 馆名")
 )
 """Keys whose value names the object."""
 NAME_ENDS: Final = ("_id", " id", "编号")
 """Ends of such keys."""
 
-YES: Final = frozenset(_listed("true yes y ✓ ✔ √ 是 有 支持 可以 允许 available 提供"))
-NO: Final = frozenset(_listed("false no n none ✗ ✘ × 否 无 没有 不支持 不可 不允许 unavailable"))
-NULL: Final = frozenset({"", *_listed("null n/a na unknown - -- — ? 未知 不详 nan")})
+YES: Final = frozenset(listed("true yes y ✓ ✔ √ 是 有 支持 可以 允许 available 提供"))
+NO: Final = frozenset(listed("false no n none ✗ ✘ × 否 无 没有 不支持 不可 不允许 unavailable"))
+NULL: Final = frozenset({"", *listed("null n/a na unknown - -- — ? 未知 不详 nan")})
 """Values that say nothing."""
 
 RIVALS: Final = tuple(
-    _stems(line)
+    stems(line)
     for line in (
         "free paid",
         "quiet average loud",
@@ -122,7 +114,7 @@ RIVALS: Final = tuple(
 STATUSES: Final = frozenset().union(*(RIVALS[at] for at in (6, 7, 9, 10)))
 """Values that need no key beside them to be told from their rivals."""
 
-FRAMES: Final = _stems(
+FRAMES: Final = stems(
     """
     restaurant business place shop store hotel venue establishment location facility company product
     item model plan order guest customer visitor client user people offer provide provided available
@@ -135,7 +127,7 @@ FRAMES: Final = _stems(
 """Stems that only carry what a field says: a sentence with a supported field needs no source for
 them."""
 HAN_FRAMES: Final = tuple(
-    _listed(
+    listed(
         """
         餐厅 酒店 商店 这家店 店内 图书馆 提供 支持 设有 没有 共有 目前 表中 三人 员工 顾客 允许
         可以 不 照常 开始 价格是 产品 公司 平均 合计 总共 讲授 工作 位于 属于 距离

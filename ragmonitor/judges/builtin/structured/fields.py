@@ -169,8 +169,6 @@ class Fact:
     column: tuple[str, ...] = ()
     is_count: bool = False
     """Whether it is the number of items of a list."""
-    is_whole: bool = True
-    """Whether all words of the key are needed to speak of it."""
     truth: bool | None = None
     """What a value that affirms or denies says."""
     is_null: bool = False
@@ -307,12 +305,10 @@ class FieldTable:
             said = said or (key_words(container).said if container else ()) or every
             path = f"{place}.{key}" if place and key else place or key
             fact = Fact(at, key, path, value, frozenset(said), around, (*row.keys, key))
-            fact.is_whole = len(said) >= len(every)
             facts.append(fact)
             self._add_hours(fact, days, at.parent or at)
         for fact in facts:
             self._add(fact)
-        self._add_row_of_hours(at.parent, place, facts)
 
     def _add(self, fact: Fact) -> None:
         if not fact.said:
@@ -336,19 +332,6 @@ class FieldTable:
                 if _is_of_hours(part):
                     days = named or tuple(range(1, 8))
                     self.schedules[fact.row].add(days, part.strip(), fact.path)
-
-    def _add_row_of_hours(self, owner: Place | None, place: str, facts: Sequence[Fact]) -> None:
-        """Add a row of a table of opening hours: a cell names days, others give times."""
-        if not any(fact.times for fact in facts):
-            return
-        texts = [f.value for f in facts if isinstance(f.value, str) and len(f.value) <= MAX_VALUE]
-        for text in texts:
-            days = hours.days(text)
-            if days and days[0].end - days[0].start == len(text):
-                said = "-".join([each for each in texts if _is_of_hours(each)])
-                path = ".".join(part for part in (place, "hours") if part)
-                self.schedules[owner].add(days[0].days, said, path)
-                return
 
     def is_of(self, fact: Fact, rows: frozenset[Place]) -> bool:
         """Return whether a fact is of one of some rows, or of a row within one."""
