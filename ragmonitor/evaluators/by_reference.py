@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from ragmonitor.evaluators.embeddings import (
@@ -219,50 +221,27 @@ def context_precision(interaction: Interaction, assessment: Assessment) -> float
     return average_precision(relevant_chunks(interaction, assessment))
 
 
-@evaluator("factual_correctness", needs_context=False, needs_reference=True)
-def factual_correctness(interaction: Interaction, assessment: Assessment) -> float:
-    """Return the F1 of the answer's claims against the reference's: TP / (TP + (FP + FN) / 2).
+def _factual_correctness(name: str, share: Callable[[Counts], float], *, by_default: bool) -> None:
+    """Register a share of the claims that answer and reference have in common.
 
-    `Counts` says what TP, FP and FN are. A refusal scores 0.
-
-    Returns:
-        0 (nothing in common) to 1 (each entails the other).
-
-    Raises:
-        NotScorableError: The reference claims nothing, or it or the verdicts could not be read.
+    `Counts` says what is counted. The score is from 0 (nothing in common) to 1 (each entails the
+    other); a refusal scores 0. There is none where the reference claims nothing, or where it or the
+    verdicts could not be read.
 
     Source:
-        RAGAS 0.4.3, factual correctness, mode f1, beta 1.
+        RAGAS 0.4.3, factual correctness, modes f1 (beta 1), precision and recall.
     """
-    return counts_of(interaction, assessment).f1
+
+    @evaluator(name, needs_context=False, needs_reference=True, by_default=by_default)
+    def factual_correctness(interaction: Interaction, assessment: Assessment) -> float:
+        return share(counts_of(interaction, assessment))
 
 
-@evaluator(
-    "factual_correctness_precision", needs_context=False, needs_reference=True, by_default=False
+_factual_correctness("factual_correctness", lambda counts: counts.f1, by_default=True)
+_factual_correctness(
+    "factual_correctness_precision", lambda counts: counts.precision, by_default=False
 )
-def factual_correctness_precision(interaction: Interaction, assessment: Assessment) -> float:
-    """Return claims of the answer that the reference entails / claims of the answer.
-
-    0 to 1; a refusal scores 0. Raises as `factual_correctness`.
-
-    Source:
-        RAGAS 0.4.3, factual correctness, mode precision.
-    """
-    return counts_of(interaction, assessment).precision
-
-
-@evaluator(
-    "factual_correctness_recall", needs_context=False, needs_reference=True, by_default=False
-)
-def factual_correctness_recall(interaction: Interaction, assessment: Assessment) -> float:
-    """Return TP / (TP + FN), with TP and FN as in `factual_correctness`.
-
-    0 to 1; a refusal scores 0. Raises as `factual_correctness`.
-
-    Source:
-        RAGAS 0.4.3, factual correctness, mode recall.
-    """
-    return counts_of(interaction, assessment).recall
+_factual_correctness("factual_correctness_recall", lambda counts: counts.recall, by_default=False)
 
 
 @evaluator("refusal_correctness", needs_context=False, by_default=False)
@@ -285,16 +264,16 @@ def register_similarity(embedding: Embedding, *, version: int, into: Table = tab
 
     They take the places of those that are there; the arguments are `register_embedding`'s.
     """
-    waits = isinstance(embedding, PricedEmbedding)
-
-    @evaluator(
-        "answer_similarity",
+    register = partial(
+        evaluator,
         version=version,
         needs_context=False,
         needs_reference=True,
-        waits=waits,
+        waits=isinstance(embedding, PricedEmbedding),
         into=into,
     )
+
+    @register("answer_similarity")
     def answer_similarity(interaction: Interaction, _assessment: Assessment) -> float:
         """Return the cosine between the vectors of the answer and of the reference.
 
@@ -308,14 +287,7 @@ def register_similarity(embedding: Embedding, *, version: int, into: Table = tab
         answer, reference = vectors(embedding, [interaction.answer, interaction.reference])
         return nearness(answer, reference)
 
-    @evaluator(
-        "answer_correctness",
-        version=version,
-        needs_context=False,
-        needs_reference=True,
-        waits=waits,
-        into=into,
-    )
+    @register("answer_correctness")
     def answer_correctness(interaction: Interaction, assessment: Assessment) -> float:
         """Return 0.75 * the F1 of the claims + 0.25 * the similarity to the reference.
 

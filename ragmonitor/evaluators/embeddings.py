@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -77,7 +76,6 @@ def vectors(embedding: Embedding, texts: Sequence[str]) -> Sequence[Vector]:
     return counted.vectors[key]
 
 
-DIMENSIONS: Final = 2048
 _TOKEN: Final = lazy_pattern("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+|[^\\W_]+")
 _HAN: Final = lazy_pattern("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _GRAM: Final = 4
@@ -87,27 +85,17 @@ _MAX_CHARACTERS: Final = 20_000
 
 
 def character_grams(texts: Sequence[str]) -> list[list[float]]:
-    """Return hashed counts of pieces of words, dampened; needs neither network nor model.
+    """Return counts of pieces of words, dampened; needs neither network nor model.
 
     Words count whole and by their pieces of four letters, Chinese by characters and pairs. It sees
     what is written alike, not what means the same.
 
     Returns:
-        One vector of `DIMENSIONS` per text, of length 1 (or 0: the text has no word); the same in
-        every process.
+        One vector per text, with a dimension for each different piece of any of them.
     """
-    return [_grams(text) for text in texts]
-
-
-def _grams(text: str) -> list[float]:
-    counts: Counter[int] = Counter()
-    for piece, count in piece_counts(text).items():
-        counts[zlib.crc32(piece.encode("utf-8", "replace")) % DIMENSIONS] += count
-    vector = [0.0] * DIMENSIONS
-    for at, count in counts.items():
-        vector[at] = 1.0 + math.log(count)
-    length = math.hypot(*vector)
-    return [value / length for value in vector] if length else vector
+    counts = [piece_counts(text) for text in texts]
+    pieces = list(dict.fromkeys(piece for each in counts for piece in each))
+    return [[1.0 + math.log(each[p]) if p in each else 0.0 for p in pieces] for each in counts]
 
 
 def piece_counts(text: str) -> Counter[str]:

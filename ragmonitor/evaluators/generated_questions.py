@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from ragmonitor.evaluators.embeddings import Embedding, character_grams, nearness, vectors
 from ragmonitor.evaluators.table import Table, evaluator, table
@@ -65,17 +65,15 @@ def register(embedding: Embedding, *, version: int, into: Table = table) -> None
         return sum(nearness(asked, vector) for vector in generated) / len(generated)
 
 
-def _read(reply: Mapping[str, object]) -> tuple[list[str], list[bool]]:
+def _read(reply: Mapping[str, Any]) -> tuple[list[str], list[bool]]:
     """Return the generated questions, at least one, and for each whether the answer is evasive."""
     questions, evasive = reply["questions"], reply["evasive"]
-    if isinstance(evasive, bool) and isinstance(questions, list):
-        evasive = [evasive] * len(questions)
-    if not isinstance(questions, list) or not isinstance(evasive, list):
-        raise NotScorableError(Cause.UNREADABLE, "questions and evasive are no lists")
+    if not isinstance(questions, list) or not 1 <= len(questions) <= 2 * QUESTIONS:
+        raise NotScorableError(Cause.UNREADABLE, f"expected {QUESTIONS} questions")
     texts = [each.strip()[:_MAX_CHARACTERS] for each in questions if isinstance(each, str)]
-    flags = [each for each in evasive if isinstance(each, bool)]
-    is_complete = len(texts) == len(questions) == len(flags) == len(evasive) and all(texts)
-    if not is_complete or not 1 <= len(texts) <= 2 * QUESTIONS:
+    flags = evasive if isinstance(evasive, list) else [evasive] * len(questions)
+    is_complete = len(texts) == len(questions) == len(flags) and all(texts)
+    if not is_complete or not all(isinstance(flag, bool) for flag in flags):
         raise NotScorableError(Cause.UNREADABLE, f"expected {QUESTIONS} questions and flags")
     return texts, flags
 

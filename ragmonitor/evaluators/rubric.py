@@ -56,9 +56,7 @@ def rubric(
         raise SettingsError(f"rubric {name}: a scale has two different ends, not {scale}")
     if not text.strip():
         raise SettingsError(f"rubric {name}: say what is to be rated")
-    if not shown:
-        raise SettingsError(f"rubric {name}: show the judge at least a part of the interaction")
-    if isinstance(shown, str) or not set(shown) <= set(get_args(Section)):
+    if not shown or isinstance(shown, str) or not set(shown) <= set(get_args(Section)):
         raise SettingsError(
             f"rubric {name}: shown is a list of {', '.join(get_args(Section))}, not {shown!r}"
         )
@@ -81,13 +79,11 @@ def rubric(
 
 def _rating(value: object, low: float, high: float) -> float:
     """Return a rating as a number. Raises `NotScorableError` where it is none on the scale."""
-    if isinstance(value, str):
-        try:
-            value = float(value.strip())
-        except ValueError:
-            raise NotScorableError(Cause.UNREADABLE, "the rating is no number") from None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise NotScorableError(Cause.UNREADABLE, "the rating is no number")
-    if not low <= value <= high:
-        raise NotScorableError(Cause.UNREADABLE, f"{value:g} is not from {low:g} to {high:g}")
-    return float(value)
+    try:
+        rating = float(value) if type(value) in (int, float, str) else math.nan  # type: ignore[arg-type]
+    except (ValueError, OverflowError):
+        rating = math.nan
+    if not low <= rating <= high:
+        detail = f"{value!r:.20} is no number from {low:g} to {high:g}"
+        raise NotScorableError(Cause.UNREADABLE, detail)
+    return rating

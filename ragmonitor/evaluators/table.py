@@ -162,17 +162,7 @@ Registered = TypeVar("Registered", bound=Evaluator | AskingEvaluator)
 
 
 def evaluator(
-    name: str,
-    *,
-    version: int = 1,
-    needs_query: bool = False,
-    needs_context: bool = True,
-    needs_reference: bool = False,
-    by_default: bool = True,
-    lower_is_better: bool = False,
-    explain: Callable[[Assessment], str] | None = None,
-    waits: bool = False,
-    into: Table = table,
+    name: str, *, version: int = 1, into: Table = table, **options: Any
 ) -> Callable[[Registered], Registered]:
     """Register the decorated function as an evaluator; it is returned unchanged.
 
@@ -183,14 +173,9 @@ def evaluator(
     Args:
         name: Lower case, digits and `_`; a label's value.
         version: Raised whenever the same assessment would score differently.
-        needs_query: Without a question there is no score.
-        needs_context: Without any chunk there is no score.
-        needs_reference: Without a reference answer there is no score.
-        by_default: Whether it scores where nobody names evaluators.
-        lower_is_better: Whether an alarm is due when the mean rises; else when it falls.
-        explain: Says in words what a score rests on.
-        waits: It waits for a network: where an event loop runs, it is called on a thread.
         into: A table.
+        options: Others of `Entry`: `needs_query`, `needs_context`, `needs_reference`,
+            `by_default`, `lower_is_better`, `explain`, `waits`.
 
     Example:
         ```python
@@ -211,20 +196,7 @@ def evaluator(
         raise SettingsError(f'evaluator: name it, as in @evaluator("brevity"), not {name!r}')
 
     def register(function: Registered) -> Registered:
-        into.register(
-            Entry(
-                name=name,
-                version=version,
-                evaluator=function,
-                needs_query=needs_query,
-                needs_context=needs_context,
-                needs_reference=needs_reference,
-                by_default=by_default,
-                lower_is_better=lower_is_better,
-                explain=explain,
-                waits=waits,
-            )
-        )
+        into.register(Entry(name=name, version=version, evaluator=function, **options))
         return function
 
     return register
@@ -313,16 +285,12 @@ def _one(entry: Entry, interaction: Interaction, assessment: Assessment) -> Eval
 async def _asked(
     entry: Entry, interaction: Interaction, assessment: Assessment, asker: Asker, within_s: float
 ) -> Evaluation:
-    limit = asyncio.timeout(within_s)
     try:
         _check_needs(entry, interaction, can_ask=True)
         function: Any = entry.evaluator
-        async with limit:
-            value = await function(interaction, assessment, asker)
+        value = await asyncio.wait_for(function(interaction, assessment, asker), within_s)
         return _scored(entry, assessment, asker.identity, value)
-    except TimeoutError as error:
-        if not limit.expired():
-            return _failed(entry, asker.identity, error)
+    except TimeoutError:
         late = NotScorableError(Cause.JUDGE_TIMEOUT, f"no score within {within_s:.3g} s")
         return _failed(entry, asker.identity, late)
     except BaseException as error:

@@ -12,8 +12,6 @@ import contextlib
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, Final, Literal, Protocol
 
 from ragmonitor.judges.judge_prompts import Prompt
@@ -492,16 +490,11 @@ def _broke_off(error: BaseException) -> bool:
 
 
 def _retry_after_s(error: Exception) -> float | None:
-    """Return the seconds of a `Retry-After` header, in either of its forms; None: there is none."""
+    """Return the seconds of a `Retry-After` header; None: there is none, or it names a date."""
     for headers in (
         getattr(getattr(error, "response", None), "headers", None),
         getattr(error, "litellm_response_headers", None),
     ):
-        value = headers.get("retry-after") if headers is not None else None
-        if value is None:
-            continue
-        with contextlib.suppress(ValueError):
-            return max(0.0, float(value))
-        with contextlib.suppress(ValueError, TypeError):
-            return max(0.0, (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds())
+        with contextlib.suppress(ValueError, TypeError, AttributeError):
+            return max(0.0, float(headers.get("retry-after")))  # type: ignore[union-attr]
     return None

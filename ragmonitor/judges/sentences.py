@@ -81,8 +81,6 @@ def language(text: str) -> Language:
     if text.isascii():
         return "en"
     han = sum(map(len, _HAN_RUN.findall(text)))
-    if 2 * han > len(text):
-        return "zh"  # there cannot be as many words in what is left
     return "zh" if han > len(_OTHER_WORD.findall(text)) else "en"
 
 
@@ -388,18 +386,11 @@ def _merged(text: str, pieces: Iterable[tuple[int, int]]) -> list[tuple[int, int
                 joined[-1] = (joined[-1][0], end)
             else:
                 held = start
-    if held >= 0:
-        _join_last(text, joined, held)
+    if held >= 0:  # a marker that nothing followed belongs to the sentence before it
+        end = len(text.rstrip())
+        start = joined.pop()[0] if joined else held
+        joined.append((start, end))
     return joined
-
-
-def _join_last(text: str, joined: list[tuple[int, int]], held: int) -> None:
-    """Give a marker that nothing followed to the sentence before it, if there is one."""
-    end = len(text.rstrip())
-    if joined:
-        joined[-1] = (joined[-1][0], end)
-    else:
-        joined.append((held, end))
 
 
 def _stripped(text: str, start: int, end: int) -> tuple[int, int]:

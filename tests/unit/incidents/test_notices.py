@@ -39,7 +39,9 @@ PLAIN = ("json", "form", "mattermost", "xml")
 
 
 @contextmanager
-def server(status: int = 200, release: threading.Event | None = None) -> Iterator[tuple]:
+def server(
+    status: int = 200, release: threading.Event | None = None, location: str = ""
+) -> Iterator[tuple]:
     """Run one that keeps what is posted; it answers once it is released."""
     posted: list[str] = []
 
@@ -51,6 +53,8 @@ def server(status: int = 200, release: threading.Event | None = None) -> Iterato
                 release.wait(10)
             self.send_response(status)
             self.send_header("Content-Length", "2")
+            if location:
+                self.send_header("Location", location)
             self.end_headers()
             self.wfile.write(b"ok")
 
@@ -157,6 +161,16 @@ def test_a_refused_notice_is_counted_and_not_repeated(status):
         assert sends.flush(10)
     assert len(posted) == 1
     assert lost == {"notify_failed": 1}
+
+
+@pytest.mark.parametrize("status", [307, 308])
+def test_a_redirect_is_not_followed(status):
+    """A notice goes to the address that was named, and to no other."""
+    with server() as (other, elsewhere), server(status, location=f"http://{other}/") as (host, _):
+        sends = notifier(f"json://{host}/a")
+        sends.tell("raised", described())
+        assert sends.flush(10)
+    assert elsewhere == []
 
 
 def test_an_alarm_that_comes_and_goes_does_not_flood_a_chat():

@@ -135,6 +135,7 @@ def test_a_source_in_brackets_is_no_part_of_the_claim(marker: str):
     [
         ("<think>\nNine?\n</think>\n\nFive weeks.", ["Five weeks."]),
         ("Nine weeks, perhaps.\n</think>\n\nFive weeks.", ["Five weeks."]),
+        ("<seed:think>\nNine?\n</seed:think>\n\nFive weeks.", ["Five weeks."]),
         ("<thinking>Cut off", []),
         ("Put the draft into the <think> tag.", ["Put the draft into the <think> tag."]),
     ],

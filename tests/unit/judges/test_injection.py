@@ -262,10 +262,8 @@ async def test_what_an_obeying_judge_says_is_read_by_the_rules(assess, attack):
     assert len(chats) == (1 if len(attack["reads"].split()) == 4 else 2)
     if attack["shows"] == "number":
         assert found.sentences[0].verdict is Verdict.SUPPORTED
-        assert (found.sentences[0].reasons, found.sentences[0].words) == (
-            ("number",),
-            ("5年" if tongue == "zh" else "5",),
-        )
+        number = "5年" if tongue == "zh" else "5"
+        assert (found.sentences[0].reasons, found.sentences[0].words) == (("number",), (number,))
     elif attack["shows"] == "unquoted":
         assert [sentence.words for sentence in found.sentences if sentence.words] == []
 
