@@ -22,15 +22,6 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Buried:
-    """One record that was given up, kept to be looked at."""
-
-    id: str
-    data: bytes
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StreamState:
     """The number of records in each state: stored = waiting + open + settled + buried."""
 
@@ -100,10 +91,6 @@ class Stream(Protocol):
 
     def state(self) -> StreamState:
         """Return how much is where."""
-        ...
-
-    def buried(self, max_items: int) -> Sequence[Buried]:
-        """Return records that were put aside, oldest first."""
         ...
 
     def stay(self, consumer: str) -> None:

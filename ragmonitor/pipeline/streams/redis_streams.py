@@ -1,7 +1,8 @@
 """Records on Redis Streams (Redis 7): a stream, a consumer group, and a stream of what was buried.
 
-Nothing is ever trimmed (`MAXLEN` drops unread records without a word): what is settled is deleted,
-and what does not fit is refused. See docs/scaling.md for how to set up the server.
+No unread record is ever trimmed (`MAXLEN` drops them without a word): what is settled is deleted,
+and what does not fit is refused. Of what was buried the newest ten thousand are kept.
+See docs/scaling.md for how to set up the server.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
-from ragmonitor.pipeline.streams.deliveries import Buried, Delivery, StreamState
+from ragmonitor.pipeline.streams.deliveries import Delivery, StreamState
 from ragmonitor.runtime.errors import SettingsError, StreamError
 from ragmonitor.runtime.redis_client import TIMEOUT_S, failure, is_redis, redis_client
 from ragmonitor.settings import Settings
@@ -23,7 +24,6 @@ GROUP: Final = "workers"
 MAX_RECORDS: Final = 1_000_000
 """Records on the stream beyond which further ones are refused; an ordinary one has 3 kB."""
 _DATA: Final = b"r"
-_REASON: Final = b"why"
 _LAST: Final = f"{2**64 - 1}-0"
 """Behind it there is no record."""
 _MAX_OPEN: Final = 10_000
@@ -40,7 +40,7 @@ end
 _BURY: Final = """#!lua flags=allow-oom
 redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])
 if redis.call('XDEL', KEYS[1], ARGV[2]) == 0 then return end
-redis.call('XADD', KEYS[2], '*', 'r', ARGV[3], 'why', ARGV[4])
+redis.call('XADD', KEYS[2], 'MAXLEN', '~', 10000, '*', 'r', ARGV[3], 'why', ARGV[4])
 """
 
 
@@ -236,19 +236,6 @@ class RedisStream:
         pipeline.xrange(self._key, count=1)
         pipeline.time()
         return pipeline.execute()
-
-    def buried(self, max_items: int) -> Sequence[Buried]:
-        """Return what was put aside."""
-        with self._reported("read"):
-            entries = self._redis.xrange(self._buried_key, count=max_items)
-        return [
-            Buried(
-                id=id_.decode(),
-                data=values.get(_DATA, b""),
-                reason=values.get(_REASON, b"").decode("utf-8", "replace"),
-            )
-            for id_, values in entries
-        ]
 
     def stay(self, consumer: str) -> None:
         """Have the server note that a consumer is alive: it asks for records that are not there."""
