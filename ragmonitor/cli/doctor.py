@@ -31,7 +31,7 @@ from ragmonitor.export.batcher import DeliveryError
 from ragmonitor.export.posting import PostingExporter
 from ragmonitor.export.providers import captured_content
 from ragmonitor.judges import BuiltinJudge
-from ragmonitor.pipeline.streams.redis_streams import RedisSetup, RedisStream
+from ragmonitor.pipeline.streams import RedisSetup, RedisStream
 from ragmonitor.pipeline.wiring import (
     builtin_judge,
     encoder_of,

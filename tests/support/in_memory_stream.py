@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Container, Sequence
 from dataclasses import dataclass
 
-from ragmonitor.pipeline.streams.deliveries import Delivery, StreamState
+from ragmonitor.pipeline.streams import Delivery, StreamState
 
 
 @dataclass(slots=True)
