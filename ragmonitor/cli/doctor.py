@@ -34,7 +34,7 @@ from ragmonitor.export.otel_environment import (
 from ragmonitor.export.posting import PostingExporter
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.pipeline.back_half.setup import UNIX
-from ragmonitor.pipeline.streams.redis_streams import RedisStream
+from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.pipeline.wiring import (
     builtin_judge,
     encoder_of,

@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import os
+import socket
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -84,7 +86,17 @@ def run(work: Coroutine[Any, Any, R]) -> R:
         asyncio.get_running_loop().set_default_executor(EXECUTOR)
         return await work
 
-    return asyncio.run(main())
+    whole = main()
+    try:
+        # A loop that lacks a descriptor half way prints to the application's stderr, at its end.
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            os.close(os.dup(ours.fileno()))
+        return asyncio.run(whole)
+    finally:
+        # Where no loop could be made: nobody is to say that they were never awaited.
+        whole.close()
+        work.close()
 
 
 def call_apart(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:

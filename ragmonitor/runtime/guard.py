@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import math
 import re
@@ -52,6 +53,10 @@ _unkept_s: dict[str, float] = {}
 _logged: set[Hashable] = set()
 _MAX_LOGGED = 200
 _MESSAGE = "ragmonitor: error in stage %s; the application is not affected%s"
+_NO_DESCRIPTORS = (
+    "ragmonitor: this process has no file descriptor left; answers wait, and are counted as "
+    "unscored where they cannot: raise its limit (ulimit -n), or find what leaks"
+)
 _MAX_FRAMES = 50
 _MAX_CHAIN = 20
 """Errors of one chain of causes, and of one group, that a log shows."""
@@ -177,6 +182,10 @@ def record_error(stage: str, error: BaseException) -> None:
     its place and those of its causes are always shown.
     """
     errors[stage] += 1
+    if isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}:
+        with contextlib.suppress(Exception):
+            logger.log(_level(errno.EMFILE), _NO_DESCRIPTORS)
+        return
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

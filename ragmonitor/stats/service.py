@@ -679,9 +679,8 @@ class Statistics:
             if shown is None and not self._is_away:  # nothing is known of it yet
                 watched = self._watching.watched(stream)
                 days = self._watching.every_days / stream.share
-                shown = ticking.Shown(
-                    0.0, days, False, watched.objective, True, learned=watched.objective is not None
-                )
+                learned = 0.0 if watched.objective is None else 1.0
+                shown = ticking.Shown(0.0, days, False, watched.objective, True, learned=learned)
             if shown is not None:
                 span = self._known_span(series, shown)
                 states.append(alarm_state(stream, shown, self._watching.every_days, span))

@@ -61,3 +61,31 @@ Monitor("ended", server=False).close()
         tmp_path,
     )
     assert said.split("\n")[:3] == ["first 1.6666666666666667", "second 2.0", "third 2.0"]
+
+
+@pytest.mark.parametrize("worker", ["thread", "process"])
+def test_a_process_without_descriptors_says_one_line(worker: str, tmp_path: Path) -> None:
+    """Nothing is lost by it, and nothing of ours stands on stderr but that line."""
+    said = run_python(
+        f"""
+import os, resource, sys, time, warnings
+sys.stderr = sys.stdout
+from ragmonitor import Monitor
+monitor = Monitor(server=False, worker={worker!r})
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+warnings.simplefilter("always")
+resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1, hard))
+for _ in range(5):
+    with monitor.interaction(query="When?") as i:
+        i.retrieved(["In 1889."])
+        i.answered("In 1889.")
+time.sleep(2)
+resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+assert monitor.flush(60)
+print(*[s.value for f in monitor.registry.collect() for s in f.samples
+        if s.name == "ragmonitor_interactions_total"])
+""",
+        tmp_path,
+    )
+    assert [line for line in said.splitlines() if not line.startswith("ragmonitor: ")] == ["5.0"]
+    assert len(said.splitlines()) == 2

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Container, Sequence
 from dataclasses import dataclass
 
-from ragmonitor.pipeline.streams.deliveries import Buried, Delivery, StreamState
+from ragmonitor.pipeline.streams import Delivery, StreamState
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class InMemoryStream:
         self._changed = threading.Condition()
         self._numbers = itertools.count(1)
         self._entries: dict[str, _Entry] = {}
-        self._buried: dict[str, Buried] = {}
+        self._buried: dict[str, str] = {}
         self._heard_s: dict[str, float] = {}
 
     def put(self, records: Sequence[bytes]) -> int:
@@ -90,8 +90,7 @@ class InMemoryStream:
         """Put a record aside."""
         with self._changed:
             if self._entries.pop(delivery.id, None) is not None:
-                buried = Buried(id=delivery.id, data=delivery.data, reason=reason)
-                self._buried[delivery.id] = buried
+                self._buried[delivery.id] = reason
 
     def state(self) -> StreamState:
         """Return how much is where."""
@@ -106,11 +105,6 @@ class InMemoryStream:
                 buried=len(self._buried),
                 oldest_s=max(0.0, now - oldest),
             )
-
-    def buried(self, max_items: int) -> Sequence[Buried]:
-        """Return what was put aside."""
-        with self._changed:
-            return list(self._buried.values())[:max_items]
 
     def stay(self, consumer: str) -> None:
         """Note that a consumer is alive."""

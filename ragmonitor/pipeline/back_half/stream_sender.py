@@ -9,7 +9,7 @@ from typing import Final
 
 from ragmonitor.pipeline.back_half.sender import Sender
 from ragmonitor.pipeline.back_half.setup import require_texts
-from ragmonitor.pipeline.streams import RedisStream, Stream
+from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.pipeline.wiring import builtin_judge, meters_of
 from ragmonitor.records import Cause, GaugeValue, JudgeIdentity, Snapshot
 from ragmonitor.redaction import Redactor
@@ -40,7 +40,7 @@ class StreamSender(Sender):
         *,
         redactor: Redactor,
         poll: Callable[[], object],
-        open_stream: Callable[[], Stream] | None = None,
+        open_stream: Callable[[], RedisStream] | None = None,
         gauges: Callable[[], Sequence[GaugeValue]] = tuple,
     ) -> None:
         """Connect to nothing yet.

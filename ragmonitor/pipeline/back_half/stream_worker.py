@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import socket
 import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
+from uuid import uuid4
 
 from pydantic import SecretStr
 
 from ragmonitor.pipeline.back_half.worker_process import Delivered, deliver
 from ragmonitor.pipeline.judging import MAX_PENDING
 from ragmonitor.pipeline.pipeline import Pipeline
-from ragmonitor.pipeline.streams import Consumer, Delivery, Stream, StreamState, log_burial
+from ragmonitor.pipeline.streams import Delivery, RedisStream, StreamState
 from ragmonitor.pipeline.wiring import traces_of
 from ragmonitor.records import Cause, GaugeValue
 from ragmonitor.redaction import Redactor
 from ragmonitor.runtime.errors import StreamError, WireError
-from ragmonitor.runtime.guard import contained, record_outage
+from ragmonitor.runtime.guard import contained, record_outage, record_problem
 from ragmonitor.runtime.wire import decode, is_kind
 from ragmonitor.semconv.metrics import STREAM_UP
 from ragmonitor.settings import Settings
@@ -29,6 +32,8 @@ from ragmonitor.store import Store, StoreUnavailableError, store_at
 
 MAX_OPEN: Final = 256
 """Records that the worker has in hand at once, beside those that wait for the judge."""
+MAX_DELIVERIES: Final = 3
+"""A record that so many workers died of, or let lie, is buried."""
 MAX_SEEN: Final = 100_000
 """Ids of the newest records, by which one that is put twice is known and not read again."""
 STALE_S: Final = 15.0
@@ -58,7 +63,7 @@ class StreamWorker:
     the workers does it. A record of a worker that died is delivered to another.
     """
 
-    def __init__(self, settings: Settings, stream: Stream, *, redactor: Redactor) -> None:
+    def __init__(self, settings: Settings, stream: RedisStream, *, redactor: Redactor) -> None:
         """Wire the back half; nothing runs yet.
 
         Args:
@@ -95,7 +100,9 @@ class StreamWorker:
         self._deliveries = Deliveries(self.back.estimates.store)
         self.back.estimates.deliveries = self._deliveries
         self._max_open = MAX_OPEN + MAX_PENDING
-        self._consumer = Consumer()
+        self._name = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+        self._failures = 0
+        """How often it may have been given records without hearing of it."""
         self._open: dict[str, None] = {}
         self._done: deque[_Done] = deque()
         self._seen: OrderedDict[str, None] = OrderedDict()
@@ -117,7 +124,7 @@ class StreamWorker:
                 except (StreamError, StoreUnavailableError) as error:
                     record_outage(error)
                     self._state = None
-                    self._consumer.failures += 1
+                    self._failures += 1
                     # Others, too, have to be heard of before they are taken for dead.
                     self._claimed_s, self._looked_s = time.monotonic(), -LOOK_S
                     stop.wait(RETRY_S)
@@ -127,7 +134,7 @@ class StreamWorker:
     def _renew(self) -> None:
         if time.monotonic() - self._renewed_s < RENEW_S:
             return
-        self._stream.stay(self._consumer.name)
+        self._stream.stay(self._name)
         self._state = self._stream.state()
         self._renewed_s = time.monotonic()
         # Not before the stream answers: where its server has the state, that can be opened now.
@@ -146,7 +153,7 @@ class StreamWorker:
         now = time.monotonic()
         looks = now - self._claimed_s >= CLAIM_S
         taken = self._stream.take(
-            self._consumer.name,
+            self._name,
             room,
             wait_s=0.01 if self._open else WAIT_S,
             stale_s=STALE_S if looks else None,
@@ -154,7 +161,7 @@ class StreamWorker:
         if looks and len(taken) < room:
             self._claimed_s = now
         if now - self._looked_s >= LOOK_S:
-            taken = [*taken, *self._stream.held(self._consumer.name, self._open)]
+            taken = [*taken, *self._stream.held(self._name, self._open)]
             self._looked_s = now
         for delivery in taken:
             self._handle(delivery)
@@ -167,8 +174,9 @@ class StreamWorker:
     def _handle(self, delivery: Delivery) -> None:
         if delivery.id in self._open:
             return
-        if why := self._consumer.died_of(delivery):
-            self._bury(delivery, why)
+        # What this process lost by itself says nothing of the record.
+        if delivery.deliveries > MAX_DELIVERIES + self._failures:
+            self._bury(delivery, f"delivered {delivery.deliveries - 1} times and never settled")
             return
         try:
             if is_kind(delivery.data, b"f") or is_kind(delivery.data, b"j"):
@@ -202,7 +210,7 @@ class StreamWorker:
             record = decode(delivery.data)
             counted = Delivered(None, record.framework, record.status)
         self._stream.bury(delivery, reason)
-        log_burial(reason)
+        record_problem("stream", f"a record was buried, and the next ones like it are: {reason}")
         if is_kind(delivery.data, b"f"):
             self.back.ledger.give_up("feedback_lost")
         else:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from ragmonitor.pipeline.streams import RedisStream, Stream
+from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.runtime.errors import SettingsError, StreamError
 from tests.support.in_memory_stream import InMemoryStream
 from tests.support.redis_server import RedisServer, running_redis
 
-Open = Callable[[], Stream]
+Open = Callable[[], RedisStream]
 """Opens the same stream once more, as another process does."""
 
 
@@ -32,10 +32,10 @@ def opened(request) -> Iterator[Open]:
         yield lambda: stream
         return
     service = f"shop {uuid.uuid4().hex}"
-    streams: list[Stream] = []
+    streams: list[RedisStream] = []
     url = request.getfixturevalue("redis_server").url
 
-    def open_stream() -> Stream:
+    def open_stream() -> RedisStream:
         streams.append(RedisStream(url, service, max_records=5))
         return streams[-1]
 
@@ -44,7 +44,7 @@ def opened(request) -> Iterator[Open]:
         each.close()
 
 
-def take(stream: Stream, consumer: str = "a", most: int = 10, stale_s: float | None = None):
+def take(stream: RedisStream, consumer: str = "a", most: int = 10, stale_s: float | None = None):
     return stream.take(consumer, most, wait_s=0, stale_s=stale_s)
 
 

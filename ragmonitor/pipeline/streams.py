@@ -1,7 +1,8 @@
 """Records on Redis Streams (Redis 7): a stream, a consumer group, and a stream of what was buried.
 
-Nothing is ever trimmed (`MAXLEN` drops unread records without a word): what is settled is deleted,
-and what does not fit is refused. See docs/scaling.md for how to set up the server.
+No unread record is ever trimmed (`MAXLEN` drops them without a word): what is settled is deleted,
+and what does not fit is refused. Of what was buried the newest ten thousand are kept.
+See docs/scaling.md for how to set up the server.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
-from ragmonitor.pipeline.streams.deliveries import Buried, Delivery, StreamState
+from ragmonitor.records import GaugeValue
 from ragmonitor.runtime.errors import SettingsError, StreamError
 from ragmonitor.runtime.redis_client import TIMEOUT_S, failure, is_redis, redis_client
+from ragmonitor.semconv.metrics import STREAM_OLDEST_SECONDS, STREAM_RECORDS, STREAM_UP
 from ragmonitor.settings import Settings
 from ragmonitor.store.interface import SCHEMA
 
@@ -23,7 +25,6 @@ GROUP: Final = "workers"
 MAX_RECORDS: Final = 1_000_000
 """Records on the stream beyond which further ones are refused; an ordinary one has 3 kB."""
 _DATA: Final = b"r"
-_REASON: Final = b"why"
 _LAST: Final = f"{2**64 - 1}-0"
 """Behind it there is no record."""
 _MAX_OPEN: Final = 10_000
@@ -40,8 +41,42 @@ end
 _BURY: Final = """#!lua flags=allow-oom
 redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])
 if redis.call('XDEL', KEYS[1], ARGV[2]) == 0 then return end
-redis.call('XADD', KEYS[2], '*', 'r', ARGV[3], 'why', ARGV[4])
+redis.call('XADD', KEYS[2], 'MAXLEN', '~', 10000, '*', 'r', ARGV[3], 'why', ARGV[4])
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One record, handed to a consumer until it is settled or buried."""
+
+    id: str
+    """The stream's own."""
+    data: bytes
+    deliveries: int
+    """The number of times that it was handed out, this time included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamState:
+    """The number of records in each state: stored = waiting + open + settled + buried."""
+
+    waiting: int
+    """Records that no consumer has had."""
+    open: int
+    """Records that a consumer has, and has not settled."""
+    buried: int
+    oldest_s: float
+    """Age of the oldest record that waits or is open, in seconds; 0: there is none."""
+
+    def gauges(self) -> tuple[GaugeValue, ...]:
+        """Return the series of a stream that can be reached."""
+        return (
+            GaugeValue(name=STREAM_UP, value=1),
+            GaugeValue.of(STREAM_RECORDS, self.waiting, state="waiting"),
+            GaugeValue.of(STREAM_RECORDS, self.open, state="open"),
+            GaugeValue.of(STREAM_RECORDS, self.buried, state="buried"),
+            GaugeValue(name=STREAM_OLDEST_SECONDS, value=self.oldest_s),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +91,11 @@ class RedisSetup:
 
 
 class RedisStream:
-    """Keeps what `Stream` promises in a Redis server; connects with the first call."""
+    """A durable, ordered stream of records with one group of consumers; connects with a first call.
+
+    Delivery is at least once: what a consumer does not settle is delivered again. Every method may
+    raise `StreamError`, which names no credentials.
+    """
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -101,7 +140,10 @@ class RedisStream:
             raise StreamError(f"the stream cannot be {what}: {failure(error)}") from None
 
     def put(self, records: Sequence[bytes]) -> int:
-        """Store records until the server, or our own bound, refuses one."""
+        """Store records in order; return how many: the others were refused, since it is full.
+
+        After a `StreamError` some may have been stored all the same.
+        """
         with self._reported("written"):
             if self._length + len(records) > self._max_records:
                 self._length = self._redis.xlen(self._key)
@@ -124,7 +166,15 @@ class RedisStream:
     def take(
         self, consumer: str, max_items: int, *, wait_s: float, stale_s: float | None
     ) -> Sequence[Delivery]:
-        """Return stale records of others, then new ones."""
+        """Return records for a consumer: first those that others let lie, then new ones.
+
+        Args:
+            consumer: Who takes them; its own are not given to it twice.
+            max_items: At most so many.
+            wait_s: Wait so long for the first, if there is none.
+            stale_s: What another consumer has in hand is taken from it, once nothing was heard of
+                that consumer for so long; None: new ones only.
+        """
         with self._reported("read"):
             stale = [] if stale_s is None else self._claim(consumer, max_items, stale_s)
             if len(stale) == max_items:
@@ -163,7 +213,12 @@ class RedisStream:
         return call()
 
     def held(self, consumer: str, besides: Container[str]) -> Sequence[Delivery]:
-        """Return what the server says that a consumer has, without what it knows of."""
+        """Return once more what a consumer has by the stream's account: a reply may be lost.
+
+        Args:
+            consumer: Who asks.
+            besides: Ids of records that it knows to have.
+        """
         with self._reported("read"):
             return self._claimed(consumer, _MAX_OPEN, 0, {consumer.encode()}, besides)
 
@@ -203,13 +258,13 @@ class RedisStream:
         ]
 
     def settle(self, ids: Collection[str]) -> None:
-        """Forget records."""
+        """Forget records: they are done."""
         if ids:
             with self._reported("settled"):
                 self._redis.eval(_SETTLE, 1, self._key, GROUP, *ids)
 
     def bury(self, delivery: Delivery, reason: str) -> None:
-        """Put a record aside."""
+        """Put a record aside, to be looked at; it is delivered to nobody."""
         with self._reported("written"):
             self._redis.eval(
                 _BURY, 2, self._key, self._buried_key,
@@ -236,19 +291,6 @@ class RedisStream:
         pipeline.xrange(self._key, count=1)
         pipeline.time()
         return pipeline.execute()
-
-    def buried(self, max_items: int) -> Sequence[Buried]:
-        """Return what was put aside."""
-        with self._reported("read"):
-            entries = self._redis.xrange(self._buried_key, count=max_items)
-        return [
-            Buried(
-                id=id_.decode(),
-                data=values.get(_DATA, b""),
-                reason=values.get(_REASON, b"").decode("utf-8", "replace"),
-            )
-            for id_, values in entries
-        ]
 
     def stay(self, consumer: str) -> None:
         """Have the server note that a consumer is alive: it asks for records that are not there."""
