@@ -1,7 +1,5 @@
 """What the built-in judge says of small answers, the same in English and in Chinese."""
 
-from dataclasses import dataclass
-
 import pytest
 
 from ragmonitor.judges.builtin import BuiltinJudge, assess, evidence
@@ -33,62 +31,6 @@ def read(answer: str, query: str = "") -> Assessment:
 def only(answer: str) -> SentenceVerdict:
     (sentence,) = read(answer).sentences or ()
     return sentence
-
-
-@dataclass(frozen=True)
-class Case:
-    """One small answer in both languages, and what is said of it."""
-
-    name: str
-    english: str
-    chinese: str
-    verdict: Verdict
-    reasons: tuple[str, ...] = ()
-
-
-CASES = [
-    Case("copied", "It weighs 10,100 tons.", "铁塔重10100吨。", SUPPORTED),
-    Case("number", "It weighs 10,200 tons.", "铁塔重10200吨。", CONTRADICTED, ("number",)),
-    Case("unit", "The tower is 330 feet tall.", "铁塔高330英尺。", CONTRADICTED, ("unit",)),
-    Case(
-        "month",
-        "The tower was completed on 31 May 1889.",
-        "铁塔于1889年5月31日建成。",
-        CONTRADICTED,
-        ("date",),
-    ),
-    Case(
-        "year",
-        "The tower was completed on 31 March 1899.",
-        "埃菲尔铁塔于1899年3月31日建成。",
-        CONTRADICTED,
-        ("date",),
-    ),
-    Case(
-        "negation", "The tower is open on Mondays.", "铁塔周一开放。", CONTRADICTED, ("negation",)
-    ),
-    Case(
-        "words for figures",
-        "It weighs ten thousand one hundred tons.",
-        "铁塔重一万零一百吨。",
-        SUPPORTED,
-    ),
-    Case("scales", "Berlin has 3,700,000 inhabitants.", "柏林人口三百七十万。", SUPPORTED),
-    Case("invented", "Volunteers paint cats purple.", "志愿者把猫涂成紫色。", ABSENT, ("content",)),
-    Case("question", "Would you like to visit it?", "您想参观吗？", NO_CLAIM),
-    Case("courtesy", "I hope this helps!", "希望对您有帮助！", NO_CLAIM),
-    Case("announcement", "Here are the steps:", "以下是步骤：", NO_CLAIM),
-    Case("heading", "## The tower", "## 铁塔", NO_CLAIM),
-    Case("agreement", "That's right.", "没错。", NO_CLAIM),
-]
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-@pytest.mark.parametrize("tongue", ["english", "chinese"])
-def test_both_languages_get_the_same_verdict(case: Case, tongue: str):
-    """The rules are the same in both languages."""
-    sentence = only(getattr(case, tongue))
-    assert (sentence.verdict, sentence.reasons) == (case.verdict, case.reasons)
 
 
 def test_a_sentence_out_of_two_chunks_names_both():
@@ -134,26 +76,17 @@ def test_another_spelling_is_the_same(chunk: str, answer: str):
 @pytest.mark.parametrize(
     "answer",
     [
-        "I don't know.",
-        "I'm sorry, but I cannot answer this question.",
-        "The context does not mention who owns the tower.",
         "I'm sorry, but the provided documents don't contain any information about its owner.",
-        "There is no information about the owner. Please contact the town hall.",
         "The passages discuss the tower. However, they do not mention its owner.",
         "It cannot be determined from the context.",
-        "Not mentioned in the text.",
-        "我不知道。",
-        "无法回答。",
         "很抱歉，资料中未提及铁塔的所有者。",
         "根据提供的资料，没有找到相关信息。",
         "抱歉，我无法根据现有资料回答这个问题。请咨询市政厅。",
         "资料中没有提到所有者。如果您能提供更多上下文，我会尽力帮助您。",
-        "资料中没有提到所有者。如果您可以提供更多详细信息，我很乐意为您解答。",
         "无法回答。若您愿意补充更多背景资料，我可以再为您分析。",
         "抱歉，我不知道。我很乐意为您提供其他帮助。",
         "资料未提及。如需进一步帮助，可以联系市政厅。",
         "不清楚。建议您访问官网获取更多信息。",
-        "要回答这个问题，需要更多的信息。",
         "需要更多上下文才能回答这个问题。",
         "这个问题我回答不了。",
         "现有信息不足以回答该问题。",
@@ -174,7 +107,6 @@ def test_another_spelling_is_the_same(chunk: str, answer: str):
         "This question is outside the scope of the documents.",
         "I didn't find any information about the owner.",
         "The owner is not mentioned.",
-        "I have no idea.",
     ],
 )
 def test_a_refusal_is_evasive(answer: str):
@@ -193,11 +125,9 @@ def test_a_refusal_is_evasive(answer: str):
         "The tower is 330 metres tall, but the context does not mention its owner.",
         "The tower is 330 metres tall. The context does not mention its owner.",
         "I don't know the day, but it was completed in March 1889 by a company.",
-        "The tower is not open on Mondays.",
         "Unfortunately, the tower is not open on Mondays.",
         "抱歉让您久等了。铁塔重10100吨。",
         "铁塔高330米，但资料中没有提到所有者。",
-        "铁塔周一不开放。",
         "如果您提供学生证，门票半价。",
         "铁塔高330米。如果您能提供更多上下文，我会尽力帮助您。",
         "参观需要更多时间。",
@@ -490,11 +420,8 @@ def test_a_quoted_row_of_a_table_is_not_contradicted_by_another(table: str, form
 @pytest.mark.parametrize(
     "answer",
     [
-        "Empty Response",
         "Response 1: Empty Response",
         "Agent stopped due to iteration limit or time limit.",
-        "Agent stopped due to max iterations.",
-        "Sorry, need more steps to process this request.",
         "Model call limits exceeded: run limit (3/3)",
         "'search' tool call limit reached: run limit exceeded (4/3 calls).",
         "Tool call limit exceeded. Do not call 'search' again.",
@@ -510,10 +437,8 @@ def test_a_quoted_row_of_a_table_is_not_contradicted_by_another(table: str, form
         "智能体因达到最大迭代次数而停止。",
         "Entschuldigung, das weiß ich nicht.",
         "Ich weiß nichts darüber.",
-        "Je ne sais pas.",
         "Lo siento, no puedo responder a esta pregunta.",
         "申し訳ありませんが、わかりません。",
-        "죄송합니다. 모르겠습니다.",
     ],
 )
 def test_what_a_framework_says_in_place_of_an_answer_is_a_refusal(answer: str):
