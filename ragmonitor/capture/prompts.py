@@ -54,10 +54,13 @@ def seen_in(generations: Sequence[Generation], chunks: Sequence[Chunk]) -> list[
         times prompts are more than `MAX_SEARCHED`.
     """
     messages = dict.fromkeys(message.text for each in generations for message in each.input)
-    prompt = "\n".join(" ".join(text.split()) for text in messages)
+    prompt = "\n".join(messages)
+    texts = [chunk.text for chunk in chunks]
+    if not all(text in prompt and text.strip() for text in texts):
+        prompt = "\n".join(" ".join(text.split()) for text in messages)
+        texts = [" ".join(text.split()) for text in texts]
     if not prompt:
         return None
-    texts = [" ".join(chunk.text.split()) for chunk in chunks]
     searching = BoundedSearch()
     where = {text: searching.find(text, prompt) for text in dict.fromkeys(texts) if text}
     places = {at: where[text] for at, text in enumerate(texts) if text and where[text] >= 0}

@@ -144,14 +144,11 @@ class _Trace:
         """Return the tree below a root, of an anchor that of these tops; None: no interaction."""
         steps: list[Step] = []
         parents: dict[str, str] = {}
-        heard: dict[str, str] = {}
         pending = [(top, root.span_id) for top in tops] or [(root, "")]
         while pending:
             span, enclosing = pending.pop()
             step = self._steps.get(span.span_id)
-            framework = FRAMEWORKS.get(span.scope, span.scope)
-            # Two instrumentations of one framework tell the same twice: the outer one is heard.
-            if step is not None and heard.setdefault(framework, span.scope) == span.scope:
+            if step is not None:
                 steps.append(step)
                 parents[span.span_id] = enclosing
                 enclosing = span.span_id

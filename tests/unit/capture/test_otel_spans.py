@@ -684,18 +684,6 @@ def test_a_custom_span_between_spans_of_a_dialect_is_a_step():
     assert only(oi_story(mine=span("mine", "root"), found=found)).chunks
 
 
-def test_of_two_instrumentations_of_one_framework_the_outer_is_heard():
-    """Both attached, one tree below the other's root: nothing is counted twice."""
-    outer = ol_root({"inputs": QUESTION}, {"outputs": ANSWER})
-    inner = oi_story(
-        root=oi("root2", "root", input__value=QUESTION),
-        found=oi("found2", "root2", "RETRIEVER", **documents(*TEXTS)),
-        model=oi("model2", "root2", "LLM", **messages("output", ("assistant", ANSWER))),
-    )
-    found = only([outer, ol_retriever("root"), ol_model("root"), *inner])
-    assert (found.framework, len(found.generations), len(found.retrievals)) == ("openllmetry", 1, 1)
-
-
 def agent_story():
     return [
         oi("agent", kind="AGENT", input__value="first", output__value="said", name="agent"),
