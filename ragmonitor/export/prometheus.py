@@ -48,7 +48,6 @@ from ragmonitor.semconv import metrics
 from ragmonitor.store import Store
 
 _HEXADECIMAL = lazy_pattern("[0-9a-fA-F]{1,32}")
-_EQUAL_WITHIN = 1e-9
 _SERIES = guard.shielded("metrics")
 """Around each series, so that one that cannot be shown does not take the others along."""
 _BREAKER_LEVELS = {"closed": 0, "half_open": 1, "open": 2}
