@@ -139,7 +139,7 @@ class Monitor:
             settings = Settings.load(**options)
         elif any(value is not None for value in options.values()):
             raise SettingsError("give either settings or options, not both")
-        self.settings = settings = settings.with_whole_paths()
+        self.settings = settings
         restrict_logs(settings)
         self._redactor = redactor_of(settings)
         self._recorders: dict[str, Recorder] = {}

@@ -75,25 +75,32 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_at_commas)]
 
 def _place(value: Any) -> Any:
     if not isinstance(value, str):
-        return value
+        return _whole_path(value)
     if is_redis(value) or value.startswith("redis+sentinel://"):
         return SecretStr(value)
     if "://" in value:
         raise ValueError("is a file or a folder, or the address of a server, 'redis://host:6379/0'")
-    return _at_home(value)
+    return _whole_path(value)
 
 
-def _at_home(value: Any) -> Any:
-    """Return a path whose leading `~` is the home folder: no shell has replaced it in a file."""
-    if not isinstance(value, str):
+def _whole_path(value: Any) -> Any:
+    """Return a path as seen from the current folder, `~` being the home folder.
+
+    The application may go to another folder later, and a worker begin there.
+    """
+    if not isinstance(value, str | Path):
         return value
     try:
-        return Path(value).expanduser()
+        path = Path(value).expanduser()
     except RuntimeError as error:
         raise ValueError(f"{value}: there is no such home folder") from error
+    try:
+        return path.absolute()
+    except OSError:  # the current folder has been removed
+        return path
 
 
-FilePath = Annotated[Path | None, BeforeValidator(_at_home)]
+FilePath = Annotated[Path | None, BeforeValidator(_whole_path)]
 """A file; `~` is the home folder."""
 
 
@@ -648,6 +655,11 @@ class Settings(Group):
     export: ExportSettings = Field(default_factory=ExportSettings)
     receive: ReceiveSettings = Field(default_factory=ReceiveSettings)
 
+    @field_validator("exporters")
+    @classmethod
+    def _in_whole_paths(cls, value: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(map(_whole_file, value))
+
     @field_validator("objectives")
     @classmethod
     def _within_reach(cls, value: dict[str, float]) -> dict[str, float]:
@@ -677,26 +689,6 @@ class Settings(Group):
             _merge(values, {"budget": own})
         return cls(**values)
 
-    def with_whole_paths(self) -> Settings:
-        """Return the same settings, with every path as seen from the current folder.
-
-        The application may go to another folder later, and a worker begin there.
-        """
-        changed: dict[str, Any] = {"exporters": tuple(map(_whole_file, self.exporters))}
-        if isinstance(self.state, Path):
-            changed["state"] = _whole(self.state)
-        if (labels := self.estimation.human_labels) is not None:
-            update = {"human_labels": _whole(labels)}
-            changed["estimation"] = self.estimation.model_copy(update=update)
-        return self.model_copy(update=changed)
-
-
-def _whole(path: Path) -> Path:
-    try:
-        return path.expanduser().absolute()
-    except (OSError, RuntimeError):  # the current folder has been removed; no such home
-        return path
-
 
 def _whole_file(exporter: Any) -> Any:
     """Return the text of an exporter that writes a file, with the whole path; others as they are.
@@ -705,7 +697,7 @@ def _whole_file(exporter: Any) -> Any:
     """
     name, _, rest = exporter.partition(":") if isinstance(exporter, str) else ("", "", "")
     is_file = name.strip() == "jsonl" and rest.strip()
-    return f"jsonl:{_whole(Path(rest.strip()))}" if is_file else exporter
+    return f"jsonl:{_whole_path(rest.strip())}" if is_file else exporter
 
 
 # --- every option, by where it stands ------------------------------------------------------------
