@@ -202,7 +202,7 @@ def _scored(file: str) -> Side | None:
         InputError: It cannot be read, or several judges scored it.
     """
     path = Path(file)
-    # A pipe can be read only once.
+    # Of a pipe nothing is looked at beforehand: what has been read there is gone.
     form = written_form(path) if path.is_file() else None
     if form is None:
         return None
