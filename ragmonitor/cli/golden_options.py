@@ -24,9 +24,7 @@ class GenerateOptions:
 
     documents: Annotated[
         Path,
-        typer.Argument(
-            metavar="DOCS", help="A file or folder of Markdown or text."
-        ),
+        typer.Argument(metavar="DOCS", help="A file or folder of Markdown or text."),
     ]
     output: Annotated[
         Path,
