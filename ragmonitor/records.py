@@ -901,31 +901,6 @@ class AlarmEvent:
     """None: the alarm does not rest on scored answers."""
 
     @property
-    def telling(self) -> Estimate | None:
-        """The estimate, if it says the same as the alarm.
-
-        Evidence weighs each answer since the change; the last hour may hold mostly those from
-        before it. Of a raised alarm the whole interval has to be beyond the objective, of a
-        cleared one the mean within.
-        """
-        current = self.estimate
-        if current is None:
-            return None
-        if self.raised:
-            beyond = (
-                current.upper < self.objective
-                if self.higher_is_better
-                else current.lower > self.objective
-            )
-            return current if beyond else None
-        within = (
-            current.mean >= self.objective
-            if self.higher_is_better
-            else current.mean <= self.objective
-        )
-        return current if within else None
-
-    @property
     def bound(self) -> str:
         """The objective, as `at most 0.05`; never rounded to more than it permits."""
         objective = self.objective

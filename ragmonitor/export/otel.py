@@ -22,10 +22,10 @@ from opentelemetry.trace import (
 
 from ragmonitor.export import span_attributes
 from ragmonitor.export.batcher import Lost
-from ragmonitor.export.content import PROCESS_KEY, Content, ContentPolicy
+from ragmonitor.export.content import PROCESS_KEY, Content, ContentPolicy, clipped
 from ragmonitor.export.otel_environment import captured_content
 from ragmonitor.export.providers import Providers
-from ragmonitor.export.span_attributes import Attributes
+from ragmonitor.export.span_attributes import MAX_EXPLANATION_BYTES, Attributes
 from ragmonitor.records import (
     AlarmEvent,
     Cause,
@@ -265,7 +265,7 @@ class OtelExporter:
             span.set_attributes(span_attributes.carrier_attributes(reports, policy=self._policy))
             if failure is not None:
                 span.set_attribute(names.OTEL_ERROR_TYPE, failure.cause.value)
-                detail = span_attributes.failure_description(failure.detail, self._policy)
+                detail = clipped(self._policy.text(failure.detail), MAX_EXPLANATION_BYTES)
                 span.set_status(Status(StatusCode.ERROR, detail or failure.cause.value))
         span.end(end_time=max(started_ns, now_ns))
 
@@ -296,7 +296,7 @@ class OtelExporter:
 
     def _fail(self, span: trace.Span, error: str, at_ns: int) -> None:
         if error:
-            description = span_attributes.status_description(error, self._policy)
+            description = clipped(self._policy.error(error), MAX_EXPLANATION_BYTES)
             span.set_status(Status(StatusCode.ERROR, description))
             exception = span_attributes.exception_attributes(error, self._policy)
             span.add_event(names.OTEL_EXCEPTION_EVENT, exception, timestamp=at_ns)

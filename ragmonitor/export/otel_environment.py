@@ -58,10 +58,9 @@ def otlp_url(signal: Signal) -> str:
 
 def otlp_server(signal: Signal) -> Server:
     """Return the server at that address, with the headers, certificates and time that are set."""
-    compression = otlp_compression(signal)
     headers = {"Content-Type": "application/x-protobuf"}
-    if compression:
-        headers["Content-Encoding"] = compression
+    if is_compressed(signal):
+        headers["Content-Encoding"] = "gzip"
     headers |= parse_env_headers(_of(signal, "HEADERS"), liberal=True)
     return Server(
         "OTLP",
@@ -73,10 +72,9 @@ def otlp_server(signal: Signal) -> Server:
     )
 
 
-def otlp_compression(signal: Signal) -> str:
-    """Return `gzip`, `deflate`, or an empty text for none."""
-    wanted = _of(signal, "COMPRESSION").lower()
-    return wanted if wanted in ("gzip", "deflate") else ""
+def is_compressed(signal: Signal) -> bool:
+    """Return whether bodies are compressed: by gzip, the only way that OTLP names."""
+    return _of(signal, "COMPRESSION").lower() == "gzip"
 
 
 def captured_content(signal: Signal) -> Content:

@@ -7,7 +7,6 @@ three times as long for the same: it checks, copies and locks what many threads 
 from __future__ import annotations
 
 import gzip
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -33,7 +32,7 @@ from ragmonitor.export.batcher import Batcher, Limits, Lost
 from ragmonitor.export.content import encodable, package_version
 from ragmonitor.export.otel_environment import (
     Signal,
-    otlp_compression,
+    is_compressed,
     otlp_server,
     otlp_url,
     sampling,
@@ -44,11 +43,6 @@ NewId = Callable[[int], int]
 """Returns an id of so many bytes that are not all 0."""
 
 LIMITS: Final = Limits(max_items=4_096, max_bytes=32 * 2**20, max_batch_items=256)
-_COMPRESS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
-    "gzip": gzip.compress,
-    "deflate": zlib.compress,
-    "": bytes,
-}
 _KINDS: Final = {
     SpanKind.INTERNAL: Span.SpanKind.SPAN_KIND_INTERNAL,
     SpanKind.CLIENT: Span.SpanKind.SPAN_KIND_CLIENT,
@@ -78,7 +72,7 @@ class Outbox:
         self._is_traces = signal == "TRACES"
         self._url = otlp_url(signal)
         self._server = otlp_server(signal)
-        self._compressed = _COMPRESS[otlp_compression(signal)]
+        self._compressed = gzip.compress if is_compressed(signal) else bytes
         self._resource = Resource()
         _fill(self._resource.attributes, resource)
         self._scope = InstrumentationScope(name=SCOPE, version=package_version())

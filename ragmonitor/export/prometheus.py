@@ -109,7 +109,7 @@ class PrometheusExporter(Exporter):
         self._version = version
         self._now = now
         self._shared = None if shared is None else SharedCounters(shared)
-        self._count_notes: Callable[[], None] = _count_nothing
+        self._count_notes: Callable[[], None] = lambda: None
         self.registry = CollectorRegistry()
         """Every series, ready to be mounted in an application's own endpoint."""
         collector = Scrape(self._families)
@@ -425,10 +425,6 @@ _UNUSED = JudgeUsage()
 def _alarm(alarm: AlarmState | AlarmEvent) -> tuple[str, str, str]:
     # A label's values are few, and slices are not.
     return alarm.signal.partition("{")[0], alarm.judge, alarm.kind
-
-
-def _count_nothing() -> None:
-    """Stand in until there is something to count."""
 
 
 def _exemplar(target: SpanReference | None) -> dict[str, str] | None:

@@ -278,14 +278,6 @@ def alarm_attributes(event: AlarmEvent, *, policy: ContentPolicy = SHOW_ALL) -> 
         names.ALARM_RISING_SINCE: event.since_s,
         names.JUDGE: encodable(event.judge),
     }
-    found = event.telling
-    if found is not None:
-        attributes |= {
-            names.ALARM_MEAN: found.mean,
-            names.ALARM_LOWER: found.lower,
-            names.ALARM_UPPER: found.upper,
-            names.ALARM_EFFECTIVE_N: found.effective_n,
-        }
     if event.span is not None:
         attributes |= {
             names.ALARM_SPAN_SINCE: event.span.since_s,
@@ -313,11 +305,6 @@ def _alarm_example(example: Example, policy: ContentPolicy) -> dict[str, Any]:
     return entry
 
 
-def status_description(error: str, policy: ContentPolicy) -> str:
-    """Return the description of an ERROR status; empty if there is no error."""
-    return clipped(policy.error(error), MAX_EXPLANATION_BYTES)
-
-
 def exception_attributes(error: str, policy: ContentPolicy) -> Attributes:
     """Return the attributes of an `exception` event: the type, and the message if it may leave."""
     kind = error_type(error)
@@ -326,11 +313,6 @@ def exception_attributes(error: str, policy: ContentPolicy) -> Attributes:
     if message:
         attributes[names.OTEL_EXCEPTION_MESSAGE] = clipped(message, MAX_EXPLANATION_BYTES)
     return attributes
-
-
-def failure_description(detail: str, policy: ContentPolicy) -> str:
-    """Return the description of a judge's failure; empty where no text may leave."""
-    return clipped(policy.text(detail), MAX_EXPLANATION_BYTES)
 
 
 def _text(text: str) -> str:

@@ -140,12 +140,6 @@ ALARM_OBJECTIVE_VALUE: Final = "ragmonitor.alarm.objective"
 ALARM_RISING_SINCE: Final = "ragmonitor.alarm.since"
 """Seconds since the epoch: since when the evidence had been rising; of a cleared one, since it was
 raised."""
-ALARM_MEAN: Final = "ragmonitor.alarm.mean"
-"""With `ALARM_LOWER`, `ALARM_UPPER`, `ALARM_EFFECTIVE_N`: the last hour's estimate, where its
-interval does not contradict the alarm."""
-ALARM_LOWER: Final = "ragmonitor.alarm.lower"
-ALARM_UPPER: Final = "ragmonitor.alarm.upper"
-ALARM_EFFECTIVE_N: Final = "ragmonitor.alarm.effective_n"
 ALARM_SPAN_SINCE: Final = "ragmonitor.alarm.span.since"
 """Seconds since the epoch: when the rise (of a cleared alarm: the recovery) began."""
 ALARM_SPAN_SCORED: Final = "ragmonitor.alarm.span.scored"

@@ -6,7 +6,7 @@ import math
 from array import array
 from collections import deque
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 Column = tuple[str, str]
 """Signal and judge."""
@@ -17,12 +17,8 @@ MAX_COLUMNS: Final = 60
 """Names come from an application's own evaluators and judges; each column costs 16 kB."""
 
 
-class _Span(NamedTuple):
-    every_s: float
-    points: int
-
-
-SPANS: Final = {"20m": _Span(4.0, 300), "2h": _Span(20.0, 360), "24h": _Span(120.0, 720)}
+SPANS: Final = {"20m": (4.0, 300), "2h": (20.0, 360), "24h": (120.0, 720)}
+"""Seconds between two points, and how many points are kept."""
 
 
 class History:
@@ -31,7 +27,7 @@ class History:
     def __init__(self) -> None:
         self._columns: dict[Column, int] = {}
         self._points: dict[str, deque[tuple[float, array[float]]]] = {
-            name: deque(maxlen=span.points) for name, span in SPANS.items()
+            name: deque(maxlen=points) for name, (_, points) in SPANS.items()
         }
         self._last_s = dict.fromkeys(SPANS, -math.inf)
 
@@ -44,7 +40,7 @@ class History:
             at_s: Seconds since the epoch, to be shown.
         """
         # A little early is in time, or a refresh a little early would be left out.
-        due = [n for n, span in SPANS.items() if clock_s - self._last_s[n] >= 0.9 * span.every_s]
+        due = [n for n, (every_s, _) in SPANS.items() if clock_s - self._last_s[n] >= 0.9 * every_s]
         if not due:
             return
         for column in values:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any
 
 from ragmonitor.export.service_state import alarm_record, estimate_record, threshold_days
 from ragmonitor.export.view.history import Column, Interval
 from ragmonitor.records import Estimate, GaugeValue, SeriesKey, Snapshot, Window
 from ragmonitor.semconv import metrics as names
-
-HOUR: Final[Window] = "1h"
 
 
 def _means(snapshot: Snapshot) -> Iterator[tuple[SeriesKey, Window, Estimate, float]]:
@@ -26,7 +24,7 @@ def intervals(snapshot: Snapshot) -> dict[Column, Interval]:
     return {
         (key.signal, key.judge): (estimate.mean, estimate.lower, estimate.upper)
         for key, window, estimate, _ in _means(snapshot)
-        if window == HOUR
+        if window == "1h"
     }
 
 

@@ -6,7 +6,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict
 from email.message import Message
 from functools import cache
 from importlib import resources
@@ -204,21 +203,15 @@ class View(Exporter):
             self._answers.add_feedback(joined.feedback)
 
     def alarm(self, event: AlarmEvent) -> None:
-        """Keep an alarm, without its examples: they are among the answers."""
+        """Keep when an alarm was raised or cleared."""
+        transition = {
+            "signal": event.signal,
+            "judge": event.judge,
+            "raised": event.raised,
+            "at_s": event.at_s,
+        }
         with self._lock:
-            self._events.append(
-                {
-                    "signal": event.signal,
-                    "judge": event.judge,
-                    "raised": event.raised,
-                    "at_s": event.at_s,
-                    "since_s": event.since_s,
-                    "objective": event.objective,
-                    "higher_is_better": event.higher_is_better,
-                    "detail": event.detail[:300],
-                    "span": None if event.span is None else asdict(event.span),
-                }
-            )
+            self._events.append(transition)
 
     def snapshot(self, snapshot: Snapshot) -> None:
         """Take the current numbers, and a point of the history where one is due."""

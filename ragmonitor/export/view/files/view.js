@@ -192,9 +192,6 @@ function showAlarms() {
   renew(byId("incidents"), state.incidents.length ? state.incidents.map((each) => element("li", {},
     element("time", {}, moment(each.opened_s)), " ", tag(t(each.closed_s === null ? "open" : "closed"), each.closed_s === null ? "bad" : "good"), " ",
     element("a", { href: `#incident=${encodeURIComponent(each.id)}` }, each[language()]))) : none());
-  renew(byId("events"), state.events.length ? state.events.toReversed().map((each) => element("li", {},
-    element("time", {}, moment(each.at_s)), " ", tag(t(each.raised ? "raised" : "cleared"), each.raised ? "bad" : "good"),
-    ` ${called("signal", each.signal)}: `, each.span ? t("spanLimit", { span: spanned(each), bound: bound(each) }) : t("limit", { bound: bound(each) }), ` ${each.detail}`)) : none());
 }
 
 const withRange = (found) => (found ? `${number(found.mean, found.signal)} (${range(found, found.signal)})` : "–");

@@ -59,7 +59,6 @@ const TEXTS = {
   where: ["Slices and documents", "分片与文档"],
   goldens: ["Golden questions", "参考问题"],
   incidents: ["Incidents", "事件"],
-  events: ["Raised and cleared", "触发与解除"],
   back: ["Back to the overview", "返回概览"],
   noIncident: ["No incident of this name is kept.", "没有保留该事件。"],
 
@@ -134,8 +133,6 @@ const TEXTS = {
   stateFine: ["within its limit", "未超限"],
   open: ["open", "未结束"],
   closed: ["over", "已结束"],
-  raised: ["raised", "触发"],
-  cleared: ["cleared", "解除"],
   none: ["None so far.", "暂无。"],
 
   slice: ["Slice", "分片"],
