@@ -86,16 +86,17 @@ def _reading(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
             inner = function(*args, **kwargs)
             advance: Callable[..., Any] = inner.__next__
             given: tuple[Any, ...] = ()
+            enter, leave, take = listener.enter, listener.exit, listener.take
             while True:
-                listener.enter()
+                enter()
                 try:
                     item = advance(*given)
                 except StopIteration as ended:
                     listener.end(whole=True)
                     return ended.value
                 finally:
-                    listener.exit()
-                listener.take(item)
+                    leave()
+                take(item)
                 try:
                     sent = yield item
                 except GeneratorExit:
@@ -106,7 +107,10 @@ def _reading(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
                 except BaseException as error:  # noqa: BLE001 - goes into the inner generator
                     advance, given = inner.throw, (error,)
                 else:
-                    advance, given = (inner.__next__, ()) if sent is None else (inner.send, (sent,))
+                    if sent is not None:
+                        advance, given = inner.send, (sent,)
+                    elif given:
+                        advance, given = inner.__next__, ()
         except GeneratorExit:
             listener.end()
             raise

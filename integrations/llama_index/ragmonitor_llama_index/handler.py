@@ -190,11 +190,12 @@ class _Root(_Place, StreamListener):
         """Note one piece: a text, or a chat's reply."""
         try:
             text = item if type(item) is str else item.delta
-            if not text:
-                return
-            if self._pieces is None:
-                self._pieces = self.recorder.pieces(self.id, began=True)
-            self._pieces.append(text)
+            pieces = self._pieces
+            if pieces is not None:
+                pieces.append(text or "")
+            elif text:
+                self._pieces = pieces = self.recorder.pieces(self.id, began=True)
+                pieces.append(text)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
 
