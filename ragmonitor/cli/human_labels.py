@@ -30,7 +30,6 @@ from ragmonitor.stats.labels import (
     corrected,
     hallucinated_share,
     labels_of,
-    labels_to_halve,
     read_rows,
     seal,
     wilson,
@@ -227,8 +226,6 @@ class _Rates:
     precision: Share | None
     omission: Share | None
     corrected: Estimate | None
-    more: int | None
-    """Labels that would halve the interval; None: no number of them would."""
 
 
 def rate(options: RateOptions) -> int:
@@ -258,9 +255,6 @@ def _rates(rows: Sequence[Label]) -> _Rates:
     precision = hallucinated_share(labels, judged=True)
     omission = hallucinated_share(labels, judged=False)
     rate = corrected(judged, labels)
-    more = None
-    if rate is not None and precision is not None and omission is not None:
-        more = labels_to_halve(judged, precision, omission)
     return _Rates(
         answers=answers,
         judged=judged,
@@ -269,7 +263,6 @@ def _rates(rows: Sequence[Label]) -> _Rates:
         precision=precision,
         omission=omission,
         corrected=rate,
-        more=more,
     )
 
 
@@ -312,7 +305,6 @@ def _as_json(rates: _Rates) -> dict[str, Any]:
         "ppv": _interval(rates.precision),
         "for": _interval(rates.omission),
         "corrected_rate": _interval(rates.corrected),
-        "labels_to_halve_the_interval": rates.more,
     }
 
 
@@ -347,7 +339,3 @@ def _show(rates: _Rates) -> None:
         say("of one verdict there is no label: a corrected rate needs both")
     elif rates.corrected is None:
         say(f"a corrected rate needs {MIN_LABELS} labels, there are {len(rates.labels)}")
-    elif rates.more is None:
-        say("labels alone cannot halve the interval: what is left is the judged rate's own")
-    else:
-        say(f"{rates.more:,} labels more would halve the interval")

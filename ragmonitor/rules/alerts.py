@@ -14,7 +14,6 @@ WORKER_UNSEEN_S: Final = 120
 """The worker shows itself every two seconds; a long answer may hold it up for half a minute."""
 MAX_AGE_S: Final = 600
 """An alarm that is ten minutes late is one that somebody should know of."""
-MAX_CHECKPOINT_AGE_S: Final = 60
 
 HALLUCINATION: Final = 'signal="hallucination"'
 RETRIEVAL: Final = "empty_retrieval|weak_retrieval"

@@ -51,11 +51,6 @@ def slice_of(signal: str) -> str:
     return signal.partition("{")[2].rpartition("}")[0]
 
 
-def whole_of(signal: str) -> str:
-    """Return such a signal without its slice."""
-    return signal.partition("{")[0]
-
-
 def language_of(report: Report) -> str:
     """Return the language of the answer; empty: not known."""
     return report.assessment.language if report.assessment is not None else ""

@@ -11,7 +11,6 @@ from ragmonitor.stats.labels.correction import (
     Share,
     corrected,
     hallucinated_share,
-    labels_to_halve,
     wilson,
 )
 from ragmonitor.stats.labels.label_file import HumanLabels
@@ -25,7 +24,6 @@ __all__ = [
     "corrected",
     "hallucinated_share",
     "labels_of",
-    "labels_to_halve",
     "read_labels",
     "read_rows",
     "seal",

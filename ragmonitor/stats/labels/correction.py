@@ -13,7 +13,6 @@ from ragmonitor.stats.beta import Z95
 MIN_LABELS: Final = 100
 RECENT_S: Final = 30 * 86_400.0
 """Labels of older answers are of another judge, or of another application."""
-MAX_FACTOR: Final = 10_000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,32 +165,3 @@ def corrected(rate: Estimate, labels: Sequence[Label]) -> Estimate | None:
 def recent(labels: Sequence[Label], now_s: float) -> Sequence[Label]:
     """Return the labels of answers that are at most 30 days old."""
     return [label for label in labels if now_s - label.at_s <= RECENT_S]
-
-
-def labels_to_halve(rate: Estimate, precision: Share, omission: Share) -> int | None:
-    """Return how many labels more would halve the corrected rate's interval.
-
-    With both kinds in the proportion they have now, and the same shares found among them.
-
-    Returns:
-        None: no number of them would; what is left is the judged rate's own interval.
-    """
-
-    def width(times: float) -> float:
-        estimate = combined(rate, _scaled(precision, times), _scaled(omission, times))
-        return estimate.upper - estimate.lower
-
-    wanted = width(1.0) / 2
-    if width(MAX_FACTOR) > wanted:
-        return None
-    low, high = 1.0, MAX_FACTOR
-    while high - low > 0.005 * low:
-        middle = (low + high) / 2
-        low, high = (middle, high) if width(middle) > wanted else (low, middle)
-    return math.ceil((high - 1) * (precision.labels + omission.labels))
-
-
-def _scaled(share: Share, times: float) -> Share:
-    n = share.effective_n * times
-    lower, upper = wilson(share.mean, n)
-    return Share(mean=share.mean, lower=lower, upper=upper, labels=share.labels, effective_n=n)

@@ -16,7 +16,6 @@ from ragmonitor.stats.labels import (
     Share,
     corrected,
     hallucinated_share,
-    labels_to_halve,
     read_labels,
     read_rows,
     seal,
@@ -104,22 +103,6 @@ def test_what_was_not_observed_stays_bounded():
     assert found.lower <= 0.05
     assert found.upper >= 0.4
     assert found.coverage == 0.7
-
-
-def test_the_labels_that_halve_the_interval_do():
-    """With the shares as they are."""
-    judged = rate(0.06, 1e9)
-    precision = hallucinated_share(labels(True, 30, 60), judged=True)
-    omission = hallucinated_share(labels(False, 2, 40), judged=False)
-    now = combined(judged, precision, omission)
-    more = labels_to_halve(judged, precision, omission)
-    times = (100 + more) / 100
-    then = combined(
-        judged,
-        hallucinated_share(labels(True, round(30 * times), round(60 * times)), judged=True),
-        hallucinated_share(labels(False, round(2 * times), round(40 * times)), judged=False),
-    )
-    assert then.upper - then.lower == pytest.approx((now.upper - now.lower) / 2, rel=0.05)
 
 
 # --- the file -------------------------------------------------------------------------------------
