@@ -158,11 +158,10 @@ def _endpoint() -> Endpoint:
     Gauge("temperature", "of something", registry=registry).set(1)
     endpoint = Endpoint(
         registry,
-        service="t",
         host="127.0.0.1",
         port=0,
         shared=False,
-        rejected=lambda _: None,
+        state=dict,
     )
     endpoint.open()
     return endpoint

@@ -14,7 +14,7 @@ from typing import Any
 from ragmonitor import Budget, JudgeSettings
 from ragmonitor.pipeline.back_half import stream_worker
 from ragmonitor.pipeline.back_half.stream_worker import StreamWorker
-from ragmonitor.pipeline.streams import RedisStream, consumers
+from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.records import AlarmEvent, Assessment, Interaction
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
@@ -91,7 +91,7 @@ def main(url: str, folder: str, calls_per_day: str) -> None:
     stream_worker.STALE_S, stream_worker.RENEW_S = 2.0, 0.4
     stream_worker.CLAIM_S, stream_worker.LOOK_S = 0.5, 1.0
     # A record may be in the hands of more than three who are killed, and is none that kills.
-    consumers.MAX_DELIVERIES = 100
+    stream_worker.MAX_DELIVERIES = 100
     settings = settings_of(Path(folder), calls_per_day=float(calls_per_day), send_to=url)
     worker = StreamWorker(settings, RedisStream.of(settings), redactor=Redactor())
     stop = threading.Event()
