@@ -21,8 +21,8 @@ from tests.support.scrape import outcomes, total
 from tests.support.stories import assessment, interaction
 
 QUIET: dict[str, Any] = {"service": "test", "server": False}
-NOT_OF_THE_TRAFFIC = ("golden_availability", "anchors")
-"""Alarms on golden questions, and on reference answers, whose evidence begins with the first tick."""
+OTHERS = ("golden_availability", "anchors")
+"""Alarms on golden questions and on reference answers, whose evidence begins with a tick."""
 TALL = "The tower is 330 metres tall."
 GOLDEN = Golden(
     id="tall",
@@ -100,9 +100,7 @@ def test_no_number_of_the_traffic_depends_on_golden_questions(story: list[str]):
             return {
                 "means": snapshot.means,
                 "totals": snapshot.totals,
-                "alarms": [
-                    each for each in snapshot.alarms if each.signal not in NOT_OF_THE_TRAFFIC
-                ],
+                "alarms": [each for each in snapshot.alarms if each.signal not in OTHERS],
                 "drawn": sorted(traffic),
                 "evaluations": outcomes(monitor.registry),
                 "interactions": total(monitor.registry, "ragmonitor_interactions_total"),
