@@ -9,15 +9,13 @@ from ragmonitor.evaluators import (  # noqa: F401
     reference_free,
     citations,
     language_match,
-    generated_questions,
-    relevant_sentences,
+    asking,
     by_reference,
-    ragchecker,
     retrieval,
 )
+from ragmonitor.evaluators.asking import rubric
 from ragmonitor.evaluators.diagnosis import diagnosis
 from ragmonitor.evaluators.embeddings import Embedding
-from ragmonitor.evaluators.rubric import rubric
 from ragmonitor.evaluators.table import (
     Table,
     evaluate,
@@ -54,4 +52,4 @@ def register_embedding(embedding: Embedding, *, version: int, into: Table = tabl
         into: A table.
     """
     by_reference.register_similarity(embedding, version=version, into=into)
-    generated_questions.register(embedding, version=version, into=into)
+    asking.register_questions(embedding, version=version, into=into)

@@ -8,9 +8,9 @@ import pytest
 from prometheus_client import generate_latest
 
 from ragmonitor import Budget, ExportSettings, JudgeSettings, Monitor
-from ragmonitor.evaluators import Table, evaluate, evaluate_asking, rubric
+from ragmonitor.evaluators import Table, evaluate_asking, rubric
 from ragmonitor.evaluators import table as global_table
-from ragmonitor.evaluators.generated_questions import register
+from ragmonitor.evaluators.asking import register_questions
 from ragmonitor.evaluators.table import Entry
 from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.records import Cause, JudgeUsage, Scored
@@ -88,14 +88,6 @@ async def test_a_rating_becomes_its_place_on_the_scale(scale, rating, expected):
     assert usage == Listening.usage
 
 
-async def test_a_rubric_says_what_it_is_to_be_shown():
-    """Its text, the ends of its scale and the parts of the interaction."""
-    _, _, listening = await rated({"rating": 3}, shown=("question", "answer"))
-    assert listening.asked == [
-        (TONE, {"rating": "a number from 1 to 5"}, ("question", "answer")),
-    ]
-
-
 async def test_a_failed_call_is_the_cause():
     """And what it cost is counted all the same."""
     error = JudgeError("m", "slow", cause=Cause.JUDGE_TIMEOUT, retryable=True)
@@ -150,18 +142,6 @@ async def test_a_score_is_by_the_judge_within_its_frame():
 # Who cannot be asked, who does not reply
 
 
-async def test_a_judge_that_cannot_be_asked_leaves_it_not_asked():
-    """The built-in one, and any that has no `asker`; the others are scored."""
-    own = Table(global_table.select(["faithfulness"]))
-    rubric("tone", TONE, into=own)
-    told, found = interaction(), assessment("supported")
-    judge = ScriptedJudge(lambda _: found)
-    (faithfulness, tone), usage = await evaluate_asking(own, told, found, judge)
-    assert (faithfulness.score, tone.cause) == (1.0, Cause.NOT_ASKED)
-    assert usage == JudgeUsage()
-    assert evaluate(own, told, found)[1].cause is Cause.NOT_ASKED
-
-
 async def test_an_evaluator_that_waits_for_ever_is_given_up():
     """It is anybody's code, and the judge's slot is wanted."""
 
@@ -213,7 +193,7 @@ async def test_an_evaluator_that_raises_spoils_no_other():
 async def test_what_counts_as_generated_questions(reply, expected):
     """Up to twice as many as asked for, each with its flag or all with one."""
     own = Table()
-    register(lambda texts: [(1.0,)] * len(texts), version=2, into=own)
+    register_questions(lambda texts: [(1.0,)] * len(texts), version=2, into=own)
     told, judge = interaction(), Answering(reply)
     (evaluation,), _ = await evaluate_asking(own, told, assessment("supported"), judge)
     got = evaluation.score if isinstance(evaluation, Scored) else evaluation.cause
@@ -287,15 +267,6 @@ async def test_the_system_message_is_the_same_for_every_answer(server, judge):
     steps(server, '{"rating": 2}')
     await asked(judge, interaction(*CHINESE))
     assert server.chats[1].system == server.chats[3].system
-
-
-async def test_only_what_is_to_be_shown_is_shown(server, judge):
-    """A rubric on the answer alone sees no chunk."""
-    steps(server, '{"rating": 4}')
-    told = interaction(texts=("the secret chunk",))
-    await asked(judge, told, shown=("answer",))
-    assert "secret" not in server.chats[1].user
-    assert told.answer in server.chats[1].user
 
 
 async def test_a_reply_without_the_field_is_asked_for_again(server, judge):

@@ -55,18 +55,6 @@ def test_an_unreadable_field_costs_only_its_own_evaluation(name, lost):
     )
 
 
-def test_an_own_evaluator_takes_three_lines():
-    """A decorated function is in the table and is evaluated like ours."""
-    own = Table()
-
-    def brevity(told, _found):
-        return 1 / len(told.answer)
-
-    own.register(Entry(name="brevity", version=2, evaluator=brevity))
-    (evaluation,) = evaluate(own, interaction(answer="1234"), assessment("supported"))
-    assert (evaluation.evaluator, evaluation.score) == ("brevity@2", 0.25)
-
-
 @pytest.mark.parametrize("result", [float("nan"), 1.5, -0.1, "high", None])
 def test_what_is_no_score_is_an_evaluator_error(result):
     """A value that is no number from 0 to 1 is counted as the evaluator's error."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragmonitor.evaluators.by_reference import counts_of
+from ragmonitor.evaluators.by_reference import factual_correctness
 from ragmonitor.judges.builtin import BuiltinJudge
 from ragmonitor.judges.cache import AssessmentCache
 from ragmonitor.judges.llm import LlmJudge
@@ -187,7 +187,7 @@ async def test_a_failed_call_says_why_there_is_no_reading():
     assert read is Cause.JUDGE_TIMEOUT
     missing = replace(found, reference=None, reference_cause=read)
     with pytest.raises(NotScorableError) as raised:
-        counts_of(TOLD, missing)
+        factual_correctness(TOLD, missing)
     assert raised.value.cause is Cause.JUDGE_TIMEOUT
 
 
