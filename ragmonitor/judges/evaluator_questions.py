@@ -85,12 +85,11 @@ class InteractionAsker:
                 "of one call",
                 Cause.EVIDENCE_TOO_LONG,
             )
-        readers = dict.fromkeys(fields, _as_it_is)
         try:
             values, problems, _ = await ask_twice(
                 self._calls.ask,
                 prompt,
-                lambda text: read_fields(text, readers),
+                lambda text: read_fields(text, dict.fromkeys(fields, lambda value: value)),
                 max_tokens=self._reply_tokens,
             )
         except ProviderError as error:
@@ -124,10 +123,6 @@ class InteractionAsker:
 
     def _error(self, problem: str, cause: Cause = Cause.UNREADABLE) -> JudgeError:
         return JudgeError(self.identity.name, problem, cause=cause, retryable=False)
-
-
-def _as_it_is(value: object) -> object:
-    return value
 
 
 def _numbered(sentences: Sequence[str]) -> str:

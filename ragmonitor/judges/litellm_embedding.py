@@ -45,7 +45,7 @@ class LitellmEmbedding:
             timeout_s=timeout_s,
             api_base=api_base,
             api_key=api_key,
-            given_price=Price.per_million(price_usd, 0.0),
+            given_price=None if price_usd is None else Price(price_usd / 1e6, 0.0),
         )
 
     def __call__(self, texts: Sequence[str]) -> list[Sequence[float]]:
@@ -66,7 +66,7 @@ class LitellmEmbedding:
         """
         # A thread and a loop of its own: this may be called on a loop, and litellm's blocking call
         # leaves a loop and a connection open behind it.
-        return call_apart(run, self._embedder.embed_once(list(texts)))
+        return call_apart(run, self._embedder.embed(list(texts)))
 
     def price(self) -> Price | None:
         """Return what its tokens cost, None if nobody knows. Imports litellm: seconds, once.
@@ -83,12 +83,6 @@ _RETRIES: Final = 1
 
 
 class _Embedder(Provider):
-    async def embed_once(self, texts: list[str]) -> tuple[list[Sequence[float]], JudgeUsage]:
-        try:
-            return await self.embed(texts)
-        finally:
-            await self.close()
-
     async def embed(self, texts: list[str]) -> tuple[list[Sequence[float]], JudgeUsage]:
         await self.load()
         began = time.monotonic()
@@ -112,6 +106,8 @@ class _Embedder(Provider):
             # Not `from error`: what litellm raises may quote the key, and logs show it.
             # The client library has asked again, and met another such error.
             raise self._failed(self._described(error), (1 + _RETRIES) * estimate) from None
+        finally:
+            await self.close()
         # A provider that counts nothing still costs something: a budget must not leak by it.
         counted = getattr(getattr(response, "usage", None), "prompt_tokens", None)
         usage = self._spent(int(counted or estimate), time.monotonic() - began)

@@ -203,7 +203,7 @@ def test_a_given_judge_is_itself_asked(name, servers, monitors):
         ({}, {"budget": {"usd_per_day": 5}}, False),
         ({}, {"budget": {"usd_per_hour": 5}}, False),
         (
-            {"input_usd_per_million_tokens": 1, "output_usd_per_million_tokens": 1},
+            {"price": (1e-6, 1e-6)},
             {"budget": {"usd_per_day": 50}},
             True,
         ),

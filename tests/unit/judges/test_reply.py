@@ -29,23 +29,6 @@ def changed(**fields):
     return read(json.dumps(REPLY | fields))
 
 
-def test_an_honest_reply_is_read_in_full():
-    """Verdicts, chunks, words, relevancy, evasiveness and ratings, on their scales."""
-    reading = read(TEXT)
-    assert [entry.verdict for entry in reading.sentences] == [
-        Verdict.ABSENT,
-        Verdict.SUPPORTED,
-        Verdict.CONTRADICTED,
-        Verdict.NO_CLAIM,
-    ]
-    assert [entry.chunks for entry in reading.sentences] == [(), (0,), (1,), ()]
-    assert [entry.words for entry in reading.sentences] == [("three hours",), (), ("Spain",), ()]
-    assert reading.relevancy == pytest.approx(2 / 3)
-    assert reading.evasive is False
-    assert reading.chunk_relevance == (1.0, 0.0)
-    assert reading.problems == ()
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -120,11 +103,6 @@ def test_a_wrong_flag_is_none(value):
     assert changed(evasive=value).evasive is None
 
 
-def test_a_cut_reply_is_no_reply():
-    """Nothing of it is made up, and nothing is taken out of it."""
-    assert not read(TEXT[: TEXT.index('"rel"')]).is_usable
-
-
 def test_two_replies_that_differ_are_none():
     """A draft and a correction, or an example and a reply: which is meant would be a guess."""
     reading = read(TEXT + "\nor rather\n" + json.dumps(REPLY | {"rel": 0}))
@@ -152,12 +130,6 @@ def test_a_whole_answer_that_claims_nothing_is_evasive_or_not_read(verdicts):
     """[0], or no claim, of every sentence of an answer that addresses the question."""
     assert changed(s=verdicts, bad=[]).sentences is None
     assert changed(s=verdicts, bad=[], evasive=True, rel=1).sentences is not None
-
-
-def test_a_courtesy_claims_nothing():
-    """An answer of nothing else is read as such."""
-    text = json.dumps(REPLY | {"s": ["-", "-"], "bad": []})
-    assert read(text, ["Hello!", "How can I help you?"]).sentences is not None
 
 
 def test_a_severity_counts_with_a_quote_of_its_sentence_alone():
@@ -222,11 +194,6 @@ def test_nothing_gives_nothing(text):
 def test_hostile_text_takes_no_long_time(text):
     """Text that would make a careless pattern quadratic is read like any other."""
     assert not read(text).is_usable
-
-
-def test_nothing_is_evaluated():
-    """Python in a reply is text."""
-    assert not read('{"s": [__import__("os").getpid()], "rel": 1+1}').is_usable
 
 
 @pytest.mark.parametrize(
