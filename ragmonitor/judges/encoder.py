@@ -254,7 +254,7 @@ class EncoderJudge:
             return self._model
 
     def _failure(self, problem: str, cause: Cause = Cause.JUDGE_ERROR) -> JudgeError:
-        return JudgeError(self._name, problem, cause=cause, retryable=False)
+        return JudgeError(self._name, problem, cause=cause)
 
 
 def _in_a_line(error: Exception) -> str:

@@ -122,7 +122,7 @@ class InteractionAsker:
         return compose(system, [sections[each]() for each in shown], REMINDER)
 
     def _error(self, problem: str, cause: Cause = Cause.UNREADABLE) -> JudgeError:
-        return JudgeError(self.identity.name, problem, cause=cause, retryable=False)
+        return JudgeError(self.identity.name, problem, cause=cause)
 
 
 def _numbered(sentences: Sequence[str]) -> str:

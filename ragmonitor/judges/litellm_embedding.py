@@ -117,7 +117,6 @@ class _Embedder(Provider):
                 self.model,
                 f"{len(rows)} vectors for {len(texts)} texts",
                 cause=Cause.JUDGE_ERROR,
-                retryable=False,
                 usage=usage,
             )
         return [row["embedding"] for row in rows], usage

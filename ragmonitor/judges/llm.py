@@ -8,7 +8,7 @@ import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from ragmonitor.judges import evaluator_questions, judge_prompts, reference_checks
 from ragmonitor.judges import sentences as splitter
@@ -28,7 +28,6 @@ from ragmonitor.records import (
     Cause,
     Interaction,
     JudgeIdentity,
-    JudgeUsage,
     Language,
 )
 from ragmonitor.runtime.errors import JudgeError, SettingsError
@@ -188,7 +187,7 @@ class LlmJudge:
         except ProviderError as error:
             raise self._error(
                 str(error),
-                cause=error.cause,
+                error.cause,
                 retryable=error.kind in ("timeout", "transient", "down"),
                 usage=calls.usage,
             ) from error
@@ -197,7 +196,7 @@ class LlmJudge:
         if not reading.is_usable:
             raise self._error(
                 f"the reply could not be read: {'; '.join(reading.problems)}",
-                cause=Cause.UNREADABLE,
+                Cause.UNREADABLE,
                 retryable=True,
                 usage=calls.usage,
             )
@@ -327,7 +326,7 @@ class LlmJudge:
             raise self._error(
                 f"question, answer and evidence exceed the {self._max_calls} calls of "
                 f"{self._tokens_per_call} tokens that a reading may take",
-                cause=Cause.EVIDENCE_TOO_LONG,
+                Cause.EVIDENCE_TOO_LONG,
             )
         return shares
 
@@ -337,19 +336,12 @@ class LlmJudge:
                 "litellm knows no price of this model, or of a fallback; set estimation.prices, "
                 "which is of the judge's own, name fallbacks of a known price, or set "
                 "budget.tokens_per_day instead of a budget in dollars",
-                cause=Cause.JUDGE_ERROR,
+                Cause.JUDGE_ERROR,
             )
 
-    def _error(
-        self,
-        problem: str,
-        *,
-        cause: Cause,
-        retryable: bool = False,
-        usage: JudgeUsage | None = None,
-    ) -> JudgeError:
+    def _error(self, problem: str, cause: Cause, **details: Any) -> JudgeError:
         return JudgeError(
-            self.identity.name, problem, cause=cause, retryable=retryable, usage=usage
+            self.identity.name, problem, cause=cause, **{"retryable": False} | details
         )
 
 

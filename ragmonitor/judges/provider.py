@@ -24,14 +24,6 @@ from ragmonitor.runtime.guard import silenced
 
 LOGGERS: Final = ("LiteLLM", "LiteLLM Router", "httpx", "openai._base_client")
 """The loggers that tell of each call with its texts, and of each failure in several lines."""
-_DISPENSABLE: Final[Mapping[str, tuple[str, ...]]] = {
-    "response_format": ("response_format", "response format", "json_object", "json mode"),
-    "temperature": ("temperature",),
-    "reasoning_effort": ("reasoning_effort",),
-    "max_tokens": ("max_tokens",),
-}
-"""Parameters that a call can do without, with words of a provider's 400 about each. In place of
-`max_tokens`, `max_completion_tokens` is sent."""
 _OF_THE_REQUEST: Final = frozenset({400, 413, 422})
 """Status codes of a provider that works and will not process this request."""
 _TRANSIENT: Final = frozenset({409, 425, 429, 500, 502, 503, 504, 529})
@@ -297,15 +289,13 @@ class Provider(Completer):
         return {name: value for name, value in options.items() if name not in refused}
 
     def _forgoes(self, model: str, error: Exception, sent: Mapping[str, Any]) -> bool:
-        """Return whether a dispensable parameter made the call fail; it is not sent again."""
+        """Return whether an option that was sent made the call fail; it is not sent again."""
         if getattr(error, "status_code", None) not in (400, 422):
             return False
-        message = str(error).lower()
-        refused = {
-            name
-            for name, signs in _DISPENSABLE.items()
-            if name in sent and any(sign in message for sign in signs)
-        }
+        message = str(error).lower().replace(" ", "_")
+        refused = {name for name in sent if name in message}
+        if "json_object" in message or "json_mode" in message:
+            refused |= {"response_format"} & sent.keys()
         self._refused[model] |= refused
         return bool(refused)
 
