@@ -21,8 +21,8 @@ from typing import Final, NamedTuple
 
 from ragmonitor.evaluators.embeddings import (
     Embedding,
-    PricedEmbedding,
     character_grams,
+    costs,
     nearness,
     vectors,
 )
@@ -225,7 +225,7 @@ def register_similarity(embedding: Embedding, *, version: int, into: Table = tab
         version=version,
         needs_context=False,
         needs_reference=True,
-        waits=isinstance(embedding, PricedEmbedding),
+        waits=costs(embedding),
         into=into,
     )
 

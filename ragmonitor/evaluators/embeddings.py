@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Final, Protocol, runtime_checkable
+from typing import Any, Final
 
 from ragmonitor.records import JudgeUsage
 from ragmonitor.runtime.errors import JudgeError
@@ -20,17 +20,13 @@ Embedding = Callable[[Sequence[str]], Sequence[Vector]]
 """Returns one vector per text, in order; shape (n_texts, n_dimensions)."""
 
 
-@runtime_checkable
-class PricedEmbedding(Protocol):
-    """An embedding that waits for a network, and costs something: it is called as any, too."""
+def costs(embedding: Embedding) -> bool:
+    """Return whether it waits for a network, and costs something.
 
-    def __call__(self, texts: Sequence[str], /) -> Sequence[Vector]:
-        """Return one vector per text, in order. Raises `JudgeError`."""
-        ...
-
-    def embed(self, texts: Sequence[str], /) -> tuple[Sequence[Vector], JudgeUsage]:
-        """Return the same, and what it cost. Raises `JudgeError`."""
-        ...
+    Such a one has a method `embed`, which returns the vectors and their `JudgeUsage`, and raises
+    `JudgeError`.
+    """
+    return hasattr(embedding, "embed")
 
 
 @dataclass(slots=True)
@@ -63,12 +59,13 @@ def vectors(embedding: Embedding, texts: Sequence[str]) -> Sequence[Vector]:
         JudgeError: The embedding's provider gave none.
     """
     counted = _current.get()
-    if counted is None or not isinstance(embedding, PricedEmbedding):
+    embed: Any = getattr(embedding, "embed", None)
+    if counted is None or embed is None:
         return embedding(texts)
     key = tuple(texts)
     if key not in counted.vectors:
         try:
-            counted.vectors[key], usage = embedding.embed(texts)
+            counted.vectors[key], usage = embed(texts)
         except JudgeError as error:
             counted.usage += error.usage
             raise

@@ -92,10 +92,6 @@ class Table:
             raise SettingsError(
                 f"evaluator name {entry.name!r}: use lower-case letters, digits and _, at most 64"
             )
-        if type(entry.version) is not int or entry.version < 1:
-            raise SettingsError(
-                f"evaluator {entry.name}: versions are whole numbers from 1, not {entry.version!r}"
-            )
         known = self._entries.get(entry.name)
         if known is not None and known.version == entry.version and known != entry:
             raise SettingsError(
@@ -124,7 +120,10 @@ class Table:
         Raises:
             SettingsError: A name, a pattern or a function fits nothing in the table.
         """
-        wanted = [each if isinstance(each, str) else self._name_of(each) for each in names]
+        functions = {id(entry.evaluator): entry.name for entry in self}
+        wanted = [
+            each if isinstance(each, str) else functions.get(id(each), repr(each)) for each in names
+        ]
         if not wanted:
             return Table(
                 entry
@@ -135,19 +134,11 @@ class Table:
         unknown = [name for name, fitting in by_pattern.items() if not fitting]
         if unknown:
             raise SettingsError(
-                f"unknown evaluator {', '.join(unknown)}; known: {', '.join(self._entries)}"
+                f"unknown evaluator {', '.join(unknown)}; known: {', '.join(self._entries)}; a "
+                "function of your own is decorated with @ragmonitor.evaluator(name)"
             )
         chosen = dict.fromkeys(name for fitting in by_pattern.values() for name in fitting)
         return Table(self._entries[name] for name in chosen)
-
-    def _name_of(self, function: Evaluator | AskingEvaluator) -> str:
-        for entry in self:
-            if entry.evaluator is function:
-                return entry.name
-        raise SettingsError(
-            f"evaluators: {function!r} is not registered; decorate it with "
-            "@ragmonitor.evaluator(name)"
-        )
 
 
 table = Table()

@@ -98,13 +98,6 @@ def test_an_evaluator_without_a_name_is_refused():
             return 1.0
 
 
-@pytest.mark.parametrize("version", ["2", None, 1.5, True, 0])
-def test_a_version_is_a_whole_number(version):
-    """It stands in names, and a change of it begins anew what was learned."""
-    with pytest.raises(SettingsError, match="whole numbers from 1"):
-        evaluator("odd", version=version, into=Table())(lambda *_: 1.0)
-
-
 def test_unknown_names_are_refused_with_the_known_ones():
     """Selecting a misspelt evaluator says what there is."""
     with pytest.raises(SettingsError, match=r"unknown evaluator faithfullness.*faithfulness"):
@@ -140,12 +133,3 @@ def test_what_is_awaited_asks_the_judge():
     evaluator("kindness", into=own)(Kindness())
     evaluator("brevity", into=own)(lambda *_: 1.0)
     assert [entry.asks for entry in own] == [True, True, False]
-
-
-def test_what_needs_a_question_has_no_score_without_one():
-    """The cause is `no_query`, whatever the function would return."""
-    own = Table()
-    evaluator("always", needs_query=True, into=own)(lambda *_: 1.0)
-    (without,) = evaluate(own, interaction(query=" "), assessment("supported"))
-    (scored,) = evaluate(own, interaction(), assessment("supported"))
-    assert (without.cause, scored.score) == (Cause.NO_QUERY, 1.0)

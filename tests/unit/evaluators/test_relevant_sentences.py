@@ -174,12 +174,6 @@ async def test_chunks_and_sentences_that_are_not_there_are_no_reply(relevant):
     assert usage == Counting.usage
 
 
-@pytest.mark.parametrize("relevant", [[[2, 2], [1], []], [[2], [1, 1, 1], []]])
-async def test_a_sentence_that_is_named_twice_counts_once(relevant):
-    """It helps, however often it is said."""
-    assert (await outcome(Counting(relevant), told()))[0] == pytest.approx(2 / 6)
-
-
 async def test_without_question_or_text_there_is_no_score():
     """And nobody is asked."""
     judge = Counting(RELEVANT)

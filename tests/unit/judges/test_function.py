@@ -9,7 +9,6 @@ import pytest
 from opentelemetry import context
 
 from ragmonitor.judges import FunctionJudge
-from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.records import Cause, Verdict
 from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.runtime.errors import JudgeError
@@ -56,17 +55,6 @@ async def test_a_plain_function_judges():
     assert answering.threads.isdisjoint({threading.get_ident()})
     assert as_judge(judge).budget_unit == "tokens"
     assert as_judge(judge).breaker_state == "closed"
-
-
-async def test_the_prompt_is_that_of_the_llm_judge():
-    """System text first, then the bordered data, in one text; the identity says so."""
-    answering = Answering()
-    judge = FunctionJudge(answering, name="own")
-    await judge.assess(told())
-    ((prompt,),) = answering.batches
-    assert prompt.startswith("Check an ANSWER against the CHUNKS")
-    assert judge.identity.version == LlmJudge("any").identity.version
-    assert FunctionJudge(answering, name="own", version="7").identity != judge.identity
 
 
 async def test_a_coroutine_function_judges():

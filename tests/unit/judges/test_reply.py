@@ -6,7 +6,6 @@ import pytest
 
 from ragmonitor.judges.reply import read_reply, unknown_figures
 from ragmonitor.judges.sentences import Sentence
-from ragmonitor.records import Verdict
 
 SENTENCES = ["It lasts three hours.", "It is red.", "Paris is in Spain.", "You're welcome!"]
 CHUNKS = ["It is red.", "Paris is in France."]
@@ -147,25 +146,11 @@ def test_a_broken_list_of_words_costs_no_score():
     assert reading.sentences is not None
 
 
-def test_zero_means_the_chunks_as_a_whole():
-    """A right statement that the chunks lack something is supported, by none of them."""
-    reading = changed(s=[[0], [0, 1], "N", "-"], bad=[])
-    assert reading.sentences[0].verdict is Verdict.SUPPORTED
-    assert [entry.chunks for entry in reading.sentences[:2]] == [(), (0,)]
-
-
 def test_the_numbers_of_what_the_chunks_lack_are_checked_too():
     """`[0]` of one sentence is no way around it."""
     sentences = ["It lasts 5 years.", "It is red."]
     text = '{"bad":[],"s":{"1":[0],"2":[1]},"rel":3,"evasive":false,"ctx":[2]}'
     assert read(text, sentences, ["It is red."]).sentences[0].reasons == ("number",)
-
-
-def test_without_chunks_there_are_no_ratings_to_miss():
-    """The ratings are empty, whatever the reply says of them."""
-    reading = read('{"s":["N"],"bad":[],"rel":1,"evasive":false}', ["It is red."], [])
-    assert reading.chunk_relevance == ()
-    assert reading.problems == ()
 
 
 @pytest.mark.parametrize(
