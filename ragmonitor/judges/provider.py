@@ -26,6 +26,7 @@ LOGGERS: Final = ("LiteLLM", "LiteLLM Router", "httpx", "openai._base_client")
 """The loggers that tell of each call with its texts, and of each failure in several lines."""
 _OF_THE_REQUEST: Final = frozenset({400, 413, 422})
 """Status codes of a provider that works and will not process this request."""
+_BROKE_OFF: Final = ("ClientPayloadError", "ReadError", "RemoteProtocolError")
 _TRANSIENT: Final = frozenset({409, 425, 429, 500, 502, 503, 504, 529})
 _MAX_DETAIL_CHARACTERS: Final = 240
 _MAX_TOKENS: Final = 1_000_000
@@ -333,7 +334,8 @@ class Provider(Completer):
         status = getattr(error, "status_code", None)
         names = {kind.__name__ for kind in type(error).__mro__}
         detail = f"{type(error).__name__}: {self._one_line(str(error))}"
-        for cause in _causes(error):
+        causes = [*_causes(error)]
+        for cause in causes:
             if isinstance(cause, RefusedReplyError):
                 return ProviderError(str(cause), kind="permanent", may_be_billed=True)
         if names & {"APITimeoutError", "TimeoutError"} or status == 408:
@@ -343,7 +345,8 @@ class Provider(Completer):
                 detail,
                 kind="transient",
                 retry_after_s=_retry_after_s(error),
-                may_be_billed=_broke_off(error),
+                # It broke off after the request was sent: the provider has read the prompt.
+                may_be_billed=any(type(cause).__name__ in _BROKE_OFF for cause in causes),
             )
         return ProviderError(detail, kind="refused" if status in _OF_THE_REQUEST else "permanent")
 
@@ -452,12 +455,6 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
-
-
-def _broke_off(error: BaseException) -> bool:
-    """Return whether the connection ended after the request was sent: it may be billed."""
-    names = {type(each).__name__ for each in _causes(error)}
-    return not names.isdisjoint(("ClientPayloadError", "ReadError", "RemoteProtocolError"))
 
 
 def _retry_after_s(error: Exception) -> float | None:

@@ -123,10 +123,11 @@ def test_verdicts_of_another_number_of_claims_are_unreadable(name):
     assert (told is Cause.UNREADABLE) == (name not in about_reference)
 
 
-def test_a_reference_that_claims_nothing_is_none():
-    """`Thank you!` cannot be recalled."""
+@pytest.mark.parametrize("name", [name for name in BY_READING if name != "answer_similarity"])
+def test_a_reference_that_claims_nothing_is_none(name):
+    """`Thank you!` cannot be recalled, and nothing is right or wrong by it."""
     read = found([claim(0)], [False], [])
-    assert outcome("context_recall", TOLD, read) is Cause.NO_REFERENCE
+    assert outcome(name, TOLD, read) is Cause.NO_REFERENCE
 
 
 # Similarity
