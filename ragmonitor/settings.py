@@ -682,11 +682,6 @@ class Settings(Group):
         values: dict[str, Any] = {}
         for source in (_from_file(), _from_variables(), named):
             _merge(values, source)
-        own = getattr(values.get("judge", {}).get("model"), "budget", None)
-        if isinstance(own, Budget):
-            if "budget" in named:
-                raise SettingsError("give the budget once: to the judge, or to the monitor")
-            _merge(values, {"budget": own})
         return cls(**values)
 
 

@@ -9,15 +9,13 @@ from ragmonitor.evaluators import (  # noqa: F401
     reference_free,
     citations,
     language_match,
-    generated_questions,
-    relevant_sentences,
+    asking,
     by_reference,
-    ragchecker,
     retrieval,
 )
+from ragmonitor.evaluators.asking import rubric
 from ragmonitor.evaluators.diagnosis import diagnosis
 from ragmonitor.evaluators.embeddings import Embedding
-from ragmonitor.evaluators.rubric import rubric
 from ragmonitor.evaluators.table import (
     Table,
     evaluate,
@@ -47,11 +45,11 @@ def register_embedding(embedding: Embedding, *, version: int, into: Table = tabl
     """Have every evaluator that compares texts by vectors use this embedding from now on.
 
     Args:
-        embedding: From texts to vectors, in order. The cost of a `PricedEmbedding` is counted with
-            the judge's calls.
+        embedding: From texts to vectors, in order. Where it has a method `embed`, which
+            returns their cost too, that is counted with the judge's calls.
         version: The version of those evaluators from now on, 2 or more: another for each embedding,
             since a changed measure must not look like a changed system.
         into: A table.
     """
     by_reference.register_similarity(embedding, version=version, into=into)
-    generated_questions.register(embedding, version=version, into=into)
+    asking.register_questions(embedding, version=version, into=into)

@@ -1,74 +1,49 @@
-"""Evaluators that compare with a reference answer, and the claims that they count."""
+"""Scores that compare with a reference answer: RAGAS' and RAGChecker's.
+
+A claim of the answer is right if the reference entails it, and supported if a chunk does. A
+sentence of the reference is recalled if a chunk entails it. A chunk is relevant if it entails a
+sentence of the reference. All scores are from 0 to 1.
+
+Where there is nothing to divide by RAGChecker says 0; here there is no score, as everywhere.
+
+Source:
+    RAGAS 0.4.3; Ru et al., "RAGChecker" (2024), section 3.3, arXiv:2408.08067, checked against
+    `ragchecker/computation.py` of version 0.1.9. Their claims are statements, triplets or sentences
+    that a model writes; here they are the sentences themselves.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from ragmonitor.evaluators.embeddings import (
     Embedding,
-    PricedEmbedding,
     character_grams,
+    costs,
     nearness,
     vectors,
 )
-from ragmonitor.evaluators.ranking import average_precision
+from ragmonitor.evaluators.reference_free import average_precision
 from ragmonitor.evaluators.table import Table, evaluator, table
-from ragmonitor.records import (
-    Assessment,
-    Cause,
-    Interaction,
-    ReferenceReading,
-    ReferenceSentence,
-    Verdict,
-)
+from ragmonitor.records import Assessment, Cause, Interaction, ReferenceReading, Verdict
 from ragmonitor.runtime.errors import NotScorableError
 from ragmonitor.runtime.patterns import lazy_pattern
+from ragmonitor.runtime.protocols import Evaluator
 
 FACTS_WEIGHT: Final = 0.75
 """Weight of the claims' F1 in `answer_correctness`; the rest is the similarity's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(NamedTuple):
     """One claim of the answer."""
 
     is_right: bool
-    """The reference entails it."""
     is_supported: bool
-    """The chunks entail it."""
-    chunks: tuple[int, ...]
-    """Positions of the chunks that do; may be empty for a claim about what the chunks lack."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """Claims by whether answer and reference share them."""
-
-    true_positives: int
-    """Claims of the answer that the reference entails."""
-    false_positives: int
-    """Claims of the answer that the reference does not entail."""
-    false_negatives: int
-    """Sentences of the reference that the answer does not entail."""
-
-    @property
-    def precision(self) -> float:
-        """TP / (TP + FP), from 0 to 1; 0 if the answer claims nothing."""
-        return self.true_positives / (self.true_positives + self.false_positives or 1)
-
-    @property
-    def recall(self) -> float:
-        """TP / (TP + FN), from 0 to 1."""
-        return self.true_positives / (self.true_positives + self.false_negatives or 1)
-
-    @property
-    def f1(self) -> float:
-        """Harmonic mean of both: TP / (TP + (FP + FN) / 2)."""
-        return harmonic_mean(self.precision, self.recall)
+    is_from_relevant: bool
+    """A relevant chunk entails it; false too of a claim about what the chunks lack."""
 
 
 def harmonic_mean(left: float, right: float) -> float:
@@ -76,172 +51,153 @@ def harmonic_mean(left: float, right: float) -> float:
     return 2 * left * right / (left + right) if left + right else 0.0
 
 
-def sentences_of(assessment: Assessment) -> tuple[ReferenceSentence, ...]:
-    """Return the sentences of the reference that assert something; at least one.
+def reading_of(assessment: Assessment) -> ReferenceReading:
+    """Return what the judge says of the reference: of one sentence at least.
 
     Raises:
         NotScorableError: The reference could not be read, or claims nothing.
     """
-    sentences = _reading(assessment).sentences
-    if not sentences:
+    reading = assessment.reference
+    if reading is None:
+        raise NotScorableError(assessment.reference_cause or Cause.UNREADABLE)
+    if not reading.sentences:
         raise NotScorableError(Cause.NO_REFERENCE, "the reference answer claims nothing")
-    return sentences
+    return reading
 
 
-def answer_claims_of(assessment: Assessment) -> tuple[Claim, ...]:
+def claims_of(assessment: Assessment) -> list[Claim]:
     """Return the answer's claims; empty if it refuses or claims nothing.
 
     Raises:
-        NotScorableError: The answer's verdicts or the reference could not be read.
+        NotScorableError: As `reading_of`; or the answer's verdicts could not be read.
     """
-    reading = _reading(assessment)
+    reading = reading_of(assessment)
     claims = assessment.claims
     if claims is None or len(claims) != len(reading.answer_claims):
         raise NotScorableError(Cause.UNREADABLE)
-    return tuple(
+    relevant = _relevant_chunks(reading)
+    return [
         Claim(
             is_right=is_right,
-            is_supported=claim.verdict is Verdict.SUPPORTED,
-            chunks=claim.chunks if claim.verdict is Verdict.SUPPORTED else (),
+            is_supported=(is_supported := claim.verdict is Verdict.SUPPORTED),
+            is_from_relevant=is_supported and not relevant.isdisjoint(claim.chunks),
         )
         for claim, is_right in zip(claims, reading.answer_claims, strict=True)
-    )
+    ]
 
 
-_NO: Final = lazy_pattern(
-    r"\W*(?:(?:no|not|false|incorrect|wrong|never)\b|[不否没错假])", re.IGNORECASE
-)
-_YES: Final = lazy_pattern(
-    r"\W*(?:(?:yes|true|correct|right|sure)\b|[是对会有能真]|可以|正确)", re.IGNORECASE
-)
+def _relevant_chunks(reading: ReferenceReading) -> set[int]:
+    return {chunk for sentence in reading.sentences for chunk in sentence.chunks}
 
 
-_WORD_ALONE: Final = lazy_pattern(
-    r"\W*(?:yes|no|true|false|correct|incorrect|right|wrong|不?可以|不?[是会对能]|[没否有真假]|没有|正确|错误?)"
-    r"的?\W*",
-    re.IGNORECASE,
-)
-
-
-def _says_yes(text: str) -> bool | None:
-    """Return whether a text begins with a yes or with a no; None: with neither."""
-    if _NO.match(text):
-        return False
-    return True if _YES.match(text) else None
-
-
-def _counts_of_a_word(interaction: Interaction, assessment: Assessment) -> Counts:
-    """Return the counts beside a reference that says yes or no and nothing more.
-
-    Raises:
-        NotScorableError: The reference claims nothing at all, or the answer says neither.
-    """
-    expected, answered = _says_yes(interaction.reference), _says_yes(interaction.answer)
-    if expected is None:
-        raise NotScorableError(Cause.NO_REFERENCE, "the reference answer claims nothing")
-    if answered is None and not assessment.evasive:
-        raise NotScorableError(Cause.UNREADABLE, "the answer says neither yes nor no")
-    is_right = expected is answered
-    return Counts(
-        true_positives=is_right, false_positives=not is_right, false_negatives=not is_right
-    )
-
-
-def counts_of(interaction: Interaction, assessment: Assessment) -> Counts:
-    """Return how many claims answer and reference share, and how many only one of them has.
-
-    A refusal shares nothing: beside a reference answer it is a wrong answer.
-
-    Raises:
-        NotScorableError: The answer's verdicts or the reference could not be read, or the reference
-            claims nothing.
-    """
-    sentences = _reading(assessment).sentences
-    if not sentences or _WORD_ALONE.fullmatch(interaction.reference):
-        return _counts_of_a_word(interaction, assessment)
-    claims = answer_claims_of(assessment)
-    right = sum(claim.is_right for claim in claims)
-    return Counts(
-        true_positives=right,
-        false_positives=len(claims) - right,
-        false_negatives=sum(not sentence.in_answer for sentence in sentences),
-    )
-
-
-def relevant_chunks(interaction: Interaction, assessment: Assessment) -> list[bool]:
-    """Return for each chunk, in order, whether it entails a sentence of the reference.
-
-    Raises:
-        NotScorableError: The reference could not be read, or claims nothing.
-    """
-    relevant = {chunk for sentence in sentences_of(assessment) for chunk in sentence.chunks}
+def _relevance(interaction: Interaction, assessment: Assessment) -> list[bool]:
+    """Return for each chunk, in order, whether it is relevant. Raises as `reading_of`."""
+    relevant = _relevant_chunks(reading_of(assessment))
     return [position in relevant for position in range(len(interaction.chunks))]
 
 
-def _reading(assessment: Assessment) -> ReferenceReading:
-    if assessment.reference is None:
-        raise NotScorableError(assessment.reference_cause or Cause.UNREADABLE)
-    return assessment.reference
+# What RAGAS calls factual correctness
+
+_YES_OR_NO: Final = lazy_pattern(
+    r"\W*(?:(?P<no>(?:no|not|false|incorrect|wrong|never)\b|[不否没错假])"
+    r"|(?:yes|true|correct|right|sure)\b|[是对会有能真]|可以|正确)",
+    re.IGNORECASE,
+)
+_NOTHING_MORE: Final = lazy_pattern(r"(?:可以|正确|[是会对能有误的]|\W)*")
+
+
+def _says_yes(text: str, *, alone: bool = False) -> bool | None:
+    """Return whether a text begins with a yes or with a no; None: with neither, or says more."""
+    word = _YES_OR_NO.match(text)
+    if word is None or (alone and not _NOTHING_MORE.fullmatch(text, word.end())):
+        return None
+    return word["no"] is None
+
+
+def _facts(interaction: Interaction, assessment: Assessment) -> tuple[float, float]:
+    """Return precision and recall of the claims that answer and reference have in common.
+
+    TP / (TP + FP) and TP / (TP + FN): TP are right claims of the answer, FP its others, and FN
+    sentences of the reference that the answer does not entail. A refusal shares nothing: beside a
+    reference answer it is a wrong answer. With a reference that says yes or no and nothing more,
+    the word is compared that the answer begins with.
+
+    Raises:
+        NotScorableError: As `claims_of`; or the answer says neither yes nor no.
+    """
+    expected = _says_yes(interaction.reference, alone=True)
+    if expected is not None:
+        answered = _says_yes(interaction.answer)
+        if answered is None and not assessment.evasive:
+            raise NotScorableError(Cause.UNREADABLE, "the answer says neither yes nor no")
+        is_right = float(expected is answered)
+        return is_right, is_right
+    claims = claims_of(assessment)
+    right = sum(claim.is_right for claim in claims)
+    missing = sum(not sentence.in_answer for sentence in reading_of(assessment).sentences)
+    return right / (len(claims) or 1), right / (right + missing or 1)
 
 
 @evaluator("context_recall", needs_context=False, needs_reference=True)
 def context_recall(interaction: Interaction, assessment: Assessment) -> float:
-    """Return sentences of the reference that a chunk entails / sentences of the reference.
+    """Return the share of the reference's sentences that are recalled.
 
     Returns:
         0 (none; so too where nothing was retrieved) to 1 (all).
 
     Raises:
-        NotScorableError: The reference claims nothing, or could not be read; or a golden question's
-            application does not say what it retrieved.
+        NotScorableError: As `reading_of`; or a golden question's application does not say what it
+            retrieved.
 
     Source:
         RAGAS 0.4.3, context recall: attributable sentences of the reference / its sentences.
     """
     if interaction.probe is not None and not interaction.probe.knows_chunks:
         raise NotScorableError(Cause.CAPTURE_INCOMPLETE, "the reply names no chunks")
-    sentences = sentences_of(assessment)
+    sentences = reading_of(assessment).sentences
     return sum(bool(sentence.chunks) for sentence in sentences) / len(sentences)
 
 
 @evaluator("context_precision", needs_reference=True)
 def context_precision(interaction: Interaction, assessment: Assessment) -> float:
-    """Return the average precision of the ranking, by which chunks entail part of the reference.
+    """Return the average precision of the ranking, by which chunks are relevant.
 
     Returns:
-        0 (no chunk does) to 1 (those that do come first).
+        0 (no chunk is) to 1 (those that are come first).
 
     Raises:
-        NotScorableError: The reference claims nothing, or could not be read.
+        NotScorableError: As `reading_of`.
 
     Source:
         RAGAS 0.4.3, `ContextPrecisionWithReference`; a chunk is relevant where it entails a
         sentence of the reference, instead of by a call for each chunk.
     """
-    return average_precision(relevant_chunks(interaction, assessment))
+    return average_precision(_relevance(interaction, assessment))
 
 
-def _factual_correctness(name: str, share: Callable[[Counts], float], *, by_default: bool) -> None:
-    """Register a share of the claims that answer and reference have in common.
-
-    `Counts` says what is counted. The score is from 0 (nothing in common) to 1 (each entails the
-    other); a refusal scores 0. There is none where the reference claims nothing, or where it or the
-    verdicts could not be read.
+@evaluator("factual_correctness", needs_context=False, needs_reference=True)
+def factual_correctness(interaction: Interaction, assessment: Assessment) -> float:
+    """Return the F1 of the claims: TP / (TP + (FP + FN) / 2). Raises as `_facts`.
 
     Source:
-        RAGAS 0.4.3, factual correctness, modes f1 (beta 1), precision and recall.
+        RAGAS 0.4.3, factual correctness, mode f1 (beta 1); the next two are its other modes.
     """
-
-    @evaluator(name, needs_context=False, needs_reference=True, by_default=by_default)
-    def factual_correctness(interaction: Interaction, assessment: Assessment) -> float:
-        return share(counts_of(interaction, assessment))
+    return harmonic_mean(*_facts(interaction, assessment))
 
 
-_factual_correctness("factual_correctness", lambda counts: counts.f1, by_default=True)
-_factual_correctness(
-    "factual_correctness_precision", lambda counts: counts.precision, by_default=False
-)
-_factual_correctness("factual_correctness_recall", lambda counts: counts.recall, by_default=False)
+_not_by_default = partial(evaluator, needs_reference=True, by_default=False)
+
+
+@_not_by_default("factual_correctness_precision", needs_context=False)
+def factual_correctness_precision(interaction: Interaction, assessment: Assessment) -> float:
+    """Return TP / (TP + FP). Raises as `_facts`."""
+    return _facts(interaction, assessment)[0]
+
+
+@_not_by_default("factual_correctness_recall", needs_context=False)
+def factual_correctness_recall(interaction: Interaction, assessment: Assessment) -> float:
+    """Return TP / (TP + FN). Raises as `_facts`."""
+    return _facts(interaction, assessment)[1]
 
 
 @evaluator("refusal_correctness", needs_context=False, by_default=False)
@@ -269,7 +225,7 @@ def register_similarity(embedding: Embedding, *, version: int, into: Table = tab
         version=version,
         needs_context=False,
         needs_reference=True,
-        waits=isinstance(embedding, PricedEmbedding),
+        waits=costs(embedding),
         into=into,
     )
 
@@ -300,9 +256,91 @@ def register_similarity(embedding: Embedding, *, version: int, into: Table = tab
         Source:
             RAGAS 0.4.3, answer correctness, with its weights.
         """
-        facts = counts_of(interaction, assessment).f1
+        facts = factual_correctness(interaction, assessment)
         similarity = answer_similarity(interaction, assessment)
         return FACTS_WEIGHT * facts + (1 - FACTS_WEIGHT) * similarity
 
 
 register_similarity(character_grams, version=1)
+
+
+# RAGChecker's eleven, and the one that RAGAS took over
+
+
+def _share_of_claims(counts: Callable[[Claim], bool]) -> Evaluator:
+    """Return the evaluator of the share of the answer's claims that count.
+
+    It raises `NotScorableError` as `claims_of`, and where the answer refuses or claims nothing.
+    """
+
+    def share(_interaction: Interaction, assessment: Assessment) -> float:
+        if assessment.evasive:
+            raise NotScorableError(Cause.REFUSAL)
+        claims = claims_of(assessment)
+        if not claims:
+            raise NotScorableError(Cause.NO_CLAIMS)
+        return sum(map(counts, claims)) / len(claims)
+
+    return share
+
+
+def _recall(_interaction: Interaction, assessment: Assessment) -> float:
+    """Return the share of the reference's sentences in the answer. Raises as `reading_of`."""
+    sentences = reading_of(assessment).sentences
+    return sum(sentence.in_answer for sentence in sentences) / len(sentences)
+
+
+def _f1(interaction: Interaction, assessment: Assessment) -> float:
+    """Return the harmonic mean of precision and recall. Raises as either of them."""
+    precision = RAGCHECKER["precision"](interaction, assessment)
+    return harmonic_mean(precision, _recall(interaction, assessment))
+
+
+def _context_precision(interaction: Interaction, assessment: Assessment) -> float:
+    """Return the share of relevant chunks, whatever their ranks. Raises as `reading_of`."""
+    return sum(_relevance(interaction, assessment)) / len(interaction.chunks)
+
+
+def _context_utilization(_interaction: Interaction, assessment: Assessment) -> float:
+    """Return, of the reference's sentences that are recalled, the share in the answer.
+
+    Raises:
+        NotScorableError: As `reading_of`; or nothing is recalled that could be used (cause
+            `no_context`).
+    """
+    recalled = [sentence for sentence in reading_of(assessment).sentences if sentence.chunks]
+    if not recalled:
+        raise NotScorableError(Cause.NO_CONTEXT, "no chunk holds anything of the reference")
+    return sum(sentence.in_answer for sentence in recalled) / len(recalled)
+
+
+RAGCHECKER: Final[Mapping[str, Evaluator]] = {
+    # the whole
+    "precision": _share_of_claims(lambda claim: claim.is_right),
+    "recall": _recall,
+    "f1": _f1,
+    # the retriever
+    "claim_recall": context_recall,
+    "context_precision": _context_precision,
+    # the generator
+    "context_utilization": _context_utilization,
+    "noise_sensitivity_in_relevant": _share_of_claims(
+        lambda claim: not claim.is_right and claim.is_from_relevant
+    ),
+    # A wrong claim that the chunks lack something, which no single chunk entails, counts here.
+    "noise_sensitivity_in_irrelevant": _share_of_claims(
+        lambda claim: not claim.is_right and claim.is_supported and not claim.is_from_relevant
+    ),
+    "hallucination": _share_of_claims(lambda claim: not claim.is_right and not claim.is_supported),
+    "self_knowledge": _share_of_claims(lambda claim: claim.is_right and not claim.is_supported),
+    "faithfulness": _share_of_claims(lambda claim: claim.is_supported),
+}
+for _name, _function in RAGCHECKER.items():
+    _needs_context = _name not in ("precision", "recall", "f1")
+    _not_by_default(f"ragchecker_{_name}", needs_context=_needs_context)(_function)
+
+# RAGAS 0.4.3, noise sensitivity, mode relevant, is RAGChecker's formula; its mode irrelevant is
+# `ragchecker_noise_sensitivity_in_irrelevant`.
+evaluator("noise_sensitivity", needs_reference=True, lower_is_better=True)(
+    RAGCHECKER["noise_sensitivity_in_relevant"]
+)

@@ -59,14 +59,10 @@ def citation_correctness(interaction: Interaction, assessment: Assessment) -> fl
     titles = cache(lambda position: _titles(chunks[position]))
     right = total = 0
     for claim, cited in zip(claims, numbered, strict=True):
-        support = frozenset(claim.chunks if claim.verdict is Verdict.SUPPORTED else ())
+        support = claim.chunks if claim.verdict is Verdict.SUPPORTED else ()
         right += sum(number - first in support for number in cited)
         named = [name.casefold().strip("\"'“”《》") for name in names(claim.text)]
-        if named:
-            # Compared with the names of the supporting chunks: a thousand chunks may share a title.
-            within = [titles(at) for at in support if 0 <= at < len(chunks)]
-            supporting = frozenset[str]().union(*within)
-            right += sum(name in supporting for name in named)
+        right += sum(any(name in titles(at) for at in support) for name in named)
         total += len(cited) + len(named)
     if not total:
         raise NotScorableError(Cause.NO_CITATIONS)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Final, Protocol, runtime_checkable
+from typing import Any, Final
 
 from ragmonitor.records import JudgeUsage
 from ragmonitor.runtime.errors import JudgeError
@@ -20,17 +20,13 @@ Embedding = Callable[[Sequence[str]], Sequence[Vector]]
 """Returns one vector per text, in order; shape (n_texts, n_dimensions)."""
 
 
-@runtime_checkable
-class PricedEmbedding(Protocol):
-    """An embedding that waits for a network, and costs something."""
+def costs(embedding: Embedding) -> bool:
+    """Return whether it waits for a network, and costs something.
 
-    def __call__(self, texts: Sequence[str], /) -> Sequence[Vector]:
-        """Return one vector per text, in order. Raises `JudgeError`."""
-        ...
-
-    def embed(self, texts: Sequence[str], /) -> tuple[Sequence[Vector], JudgeUsage]:
-        """Return the same, and what it cost. Raises `JudgeError`."""
-        ...
+    Such a one has a method `embed`, which returns the vectors and their `JudgeUsage`, and raises
+    `JudgeError`.
+    """
+    return hasattr(embedding, "embed")
 
 
 @dataclass(slots=True)
@@ -38,8 +34,8 @@ class EmbeddingUsage:
     """The cost of the embeddings of one answer's evaluations."""
 
     usage: JudgeUsage = field(default_factory=JudgeUsage)
-    vectors: dict[tuple[int, tuple[str, ...]], Sequence[Vector]] = field(default_factory=dict)
-    """The vectors by embedding and texts: evaluators of one answer compare the same."""
+    vectors: dict[tuple[str, ...], Sequence[Vector]] = field(default_factory=dict)
+    """The vectors by texts: evaluators of one answer compare the same, by the same embedding."""
 
 
 _current: ContextVar[EmbeddingUsage | None] = ContextVar("ragmonitor_embeddings", default=None)
@@ -63,12 +59,13 @@ def vectors(embedding: Embedding, texts: Sequence[str]) -> Sequence[Vector]:
         JudgeError: The embedding's provider gave none.
     """
     counted = _current.get()
-    if counted is None or not isinstance(embedding, PricedEmbedding):
+    embed: Any = getattr(embedding, "embed", None)
+    if counted is None or embed is None:
         return embedding(texts)
-    key = (id(embedding), tuple(texts))
+    key = tuple(texts)
     if key not in counted.vectors:
         try:
-            counted.vectors[key], usage = embedding.embed(texts)
+            counted.vectors[key], usage = embed(texts)
         except JudgeError as error:
             counted.usage += error.usage
             raise
@@ -111,12 +108,8 @@ def _pieces(token: str) -> list[str]:
     return [word, *(word[at : at + _GRAM] for at in range(len(word) - _GRAM + 1))]
 
 
-def cosine(left: Vector, right: Vector) -> float:
-    """Return the cosine of the angle between two vectors; 0 if one has no length."""
-    lengths = math.hypot(*left) * math.hypot(*right)
-    return math.fsum(a * b for a, b in zip(left, right, strict=True)) / lengths if lengths else 0.0
-
-
 def nearness(left: Vector, right: Vector) -> float:
-    """Return the cosine from 0 to 1; what points away counts as 0."""
-    return min(1.0, max(0.0, cosine(left, right)))
+    """Return the cosine from 0 to 1; 0 where one has no length, or where they point away."""
+    lengths = math.hypot(*left) * math.hypot(*right)
+    product = math.fsum(a * b for a, b in zip(left, right, strict=True))
+    return min(1.0, max(0.0, product / lengths)) if lengths else 0.0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ragmonitor.evaluators.diagnosis import holds_what_was_asked
-from ragmonitor.evaluators.ranking import average_precision
 from ragmonitor.evaluators.table import evaluator
 from ragmonitor.records import (
     Assessment,
@@ -62,6 +63,22 @@ def _used_chunks(interaction: Interaction, assessment: Assessment) -> list[bool]
         for chunk in sentence.chunks
     }
     return [position in used for position in range(len(interaction.chunks))]
+
+
+def average_precision(relevant: Sequence[bool]) -> float:
+    """Return the mean, over the relevant ones, of the share of relevant ones up to each.
+
+    Args:
+        relevant: One per rank, best first; shape (n,).
+
+    Returns:
+        0 (nothing is relevant) to 1 (what is relevant comes first).
+
+    Source:
+        RAGAS 0.4.3, context precision: sum over k of (precision at k * v_k) / sum over k of v_k.
+    """
+    ranks = [rank for rank, is_relevant in enumerate(relevant, 1) if is_relevant]
+    return sum(n / rank for n, rank in enumerate(ranks, 1)) / (len(ranks) or 1)
 
 
 def unsupported_claims(assessment: Assessment) -> str:

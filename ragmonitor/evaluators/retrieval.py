@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final
 
-from ragmonitor.evaluators.ranking import normalized_gain
 from ragmonitor.evaluators.table import evaluator
 from ragmonitor.records import Assessment, Cause, Interaction
 from ragmonitor.runtime.errors import MissingExtraError, NotScorableError
@@ -22,7 +22,7 @@ _WORD: Final = lazy_pattern(
 )
 
 
-@evaluator("document_precision", needs_reference=False, by_default=False)
+@evaluator("document_precision", by_default=False)
 def document_precision(interaction: Interaction, _assessment: Assessment) -> float:
     """Return retrieved chunks that are among the reference's / retrieved chunks.
 
@@ -78,15 +78,16 @@ def document_ndcg(interaction: Interaction, _assessment: Assessment) -> float:
         MissingExtraError: rapidfuzz is not installed, and texts must be compared.
 
     Source:
-        Järvelin and Kekäläinen (2002); see `ranking.normalized_gain`.
+        NDCG of Järvelin and Kekäläinen, "Cumulated gain-based evaluation of IR techniques" (2002),
+        with gains of 0 and 1 and the discount 1 / log2(rank + 1).
     """
-    seen: set[int] = set()
-    hits = []
-    for match in reference_matches(interaction):
-        hits.append(match is not None and match not in seen)
+    first: dict[int, int] = {}
+    for rank, match in enumerate(reference_matches(interaction), 1):
         if match is not None:
-            seen.add(match)
-    return normalized_gain(hits, len(interaction.reference_chunks))
+            first.setdefault(match, rank)
+    fitting = min(len(interaction.chunks), len(interaction.reference_chunks))
+    gain = sum(1 / math.log2(rank + 1) for rank in first.values())
+    return gain / sum(1 / math.log2(rank + 1) for rank in range(1, fitting + 1))
 
 
 @evaluator("context_rouge_l", needs_reference=True, by_default=False)
@@ -107,8 +108,8 @@ def context_rouge_l(interaction: Interaction, _assessment: Assessment) -> float:
         Lin, "ROUGE" (2004), section 3.1, with beta = 1, as in the package rouge-score without
         stemming.
     """
-    context = _words(" ".join(chunk.text for chunk in interaction.chunks))
-    reference = _words(interaction.reference)
+    context = _WORD.findall(" ".join(chunk.text for chunk in interaction.chunks).casefold())
+    reference = _WORD.findall(interaction.reference.casefold())
     if not context:
         raise NotScorableError(Cause.NO_CONTEXT)
     if not reference:
@@ -116,10 +117,6 @@ def context_rouge_l(interaction: Interaction, _assessment: Assessment) -> float:
     _check_length(len(context), len(reference))
     common = int(_rapidfuzz("distance").LCSseq.similarity(context, reference))
     return 2 * common / (len(context) + len(reference))
-
-
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text.casefold())
 
 
 def reference_matches(interaction: Interaction) -> list[int | None]:
@@ -132,28 +129,22 @@ def reference_matches(interaction: Interaction) -> list[int | None]:
     wanted = interaction.reference_chunks
     if not wanted:
         raise NotScorableError(Cause.NO_REFERENCE, "there are no reference chunks")
-    texts = [" ".join(other.text.split()) for other in wanted]
-    by_text = {text: at for at, text in reversed([*enumerate(texts)])}
+    texts = [_in_a_line(other.text) for other in wanted]
     by_id = {other.id: at for at, other in reversed([*enumerate(wanted)])}
+    known: dict[str, int | None] = {text: at for at, text in reversed([*enumerate(texts)])}
     has_ids = "" not in by_id
-    matches: dict[int, int | None] = {}
-    compared: dict[int, str] = {}
-    for position, chunk in enumerate(interaction.chunks):
-        if chunk.id and has_ids:
-            matches[position] = by_id.get(chunk.id)
-            continue
-        text = " ".join(chunk.text.split())
-        if text in by_text:
-            matches[position] = by_text[text]
-        else:
-            compared[position] = text
-    _check_length(sum(map(len, compared.values())), sum(map(len, texts)))
-    known: dict[str, int | None] = {}
-    for position, text in compared.items():
-        if text not in known:
-            known[text] = _nearest(text, texts)
-        matches[position] = known[text]
-    return [matches[position] for position in range(len(interaction.chunks))]
+    others = [chunk.text for chunk in interaction.chunks if not (chunk.id and has_ids)]
+    unknown = dict.fromkeys(text for text in map(_in_a_line, others) if text not in known)
+    _check_length(sum(map(len, unknown)), sum(map(len, texts)))
+    known |= {text: _nearest(text, texts) for text in unknown}
+    return [
+        by_id.get(chunk.id) if chunk.id and has_ids else known[_in_a_line(chunk.text)]
+        for chunk in interaction.chunks
+    ]
+
+
+def _in_a_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _check_length(left: int, right: int) -> None:

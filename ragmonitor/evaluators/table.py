@@ -49,7 +49,7 @@ class Entry:
     there is one."""
     lower_is_better: bool = False
     """Whether an alarm is due when the mean rises; else when it falls."""
-    explain: Callable[[Assessment], str] | None = None
+    explain: Callable[[Assessment], str] = lambda _: ""
     """Says in words what a score rests on; what spans and events carry as explanation."""
     waits: bool = False
     """It waits for a network: where an event loop runs, it is called on a thread."""
@@ -92,10 +92,6 @@ class Table:
             raise SettingsError(
                 f"evaluator name {entry.name!r}: use lower-case letters, digits and _, at most 64"
             )
-        if type(entry.version) is not int or entry.version < 1:
-            raise SettingsError(
-                f"evaluator {entry.name}: versions are whole numbers from 1, not {entry.version!r}"
-            )
         known = self._entries.get(entry.name)
         if known is not None and known.version == entry.version and known != entry:
             raise SettingsError(
@@ -107,11 +103,6 @@ class Table:
         """Return whether there is an evaluator of that name whose 1 is bad."""
         known = self._entries.get(name)
         return known is not None and known.lower_is_better
-
-    @property
-    def asking(self) -> int:
-        """The number of them that ask the judge something of their own."""
-        return sum(entry.asks for entry in self)
 
     def select(
         self,
@@ -129,7 +120,10 @@ class Table:
         Raises:
             SettingsError: A name, a pattern or a function fits nothing in the table.
         """
-        wanted = [each if isinstance(each, str) else self._name_of(each) for each in names]
+        functions = {id(entry.evaluator): entry.name for entry in self}
+        wanted = [
+            each if isinstance(each, str) else functions.get(id(each), repr(each)) for each in names
+        ]
         if not wanted:
             return Table(
                 entry
@@ -140,19 +134,11 @@ class Table:
         unknown = [name for name, fitting in by_pattern.items() if not fitting]
         if unknown:
             raise SettingsError(
-                f"unknown evaluator {', '.join(unknown)}; known: {', '.join(self._entries)}"
+                f"unknown evaluator {', '.join(unknown)}; known: {', '.join(self._entries)}; a "
+                "function of your own is decorated with @ragmonitor.evaluator(name)"
             )
         chosen = dict.fromkeys(name for fitting in by_pattern.values() for name in fitting)
         return Table(self._entries[name] for name in chosen)
-
-    def _name_of(self, function: Evaluator | AskingEvaluator) -> str:
-        for entry in self:
-            if entry.evaluator is function:
-                return entry.name
-        raise SettingsError(
-            f"evaluators: {function!r} is not registered; decorate it with "
-            "@ragmonitor.evaluator(name)"
-        )
 
 
 table = Table()
@@ -276,9 +262,7 @@ def _one(entry: Entry, interaction: Interaction, assessment: Assessment) -> Eval
         _check_needs(entry, interaction, can_ask=False)
         function: Any = entry.evaluator
         return _scored(entry, assessment, assessment.judge, function(interaction, assessment))
-    except BaseException as error:
-        if ends_the_task(error):
-            raise
+    except BaseException as error:  # noqa: BLE001 - an evaluator is anybody's code
         return _failed(entry, assessment.judge, error)
 
 
@@ -290,12 +274,7 @@ async def _asked(
         function: Any = entry.evaluator
         value = await asyncio.wait_for(function(interaction, assessment, asker), within_s)
         return _scored(entry, assessment, asker.identity, value)
-    except TimeoutError:
-        late = NotScorableError(Cause.JUDGE_TIMEOUT, f"no score within {within_s:.3g} s")
-        return _failed(entry, asker.identity, late)
-    except BaseException as error:
-        if ends_the_task(error):
-            raise
+    except BaseException as error:  # noqa: BLE001 - an evaluator is anybody's code
         return _failed(entry, asker.identity, error)
 
 
@@ -319,15 +298,19 @@ def _scored(entry: Entry, assessment: Assessment, judge: JudgeIdentity, value: f
         evaluator=entry.identity,
         judge=judge,
         score=score,
-        explanation=entry.explain(assessment) if entry.explain is not None else "",
+        explanation=entry.explain(assessment),
     )
 
 
 def _failed(entry: Entry, judge: JudgeIdentity, error: BaseException) -> Unscored:
+    if ends_the_task(error):
+        raise error
     if isinstance(error, NotScorableError):
         cause, detail = error.cause, error.detail
     elif isinstance(error, JudgeError):
         cause, detail = error.cause, str(error)
+    elif isinstance(error, TimeoutError):
+        cause, detail = Cause.JUDGE_TIMEOUT, "no score in time"
     else:
         record_error("evaluate", error)
         cause, detail = Cause.EVALUATOR_ERROR, f"{type(error).__name__}: {error}"

@@ -11,10 +11,9 @@ The built-in judge decides what such a model does not say: what is a claim, a re
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from ragmonitor.judges import sentences as splitter
@@ -63,13 +62,16 @@ class _Model(NamedTuple):
     is_of_tokens: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Support:
+class _Support(NamedTuple):
     """The model's score of one sentence, that the evidence supports it: 0 to 1."""
 
     share: float
-    chunks: tuple[int, ...] = ()
-    words: tuple[str, ...] = ()
+    chunks: tuple[int, ...]
+    words: tuple[str, ...]
+
+
+_TURN: Final = threading.Lock()
+"""One input at a time: a second one would only share the same cores."""
 
 
 class EncoderJudge:
@@ -110,22 +112,12 @@ class EncoderJudge:
         self.identity = JudgeIdentity(
             name=model, version=f"{revision}.{threshold:g}.{RULES}", kind="LLM"
         )
-        self._begin()
-
-    def _begin(self) -> None:
-        self._process = os.getpid()
-        self._lock = threading.Lock()
         self._model: _Model | JudgeError | MissingExtraError | None = None
         """Or why it cannot be loaded."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what belongs to this process: it is loaded again in another."""
-        return {k: v for k, v in vars(self).items() if k not in ("_process", "_lock", "_model")}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        """Begin in another process."""
-        vars(self).update(state)
-        self._begin()
+        """Leave out the model: another process loads it again."""
+        return vars(self) | {"_model": None}
 
     budget_unit: None = None
     """A reading costs neither money nor tokens."""
@@ -154,9 +146,6 @@ class EncoderJudge:
             JudgeError: The model could not be loaded, or failed, or the answer does not fit.
             MissingExtraError: transformers or torch is not installed.
         """
-        if os.getpid() != self._process:
-            # A forked child: the parent's thread may have held the lock, and torch its own.
-            self._begin()
         return await apart(self._read, interaction)
 
     def _read(self, interaction: Interaction) -> Assessment:
@@ -165,10 +154,10 @@ class EncoderJudge:
         sentences = splitter.split(interaction.answer)
         silent = {s.start for s in base.sentences or () if s.verdict is Verdict.NO_CLAIM}
         claims = [each for each in sentences if each.start not in silent]
-        supports: dict[Sentence, _Support] = {}
-        if claims:
-            read = self._by_tokens if model.is_of_tokens else self._by_pairs
-            supports = dict(zip(claims, read(model, interaction, claims), strict=True))
+        read = self._by_tokens if model.is_of_tokens else self._by_pairs
+        supports = (
+            dict(zip(claims, read(model, interaction, claims), strict=True)) if claims else {}
+        )
         return replace(
             base,
             judge=self.identity,
@@ -177,22 +166,15 @@ class EncoderJudge:
         )
 
     def _verdict(self, sentence: Sentence, support: _Support | None) -> SentenceVerdict:
-        verdict = Verdict.NO_CLAIM
-        cited: tuple[int, ...] = ()
-        words: tuple[str, ...] = ()
-        if support is not None and support.share >= self._threshold:
-            verdict, cited = Verdict.SUPPORTED, support.chunks
-        elif support is not None:
-            verdict, words = Verdict.ABSENT, support.words
-        return SentenceVerdict(
-            text=sentence.text,
-            start=sentence.start,
-            end=sentence.end,
-            verdict=verdict,
-            chunks=cited,
-            words=words,
-            support=None if support is None else support.share,
+        verdict = SentenceVerdict(
+            text=sentence.text, start=sentence.start, end=sentence.end, verdict=Verdict.NO_CLAIM
         )
+        if support is None:
+            return verdict
+        share, chunks, words = support
+        if share >= self._threshold:
+            return replace(verdict, verdict=Verdict.SUPPORTED, chunks=chunks, support=share)
+        return replace(verdict, verdict=Verdict.ABSENT, words=words, support=share)
 
     def _by_pairs(
         self, model: _Model, interaction: Interaction, claims: Sequence[Sentence]
@@ -201,28 +183,26 @@ class EncoderJudge:
         chunks = [chunk.text for chunk in interaction.chunks]
         longest = max(estimate_tokens(claim.text) for claim in claims)
         room = max(_MIN_EVIDENCE_TOKENS, model.window - longest - 8)
-        evidence = [
+        # Each chunk alone, in pieces if need be, and then neighbours together.
+        alone = [
             (position, part.text)
             for position, chunk in enumerate(chunks)
             for share in spread([chunk], room_tokens=room)
             for part in share
         ]
-        together = [
-            "\n".join(part.text for part in share)
-            for share in spread(chunks, room_tokens=room)
-            if len({part.position for part in share}) > 1
-        ]
-        texts = [*(text for _, text in evidence), *together]
+        shares = [share for share in spread(chunks, room_tokens=room) if len(share) > 1]
+        texts = [text for _, text in alone]
+        texts += ["\n".join(part.text for part in share) for share in shares]
         for claim in claims:
             scores = self._scores(model, [(text, claim.text) for text in texts])
             by_chunk: dict[int, float] = {}
-            for (position, _), share in zip(evidence, scores, strict=False):
-                by_chunk[position] = max(by_chunk.get(position, 0.0), share)
+            for (position, _), score in zip(alone, scores, strict=False):
+                by_chunk[position] = max(by_chunk.get(position, 0.0), score)
             best = max(scores, default=0.0)
             order = sorted(by_chunk, key=lambda each: -by_chunk[each])
             bearing = [each for each in order if by_chunk[each] >= best / 2]
             # A claim that only several support together rests on two of them at least.
-            yield _Support(share=best, chunks=tuple(bearing or order[:2]))
+            yield _Support(best, tuple(bearing or order[:2]), ())
 
     def _by_tokens(
         self, model: _Model, interaction: Interaction, claims: Sequence[Sentence]
@@ -247,11 +227,11 @@ class EncoderJudge:
         for claim in claims:
             within = {span: s for span, s in best.items() if claim.start <= span[0] < claim.end}
             bad = sorted(span for span, score in within.items() if score < self._threshold)
-            yield _Support(share=min(within.values(), default=0.0), words=_words(answer, bad))
+            yield _Support(min(within.values(), default=0.0), (), _words(answer, bad))
 
     def _scores(self, model: _Model, pairs: Sequence[Pair]) -> list[Any]:
         scores: list[Any] = []
-        with self._lock:  # one at a time: a second one would only share the same cores
+        with _TURN:
             for at in range(0, len(pairs), INPUTS_AT_ONCE):
                 try:
                     scores += model.supports(pairs[at : at + INPUTS_AT_ONCE])
@@ -261,7 +241,7 @@ class EncoderJudge:
         return scores
 
     def _loaded(self) -> _Model:
-        with self._lock:
+        with _TURN:
             if self._model is None:
                 try:
                     self._model = _load(self._name, self._device, self._options)
@@ -274,7 +254,7 @@ class EncoderJudge:
             return self._model
 
     def _failure(self, problem: str, cause: Cause = Cause.JUDGE_ERROR) -> JudgeError:
-        return JudgeError(self._name, problem, cause=cause, retryable=False)
+        return JudgeError(self._name, problem, cause=cause)
 
 
 def _in_a_line(error: Exception) -> str:

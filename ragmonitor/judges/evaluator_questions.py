@@ -85,12 +85,11 @@ class InteractionAsker:
                 "of one call",
                 Cause.EVIDENCE_TOO_LONG,
             )
-        readers = dict.fromkeys(fields, _as_it_is)
         try:
             values, problems, _ = await ask_twice(
                 self._calls.ask,
                 prompt,
-                lambda text: read_fields(text, readers),
+                lambda text: read_fields(text, dict.fromkeys(fields, lambda value: value)),
                 max_tokens=self._reply_tokens,
             )
         except ProviderError as error:
@@ -123,11 +122,7 @@ class InteractionAsker:
         return compose(system, [sections[each]() for each in shown], REMINDER)
 
     def _error(self, problem: str, cause: Cause = Cause.UNREADABLE) -> JudgeError:
-        return JudgeError(self.identity.name, problem, cause=cause, retryable=False)
-
-
-def _as_it_is(value: object) -> object:
-    return value
+        return JudgeError(self.identity.name, problem, cause=cause)
 
 
 def _numbered(sentences: Sequence[str]) -> str:

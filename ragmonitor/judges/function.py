@@ -10,7 +10,7 @@ from typing import Any
 
 from ragmonitor.judges.judge_prompts import Prompt
 from ragmonitor.judges.llm import LlmJudge
-from ragmonitor.judges.provider import Completion, Price, ProviderError, longest_reply
+from ragmonitor.judges.provider import Completer, Completion, Price, ProviderError
 from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.records import JudgeUsage
 from ragmonitor.runtime.apart import apart
@@ -38,8 +38,7 @@ class FunctionJudge(LlmJudge):
         version: str = "",
         parallel: int = 1,
         timeout_s: float = 60.0,
-        input_usd_per_million_tokens: float | None = None,
-        output_usd_per_million_tokens: float | None = None,
+        price: tuple[float, float] | None = None,
         budget_unit: BudgetUnit = "tokens",
         **options: Any,
     ) -> None:
@@ -51,16 +50,15 @@ class FunctionJudge(LlmJudge):
             version: Of the model behind the function: change it whenever verdicts may change.
             parallel: Calls at once, at most.
             timeout_s: Per call, waiting for its turn included.
-            input_usd_per_million_tokens: US dollars per million input tokens, estimated.
-            output_usd_per_million_tokens: The same of output tokens.
+            price: US dollars per input token and per output token; the tokens are estimated.
             budget_unit: What `expected_cost` counts, unless a monitor's budget says otherwise. In
                 dollars a price must be given.
             options: Others of `LlmJudge`.
         """
         if parallel < 1:
             raise ValueError("parallel is at least 1")
-        price = Price.per_million(input_usd_per_million_tokens, output_usd_per_million_tokens)
-        completer = FunctionCompleter(function, parallel=parallel, timeout_s=timeout_s, price=price)
+        completer = FunctionCompleter(function, parallel=parallel, timeout_s=timeout_s)
+        completer.price = None if price is None else Price(*price)
         super().__init__(
             name, timeout_s=timeout_s, budget_unit=budget_unit, completer=completer, **options
         )
@@ -68,28 +66,22 @@ class FunctionJudge(LlmJudge):
             self.identity = replace(self.identity, version=f"{self.identity.version}.{version}")
 
 
-class FunctionCompleter:
+class FunctionCompleter(Completer):
     """Lets a function reply to prompts, on one loop at a time."""
 
-    thinking_tokens = 0
-    is_loaded = True
-
-    def __init__(
-        self, function: Function, *, parallel: int, timeout_s: float, price: Price | None
-    ) -> None:
-        self.price = price
+    def __init__(self, function: Function, *, parallel: int, timeout_s: float) -> None:
         self._timeout_s = timeout_s
         self._function = function
         self._parallel = parallel
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def load(self) -> None:
-        """Do nothing: a function needs no loading."""
-
-    async def close(self) -> None:
-        """Do nothing: there are none."""
-
-    async def complete(self, prompt: Prompt, *, max_tokens: int, within_s: float) -> Completion:
+    async def complete(
+        self,
+        prompt: Prompt,
+        *,
+        max_tokens: int,  # noqa: ARG002 - a function knows no room for its reply
+        within_s: float,
+    ) -> Completion:
         """Return the function's reply to a prompt.
 
         Raises:
@@ -112,11 +104,7 @@ class FunctionCompleter:
             why = " ".join(scrubbed(str(error)).split())[:240]
             raise ProviderError(f"{type(error).__name__}: {why}", kind="permanent") from None
         # Nobody counted its tokens: the reading estimates them.
-        completion = Completion(text=reply, model="", is_cut=False, usage=JudgeUsage(calls=1))
-        if len(reply) > longest_reply(max_tokens):
-            problem = f"a reply of {len(reply):,} characters"
-            raise ProviderError(problem, kind="refused", unread=completion)
-        return completion
+        return Completion(text=reply, model="", is_cut=False, usage=JudgeUsage(calls=1))
 
     async def _reply(self, text: str) -> str:
         if inspect.iscoroutinefunction(self._function):

@@ -11,7 +11,7 @@ import json
 import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple, TypedDict
+from typing import Any, Final, NamedTuple
 
 from ragmonitor.records import Language
 from ragmonitor.runtime.patterns import lazy_pattern
@@ -90,33 +90,20 @@ _CONTROL = lazy_pattern(
     r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|gMASK"
     r"|THINK|IMG|PREFIX|MIDDLE|SUFFIX)\])"
 )
-_SHORT_BORDERS: Final = 20
-"""Drawn before longer ones are: a megabyte of data can hold every number of six digits."""
 
 
-class Message(TypedDict):
-    """One message of a chat."""
-
-    role: str
-    content: str
-
-
-Prompt = tuple[Message, ...]
+Prompt = tuple[dict[str, str], ...]
 """The messages that a judge is sent: a static one, and one with the data."""
 
 
-def draw_border() -> str:
-    """Return six random digits: two tokens for most tokenizers, unknown to who wrote the data."""
-    return str(100_000 + secrets.randbelow(900_000))
-
-
 def border_outside(data: str) -> str:
-    """Return a border that does not stand in the data; it ends whatever the data is."""
-    border = draw_border()
-    drawn = 1
-    while border in data:
-        border = draw_border() if drawn < _SHORT_BORDERS else border + draw_border()
-        drawn += 1
+    """Return digits that do not stand in the data: six, two tokens for most tokenizers.
+
+    Where the data holds them the border grows: so this ends whatever the data is.
+    """
+    border = ""
+    while not border or border in data:
+        border += str(100_000 + secrets.randbelow(900_000))
     return border
 
 
@@ -165,10 +152,7 @@ def compose(system: str, sections: Sequence[Section], reminder: str) -> Prompt:
     user = "\n".join(
         [*(each.written(border) for each in cleaned), reminder.replace("{border}", border)]
     )
-    return (
-        Message(role="system", content=system),
-        Message(role="user", content=user),
-    )
+    return ({"role": "system", "content": system}, {"role": "user", "content": user})
 
 
 def write_prompt(
@@ -211,7 +195,7 @@ def correct(prompt: Prompt, why: str) -> Prompt:
     """
     *before, user = prompt
     line = CORRECTION.format(why=why)
-    return (*before, Message(role="user", content=f"{user['content']}\n{line}"))
+    return (*before, {"role": "user", "content": f"{user['content']}\n{line}"})
 
 
 def harmless(text: str) -> str:

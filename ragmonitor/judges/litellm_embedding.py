@@ -13,12 +13,15 @@ from ragmonitor.records import Cause, JudgeUsage
 from ragmonitor.runtime.apart import call_apart, run
 from ragmonitor.runtime.errors import JudgeError
 
+_RETRIES: Final = 1
+"""The number of times that the client library asks again."""
 
-class LitellmEmbedding:
+
+class LitellmEmbedding(Provider):
     """Embeds texts by a model as litellm names it: `openai/text-embedding-3-small`.
 
     It makes one call for all the texts of one score. Evaluators count its cost with the judge's
-    calls, tokens and dollars. It keeps their protocol `PricedEmbedding`.
+    calls, tokens and dollars.
     """
 
     def __init__(
@@ -39,13 +42,9 @@ class LitellmEmbedding:
             timeout_s: Per call.
             price_usd: US dollars per million tokens, if litellm knows no price.
         """
-        self.model = model
-        self._embedder = _Embedder(
-            model,
-            timeout_s=timeout_s,
-            api_base=api_base,
-            api_key=api_key,
-            given_price=Price.per_million(price_usd, 0.0),
+        given = None if price_usd is None else Price(price_usd / 1e6, 0.0)
+        super().__init__(
+            model, timeout_s=timeout_s, api_base=api_base, api_key=api_key, given_price=given
         )
 
     def __call__(self, texts: Sequence[str]) -> list[Sequence[float]]:
@@ -66,30 +65,18 @@ class LitellmEmbedding:
         """
         # A thread and a loop of its own: this may be called on a loop, and litellm's blocking call
         # leaves a loop and a connection open behind it.
-        return call_apart(run, self._embedder.embed_once(list(texts)))
+        return call_apart(run, self._embed(list(texts)))
 
-    def price(self) -> Price | None:
+    def known_price(self) -> Price | None:
         """Return what its tokens cost, None if nobody knows. Imports litellm: seconds, once.
 
         Raises:
             MissingExtraError: litellm is not installed.
         """
-        call_apart(run, self._embedder.load())
-        return self._embedder.price
+        call_apart(run, self.load())
+        return self.price
 
-
-_RETRIES: Final = 1
-"""The number of times that the client library asks again."""
-
-
-class _Embedder(Provider):
-    async def embed_once(self, texts: list[str]) -> tuple[list[Sequence[float]], JudgeUsage]:
-        try:
-            return await self.embed(texts)
-        finally:
-            await self.close()
-
-    async def embed(self, texts: list[str]) -> tuple[list[Sequence[float]], JudgeUsage]:
+    async def _embed(self, texts: list[str]) -> tuple[list[Sequence[float]], JudgeUsage]:
         await self.load()
         began = time.monotonic()
         estimate = round(sum(estimate_tokens(text) for text in texts))
@@ -112,6 +99,8 @@ class _Embedder(Provider):
             # Not `from error`: what litellm raises may quote the key, and logs show it.
             # The client library has asked again, and met another such error.
             raise self._failed(self._described(error), (1 + _RETRIES) * estimate) from None
+        finally:
+            await self.close()
         # A provider that counts nothing still costs something: a budget must not leak by it.
         counted = getattr(getattr(response, "usage", None), "prompt_tokens", None)
         usage = self._spent(int(counted or estimate), time.monotonic() - began)
@@ -121,7 +110,6 @@ class _Embedder(Provider):
                 self.model,
                 f"{len(rows)} vectors for {len(texts)} texts",
                 cause=Cause.JUDGE_ERROR,
-                retryable=False,
                 usage=usage,
             )
         return [row["embedding"] for row in rows], usage

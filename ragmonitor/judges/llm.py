@@ -8,7 +8,7 @@ import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from ragmonitor.judges import evaluator_questions, judge_prompts, reference_checks
 from ragmonitor.judges import sentences as splitter
@@ -28,12 +28,10 @@ from ragmonitor.records import (
     Cause,
     Interaction,
     JudgeIdentity,
-    JudgeUsage,
     Language,
 )
 from ragmonitor.runtime.errors import JudgeError, SettingsError
 from ragmonitor.runtime.protocols import BreakerState, BudgetUnit, Clock
-from ragmonitor.settings import Budget
 
 TOKENS_PER_CALL: Final = 8_000
 """Longer evidence is spread over several calls: a judge that skims is worse than none."""
@@ -48,8 +46,6 @@ _MIN_CHUNK_TOKENS: Final = 400
 _UNLOADED_PRICE: Final = Price(input_usd=5e-6, output_usd=25e-6)
 """A large model's price, until litellm is loaded: the reservation must not be too small."""
 _SMALLEST_COST: Final = 1e-9
-_ENDS: Final = {ord(mark): None for mark in ".!?;\n\r\v\f\x85\u2028\u2029。！？；｡．…|"}
-"""Every sentence but the last ends in one of these."""
 
 
 class LlmJudge:
@@ -70,7 +66,6 @@ class LlmJudge:
         fallbacks: Mapping[str, str | None] | None = None,
         timeout_s: float = 15.0,
         price: tuple[float, float] | None = None,
-        budget: Budget | None = None,
         budget_unit: BudgetUnit = "usd",
         tokens_per_call: int = TOKENS_PER_CALL,
         max_calls: int = MAX_CALLS,
@@ -89,7 +84,6 @@ class LlmJudge:
                 their servers; None: litellm knows it. A verdict bears the name of who gave it.
             timeout_s: Per call; a reading with all its calls may take twice as long.
             price: US dollars per input token and per output token, if litellm knows none.
-            budget: What a monitor's judges may spend, where the monitor is given no budget itself.
             budget_unit: What `expected_cost` counts, unless a monitor's budget says otherwise. In
                 dollars a price must be known.
             tokens_per_call: Of a prompt, estimated; longer evidence is spread.
@@ -99,9 +93,7 @@ class LlmJudge:
             clock: For the time of a reading, and the breaker's.
             pause: How to wait before a retry.
         """
-        self._given_price = (
-            None if price is None else Price(input_usd=price[0], output_usd=price[1])
-        )
+        self._given_price = None if price is None else Price(*price)
         self.fallbacks: Mapping[str, str | None] = dict(fallbacks or {})
         self._completer: Completer = completer or Provider(
             model,
@@ -113,8 +105,7 @@ class LlmJudge:
         )
         self.identity = JudgeIdentity(name=model, version=prompt_version(), kind="LLM")
         """The model, and the version of the prompt and of the rules for replies."""
-        self.budget = budget
-        self.budget_unit: BudgetUnit = budget_unit if budget is None else budget.unit
+        self.budget_unit: BudgetUnit = budget_unit
         self._reading_timeout_s = 2 * timeout_s
         self._tokens_per_call = tokens_per_call
         self._max_calls = max_calls
@@ -196,7 +187,7 @@ class LlmJudge:
         except ProviderError as error:
             raise self._error(
                 str(error),
-                cause=error.cause,
+                error.cause,
                 retryable=error.kind in ("timeout", "transient", "down"),
                 usage=calls.usage,
             ) from error
@@ -205,7 +196,7 @@ class LlmJudge:
         if not reading.is_usable:
             raise self._error(
                 f"the reply could not be read: {'; '.join(reading.problems)}",
-                cause=Cause.UNREADABLE,
+                Cause.UNREADABLE,
                 retryable=True,
                 usage=calls.usage,
             )
@@ -252,13 +243,13 @@ class LlmJudge:
             reply = read_reply(text, sentences=sentences, chunks=chunks, question=question)
             return reply, reply.problems
 
-        max_tokens = self._reply_tokens(len(sentences), len(chunks))
+        max_tokens = _room_for_reply(len(sentences), len(chunks))
         reply, _, model = await ask_twice(calls.ask, prompt, read, max_tokens=max_tokens)
         return reply, model
 
     def asker(self, interaction: Interaction, assessment: Assessment) -> InteractionAsker:
         """Return the asker by which evaluators ask questions of their own, each one call."""
-        room = self._reply_tokens(len(assessment.sentences or ()), len(interaction.chunks))
+        room = _room_for_reply(len(assessment.sentences or ()), len(interaction.chunks))
         return InteractionAsker(
             interaction,
             self._calls(),
@@ -289,16 +280,12 @@ class LlmJudge:
         completer = self._completer
         if completer.is_loaded:
             self._check_price()
-        shares = self._shares(interaction)
+        shares = len(self._spread(interaction))
         if self.budget_unit == "calls":
             return 2.0 * shares * (2 if interaction.reference.strip() else 1) + RETRIES
-        answer = interaction.answer
-        ends = len(answer) - len(answer.translate(_ENDS))
-        sentences = 1 + min(ends, len(answer) // 2)
+        sentences = len(splitter.spans(interaction.answer))
         # A reading is set aside for each question of an evaluator, which has a least room.
-        room = max(
-            MIN_REPLY_TOKENS, self._reply_tokens(sentences, len(interaction.chunks) + shares)
-        )
+        room = max(MIN_REPLY_TOKENS, _room_for_reply(sentences, len(interaction.chunks) + shares))
         inputs = 2 * (
             shares * (self._fixed_tokens(interaction) + 4 * sentences + _CORRECTION_TOKENS)
             + _evidence_tokens(interaction)
@@ -324,33 +311,24 @@ class LlmJudge:
             _FRAME_TOKENS + estimate_tokens(interaction.query) + estimate_tokens(interaction.answer)
         )
 
-    def _chunk_room(self, interaction: Interaction) -> float:
-        room = self._tokens_per_call - self._fixed_tokens(interaction)
-        if room < _MIN_CHUNK_TOKENS:
-            raise self._too_long("question and answer alone")
-        return room
-
-    def _shares(self, interaction: Interaction) -> int:
-        """Return over how many calls the evidence is spread, at most."""
-        room = self._chunk_room(interaction)
-        evidence = _evidence_tokens(interaction)
-        if evidence <= room:
-            return 1
-        if evidence > room * self._max_calls:
-            raise self._too_long(f"evidence of about {evidence:.0f} tokens")
-        return len(spread([chunk.text for chunk in interaction.chunks], room_tokens=room))
-
     def _spread(self, interaction: Interaction) -> list[list[Part]]:
-        if self._shares(interaction) > self._max_calls:
-            raise self._too_long("evidence")
-        return spread(
-            [chunk.text for chunk in interaction.chunks],
-            room_tokens=self._chunk_room(interaction),
-        )
+        """Return the chunks by the calls that they are spread over.
 
-    def _reply_tokens(self, sentences: int, chunks: int) -> int:
-        """Return the room for a reply: about three times what an honest one takes."""
-        return 60 + 28 * sentences + 4 * chunks
+        Raises:
+            JudgeError: They need more calls than there may be.
+        """
+        room = self._tokens_per_call - self._fixed_tokens(interaction)
+        shares: list[list[Part]] = []
+        # Before it is cut into pieces: what is far too long would be cut for nothing.
+        if room >= _MIN_CHUNK_TOKENS and _evidence_tokens(interaction) <= room * self._max_calls:
+            shares = spread([chunk.text for chunk in interaction.chunks], room_tokens=room)
+        if not 0 < len(shares) <= self._max_calls:
+            raise self._error(
+                f"question, answer and evidence exceed the {self._max_calls} calls of "
+                f"{self._tokens_per_call} tokens that a reading may take",
+                Cause.EVIDENCE_TOO_LONG,
+            )
+        return shares
 
     def _check_price(self) -> None:
         if self.budget_unit == "usd" and self._completer.price is None:
@@ -358,26 +336,12 @@ class LlmJudge:
                 "litellm knows no price of this model, or of a fallback; set estimation.prices, "
                 "which is of the judge's own, name fallbacks of a known price, or set "
                 "budget.tokens_per_day instead of a budget in dollars",
-                cause=Cause.JUDGE_ERROR,
+                Cause.JUDGE_ERROR,
             )
 
-    def _too_long(self, subject: str) -> JudgeError:
-        return self._error(
-            f"{subject} exceeds the {self._max_calls} calls of {self._tokens_per_call} tokens that "
-            "a reading may take",
-            cause=Cause.EVIDENCE_TOO_LONG,
-        )
-
-    def _error(
-        self,
-        problem: str,
-        *,
-        cause: Cause,
-        retryable: bool = False,
-        usage: JudgeUsage | None = None,
-    ) -> JudgeError:
+    def _error(self, problem: str, cause: Cause, **details: Any) -> JudgeError:
         return JudgeError(
-            self.identity.name, problem, cause=cause, retryable=retryable, usage=usage
+            self.identity.name, problem, cause=cause, **{"retryable": False} | details
         )
 
 
@@ -391,6 +355,11 @@ def prompt_version() -> str:
     texts = [text for table in (*tables, reference_checks.REMINDER) for text in table.values()]
     texts += [evaluator_questions.FRAME, evaluator_questions.REMINDER, judge_prompts.CORRECTION]
     return f"{hashlib.blake2b(chr(0).join(texts).encode(), digest_size=4).hexdigest()}.{RULES}"
+
+
+def _room_for_reply(sentences: int, chunks: int) -> int:
+    """Return the tokens of a reply: about three times what an honest one takes."""
+    return 60 + 28 * sentences + 4 * chunks
 
 
 def _evidence_tokens(interaction: Interaction) -> float:

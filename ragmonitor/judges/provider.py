@@ -24,22 +24,11 @@ from ragmonitor.runtime.guard import silenced
 
 LOGGERS: Final = ("LiteLLM", "LiteLLM Router", "httpx", "openai._base_client")
 """The loggers that tell of each call with its texts, and of each failure in several lines."""
-_DISPENSABLE: Final[Mapping[str, tuple[str, ...]]] = {
-    "response_format": ("response_format", "response format", "json_object", "json mode"),
-    "temperature": ("temperature",),
-    "reasoning_effort": ("reasoning_effort",),
-    "max_tokens": ("max_tokens",),
-}
-"""Parameters that a call can do without, with words of a provider's 400 about each. In place of
-`max_tokens`, `max_completion_tokens` is sent."""
 _OF_THE_REQUEST: Final = frozenset({400, 413, 422})
 """Status codes of a provider that works and will not process this request."""
+_BROKE_OFF: Final = ("ClientPayloadError", "ReadError", "RemoteProtocolError")
 _TRANSIENT: Final = frozenset({409, 425, 429, 500, 502, 503, 504, 529})
 _MAX_DETAIL_CHARACTERS: Final = 240
-_CHARACTERS_PER_TOKEN: Final = 16
-"""A reply with more characters per token of its room is longer than it was told to be."""
-_FREE_CHARACTERS: Final = 64_000
-"""A reply may have so many characters whatever its room: a model may think aloud."""
 _MAX_TOKENS: Final = 1_000_000
 """A provider that counts more for one call is not believed."""
 _THINKING_TOKENS: Final = 4096
@@ -54,19 +43,12 @@ class RefusedReplyError(Exception):
     """A reply was not read: it sends the request elsewhere, or is too long."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Price:
     """The price of a model's tokens, in US dollars per token."""
 
     input_usd: float
     output_usd: float
-
-    @classmethod
-    def per_million(cls, input_usd: float | None, output_usd: float | None) -> Price | None:
-        """Return the price of what a million tokens cost; None: one of the two is not known."""
-        if input_usd is None or output_usd is None:
-            return None
-        return cls(input_usd=input_usd / 1e6, output_usd=output_usd / 1e6)
 
     def of(self, input_tokens: float, output_tokens: float) -> float:
         """Return the cost in US dollars."""
@@ -127,29 +109,29 @@ class ProviderError(RagMonitorError):
 
 
 class Completer(Protocol):
-    """Replies to prompts: a model behind litellm, or a function."""
+    """Replies to prompts: a model behind litellm, or a function, which needs no loading."""
 
-    price: Price | None
+    price: Price | None = None
     """None: unknown, or not loaded yet."""
-    thinking_tokens: int
+    thinking_tokens: int = 0
     """The tokens of a reply beyond the room that is asked for."""
-    is_loaded: bool
+    is_loaded: bool = True
     """Whether it can reply, and the price is known if it ever will be."""
 
     async def load(self) -> None:
         """Make ready, without blocking the loop. Raises `MissingExtraError`."""
-        ...
+        return  # for mypy, which would find it abstract
+
+    async def close(self) -> None:
+        """Close the connections of the running loop."""
+        return
 
     async def complete(self, prompt: Prompt, *, max_tokens: int, within_s: float) -> Completion:
         """Return the reply to one call. `load` first. Raises `ProviderError`."""
         ...
 
-    async def close(self) -> None:
-        """Close the connections of the running loop."""
-        ...
 
-
-class Provider:
+class Provider(Completer):
     """Calls one model, or where it fails its fallbacks in turn.
 
     The chain is walked here: litellm's own raises, where all of it failed, an error without status
@@ -182,10 +164,7 @@ class Provider:
         self._api_base = api_base
         self._chain = {model: api_base, **(fallbacks or {})}
         self._given_price = given_price
-        self.price: Price | None = None
-        """The highest of the models that may reply. None: unknown of one, or not loaded yet."""
         self._prices: dict[str, Price | None] = {}
-        self.thinking_tokens = 0
         self.is_loaded = False
         self._litellm: Any = None
         self._refused: dict[str, set[str]] = {name: set() for name in self._chain}
@@ -212,6 +191,7 @@ class Provider:
         self._prices[self.model] = self._prices[self.model] or self._given_price
         prices = [price for price in self._prices.values() if price is not None]
         if len(prices) == len(self._prices):
+            # The highest of the models that may reply; unknown of one, it is unknown.
             self.price = Price(
                 input_usd=max(each.input_usd for each in prices),
                 output_usd=max(each.output_usd for each in prices),
@@ -282,7 +262,7 @@ class Provider:
                     continue
                 # Not `from error`: what litellm raises may quote the key, and logs show it.
                 raise self._described(error) from None
-            return self._completion(response, model, room, calls)
+            return self._completion(response, model, calls)
 
     async def close(self) -> None:
         """Close the connections that were opened on the running loop, before it ends."""
@@ -310,19 +290,17 @@ class Provider:
         return {name: value for name, value in options.items() if name not in refused}
 
     def _forgoes(self, model: str, error: Exception, sent: Mapping[str, Any]) -> bool:
-        """Return whether a dispensable parameter made the call fail; it is not sent again."""
+        """Return whether an option that was sent made the call fail; it is not sent again."""
         if getattr(error, "status_code", None) not in (400, 422):
             return False
-        message = str(error).lower()
-        refused = {
-            name
-            for name, signs in _DISPENSABLE.items()
-            if name in sent and any(sign in message for sign in signs)
-        }
+        message = str(error).lower().replace(" ", "_")
+        refused = {name for name in sent if name in message}
+        if "json_object" in message or "json_mode" in message:
+            refused |= {"response_format"} & sent.keys()
         self._refused[model] |= refused
         return bool(refused)
 
-    def _completion(self, response: Any, model: str, room: int, calls: int) -> Completion:
+    def _completion(self, response: Any, model: str, calls: int) -> Completion:
         choice = response.choices[0] if getattr(response, "choices", None) else None
         message = getattr(choice, "message", None)
         finish = getattr(choice, "finish_reason", None)
@@ -337,14 +315,13 @@ class Provider:
         inputs = _count(getattr(used, "prompt_tokens", None))
         outputs = _count(getattr(used, "completion_tokens", None))
         price = self._prices[model]
-        cost_usd = 0.0 if price is None else price.of(inputs, outputs)
         usage = JudgeUsage(
-            calls=calls, input_tokens=inputs, output_tokens=outputs, cost_usd=cost_usd
+            calls=calls,
+            input_tokens=inputs,
+            output_tokens=outputs,
+            cost_usd=0.0 if price is None else price.of(inputs, outputs),
         )
         completion = Completion(text=text, model=model, is_cut=is_cut, usage=usage)
-        if len(text) > longest_reply(room):
-            problem = f"a reply of {len(text):,} characters, where {room:,} tokens were asked for"
-            raise ProviderError(problem, kind="refused", unread=completion)
         refusal = _refusal(message)
         if finish == "content_filter" or refusal:
             problem = f"the model refused (refusal): {self._one_line(refusal)}"
@@ -357,7 +334,8 @@ class Provider:
         status = getattr(error, "status_code", None)
         names = {kind.__name__ for kind in type(error).__mro__}
         detail = f"{type(error).__name__}: {self._one_line(str(error))}"
-        for cause in _causes(error):
+        causes = [*_causes(error)]
+        for cause in causes:
             if isinstance(cause, RefusedReplyError):
                 return ProviderError(str(cause), kind="permanent", may_be_billed=True)
         if names & {"APITimeoutError", "TimeoutError"} or status == 408:
@@ -367,7 +345,8 @@ class Provider:
                 detail,
                 kind="transient",
                 retry_after_s=_retry_after_s(error),
-                may_be_billed=_broke_off(error),
+                # It broke off after the request was sent: the provider has read the prompt.
+                may_be_billed=any(type(cause).__name__ in _BROKE_OFF for cause in causes),
             )
         return ProviderError(detail, kind="refused" if status in _OF_THE_REQUEST else "permanent")
 
@@ -430,11 +409,6 @@ def _refusal(message: Any) -> str:
     return refusal if isinstance(refusal, str) else ""
 
 
-def longest_reply(room: int) -> int:
-    """Return how many characters a reply may have that was given room for so many tokens."""
-    return _FREE_CHARACTERS + _CHARACTERS_PER_TOKEN * room
-
-
 def _count(value: object) -> int:
     """Return a provider's count of tokens; 0: it says nothing that can be."""
     return value if type(value) is int and 0 < value <= _MAX_TOKENS else 0
@@ -481,12 +455,6 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
-
-
-def _broke_off(error: BaseException) -> bool:
-    """Return whether the connection ended after the request was sent: it may be billed."""
-    names = {type(each).__name__ for each in _causes(error)}
-    return not names.isdisjoint(("ClientPayloadError", "ReadError", "RemoteProtocolError"))
 
 
 def _retry_after_s(error: Exception) -> float | None:

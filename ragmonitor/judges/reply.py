@@ -11,18 +11,18 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ragmonitor.judges.builtin.parsed_sentences import parse_sentence
 from ragmonitor.judges.builtin.quantities import alternatives
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, content_count
 from ragmonitor.judges.builtin.terms import Key, chunk_keys, simplified, terms
 from ragmonitor.judges.judge_prompts import EXAMPLES
-from ragmonitor.judges.sentences import Sentence, marker_end
+from ragmonitor.judges.sentences import Sentence, marker_end, without_thoughts
 from ragmonitor.records import SentenceVerdict, Severity, Verdict
 from ragmonitor.runtime.patterns import lazy_pattern
 
-RULES: Final = 6
+RULES: Final = 7
 """Raised whenever the same reply would be read differently."""
 
 _MAX_CHARACTERS: Final = 20_000
@@ -41,6 +41,14 @@ Reader = Callable[[object], Any]
 
 class UnreadableError(Exception):
     """A field cannot be read; the message tells the judge why."""
+
+
+class _Fault(NamedTuple):
+    """What `bad` says of one sentence."""
+
+    words: tuple[str, ...]
+    """Quotes that stand in it."""
+    severity: Severity | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +88,7 @@ def read_reply(
         chunks: The chunks' texts, in order; shape (n_chunks,).
         question: Numbers that stand in it need not stand in the chunks.
     """
-    faults: dict[int, list[tuple[list[str], Severity | None]]] = {}
+    faults: dict[int, _Fault] = {}
     evasive: list[bool] = []
 
     def read_evasive(value: object) -> bool:
@@ -95,7 +103,7 @@ def read_reply(
         ]
         _check_agreement(verdicts, faults, declines=evasive != [False])
         return tuple(
-            _with_fault(verdict, faults.get(at, ()), chunks, question)
+            _with_fault(verdict, faults.get(at, _Fault((), None)), chunks, question)
             for at, verdict in enumerate(verdicts)
         )
 
@@ -144,14 +152,12 @@ def _claims(sentence: str) -> float:
 
 def _with_fault(
     verdict: SentenceVerdict,
-    faults: Sequence[tuple[list[str], Severity | None]],
+    fault: _Fault,
     chunks: Sequence[str],
     question: str,
 ) -> SentenceVerdict:
     if verdict.verdict in _FINDINGS:
-        words = dict.fromkeys(each for quotes, _ in faults for each in quotes)
-        severity = worst([each for _, each in faults])
-        return replace(verdict, words=tuple(words), severity=severity)
+        return replace(verdict, words=fault.words, severity=fault.severity)
     if verdict.verdict is Verdict.SUPPORTED:
         cited = [chunks[position] for position in verdict.chunks] or chunks
         unknown = unknown_figures(verdict.text, question, *cited)
@@ -229,11 +235,8 @@ def _fields(
     text: str, names: Sequence[str], examples: Sequence[Mapping[str, object]]
 ) -> Mapping[str, object]:
     """Return the fields by name; empty if there are none, or two replies that differ."""
-    text = text.strip()
-    if not text.startswith(("{", "`")):  # else "</think>" is quoted out of the data
-        if text.startswith("<think") and "</think" not in text:
-            return {}  # cut off in its thoughts: a draft in them is no reply
-        text = text.rpartition("</think>")[2].rpartition("</thinking>")[2]
+    # A draft in a model's thoughts is no reply.
+    text = without_thoughts(text).strip()
     replies: list[Mapping[str, object]] = []
     for value in _objects(text[:_MAX_CHARACTERS], names):
         if value not in (*replies, *examples):
@@ -294,28 +297,28 @@ def _verdict(value: object, sentence: Sentence, chunks: int) -> SentenceVerdict:
     )
 
 
-def _read_bad(
-    value: object, sentences: Sequence[Sentence]
-) -> dict[int, list[tuple[list[str], Severity | None]]]:
-    """Return quoted words and their severity, by the sentence's position.
+def _read_bad(value: object, sentences: Sequence[Sentence]) -> dict[int, _Fault]:
+    """Return what is wrong, by the sentence's position.
 
     What cannot be read is left out alone, and so is a quote that does not stand in the sentence,
     with its severity.
     """
-    faults: dict[int, list[tuple[list[str], Severity | None]]] = {}
-    for fault in value if isinstance(value, list) else ():
-        if not isinstance(fault, list) or len(fault) < 2:
-            continue
+    faults: dict[int, _Fault] = {}
+    for entry in value if isinstance(value, list) else ():
         try:
-            at = whole(fault[0], len(sentences), letter="S") - 1
+            number, *rest = entry if isinstance(entry, list) and entry else [None]
+            at = whole(number, len(sentences), letter="S") - 1
         except UnreadableError:
             continue
-        if at < 0:
+        if at < 0 or not rest:
             continue
-        exact = [_as_it_stands(q, sentences[at].text) for q in fault[1:] if isinstance(q, str)]
-        words = [each for each in exact if each]
-        severity = _SEVERITIES.get(fault[-1]) if type(fault[-1]) is int and words else None
-        faults.setdefault(at, []).append((words, severity))
+        quotes = [_as_it_stands(each, sentences[at].text) for each in rest if isinstance(each, str)]
+        words = tuple(filter(None, quotes))
+        severity = _SEVERITIES.get(rest[-1]) if type(rest[-1]) is int and words else None
+        if at in faults:
+            words = tuple(dict.fromkeys((*faults[at].words, *words)))
+            severity = worst([faults[at].severity, severity])
+        faults[at] = _Fault(words, severity)
     return faults
 
 

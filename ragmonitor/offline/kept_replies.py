@@ -126,7 +126,7 @@ class KeepingJudge(CapableJudge):
             return replace(msgspec.convert(kept, Assessment), usage=free)
         if self._advice:
             problem = f"{self.replies.path} has no reply to this answer: {self._advice}"
-            raise JudgeError(str(self.identity), problem, cause=Cause.JUDGE_ERROR, retryable=False)
+            raise JudgeError(str(self.identity), problem, cause=Cause.JUDGE_ERROR)
         question = interaction.query
         try:
             assessment = await super().assess(interaction)

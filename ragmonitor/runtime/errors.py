@@ -110,7 +110,7 @@ class JudgeError(RagMonitorError):
         problem: str,
         *,
         cause: Cause,
-        retryable: bool,
+        retryable: bool = False,
         usage: JudgeUsage | None = None,
     ) -> None:
         """Describe one failed assessment.

@@ -7,11 +7,10 @@ from functools import partial
 import pytest
 
 from ragmonitor import FunctionJudge, Monitor
-from ragmonitor.judges import AssessmentCache, BuiltinJudge, EncoderJudge, LlmJudge
+from ragmonitor.judges import BuiltinJudge, EncoderJudge, LlmJudge
 from ragmonitor.records import JudgeIdentity
 from ragmonitor.runtime.errors import SettingsError
-from ragmonitor.testing import ListExporter, ScriptedJudge
-from tests.support.openai_server import OpenAiServer, Reply, Request, judged, read_prompt
+from tests.support.openai_server import OpenAiServer, Request, judged, read_prompt
 from tests.support.scrape import outcomes, total
 from tests.support.settings import merged
 from tests.support.stories import assessment, interaction
@@ -98,13 +97,6 @@ def of_itself(make):
     return Case(judge, judge.asked)
 
 
-def scripted():
-    judge = ScriptedJudge(lambda _: assessment("supported"))
-    asked = []
-    judge.asked = type("Asked", (list,), {"append": lambda _, told: asked.append(told.query)})()
-    return Case(judge, asked)
-
-
 def by_model(server, **options):
     return Case(
         LlmJudge("openai/gpt-4o-mini", api_base=server.api_base, api_key="own-key", **options),
@@ -112,22 +104,13 @@ def by_model(server, **options):
     )
 
 
-def cache():
-    return AssessmentCache(size=100, age_s=3600)
-
-
 CASES = {
     "function": by_function,
-    "function with a version": partial(by_function, version="7"),
-    "function with a cache": lambda: by_function(cache=cache()),
     "coroutine function": partial(by_function, is_async=True),
-    "coroutine function with a version": partial(by_function, is_async=True, version="7"),
     "own class": partial(of_itself, Own),
-    "scripted": scripted,
     "rules": partial(of_itself, OtherBuiltin),
     "encoder": partial(of_itself, Classifier),
     "model": by_model,
-    "model with a cache": lambda server: by_model(server, cache=cache()),
 }
 
 
@@ -191,9 +174,6 @@ def test_a_given_judge_is_itself_asked(name, servers, monitors):
     assert found == {"scored": 1}
 
 
-# Names
-
-
 # Budgets
 
 
@@ -203,7 +183,7 @@ def test_a_given_judge_is_itself_asked(name, servers, monitors):
         ({}, {"budget": {"usd_per_day": 5}}, False),
         ({}, {"budget": {"usd_per_hour": 5}}, False),
         (
-            {"input_usd_per_million_tokens": 1, "output_usd_per_million_tokens": 1},
+            {"price": (1e-6, 1e-6)},
             {"budget": {"usd_per_day": 50}},
             True,
         ),
@@ -250,62 +230,3 @@ def test_a_cost_that_is_no_amount_is_counted_and_harms_no_budget(cost, monitors,
     found = outcomes(monitor.registry, judge="own", evaluator="faithfulness")
     assert found == {"judge_error": 1, "scored": 1}
     assert total(monitor.registry, "ragmonitor_budget_level") == pytest.approx(1.0, abs=0.01)
-
-
-# Severities
-
-UNRATED = {"s": ["N"], "bad": [[1, "2"]], "rel": 3, "evasive": False, "ctx": [1, 1]}
-
-
-class Doubter(Classifier):
-    """An encoder whose model finds nothing supported."""
-
-    def _read(self, told):
-        return replace(assessment("absent"), judge=self.identity)
-
-
-class Strict(Own):
-    """A judge of the user's own that rates no finding."""
-
-    async def assess(self, told):
-        return assessment("absent", judge=self.identity)
-
-
-UNRATED_BY = {
-    "function": lambda _: FunctionJudge(lambda ps: [json.dumps(UNRATED) for _ in ps], name="own"),
-    "own class": lambda _: Strict(),
-    "scripted": lambda _: ScriptedJudge(lambda _: assessment("absent")),
-    "encoder": lambda _: Doubter(),
-    "rules": lambda _: OtherBuiltin(),
-    "model": lambda server: by_model(server).judge,
-}
-
-
-@pytest.mark.parametrize("name", UNRATED_BY)
-def test_a_finding_that_no_judge_rated_is_major(name, monitors, monkeypatch):
-    """It counts, and it is in no rate of minor ones."""
-    monkeypatch.setattr("ragmonitor.pipeline.wiring.wired_statistics.REFERENCE_ANSWERS_PER_DAY", 0)
-    reports = ListExporter()
-    with OpenAiServer(default=Reply(content=json.dumps(UNRATED))) as server:
-        monitor = monitors(
-            UNRATED_BY[name](server),
-            evaluators=("hallucination", "minor_hallucination"),
-            exporters=[reports],
-            budget={"calls_per_day": 10**6},
-        )
-        observe(monitor, answer="The tower was built in 1955 by Romans.")
-    (report,) = [each for each in reports.reports if each.role == "sampled"]
-    assert [each.score for each in report.evaluations] == [1.0, 0.0]
-    assert report.assessment.counted_findings[0].finding == "major"
-    sums = {
-        signal: total(
-            monitor.registry,
-            "ragmonitor_estimate_total",
-            of="value",
-            sign="positive",
-            signal=signal,
-            judge=report.judge.name,
-        )
-        for signal in ("hallucination", "minor_hallucination")
-    }
-    assert sums == {"hallucination": 1.0, "minor_hallucination": 0.0}

@@ -156,7 +156,7 @@ def test_an_evaluator_is_given_as_itself():
         "faithfulness",
         "refusal",
     ]
-    with pytest.raises(SettingsError, match="is not registered"):
+    with pytest.raises(SettingsError, match="unknown evaluator"):
         ragmonitor.Monitor(evaluators=[lambda interaction, assessment: 1.0], server=False)
 
 

@@ -76,7 +76,7 @@ def judging_of(settings: Settings, store: Store | None = None) -> JudgeConfig | 
             "name"
         )
     _warn_once(judge_doubt(settings))
-    asking = table.select(settings.evaluators).asking
+    asking = sum(entry.asks for entry in table.select(settings.evaluators))
     return JudgeConfig(
         judge=judge,
         sampler=AdaptiveSampler(

@@ -55,18 +55,6 @@ def test_an_unreadable_field_costs_only_its_own_evaluation(name, lost):
     )
 
 
-def test_an_own_evaluator_takes_three_lines():
-    """A decorated function is in the table and is evaluated like ours."""
-    own = Table()
-
-    def brevity(told, _found):
-        return 1 / len(told.answer)
-
-    own.register(Entry(name="brevity", version=2, evaluator=brevity))
-    (evaluation,) = evaluate(own, interaction(answer="1234"), assessment("supported"))
-    assert (evaluation.evaluator, evaluation.score) == ("brevity@2", 0.25)
-
-
 @pytest.mark.parametrize("result", [float("nan"), 1.5, -0.1, "high", None])
 def test_what_is_no_score_is_an_evaluator_error(result):
     """A value that is no number from 0 to 1 is counted as the evaluator's error."""
@@ -110,13 +98,6 @@ def test_an_evaluator_without_a_name_is_refused():
             return 1.0
 
 
-@pytest.mark.parametrize("version", ["2", None, 1.5, True, 0])
-def test_a_version_is_a_whole_number(version):
-    """It stands in names, and a change of it begins anew what was learned."""
-    with pytest.raises(SettingsError, match="whole numbers from 1"):
-        evaluator("odd", version=version, into=Table())(lambda *_: 1.0)
-
-
 def test_unknown_names_are_refused_with_the_known_ones():
     """Selecting a misspelt evaluator says what there is."""
     with pytest.raises(SettingsError, match=r"unknown evaluator faithfullness.*faithfulness"):
@@ -152,12 +133,3 @@ def test_what_is_awaited_asks_the_judge():
     evaluator("kindness", into=own)(Kindness())
     evaluator("brevity", into=own)(lambda *_: 1.0)
     assert [entry.asks for entry in own] == [True, True, False]
-
-
-def test_what_needs_a_question_has_no_score_without_one():
-    """The cause is `no_query`, whatever the function would return."""
-    own = Table()
-    evaluator("always", needs_query=True, into=own)(lambda *_: 1.0)
-    (without,) = evaluate(own, interaction(query=" "), assessment("supported"))
-    (scored,) = evaluate(own, interaction(), assessment("supported"))
-    assert (without.cause, scored.score) == (Cause.NO_QUERY, 1.0)

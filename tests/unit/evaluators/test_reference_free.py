@@ -15,16 +15,6 @@ def outcome(name, told, found):
     return evaluation.score if isinstance(evaluation, Scored) else evaluation.cause
 
 
-# Hallucination and its kinds
-
-
-def test_the_three_shares_of_claims_make_one():
-    """Supported, absent, contradicted: each claim is one of them."""
-    found = assessment("absent", "contradicted", "supported", "supported", "no_claim")
-    names = ("faithfulness", "absent_claims", "contradicted_claims")
-    assert sum(outcome(name, interaction(), found) for name in names) == 1
-
-
 def test_the_default_ones_are_few():
     """More series are a choice; none of them needs a reference or asks anything."""
     default = table.select()
@@ -35,7 +25,7 @@ def test_the_default_ones_are_few():
         "context_utilization",
         "hallucination",
     ]
-    assert default.asking == 0
+    assert not any(entry.asks for entry in default)
     assert not any(entry.needs_reference for entry in default)
 
 
@@ -44,9 +34,6 @@ def test_patterns_select_families():
     chosen = table.select(["ragchecker_f1", "ragchecker_*"])
     assert len(chosen) == 11
     assert next(iter(chosen)).name == "ragchecker_f1"
-
-
-# Refusals
 
 
 # Citations
@@ -106,12 +93,6 @@ def test_who_cites_zero_counts_from_zero():
     assert outcome("citation_correctness", interaction(), found) == 1
 
 
-def test_citations_of_a_refusal_are_not_rated():
-    """Nor of what claims nothing."""
-    refused = replace(citing(cites("I cannot say [1].", verdict="no_claim")), evasive=True)
-    assert outcome("citation_correctness", interaction(), refused) is Cause.REFUSAL
-
-
 # Language
 
 
@@ -150,12 +131,6 @@ def test_question_and_answer_in_one_language(query, answer, expected):
     """1 or 0; what is too short to tell is not called a mismatch."""
     told = interaction(query=query, answer=answer)
     assert outcome("language_match", told, assessment("supported")) == expected
-
-
-# Utilization by rank
-
-
-# Diagnosis
 
 
 def test_a_chunk_may_have_any_metadata():

@@ -139,32 +139,12 @@ async def test_a_line_within_a_sentence_cannot_pose_as_another(server, judge):
     assert lines[3].endswith(">>")
 
 
-async def test_no_sentence_that_helps_is_a_zero(server, judge):
-    """The judge said so; RAGAS' "Insufficient Information"."""
-    replies(server, [[], [], []])
-    assert (await outcome(judge, told()))[0] == 0
-
-
 async def test_a_question_costs_no_more_than_is_set_aside_for_it(server, judge):
     """As much as a reading is expected to cost, for each evaluator that asks."""
     replies(server, "?" * 800, "?" * 800)
     found, usage = await outcome(judge, told())
     assert (found, usage.calls) == (Cause.UNREADABLE, 2)
     assert usage.input_tokens + usage.output_tokens <= judge.expected_cost(told())
-
-
-async def test_a_cut_reply_stays_within_what_is_set_aside(server, judge):
-    """Its room and twice its room, whatever the model writes into them."""
-    replies(
-        server,
-        Reply(content='{"relevant":[[', finish_reason="length"),
-        Reply(content='{"relevant":[[', finish_reason="length"),
-    )
-    await outcome(judge, told())
-    rooms = [request.body["max_tokens"] for request in server.chats[1:]]
-    assert rooms[1] == 2 * rooms[0]
-    shown = sum(len(server.chats[1].user) / 3 for _ in rooms)
-    assert sum(rooms) + shown < judge.expected_cost(told())
 
 
 # What is not there
@@ -194,12 +174,6 @@ async def test_chunks_and_sentences_that_are_not_there_are_no_reply(relevant):
     assert usage == Counting.usage
 
 
-@pytest.mark.parametrize("relevant", [[[2, 2], [1], []], [[2], [1, 1, 1], []]])
-async def test_a_sentence_that_is_named_twice_counts_once(relevant):
-    """It helps, however often it is said."""
-    assert (await outcome(Counting(relevant), told()))[0] == pytest.approx(2 / 6)
-
-
 async def test_without_question_or_text_there_is_no_score():
     """And nobody is asked."""
     judge = Counting(RELEVANT)
@@ -207,26 +181,3 @@ async def test_without_question_or_text_there_is_no_score():
     assert (await outcome(judge, interaction(texts=())))[0] is Cause.NO_CONTEXT
     blank = Counting([[]], sentence_counts=(0,))
     assert (await outcome(blank, interaction(texts=(" ",))))[0] is Cause.NO_CONTEXT
-
-
-async def test_evidence_beyond_one_call_is_not_skimmed(server):
-    """It is too long, and nothing is sent."""
-    judge = LlmJudge(
-        "openai/judge",
-        api_base=server.api_base,
-        api_key="none",
-        budget_unit="tokens",
-        tokens_per_call=3000,
-    )
-    server.always(lambda request: json.dumps(judged(request)))
-    long = interaction(query="Why?", texts=["A word. " * 400] * 3)
-    found, usage = await outcome(judge, long)
-    await judge.close()
-    assert (found, usage.calls) == (Cause.EVIDENCE_TOO_LONG, 0)
-
-
-async def test_the_builtin_judge_is_not_asked():
-    """It is off by default, and says so where it is named."""
-    judge = ScriptedJudge(lambda _: assessment("supported"))
-    assert (await outcome(judge, told()))[0] is Cause.NOT_ASKED
-    assert not ENTRY.by_default

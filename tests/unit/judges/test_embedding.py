@@ -10,13 +10,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from ragmonitor.evaluators import Table, evaluate_asking, register_embedding
-from ragmonitor.evaluators.embeddings import PricedEmbedding, count_embeddings
+from ragmonitor.evaluators.embeddings import costs
 from ragmonitor.judges.litellm_embedding import LitellmEmbedding
 from ragmonitor.judges.tokens import estimate_tokens
 from ragmonitor.records import Cause, JudgeUsage, ReferenceReading, ReferenceSentence, Scored
 from ragmonitor.runtime.errors import JudgeError
 from ragmonitor.testing import ScriptedJudge
-from tests.support.openai_server import OpenAiServer, Reply, embed
+from tests.support.openai_server import OpenAiServer, Reply
 from tests.support.prometheus_server import free_port
 from tests.support.stories import assessment, interaction
 
@@ -44,19 +44,11 @@ def at(port, **options):
     return LitellmEmbedding("openai/own", api_base=base, api_key="none", **options)
 
 
-def test_vectors_come_with_what_they_cost(server):
-    """Tokens as the provider counts them, dollars by litellm's price table."""
-    found, usage = embedding(server).embed(["a", "b"])
-    assert found == [embed("a"), embed("b")]
-    assert (usage.calls, usage.input_tokens, usage.output_tokens) == (1, 2, 0)
-    assert usage.cost_usd == pytest.approx(2 * 0.02e-6)
-
-
 def test_a_price_may_be_given(server):
     """For a model that litellm does not know; without one only tokens are known."""
     unknown = embedding(server, "openai/own")
     assert unknown.embed(["a"])[1].cost_usd == 0
-    assert unknown.price() is None
+    assert unknown.known_price() is None
     priced = embedding(server, "openai/own", price_usd=3.0)
     assert priced.embed(["a"])[1].cost_usd == pytest.approx(3e-6)
 
@@ -171,17 +163,8 @@ async def test_the_loop_goes_on_while_vectors_come():
             waiting.set()
 
     slow = Slow()
-    assert isinstance(slow, PricedEmbedding)
+    assert costs(slow)
     evaluations, usage = await scored(own(slow))
     assert waiting.is_set()
     assert [type(each) for each in evaluations] == [Scored, Scored]
     assert usage == JudgeUsage(calls=1, input_tokens=7)
-
-
-def test_a_plain_function_costs_nothing_and_is_called_as_it_is():
-    """As the embedding without a network."""
-    with count_embeddings() as counted:
-        (entry, _) = own(lambda texts: [(1.0, 0.0)] * len(texts))
-        assert entry.evaluator(TOLD, assessment("supported")) == 1
-    assert not entry.waits
-    assert counted.usage == JudgeUsage()

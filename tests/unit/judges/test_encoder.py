@@ -8,7 +8,6 @@ import pytest
 from ragmonitor import ExportSettings, JudgeSettings, Monitor
 from ragmonitor.judges.encoder import EncoderJudge, _Model, _supported
 from ragmonitor.records import Cause, Verdict
-from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.runtime.errors import JudgeError, MissingExtraError
 from ragmonitor.testing import ListExporter
 from tests.support.stories import interaction
@@ -184,12 +183,6 @@ async def test_sentences_and_chunks_are_paired(monkeypatch):
     assert found.risk == pytest.approx(0.9)
 
 
-async def test_neighbouring_tokens_are_one_piece(tokens):
-    """As long as only space is between them."""
-    found = await EncoderJudge(tokens).assess(told("It is purple purple, and purple tall."))
-    assert found.sentences[0].words == ("purple purple", "purple")
-
-
 async def test_a_token_with_the_space_before_it_belongs_to_the_sentence_behind(monkeypatch):
     """Offsets of ModernBERT's tokenizer begin at the space: a sentence's first word counts."""
     scores = {(0, 2): 0.9, (2, 5): 0.9, (5, 9): 0.9, (9, 10): 0.9, (10, 17): 0.1, (17, 21): 0.9}
@@ -313,13 +306,6 @@ async def test_without_torch_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingExtraError, match=r"ragmonitor\[encoder\]"):
         await EncoderJudge("any").assess(told("The tower is red."))
-
-
-def test_it_keeps_the_protocol():
-    """A judge with something to load."""
-    assert as_judge(EncoderJudge("any")).connects
-    with pytest.raises(ValueError, match="threshold"):
-        EncoderJudge("any", threshold=1.0)
 
 
 @pytest.mark.parametrize(

@@ -35,15 +35,6 @@ async def read(reader, answer, hurry=None):
     return None if isinstance(found, Assessment) else found
 
 
-async def test_it_reads_under_its_own_name():
-    """Which says who reads, and that it reads every answer."""
-    found = await EveryAnswerReader(Slow(), timeout_s=10).read(
-        interaction(answer="It is tall."), hurry=asyncio.Event()
-    )
-    assert str(found.judge) == "builtin:tiny@7"
-    assert found.sentences == BuiltinJudge().read(interaction(answer="It is tall.")).sentences
-
-
 async def test_a_reading_that_takes_too_long_is_left_alone():
     """Its answer is missed, those after it too until it is through, and then it goes on."""
     judge = Slow()

@@ -53,12 +53,6 @@ def test_no_call_is_overfull_and_nothing_is_lost(chunks, room):
         assert used <= room + 1e-6
 
 
-def test_what_fits_is_one_call():
-    """Chunks are not spread without need; none at all is one call too."""
-    assert len(spread(["a b c"] * 5, room_tokens=400)) == 1
-    assert spread([], room_tokens=400) == [[]]
-
-
 def test_a_long_chunk_is_cut_behind_a_sentence():
     """Not amid one."""
     text = "The tower is old. " * 60

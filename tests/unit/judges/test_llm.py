@@ -3,12 +3,10 @@
 import asyncio
 import json
 import re
-from dataclasses import replace
 
 import pytest
 
 from ragmonitor.judges import evaluator_questions, judge_prompts, reference_checks
-from ragmonitor.judges.cache import AssessmentCache
 from ragmonitor.judges.judge_prompts import SYSTEM, write_prompt
 from ragmonitor.judges.llm import TOKENS_PER_CALL, LlmJudge, prompt_version
 from ragmonitor.judges.scrubbing import scrubbed
@@ -201,13 +199,6 @@ async def test_a_filtered_or_refusing_reply_is_one_call(server, judges, message,
     assert (len(server.chats), judge.breaker_state) == (6, "closed")
 
 
-async def test_a_long_text_is_no_reply(server, judges):
-    """Far beyond the room that was asked for nothing is read of it."""
-    server.always("{" * 200_000)
-    assert "a reply of 200,000 characters" in str(await failure(judges()))
-    assert len(server.chats) == 1
-
-
 # What a server refuses
 
 
@@ -375,24 +366,6 @@ async def test_counts_that_cannot_be_are_taken_as_what_can(server, judges, count
 
 
 # Several readings
-
-
-async def test_a_duplicate_is_not_asked_again(server, judges):
-    """The second reading makes no request and costs nothing."""
-    judge = judges(cache=AssessmentCache(size=10, age_s=60))
-    first = await judge.assess(WARRANTY)
-    second = await judge.assess(replace(WARRANTY, id="2"))
-    assert (len(server.chats), second.sentences) == (1, first.sentences)
-    assert (second.usage.calls, second.usage.cache_hits) == (0, 1)
-
-
-async def test_many_readings_at_once_keep_apart(server, judges):
-    """Concurrent readings each get the verdicts of their own answer."""
-    judge = judges()
-    stories = [story(f"It is {n} cm.", f"It is {n % 3} cm.", number=n) for n in range(12)]
-    found = await asyncio.gather(*(judge.assess(told) for told in stories))
-    supported = [f.sentences[0].verdict is Verdict.SUPPORTED for f in found]
-    assert supported == [n < 3 for n in range(12)]
 
 
 async def test_cancellation_passes_through(server, judges):

@@ -6,7 +6,6 @@ import pytest
 
 from ragmonitor.judges.reply import read_reply, unknown_figures
 from ragmonitor.judges.sentences import Sentence
-from ragmonitor.records import Verdict
 
 SENTENCES = ["It lasts three hours.", "It is red.", "Paris is in Spain.", "You're welcome!"]
 CHUNKS = ["It is red.", "Paris is in France."]
@@ -27,23 +26,6 @@ def read(text, sentences=SENTENCES, chunks=CHUNKS, **more):
 
 def changed(**fields):
     return read(json.dumps(REPLY | fields))
-
-
-def test_an_honest_reply_is_read_in_full():
-    """Verdicts, chunks, words, relevancy, evasiveness and ratings, on their scales."""
-    reading = read(TEXT)
-    assert [entry.verdict for entry in reading.sentences] == [
-        Verdict.ABSENT,
-        Verdict.SUPPORTED,
-        Verdict.CONTRADICTED,
-        Verdict.NO_CLAIM,
-    ]
-    assert [entry.chunks for entry in reading.sentences] == [(), (0,), (1,), ()]
-    assert [entry.words for entry in reading.sentences] == [("three hours",), (), ("Spain",), ()]
-    assert reading.relevancy == pytest.approx(2 / 3)
-    assert reading.evasive is False
-    assert reading.chunk_relevance == (1.0, 0.0)
-    assert reading.problems == ()
 
 
 @pytest.mark.parametrize(
@@ -120,11 +102,6 @@ def test_a_wrong_flag_is_none(value):
     assert changed(evasive=value).evasive is None
 
 
-def test_a_cut_reply_is_no_reply():
-    """Nothing of it is made up, and nothing is taken out of it."""
-    assert not read(TEXT[: TEXT.index('"rel"')]).is_usable
-
-
 def test_two_replies_that_differ_are_none():
     """A draft and a correction, or an example and a reply: which is meant would be a guess."""
     reading = read(TEXT + "\nor rather\n" + json.dumps(REPLY | {"rel": 0}))
@@ -154,12 +131,6 @@ def test_a_whole_answer_that_claims_nothing_is_evasive_or_not_read(verdicts):
     assert changed(s=verdicts, bad=[], evasive=True, rel=1).sentences is not None
 
 
-def test_a_courtesy_claims_nothing():
-    """An answer of nothing else is read as such."""
-    text = json.dumps(REPLY | {"s": ["-", "-"], "bad": []})
-    assert read(text, ["Hello!", "How can I help you?"]).sentences is not None
-
-
 def test_a_severity_counts_with_a_quote_of_its_sentence_alone():
     """Else a planted quote makes a finding minor."""
     rated = changed(bad=[[1, "three hours", 1], [3, "something else", 1]])
@@ -175,25 +146,11 @@ def test_a_broken_list_of_words_costs_no_score():
     assert reading.sentences is not None
 
 
-def test_zero_means_the_chunks_as_a_whole():
-    """A right statement that the chunks lack something is supported, by none of them."""
-    reading = changed(s=[[0], [0, 1], "N", "-"], bad=[])
-    assert reading.sentences[0].verdict is Verdict.SUPPORTED
-    assert [entry.chunks for entry in reading.sentences[:2]] == [(), (0,)]
-
-
 def test_the_numbers_of_what_the_chunks_lack_are_checked_too():
     """`[0]` of one sentence is no way around it."""
     sentences = ["It lasts 5 years.", "It is red."]
     text = '{"bad":[],"s":{"1":[0],"2":[1]},"rel":3,"evasive":false,"ctx":[2]}'
     assert read(text, sentences, ["It is red."]).sentences[0].reasons == ("number",)
-
-
-def test_without_chunks_there_are_no_ratings_to_miss():
-    """The ratings are empty, whatever the reply says of them."""
-    reading = read('{"s":["N"],"bad":[],"rel":1,"evasive":false}', ["It is red."], [])
-    assert reading.chunk_relevance == ()
-    assert reading.problems == ()
 
 
 @pytest.mark.parametrize(
@@ -222,11 +179,6 @@ def test_nothing_gives_nothing(text):
 def test_hostile_text_takes_no_long_time(text):
     """Text that would make a careless pattern quadratic is read like any other."""
     assert not read(text).is_usable
-
-
-def test_nothing_is_evaluated():
-    """Python in a reply is text."""
-    assert not read('{"s": [__import__("os").getpid()], "rel": 1+1}').is_usable
 
 
 @pytest.mark.parametrize(
