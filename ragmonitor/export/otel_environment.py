@@ -7,7 +7,9 @@ a variable of one signal goes before that of all.
 
 from __future__ import annotations
 
+import math
 import os
+from contextlib import suppress
 from typing import Final, Literal
 from urllib.parse import unquote
 
@@ -91,6 +93,8 @@ def sampling() -> tuple[bool, float]:
     """Return whether a caller's decision on its trace is followed, and the share of all others."""
     sampler = variable("TRACES_SAMPLER").lower() or "parentbased_always_on"
     kind = sampler.removeprefix("parentbased_")
+    if kind not in ("always_on", "always_off", "traceidratio"):
+        return True, 1.0  # one that is not ours to know, as by default
     share = _number(variable("TRACES_SAMPLER_ARG")) if kind == "traceidratio" else None
     rate = 0.0 if kind == "always_off" else 1.0 if share is None else min(1.0, max(0.0, share))
     return kind != sampler, rate
@@ -128,8 +132,10 @@ def _of(signal: Signal, name: str) -> str:
 
 
 def _number(text: str) -> float | None:
-    try:
-        return float(text) if text else None
-    except ValueError:
-        logger.warning("ragmonitor: %r in an OTEL_ variable is no number, and is not used", text)
+    if not text:
         return None
+    with suppress(ValueError):
+        if 0 <= (number := float(text)) < math.inf:
+            return number
+    logger.warning("ragmonitor: %r in an OTEL_ variable is no number, and is not used", text)
+    return None

@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
+from google.protobuf.message import DecodeError
 from opentelemetry import _logs, trace
 from opentelemetry.context import Context
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
+    ExportLogsServiceRequest,
+    ExportLogsServiceResponse,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs, SeverityNumber
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
@@ -28,7 +36,7 @@ from opentelemetry.trace import (
     TraceFlags,
 )
 
-from ragmonitor.export.batcher import Batcher, Limits, Lost
+from ragmonitor.export.batcher import Batcher, DeliveryError, Limits, Lost
 from ragmonitor.export.content import encodable, package_version
 from ragmonitor.export.otel_environment import (
     Signal,
@@ -37,6 +45,7 @@ from ragmonitor.export.otel_environment import (
     otlp_url,
     sampling,
 )
+from ragmonitor.runtime.addresses import shown
 from ragmonitor.semconv.conventions import SCOPE
 
 NewId = Callable[[int], int]
@@ -93,18 +102,29 @@ class Outbox:
     def _post(self, batch: Sequence[Any], timeout_s: float) -> None:
         of, scope = self._resource, self._scope
         request: Any
+        taken: Any
         if self._is_traces:
+            taken = ExportTraceServiceResponse()
             spans = [ScopeSpans(scope=scope, spans=batch)]
             request = ExportTraceServiceRequest(
                 resource_spans=[ResourceSpans(resource=of, scope_spans=spans)]
             )
         else:
+            taken = ExportLogsServiceResponse()
             records = [ScopeLogs(scope=scope, log_records=batch)]
             request = ExportLogsServiceRequest(
                 resource_logs=[ResourceLogs(resource=of, scope_logs=records)]
             )
         body = self._compressed(request.SerializeToString())
-        self._server.ask(self._url, body, timeout_s=timeout_s)
+        reply = self._server.ask(self._url, body, timeout_s=timeout_s)
+        with suppress(DecodeError):  # of a server that answers otherwise, and took all
+            part = taken.FromString(reply.data).partial_success
+            refused = part.rejected_spans if self._is_traces else part.rejected_log_records
+            if refused > 0:
+                raise DeliveryError(
+                    f"OTLP at {shown(self._url)} refused {refused} of {len(batch)}",
+                    lost=min(refused, len(batch)),
+                )
 
     def close(self) -> None:
         """Stop. What still waits is counted as lost: flush first."""

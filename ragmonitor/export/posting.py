@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 from pydantic import SecretStr
 
@@ -85,11 +86,15 @@ class Server:
         """
         import urllib3
 
-        if self._pool is None:
-            self._pool = http_pool(url, **self._tls)
-        user = urllib3.util.parse_url(url).auth
+        if not url.startswith(("http://", "https://")):
+            raise DeliveryError(  # it is not shown: nobody can tell where a password stands
+                f"{self.name}'s address does not begin with http:// or https://", why="failed"
+            )
         reply_s = self._reply_s or REPLY_S
         try:
+            user = unquote(urllib3.util.parse_url(url).auth or "")
+            if self._pool is None:
+                self._pool = http_pool(url, **self._tls)
             with silenced(_LOGGERS):
                 reply = self._pool.request(
                     "GET" if body is None else "POST",
@@ -102,6 +107,12 @@ class Server:
                     retries=_retries(self._n_retries if timeout_s == math.inf else 0),
                     redirect=False,
                 )
+        except ValueError as error:  # whose message may quote a key
+            raise DeliveryError(
+                f"{self.name} at {shown(url)} cannot be asked ({type(error).__name__}); is its "
+                f"address one, and does {self._key_setting} hold no line break?",
+                why="failed",
+            ) from None
         except urllib3.exceptions.HTTPError as error:
             inner = getattr(error, "reason", None) or error
             # To urllib3 a refused connection is one that timed out.

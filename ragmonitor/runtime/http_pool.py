@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 if TYPE_CHECKING:
@@ -27,5 +27,6 @@ def http_pool(url: str, **options: Any) -> PoolManager:
     if not proxy or proxy_bypass(address.hostname or ""):
         return urllib3.PoolManager(**options)
     parsed = urllib3.util.parse_url(proxy if "://" in proxy else f"http://{proxy}")
-    headers = urllib3.make_headers(proxy_basic_auth=parsed.auth) if parsed.auth else None
+    auth = unquote(parsed.auth or "")
+    headers = urllib3.make_headers(proxy_basic_auth=auth) if auth else None
     return urllib3.ProxyManager(parsed.url, proxy_headers=headers, **options)

@@ -31,6 +31,8 @@ class OtlpReceiver:
         self.trace_requests: list[ExportTraceServiceRequest] = []
         self.log_requests: list[ExportLogsServiceRequest] = []
         self.headers: list[dict[str, str]] = []
+        self.refuses = 0
+        """Spans of each request that the reply says were not taken."""
 
     def spans(self) -> dict[str, Span]:
         """Return every span by name."""
@@ -87,7 +89,10 @@ def otlp_receiver() -> Iterator[OtlpReceiver]:
             reply: bytes
             if self.path == "/v1/traces":
                 receiver.trace_requests.append(ExportTraceServiceRequest.FromString(body))
-                reply = ExportTraceServiceResponse().SerializeToString()
+                taken = ExportTraceServiceResponse()
+                if receiver.refuses:
+                    taken.partial_success.rejected_spans = receiver.refuses
+                reply = taken.SerializeToString()
             elif self.path == "/v1/logs":
                 receiver.log_requests.append(ExportLogsServiceRequest.FromString(body))
                 reply = ExportLogsServiceResponse().SerializeToString()

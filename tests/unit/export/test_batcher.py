@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import time
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -141,6 +142,37 @@ def test_a_server_that_is_not_there_is_named(
     assert "/records is not reached: Connection refused" in caplog.text
     assert "pw" not in caplog.text
     posting.poster.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "authorization"),
+    [
+        ("http://127.0.0.1:1", "Bearer ses\name"),
+        ("http://me:sesame@[half", ""),
+        ("me:sesame@127.0.0.1:1", ""),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_what_cannot_be_asked_is_counted_without_secrets(
+    caplog: pytest.LogCaptureFixture, url: str, authorization: str
+) -> None:
+    """A key with a line break, and an address that is none, are not quoted, nor warned of."""
+    posting = Posting(url, authorization=authorization)
+    posting.put(1)
+    assert not posting.poster.flush(5)
+    posting.poster.close()
+    assert posting.lost == {"takes_failed": 1}
+    assert "Takes" in caplog.text
+    assert "ses" not in caplog.text
+
+
+def test_a_password_in_an_address_is_decoded(server: Takes) -> None:
+    """As browsers do: what is no letter stands there as an escape."""
+    posting = Posting(server.url.replace("//", "//me:p%40w@"))
+    posting.put(1)
+    assert posting.poster.flush(5)
+    posting.poster.close()
+    assert b64decode(server.requests[0].headers["authorization"].split()[1]) == b"me:p@w"
 
 
 def test_a_server_that_hangs_holds_nobody_up(

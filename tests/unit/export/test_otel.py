@@ -353,6 +353,19 @@ def test_spans_that_no_collector_takes_are_counted_and_named_once(
     assert "/v1/traces answers 400" in line
 
 
+def test_spans_that_a_collector_takes_in_part_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OTLP's partial success: 200, and a number of spans that were not taken."""
+    with otlp_receiver() as receiver:
+        receiver.refuses = 2
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
+        lost: Counter[str] = Counter()
+        exporter = OtelExporter("shop", lost=lambda reason, n: lost.update({reason: n}))
+        exporter.emit(interaction(), [])
+        assert not exporter.flush(5)
+        exporter.close()
+    assert lost == {"otlp_refused": 2}
+
+
 def test_what_a_closed_exporter_has_not_sent_is_counted(
     counted: tuple[OtelExporter, FakePhoenix, Any],
 ) -> None:
@@ -375,6 +388,7 @@ def test_the_exporter_heeds_what_opentelemetry_names(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20other")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "authorization=Bearer%20key")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "-1")  # none; it costs no span
     exporter = OtelExporter("shop")
     exporter.emit(interaction(), [])
     exporter.flush(5)
@@ -418,6 +432,7 @@ def test_a_collector_is_trusted_by_the_certificate_that_is_named(
         ("traceidratio 1", False, True),
         ("traceidratio 0", None, False),
         ("traceidratio half", None, True),
+        ("jaeger_remote", False, False),
     ],
 )
 def test_sampling_is_as_the_environment_says(
