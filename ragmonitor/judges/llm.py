@@ -178,12 +178,13 @@ class LlmJudge:
         sentences, language = splitter.split(answer), splitter.language(answer)
         calls = self._calls()
         try:
-            read = [self._read(calls, interaction, sentences, language, parts) for parts in shares]
+            reading = [
+                asyncio.ensure_future(self._read(calls, interaction, sentences, language, parts))
+                for parts in shares
+            ]
             # All are waited for, so that their cost is known.
-            results = await asyncio.gather(*read, return_exceptions=True)
-            for result in results:
-                if isinstance(result, BaseException):
-                    raise result
+            await asyncio.gather(*reading, return_exceptions=True)
+            replies = [each.result() for each in reading]
         except ProviderError as error:
             raise self._error(
                 str(error),
@@ -191,11 +192,10 @@ class LlmJudge:
                 retryable=error.kind in ("timeout", "transient", "down"),
                 usage=calls.usage,
             ) from error
-        replies = [each for each in results if not isinstance(each, BaseException)]
-        reading = join([reply for reply, _ in replies], shares, n_chunks=len(interaction.chunks))
-        if not reading.is_usable:
+        joined = join([reply for reply, _ in replies], shares, n_chunks=len(interaction.chunks))
+        if not joined.is_usable:
             raise self._error(
-                f"the reply could not be read: {'; '.join(reading.problems)}",
+                f"the reply could not be read: {'; '.join(joined.problems)}",
                 Cause.UNREADABLE,
                 retryable=True,
                 usage=calls.usage,
@@ -204,10 +204,10 @@ class LlmJudge:
         assessment = Assessment(
             judge=replace(self.identity, name=signed[0]) if signed else self.identity,
             language=language,
-            sentences=reading.sentences,
-            answer_relevancy=reading.relevancy,
-            evasive=reading.evasive,
-            chunk_relevance=reading.chunk_relevance,
+            sentences=joined.sentences,
+            answer_relevancy=joined.relevancy,
+            evasive=joined.evasive,
+            chunk_relevance=joined.chunk_relevance,
         )
         if interaction.reference.strip():
             found = await read_reference(calls.ask, interaction, assessment, shares)
