@@ -7,13 +7,13 @@ from pathlib import Path
 import ragmonitor
 from ragmonitor.settings import OPTIONS
 
-SETTINGS = "reference/settings.md"
+SETTINGS = "docs/settings.md"
 
 
 def load_documents() -> dict[str, str]:
     """Return texts by name, from the clone that this code runs from or from the installed package.
 
-    A reference of the settings is written from the code, so that there is always something to ask.
+    The settings are described from the code, so that there is always something to ask.
     """
     lines = ["# Settings", ""]
     for option in OPTIONS:
@@ -24,7 +24,7 @@ def load_documents() -> dict[str, str]:
     is_clone = (package.parent / "pyproject.toml").is_file()
     folder = package.parent if is_clone else package / "cli" / "documents"
     for path in [folder / "README.md", *sorted((folder / "docs").rglob("*.md"))]:
-        # The page of the settings says the same as the reference.
+        # The page of the settings says the same, in tables.
         if path.is_file() and path.name != "settings.md":
             text = path.read_text(encoding="utf-8", errors="replace")
             documents[path.relative_to(folder).as_posix()] = text

@@ -59,7 +59,7 @@ def test_an_installed_package_brings_its_documents(monkeypatch, tmp_path):
     documents = load_documents()
     assert documents["README.md"] == "Read me."
     assert documents["docs/zh/overview.md"] == "简介"
-    assert "sample.rate" in documents["reference/settings.md"]
+    assert "sample.rate" in documents["docs/settings.md"]
 
 
 def test_a_demo_that_ends_has_one_spike_and_recovers():
