@@ -192,19 +192,21 @@ _PLAIN_SIGNS: Final = (
     ("²", "2"), ("³", "3"), ("°", " "), ("\u202f", " "), ("\u00ad", ""),
     *((sign, f"{unicodedata.numeric(sign):.3g}"[1:]) for sign in "¼½¾⅓⅔"),
 )  # fmt: skip
-_NOT_LATIN: Final = re.compile("[^\x00-\u036f\u1e00-\u20cf]")
+_ACCENTED: Final = re.compile("[\x80-\u036f\u1e00-\u20cf]+")
 _SYLLABLES: Final = re.compile(f"[{HAN}\u3040-\u30ff\uac00-\ud7af]")
 """Scripts that write no spaces or little of them, read by pairs of characters."""
 
 
 def in_ascii(text: str) -> str:
-    """Return a text with typographic signs and accents plain; as it is if in another script."""
+    """Return a text with typographic signs and Latin accents plain; other scripts stay."""
     for sign, plain in _PLAIN_SIGNS:
         if sign in text:
             text = text.replace(sign, plain)
-    if text.isascii() or _NOT_LATIN.search(text):
-        return text
-    return unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return text if text.isascii() else _ACCENTED.sub(_plain, text)
+
+
+def _plain(accented: re.Match[str]) -> str:
+    return unicodedata.normalize("NFKD", accented[0]).encode("ascii", "ignore").decode()
 
 
 _JOINING: Final = "#^§×¤"

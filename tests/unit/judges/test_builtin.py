@@ -800,3 +800,10 @@ def test_a_thousand_recurring_chunks_stay_in_bounded_memory(monkeypatch: pytest.
     evidence.kept_chunks.read("another")
     assert evidence.kept_chunks.read(texts[0]) is not first
     clear_kept()
+
+
+def test_a_foreign_sign_leaves_the_accents_of_other_words_alike():
+    """A chunk with an emoji, or a trade mark, says what the answer says."""
+    answer = "The café serves soufflé and crème brûlée daily."
+    (sentence,) = assess("", [f"{answer} 😀"], answer).sentences
+    assert sentence.verdict is Verdict.SUPPORTED
