@@ -12,7 +12,7 @@ from uuid import UUID
 
 from langchain_core.documents import Document
 from langchain_core.load.serializable import Serializable
-from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import LLMResult
 from langchain_core.prompt_values import PromptValue
 from pydantic import BaseModel
@@ -352,7 +352,8 @@ def _structured(run: Run, value: Any) -> str:
 
 def _argument(value: Any) -> str:
     """Return the answer in the arguments of the tool that a model was made to call at last."""
-    calls = getattr(value, "tool_calls", None) if isinstance(value, BaseMessage) else None
+    messages = [value, *(member_in(value, key) for key in ANSWER_KEYS)]
+    calls = next((m.tool_calls for m in messages if isinstance(m, AIMessage) and m.tool_calls), ())
     args = calls[-1]["args"] if calls else {}
     return next((text for key in ANSWER_KEYS if isinstance(text := args.get(key), str)), "")
 

@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
 from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import BaseModel
 
@@ -112,11 +112,13 @@ def test_a_structured_answer_stands_under_any_name(monitor: Any, key: str, raw: 
     assert ANSWER in monitor.only.answer
 
 
-def test_the_answer_may_be_an_argument_of_a_forced_call(monitor: Any) -> None:
-    """As where a model has to cite its sources."""
-    chain = {"context": Finds() | joined, "question": RunnablePassthrough()} | PROMPT
+@pytest.mark.parametrize("key", ["", "answer"])
+def test_the_answer_may_be_an_argument_of_a_forced_call(monitor: Any, key: str) -> None:
+    """As where a model has to cite its sources; also where its message stands under a name."""
+    prompt = {"context": Finds() | joined, "question": RunnablePassthrough()} | PROMPT
+    chain: Any = prompt | Says(message=CALLS)
     instrument(monitor)
-    (chain | Says(message=CALLS)).invoke(QUESTION)
+    (RunnableParallel({key: chain, "docs": Finds()}) if key else chain).invoke(QUESTION)
     assert monitor.only.answer == ANSWER
 
 

@@ -24,7 +24,7 @@ _INPUT = "traceloop.entity.input"
 _OUTPUT = "traceloop.entity.output"
 _PROPERTY = "traceloop.association.properties."
 _LANGCHAIN = "opentelemetry.instrumentation.langchain"
-_LLAMA_INDEX = "opentelemetry.instrumentation.llamaindex"
+LLAMA_INDEX = "opentelemetry.instrumentation.llamaindex"
 _EARLIER_TOKENS = ("gen_ai.usage.prompt_tokens", "gen_ai.usage.completion_tokens")
 _REQUESTS: Mapping[str, Role] = {
     "chat": "model",
@@ -43,7 +43,7 @@ def _role(span: SpanRecord) -> Role:
         return operation
     if (requested := _REQUESTS.get(span.text(_REQUEST))) is not None:
         return requested
-    return _task(span) if span.scope == _LLAMA_INDEX else "chain"
+    return _task(span) if span.scope == LLAMA_INDEX else "chain"
 
 
 def _task(span: SpanRecord) -> Role:
@@ -101,7 +101,7 @@ def _fill(step: Step) -> None:
         )
     step.labels = _labels(span, inputs)
     step.is_engine = (
-        span.scope == _LLAMA_INDEX
+        span.scope == LLAMA_INDEX
         and isinstance(inputs, Mapping)
         and ("str_or_query_bundle" in inputs or "message" in inputs)
     )
@@ -128,10 +128,19 @@ def _fill_model(step: Step, inputs: Any, outputs: Any) -> None:
     step.withholds = step.withholds and _INPUT not in span.attributes
 
 
+def begins_anew(span: SpanRecord) -> bool:
+    """Return whether LlamaIndex called this with nothing of its own around it.
+
+    A span above it that is LlamaIndex's too has failed, or streamed: version 0.62 neither ends such
+    a span nor detaches its context, so whatever the application asks next seems to be inside it.
+    """
+    return span.scope == LLAMA_INDEX and span.text(_KIND) == "workflow" and _role(span) == "chain"
+
+
 DIALECT = Dialect(
     framework="openllmetry",
     marks=frozenset({_KIND, "traceloop.workflow.name", _NAME, _REQUEST}),
-    scopes=frozenset({_LANGCHAIN, _LLAMA_INDEX}),
+    scopes=frozenset({_LANGCHAIN, LLAMA_INDEX}),
     role=_role,
     name=_name,
     fill=_fill,

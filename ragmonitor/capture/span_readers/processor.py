@@ -333,7 +333,9 @@ class InteractionSpanProcessor(SpanProcessor):
         for span_id, (span, _) in [*trace.open.copy().items()]:
             parent_id = _local_parent(span)
             open_spans[format_span_id(span_id)] = OpenSpan(
-                format_span_id(parent_id) if parent_id else "", _follows(span)
+                format_span_id(parent_id) if parent_id else "",
+                _follows(span),
+                span.instrumentation_scope.name if span.instrumentation_scope else "",
             )
         return open_spans
 

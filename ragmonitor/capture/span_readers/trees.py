@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from ragmonitor.capture.span_readers import openllmetry
 from ragmonitor.capture.span_readers.ancestry import Ancestry
 from ragmonitor.capture.span_readers.dialects import FRAMEWORKS, dialect_of
 from ragmonitor.capture.span_readers.finished import FinishedTree
@@ -25,6 +26,8 @@ class OpenSpan(NamedTuple):
     """Empty: it has none in this process."""
     matches: bool
     """It is, or may be, of a dialect."""
+    scope: str = ""
+    """The name of the instrumentation that began it."""
 
 
 def trees_of(
@@ -67,6 +70,11 @@ class _Trace:
         self._is_retrieval_tool = is_retrieval_tool
         parents = {span_id: span.parent_id for span_id, span in open_spans.items()}
         parents |= {span_id: span.parent_id for span_id, span in self._spans.items()}
+        enclosing = Ancestry(parents)
+        for span in [*filter(openllmetry.begins_anew, self._spans.values())]:
+            if any(self._is_of_llama_index(above) for above in enclosing.above(span.span_id)):
+                self._spans[span.span_id] = replace(span, parent_id="", parent=None)
+                parents[span.span_id] = ""
         self._ancestry = Ancestry(parents)
         self._steps: dict[str, Step] = {}
         self._children: dict[str, list[SpanRecord]] = {}
@@ -75,6 +83,10 @@ class _Trace:
             if dialect is not None:
                 self._steps[span.span_id] = step_of(span, dialect)
             self._children.setdefault(span.parent_id, []).append(span)
+
+    def _is_of_llama_index(self, span_id: str) -> bool:
+        span = self._open.get(span_id) or self._spans.get(span_id)
+        return span is not None and span.scope == openllmetry.LLAMA_INDEX
 
     def named(self, names: Collection[str]) -> Iterator[FinishedTree]:
         """Yield the outermost trees whose roots have one of these names."""

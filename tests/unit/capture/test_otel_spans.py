@@ -555,6 +555,20 @@ def test_a_stream_of_which_openllmetry_says_nothing_is_incomplete():
     assert (record.status, record.answer, record.capture_incomplete) == ("ok", "", True)
 
 
+@pytest.mark.parametrize("is_traced", [False, True])
+def test_what_openllmetry_never_ends_hides_no_later_question(is_traced):
+    """After an error its context stays attached: LlamaIndex's next call begins inside that span."""
+    given = {"str_or_query_bundle": QUESTION}
+    parent_id = "request" if is_traced else "failed"
+    root = llama("root", parent_id, "Any", given, {"response": ANSWER}, "workflow")
+    found = llama("found", "root", "Any", given, [node(TEXTS[0], "n0", 0.9)])
+    left_open = {"failed": OpenSpan("", matches=True, scope=LLAMA_OL)}
+    spans = [root, found, *([span("request", "failed")] if is_traced else [])]
+    (finished,) = trees_of(spans, left_open)
+    record = finished.interaction()
+    assert (record.query, record.answer, record.caller) == (QUESTION, ANSWER, None)
+
+
 # --- GenAI --------------------------------------------------------------------------------------
 
 
