@@ -66,6 +66,8 @@ def split(signal: str, name: str, before: Rows, now: Rows) -> Mix | None:
 def largest_shift(signal: str, before: Rows, now: Rows) -> tuple[str, Mix] | None:
     """Return the attribute by which the mix of the traffic explains most of a rise.
 
+    None: nothing is known of the time before, or nothing rose.
+
     A rate is the sum of p_v r_v over the parts v of the traffic, so a rise is the sum of a rate
     part (p_v before + p_v now) / 2 (r_v now - r_v before) and a mix part
     (p_v now - p_v before) (r_v before + r_v now) / 2 over v.
@@ -73,6 +75,8 @@ def largest_shift(signal: str, before: Rows, now: Rows) -> tuple[str, Mix] | Non
     Source:
         Kitagawa (1955), "Components of a difference between two rates", JASA 50(272), equation (5).
     """
+    if mean_of(before.get(signal)) is None or mean_of(now.get(signal)) is None:
+        return None
     dimensions: dict[str, list[tuple[float, float]]] = {}
     for series in {*before, *now}:
         of, _, name = series.partition("|")

@@ -247,9 +247,9 @@ def _answer_line(answer: Mapping[str, Any]) -> str:
     bad = [each for each in answer.get("answer") or () if each.get("verdict") in BAD]
     worst: Mapping[str, Any] = min(bad, key=lambda each: BAD.index(each["verdict"]), default={})
     sentence = "".join(str(part[0]) for part in worst.get("parts", ()))
-    quote = f"»{sentence}«" if sentence else "no sentence is marked"
+    quote = f": »{sentence}«" if sentence else ""
     name = answer.get("question") or answer.get("trace_id") or answer["id"]
-    return f"  {answer.get('diagnosis') or 'not judged'}: {quote} to {name}"
+    return f"  {answer.get('diagnosis') or 'not judged'}: {name}{quote}"
 
 
 def _percent(share: float | None) -> str:

@@ -161,8 +161,7 @@ class Scorer:
             raise SettingsError(
                 f"{error.judge}: litellm knows no price of this model; give --budget-tokens "
                 "instead of --budget-usd (budget_tokens instead of budget_usd), or set "
-                "RAGMONITOR_JUDGE__INPUT_USD_PER_MILLION_TOKENS and "
-                "RAGMONITOR_JUDGE__OUTPUT_USD_PER_MILLION_TOKENS"
+                "RAGMONITOR_ESTIMATION__PRICES, such as my-model=0.5/1.5"
                 if self.budget is not None
                 and self.budget.unit == "usd"
                 and self.judge.budget_unit is not None

@@ -102,6 +102,13 @@ def test_more_answers_of_a_kind_that_always_was_bad_are_a_shift_of_the_mix():
     assert mix.by_rate + mix.by_share == pytest.approx(1)
 
 
+def test_a_rise_that_began_with_the_first_answer_is_no_shift_of_the_mix():
+    """There is no mix before it to compare with."""
+    service = CoreService()
+    service.run(600.0, 0.5, attributes=by_route)
+    assert named(service, BEGAN_S)[1].mix is None
+
+
 # --- versions -------------------------------------------------------------------------------------
 
 
