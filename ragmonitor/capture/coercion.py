@@ -32,6 +32,7 @@ from ragmonitor.records import (
 )
 from ragmonitor.runtime.guard import record_error, record_problem
 from ragmonitor.runtime.patterns import lazy_pattern
+from ragmonitor.runtime.printable import encodable
 
 MAX_CHUNKS: Final = 10_000
 """Chunks that one retrieval keeps. A record that loses some is incomplete."""
@@ -209,7 +210,7 @@ class _Metadata:
         kind = type(value)
         if kind is str and len(value) <= self.characters and self.values >= 0:
             self.characters -= len(value)
-            return value
+            return encodable(value)
         if value is None or kind is bool or kind is float:
             return value
         if self.values < 0 or depth > MAX_DEPTH or (kind is int and abs(value) > 2**1024):
@@ -217,7 +218,7 @@ class _Metadata:
         if kind is int:
             return value
         if isinstance(value, str):
-            text = str.__str__(value)
+            text = encodable(str.__str__(value))
             kept = text[: self.characters]
             self.characters -= len(kept)
             return text if len(kept) == len(text) else kept + CUT
@@ -235,7 +236,7 @@ class _Metadata:
 
 def _name(key: Any) -> str:
     text = text_in(key)
-    return f"<{type(key).__name__}>" if text is None else text[:MAX_ERROR_CHARACTERS]
+    return f"<{type(key).__name__}>" if text is None else encodable(text)[:MAX_ERROR_CHARACTERS]
 
 
 def _scalar(value: Any) -> Any:
@@ -316,8 +317,11 @@ class _Door:
             "generations": tuple(
                 self._generation(each) for each in _tuple_of(Generation, record.generations)
             ),
-            "tags": tags_in(record.tags),
-            "attributes": attributes_in(record.attributes),
+            "tags": tuple(map(encodable, tags_in(record.tags))),
+            "attributes": {
+                encodable(name): encodable(text)
+                for name, text in attributes_in(record.attributes).items()
+            },
             "usage": _usage(record.usage),
             "caller": _reference(record.caller),
             "target": _reference(record.target),
@@ -333,10 +337,11 @@ class _Door:
         changes: dict[str, Any] = {}
         for name in _TEXTS[type(record)]:
             value = getattr(record, name)
-            if type(value) is not str:
-                text = text_in(value)
-                self.unreadable = self.unreadable or text is None
-                changes[name] = text or ""
+            if (text := text_in(value)) is None:
+                self.unreadable = True
+            text = encodable(text or "")
+            if text is not value:
+                changes[name] = text
         for name in _TIMES:
             ns = getattr(record, name, 0)
             if type(ns) is not int or not 0 <= ns <= _MAX_INT64:
@@ -360,8 +365,8 @@ class _Door:
             return known[1]
         metadata = self._metadata.plain(chunk.metadata) if chunk.metadata else {}
         read = Chunk(
-            text=chunk.text if type(chunk.text) is str else text_in(chunk.text) or "",
-            id=chunk.id if type(chunk.id) is str else text_in(chunk.id) or "",
+            text=encodable(text_in(chunk.text) or ""),
+            id=encodable(text_in(chunk.id) or ""),
             score=finite(chunk.score),
             metadata=metadata if isinstance(metadata, dict) else {},
         )

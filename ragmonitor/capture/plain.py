@@ -557,7 +557,8 @@ class StreamedRetrieval(Listener):
         whole = False
         with shielded("capture"):  # `chunks` is the application's code
             retrieved = result if self._chunks is None else self._chunks(result)
-            self.found, whole = items_in(retrieved)
+            items, whole = items_in(retrieved)
+            self.found = tuple(map(_as_now, items))
             if not whole:
                 note_unreadable(
                     f"expected a list of at most {MAX_CHUNKS} chunks or texts, not"
@@ -579,6 +580,15 @@ class StreamedRetrieval(Listener):
             name=text_in(self._name) or "",
             error=self._error,
         )
+
+
+def _as_now(item: Any) -> Any:
+    """Return a mapping or a document as it is now: the application may shorten it to show it."""
+    if type(item) is tuple and len(item) == 2:
+        return _as_now(item[0]), item[1]
+    fields = item if type(item) is dict else getattr_of(item, "__dict__")
+    is_document = type(fields) is dict and (fields is item or "page_content" in fields)
+    return dict(fields) if is_document else item
 
 
 class StreamedAnswer(Listener):

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from ragmonitor.records import REASONS, SentenceVerdict, Verdict, error_type
+from ragmonitor.runtime.printable import encodable
 
 Content = Literal["all", "hashed", "none"]
 """Whether questions, prompts, chunks, answers and words of them may leave the process: as they are,
@@ -105,20 +106,6 @@ class ContentPolicy:
             if isinstance(value, list | tuple | set | frozenset):
                 return [self._value(inner, depth + 1) for inner in value]
         return self.text(str(value))
-
-
-def encodable(text: str) -> str:
-    """Return the text with every lone surrogate replaced by `?`.
-
-    One of them in one attribute would fail the encoding of its whole batch of spans.
-    """
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode()
-    return text
 
 
 def size_bytes(text: str) -> int:

@@ -23,7 +23,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar
 from prometheus_client.utils import floatToGoString
 
-from ragmonitor.export.content import encodable
+from ragmonitor.runtime.printable import encodable
 from ragmonitor.semconv.metrics import TABLE
 
 OTHER = "other"

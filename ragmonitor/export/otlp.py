@@ -37,7 +37,7 @@ from opentelemetry.trace import (
 )
 
 from ragmonitor.export.batcher import Batcher, DeliveryError, Limits, Lost
-from ragmonitor.export.content import encodable, package_version
+from ragmonitor.export.content import package_version
 from ragmonitor.export.otel_environment import (
     Signal,
     is_compressed,
@@ -46,6 +46,7 @@ from ragmonitor.export.otel_environment import (
     sampling,
 )
 from ragmonitor.runtime.addresses import shown
+from ragmonitor.runtime.printable import encodable
 from ragmonitor.semconv.conventions import SCOPE
 
 NewId = Callable[[int], int]

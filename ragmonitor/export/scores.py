@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ragmonitor.export.content import Content, clipped, encodable
+from ragmonitor.export.content import Content, clipped
 from ragmonitor.records import Evaluation, Report, Scored, SpanReference, evaluator_name
+from ragmonitor.runtime.printable import encodable
 
 MAX_EXPLANATION_BYTES = 4096
 """Longer than anybody reads beside a trace."""

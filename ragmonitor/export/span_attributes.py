@@ -17,7 +17,6 @@ from ragmonitor.export.content import (
     UNTYPED_ERROR,
     ContentPolicy,
     clipped,
-    encodable,
     encodable_json,
     is_unsupported,
     mapped,
@@ -41,6 +40,7 @@ from ragmonitor.records import (
     error_type,
     evaluator_name,
 )
+from ragmonitor.runtime.printable import encodable
 from ragmonitor.semconv import conventions as names
 
 Attributes = dict[str, str | bool | int | float | list[str]]

@@ -15,7 +15,6 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from ragmonitor.capture.coercion import chunk_in, finite, member_of, text_in
 from ragmonitor.capture.probe_mark import current_mark, marked
-from ragmonitor.export.content import encodable
 from ragmonitor.goldens.golden import Golden, Turn
 from ragmonitor.records import Chunk, Interaction, Probe
 from ragmonitor.runtime.addresses import shown
@@ -23,6 +22,7 @@ from ragmonitor.runtime.apart import apart
 from ragmonitor.runtime.errors import InputError, MissingExtraError, RagMonitorError
 from ragmonitor.runtime.guard import ends_the_task
 from ragmonitor.runtime.http_pool import http_pool
+from ragmonitor.runtime.printable import encodable
 from ragmonitor.semconv.conventions import PROBE_BAGGAGE, PROBE_HEADER
 
 if TYPE_CHECKING:

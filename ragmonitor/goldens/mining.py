@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from ragmonitor.export.content import encodable
 from ragmonitor.goldens.golden import MINED, Golden, ReferenceChunk
 from ragmonitor.goldens.gram_index import GramIndex
 from ragmonitor.records import Cause, is_builtin
 from ragmonitor.runtime.feedback import joining_id
+from ragmonitor.runtime.printable import encodable
 
 LAMBDA: Final = 0.7
 """Weight of the reason against that of being unlike what is chosen already."""

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import msgspec
 
-from ragmonitor.export.content import encodable
 from ragmonitor.goldens.asking import Ask, Asked, ask_all
 from ragmonitor.goldens.golden import Golden, GoldensError, golden_id
 from ragmonitor.offline.evaluating import scorer_of
@@ -21,6 +20,7 @@ from ragmonitor.offline.shapes import Line
 from ragmonitor.pipeline.golden_reading import GOLDEN_EVALUATORS
 from ragmonitor.records import Report, Scored, evaluator_name
 from ragmonitor.runtime.apart import call_apart, is_on_a_loop, run
+from ragmonitor.runtime.printable import encodable
 from ragmonitor.runtime.protocols import Judge
 from ragmonitor.runtime.tables import owners_alone
 

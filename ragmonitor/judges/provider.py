@@ -374,8 +374,10 @@ async def session_of(litellm: Any) -> Any:
 
 async def _close_leftovers() -> None:
     """Close the connections of loops that ended without `close`: aiohttp would complain of them."""
-    for loop in [each for each in _sessions if each.is_closed()]:
-        await _sessions.pop(loop).close()
+    for loop in [*_sessions]:
+        # Another thread's loop may look at the same time.
+        if loop.is_closed() and (session := _sessions.pop(loop, None)) is not None:
+            await session.close()
 
 
 @atexit.register

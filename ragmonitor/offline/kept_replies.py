@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import msgspec
 
-from ragmonitor.export.content import encodable
 from ragmonitor.judges.cache import key_of
 from ragmonitor.records import Assessment, Cause, Interaction, JudgeIdentity, JudgeUsage
 from ragmonitor.runtime.capabilities import CapableJudge
 from ragmonitor.runtime.errors import InputError, JudgeError, file_errors
+from ragmonitor.runtime.printable import encodable
 from ragmonitor.runtime.protocols import Asker, Section
 from ragmonitor.runtime.tables import owners_alone
 

@@ -34,3 +34,17 @@ def printable_json(value: Any) -> Any:
     if isinstance(value, dict):
         return {printable(str(name)): printable_json(each) for name, each in value.items()}
     return [printable_json(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def encodable(text: str) -> str:
+    """Return the text with every lone surrogate replaced by `?`.
+
+    One of them in one attribute would fail the encoding of its whole batch of spans, or of sums.
+    """
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text

@@ -43,7 +43,7 @@ class Outbox:
         self.is_up = True
         """Whether the last call reached the store."""
         self.dropped = 0
-        """Calls of `add` whose increments found no room."""
+        """Calls of `add` whose increments found no room, and batches that no store can take."""
         self.late = 0
         """Bets that came after their bucket was closed, and count in no alarm."""
 
@@ -82,6 +82,10 @@ class Outbox:
             except StoreUnavailableError:
                 self.is_up = False
                 return -1
+            except Exception:  # raised again: tried again it would fail for ever
+                self._sent = {}
+                self.dropped += 1
+                raise
             bucket, self._sent = added.bucket, {}  # refused: an earlier try had added it
             self.late += added.late
         self.is_up = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, Final
 
 from ragmonitor.runtime.guard import shielded
@@ -80,9 +81,11 @@ def weight_of(finished: Finished) -> int:
         if isinstance(value, str | bytes):
             total += sys.getsizeof(value)
         elif isinstance(value, dict):
-            left.extend([*value.values()][:MAX_VALUES])
+            # By the base class: a request waits for this, and no code of anybody's may run.
+            left.extend(islice(dict.values(value), MAX_VALUES))
         elif isinstance(value, list | tuple):
-            left.extend(value[:MAX_VALUES])
+            kind: Any = list if isinstance(value, list) else tuple
+            left.extend(kind.__getitem__(value, slice(MAX_VALUES)))
         elif not isinstance(value, int | float | type | None):
             left.extend(_fields_of(value))
     return total
@@ -90,7 +93,7 @@ def weight_of(finished: Finished) -> int:
 
 def _fields_of(value: Any) -> list[Any]:
     """Return the values of an object's fields."""
-    fields = [*getattr(value, "__dict__", {}).values()]
+    fields = [*islice(getattr(value, "__dict__", {}).values(), MAX_VALUES)]
     slots = getattr(type(value), "__slots__", ())
     fields += [getattr(value, each, None) for each in slots if not each.startswith("__")]
     return fields[:MAX_VALUES]

@@ -14,7 +14,15 @@ import pytest
 
 from ragmonitor.capture import InteractionRecorder, Record, json_of, result_texts, score_of, sound
 from ragmonitor.capture.coercion import CUT, MAX_NODES, usage_of
-from ragmonitor.records import Chunk, Interaction, Message, SpanReference, Usage
+from ragmonitor.records import (
+    Chunk,
+    Generation,
+    Interaction,
+    Message,
+    Retrieval,
+    SpanReference,
+    Usage,
+)
 from ragmonitor.runtime.guard import errors
 
 
@@ -99,6 +107,29 @@ def test_a_time_that_no_span_can_hold_makes_the_record_incomplete():
     found = sound(interaction(started_ns=-5, ended_ns=2**80))
     assert found.capture_incomplete
     assert 0 < found.started_ns <= found.ended_ns < 2**63
+
+
+def test_no_text_of_a_record_has_half_a_character():
+    """Neither a store nor a collector takes one: sums of two seconds would be lost with it."""
+    half, metadata = "half \ud83d", {"half \ud83d": ["half \ud83d"]}
+    chunks = (Chunk(text=half, id=half, metadata=metadata),)
+    step = Generation(
+        input=(Message(role="user", text=half),), model=half, output=half, started_ns=1, ended_ns=2
+    )
+    names = ("id", "query", "answer", "framework", "name", "error", "session_id", "user_id")
+    found = sound(
+        interaction(
+            **dict.fromkeys(names, half),
+            chunks=chunks,
+            tags=(half,),
+            attributes={half: half},
+            generations=(step,),
+            retrievals=(Retrieval(query=half, name=half, chunks=chunks, started_ns=1, ended_ns=2),),
+        )
+    )
+    assert found.query == "half ?"
+    assert "\\ud83d" not in str(dataclasses.asdict(found))
+    assert not found.capture_incomplete
 
 
 def test_a_list_of_chunks_is_bounded():

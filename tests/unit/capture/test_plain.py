@@ -1,5 +1,7 @@
 """Interactions of plain code."""
 
+from types import SimpleNamespace
+
 from opentelemetry.sdk.trace import TracerProvider
 
 from ragmonitor.capture import InteractionRecorder
@@ -13,3 +15,23 @@ def test_the_caller_s_span_is_the_parent():
     with recorder as i:
         i.answered("x")
     assert handed[0].interaction().caller.trace_id == f"{span.get_span_context().trace_id:032x}"
+
+
+def test_documents_that_are_shortened_afterwards_are_recorded_as_they_were():
+    """Applications cut what they show as sources, and need not wait for us."""
+    handed = []
+    found = [
+        {"text": "a whole text", "id": "1"},
+        SimpleNamespace(page_content="a whole document", metadata={"score": 0.5}, id="2"),
+        ({"text": "a whole pair"}, 0.25),
+    ]
+    with InteractionRecorder(handed.append, query="Why?") as i:
+        i.retrieved(found)
+        i.answered("x")
+    found[0]["text"] = found[1].page_content = found[2][0]["text"] = "a"
+    chunks = handed[0].interaction().chunks
+    assert [(chunk.text, chunk.id, chunk.score) for chunk in chunks] == [
+        ("a whole text", "1", None),
+        ("a whole document", "2", 0.5),
+        ("a whole pair", "", 0.25),
+    ]

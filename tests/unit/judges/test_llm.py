@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from ragmonitor.judges import evaluator_questions, judge_prompts, reference_checks
+from ragmonitor.judges import evaluator_questions, judge_prompts, provider, reference_checks
 from ragmonitor.judges.judge_prompts import SYSTEM, write_prompt
 from ragmonitor.judges.llm import TOKENS_PER_CALL, LlmJudge, prompt_version
 from ragmonitor.judges.scrubbing import scrubbed
@@ -378,3 +378,17 @@ async def test_cancellation_passes_through(server, judges):
     reading.cancel()
     with pytest.raises(asyncio.CancelledError):
         await reading
+
+
+def test_what_an_ended_loop_left_may_be_closed_by_another_thread_meanwhile(monkeypatch):
+    """Loops on several threads look for it at the same time, and no call fails for that."""
+
+    class Ended:
+        def is_closed(self):
+            sessions.pop(self, None)
+            return True
+
+    sessions = {Ended(): object()}
+    monkeypatch.setattr(provider, "_sessions", sessions)
+    asyncio.run(provider._close_leftovers())
+    assert not sessions

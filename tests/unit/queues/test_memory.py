@@ -1,10 +1,14 @@
 """The bounded queue."""
 
+import tracemalloc
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmonitor.runtime.queues import MemoryQueue
+from ragmonitor.runtime.queues.memory import weight_of
 
 
 def test_a_full_queue_refuses_and_keeps_the_oldest():
@@ -35,3 +39,24 @@ def test_what_is_taken_is_what_was_put_in_its_order(size, steps):
             taken.extend(queue.take(step))
         assert len(queue) <= size
     assert taken + list(queue.take(100)) == accepted
+
+
+def test_a_request_does_not_wait_for_the_weighing_of_what_is_large():
+    """No code of the application's runs, and nothing is copied whole."""
+
+    class Lazy(dict):
+        def values(self):
+            raise AssertionError
+
+    class Rows(list):
+        def __getitem__(self, index):
+            raise AssertionError
+
+    large = dict.fromkeys(range(1_000_000))
+    held = [large, SimpleNamespace(**Lazy(a="x" * 10_000)), Lazy(b="x" * 10_000), Rows(["x"])]
+    tracemalloc.start()
+    weight = weight_of(SimpleNamespace(held=held[1:]))
+    assert 20_000 < weight < 21_000
+    weight_of(SimpleNamespace(held=held))
+    assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    tracemalloc.stop()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 from ragmonitor.store import Added, Memory, Outbox, Sqlite, StoreUnavailableError
 from ragmonitor.store.outbox import size_bytes
 
@@ -47,6 +49,17 @@ def test_what_waits_is_added_up_and_bounded():
     store.mode = ""
     assert box.flush() >= 0
     assert store.read("r0") == {"s": [100.0] * 10}
+
+
+def test_what_no_store_can_take_keeps_nothing_else_out():
+    """It is counted as lost: tried again it would fail for ever, and no mean would move."""
+    store = Memory()
+    box = Outbox(store)
+    with pytest.raises(UnicodeEncodeError):
+        box.add({"totals": {"half \ud800": [1.0]}})
+    assert box.dropped == 1
+    box.add({"totals": {"answers": [1.0]}})
+    assert store.read("totals") == {"answers": [1.0]}
 
 
 def test_a_forked_child_leaves_what_waits_to_its_parent(tmp_path):
