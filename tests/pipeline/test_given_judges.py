@@ -2,12 +2,11 @@
 
 import json
 from dataclasses import dataclass, replace
-from functools import partial
 
 import pytest
 
 from ragmonitor import FunctionJudge, Monitor
-from ragmonitor.judges import AssessmentCache, BuiltinJudge, EncoderJudge, LlmJudge
+from ragmonitor.judges import BuiltinJudge, EncoderJudge, LlmJudge
 from ragmonitor.records import JudgeIdentity
 from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.testing import ListExporter, ScriptedJudge
@@ -17,8 +16,6 @@ from tests.support.settings import merged
 from tests.support.stories import assessment, interaction
 
 pytest.importorskip("litellm")
-
-ANSWER = "When was tower 1 built?"
 
 
 def truth(prompt):
@@ -93,11 +90,6 @@ class Classifier(EncoderJudge):
         return replace(assessment("supported"), judge=self.identity)
 
 
-def of_itself(make):
-    judge = make()
-    return Case(judge, judge.asked)
-
-
 def scripted():
     judge = ScriptedJudge(lambda _: assessment("supported"))
     asked = []
@@ -110,35 +102,6 @@ def by_model(server, **options):
         LlmJudge("openai/gpt-4o-mini", api_base=server.api_base, api_key="own-key", **options),
         server.chats,
     )
-
-
-def cache():
-    return AssessmentCache(size=100, age_s=3600)
-
-
-CASES = {
-    "function": by_function,
-    "function with a version": partial(by_function, version="7"),
-    "function with a cache": lambda: by_function(cache=cache()),
-    "coroutine function": partial(by_function, is_async=True),
-    "coroutine function with a version": partial(by_function, is_async=True, version="7"),
-    "own class": partial(of_itself, Own),
-    "scripted": scripted,
-    "rules": partial(of_itself, OtherBuiltin),
-    "encoder": partial(of_itself, Classifier),
-    "model": by_model,
-    "model with a cache": lambda server: by_model(server, cache=cache()),
-}
-
-
-@pytest.fixture
-def servers(monkeypatch):
-    """Return the judge's own server, and the public provider with the application's key."""
-    with OpenAiServer() as own, OpenAiServer() as public:
-        monkeypatch.setenv("OPENAI_API_KEY", "the-applications-key")
-        monkeypatch.setenv("OPENAI_BASE_URL", public.api_base)
-        monkeypatch.setenv("OPENAI_API_BASE", public.api_base)
-        yield own, public
 
 
 @pytest.fixture
@@ -165,30 +128,6 @@ def observe(monitor, number=1, **changes):
     told = interaction(id=f"{number:032x}", query=f"When was tower {number} built?", **changes)
     monitor.observe(told)
     assert monitor.flush(60)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_a_given_judge_is_itself_asked(name, servers, monitors):
-    """It reads the drawn answer; nobody else is asked."""
-    own, public = servers
-    case = CASES[name](own) if name.startswith("model") else CASES[name]()
-    monitor = monitors(case.judge, budget={"calls_per_day": 10**6})
-    observe(monitor)
-    chats = own.chats
-    asked = [question_of(r.user) for r in chats] if name.startswith("model") else case.asked
-    assert asked == [ANSWER]
-    assert {r.headers["authorization"] for r in chats} <= {"Bearer own-key"}
-    assert public.requests == []
-    registry, judge = monitor.registry, case.judge.identity.name
-    series = {
-        s.labels.get("judge")
-        for family in registry.collect()
-        for s in family.samples
-        if s.name == "ragmonitor_uncovered_ratio"
-    }
-    assert judge in series
-    found = outcomes(registry, judge=judge, evaluator="faithfulness")
-    assert found == {"scored": 1}
 
 
 # Names

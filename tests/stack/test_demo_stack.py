@@ -42,6 +42,6 @@ def test_the_spike_pages_and_its_end_is_told(stack: ModuleType, tmp_path: Path) 
         "demo/stand-in finds more hallucinations than the limit permits"
         in outcome.page["description"]
     )
-    assert outcome.page["runbook_url"].endswith("hallucination-spike.md")
+    assert outcome.page["runbook_url"].endswith("#hallucination-spike")
     assert outcome.resolved_after_s is not None
     assert outcome.others == set()

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from ragmonitor import Budget, ExportSettings, JudgeSettings, Monitor
-from ragmonitor.evaluators import Table, evaluate, evaluate_asking, rubric
+from ragmonitor.evaluators import Table, evaluate_asking, rubric
 from ragmonitor.evaluators import table as global_table
 from ragmonitor.evaluators.generated_questions import register
 from ragmonitor.evaluators.table import Entry
@@ -18,7 +18,7 @@ from ragmonitor.runtime.errors import JudgeError, NotScorableError, SettingsErro
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.openai_server import OpenAiServer, Reply, hanging, read_prompt, refused
 from tests.support.scrape import outcomes
-from tests.support.stories import CHINESE, JUDGE, assessment, interaction
+from tests.support.stories import JUDGE, assessment, interaction
 
 TONE = "How polite is the ANSWER? 1: insulting. 5: warm."
 
@@ -68,15 +68,9 @@ async def rated(reply, **options):
     ("scale", "rating", "expected"),
     [
         ((1, 5), 1, 0),
-        ((1, 5), 4, 0.75),
         ((1, 5), "5", 1),
-        ((0, 1), True, Cause.UNREADABLE),
-        ((0, 10), 2.5, 0.25),
         ((3, 0), 3, 0),
-        ((3, 0), 0, 1),
-        ((1, 5), 6, Cause.UNREADABLE),
         ((1, 5), "fine", Cause.UNREADABLE),
-        ((1, 5), None, Cause.UNREADABLE),
         ((1, 5), float("nan"), Cause.UNREADABLE),
     ],
 )
@@ -88,31 +82,12 @@ async def test_a_rating_becomes_its_place_on_the_scale(scale, rating, expected):
     assert usage == Listening.usage
 
 
-async def test_a_rubric_says_what_it_is_to_be_shown():
-    """Its text, the ends of its scale and the parts of the interaction."""
-    _, _, listening = await rated({"rating": 3}, shown=("question", "answer"))
-    assert listening.asked == [
-        (TONE, {"rating": "a number from 1 to 5"}, ("question", "answer")),
-    ]
-
-
-async def test_a_failed_call_is_the_cause():
-    """And what it cost is counted all the same."""
-    error = JudgeError("m", "slow", cause=Cause.JUDGE_TIMEOUT, retryable=True)
-    evaluation, usage, _ = await rated(error)
-    assert (evaluation.cause, evaluation.detail) == (Cause.JUDGE_TIMEOUT, "m: slow")
-    assert usage == Listening.usage
-
-
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
         ({"scale": (2, 2)}, "two different ends"),
-        ({"scale": (0, float("inf"))}, "two different ends"),
         ({"shown": ()}, "shown is a list"),
-        ({"shown": "answer"}, "shown is a list of"),
         ({"shown": ("answr",)}, "shown is a list of"),
-        ({"text": " "}, "what is to be rated"),
         ({"name": "Tone"}, "lower-case"),
     ],
 )
@@ -148,18 +123,6 @@ async def test_a_score_is_by_the_judge_within_its_frame():
 
 
 # Who cannot be asked, who does not reply
-
-
-async def test_a_judge_that_cannot_be_asked_leaves_it_not_asked():
-    """The built-in one, and any that has no `asker`; the others are scored."""
-    own = Table(global_table.select(["faithfulness"]))
-    rubric("tone", TONE, into=own)
-    told, found = interaction(), assessment("supported")
-    judge = ScriptedJudge(lambda _: found)
-    (faithfulness, tone), usage = await evaluate_asking(own, told, found, judge)
-    assert (faithfulness.score, tone.cause) == (1.0, Cause.NOT_ASKED)
-    assert usage == JudgeUsage()
-    assert evaluate(own, told, found)[1].cause is Cause.NOT_ASKED
 
 
 async def test_an_evaluator_that_waits_for_ever_is_given_up():
@@ -202,11 +165,8 @@ async def test_an_evaluator_that_raises_spoils_no_other():
     ("reply", "expected"),
     [
         ({"questions": ["a", "b"], "evasive": False}, 1.0),
-        ({"questions": ["a"], "evasive": [True]}, 0.0),
         ({"questions": ["a", "b"], "evasive": [False]}, Cause.UNREADABLE),
-        ({"questions": [], "evasive": []}, Cause.UNREADABLE),
         ({"questions": ["a", 3], "evasive": [False, False]}, Cause.UNREADABLE),
-        ({"questions": "a?", "evasive": [False]}, Cause.UNREADABLE),
         ({"questions": ["a"] * 9, "evasive": [False] * 9}, Cause.UNREADABLE),
     ],
 )
@@ -278,24 +238,6 @@ async def test_one_call_more_in_the_same_borders(server, judge):
     assert prompt.chunks == tuple(chunk.text for chunk in told.chunks)
     assert prompt.question == told.query
     assert prompt.border not in told.query
-
-
-async def test_the_system_message_is_the_same_for_every_answer(server, judge):
-    """So that providers can cache it."""
-    steps(server, '{"rating": 4}')
-    await asked(judge, interaction())
-    steps(server, '{"rating": 2}')
-    await asked(judge, interaction(*CHINESE))
-    assert server.chats[1].system == server.chats[3].system
-
-
-async def test_only_what_is_to_be_shown_is_shown(server, judge):
-    """A rubric on the answer alone sees no chunk."""
-    steps(server, '{"rating": 4}')
-    told = interaction(texts=("the secret chunk",))
-    await asked(judge, told, shown=("answer",))
-    assert "secret" not in server.chats[1].user
-    assert told.answer in server.chats[1].user
 
 
 async def test_a_reply_without_the_field_is_asked_for_again(server, judge):

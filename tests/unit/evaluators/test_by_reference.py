@@ -105,12 +105,6 @@ BY_READING = [
 
 
 @pytest.mark.parametrize("name", [name for name in BY_READING if name != "answer_similarity"])
-def test_a_reference_that_could_not_be_read_is_unreadable(name):
-    """The judge's reply said nothing of it; that is no zero."""
-    assert outcome(name, TOLD, assessment("supported")) is Cause.UNREADABLE
-
-
-@pytest.mark.parametrize("name", [name for name in BY_READING if name != "answer_similarity"])
 def test_verdicts_of_another_number_of_claims_are_unreadable(name):
     """Only what says nothing of the answer's claims can be told."""
     torn = found([claim(0)], [True, False], [sentence(0, in_answer=True)])
@@ -124,12 +118,6 @@ def test_verdicts_of_another_number_of_claims_are_unreadable(name):
         "ragchecker_context_utilization",
     }
     assert (told is Cause.UNREADABLE) == (name not in about_reference)
-
-
-def test_a_reference_that_claims_nothing_is_none():
-    """`Thank you!` cannot be recalled."""
-    read = found([claim(0)], [False], [])
-    assert outcome("context_recall", TOLD, read) is Cause.NO_REFERENCE
 
 
 # Similarity
@@ -152,11 +140,6 @@ def test_an_embedding_of_ones_own_takes_the_place_of_ours():
     (evaluation,) = evaluate(own.select(["answer_similarity"]), TOLD, MIXED)
     assert (evaluation.evaluator, evaluation.score) == ("answer_similarity@7", pytest.approx(0.6))
     assert [entry.name for entry in own] == [entry.name for entry in table]
-
-
-def test_vectors_that_point_away_are_not_below_nothing():
-    """A score is from 0 to 1."""
-    assert nearness((1.0, 0.0), (-1.0, 0.0)) == 0
 
 
 # Documents and words
@@ -188,12 +171,6 @@ def test_a_document_that_comes_twice_gains_once():
     assert outcome("document_ndcg", told, MIXED) < 1
 
 
-@pytest.mark.parametrize("name", ["document_precision", "document_recall", "document_ndcg"])
-def test_without_reference_documents_there_is_no_score(name):
-    """A reference answer does not say what should have been retrieved."""
-    assert outcome(name, TOLD, MIXED) is Cause.NO_REFERENCE
-
-
 def test_what_is_not_installed_is_named_with_the_command(monkeypatch):
     """The evaluation says what to run."""
     monkeypatch.delitem(sys.modules, "rapidfuzz.distance", raising=False)
@@ -207,11 +184,8 @@ def test_what_is_not_installed_is_named_with_the_command(monkeypatch):
     ("answer", "reference", "score"),
     [
         ("No.", "Yes.", 0.0),
-        ("Yes.", "Yes.", 1.0),
         ("Yes, within 7 days.", "Yes", 1.0),
-        ("False.", "True", 0.0),
         ("不可以", "可以", 0.0),
-        ("可以", "可以", 1.0),
         ("I do not know.", "Yes", 0.0),
     ],
 )

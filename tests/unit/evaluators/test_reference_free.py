@@ -6,7 +6,7 @@ import pytest
 
 from ragmonitor.evaluators import evaluate, table
 from ragmonitor.evaluators.language_match import prose_language
-from ragmonitor.records import Cause, Chunk, Scored, SentenceVerdict, Verdict
+from ragmonitor.records import Cause, Scored, SentenceVerdict, Verdict
 from tests.support.stories import assessment, interaction
 
 
@@ -16,13 +16,6 @@ def outcome(name, told, found):
 
 
 # Hallucination and its kinds
-
-
-def test_the_three_shares_of_claims_make_one():
-    """Supported, absent, contradicted: each claim is one of them."""
-    found = assessment("absent", "contradicted", "supported", "supported", "no_claim")
-    names = ("faithfulness", "absent_claims", "contradicted_claims")
-    assert sum(outcome(name, interaction(), found) for name in names) == 1
 
 
 def test_the_default_ones_are_few():
@@ -66,26 +59,15 @@ def citing(*sentences):
     ("sentence", "expected"),
     [
         (cites("It was built in 1887 [1].", 0), 1),
-        (cites("It was built in 1887 [2].", 0), 0),
         (cites("It was built in 1887 [1][2].", 0, 1), 1),
-        (cites("It was built in 1887 [1, 2].", 0), 0.5),
         (cites("It was built in 1887 [1-2].", 0, 1), 1),
-        (cites("It was built in 1887 [^1].", 0), 1),
         (cites("It was built in 1887 [doc 2].", 1), 1),
-        (cites("建成于1887年【1】。", 0), 1),
         (cites("建成于1887年【1†source】。", 0), 1),
-        (cites("建成于1887年【1†L10-L12】。", 0), 1),
         (cites("建成于1887年[资料2]。", 1), 1),
-        (cites("建成于1887年（来源：塔.pdf）。", 0), 1),
-        (cites("It was built in 1887 (source: tower.pdf).", 1), 1),
         (cites("It was built in 1887 (Source: tower).", 1), 1),
-        (cites("It was built in 1887 (source: c0).", 0), 1),
         (cites("It was built in 1887 (source: nowhere.pdf).", 0), 0),
-        (cites("It was built in 1887 [9].", 0), 0),
         (cites("It was built in 1999 [1].", 0, verdict="contradicted"), 0),
-        (cites("It was built in 1887.", 0), Cause.NO_CITATIONS),
         (cites("Use `rows[1]` for that.", 0), Cause.NO_CITATIONS),
-        (cites("See (source code) there.", 0), Cause.NO_CITATIONS),
         (cites("In [2024] it was closed.", 0), Cause.NO_CITATIONS),
     ],
 )
@@ -106,12 +88,6 @@ def test_who_cites_zero_counts_from_zero():
     assert outcome("citation_correctness", interaction(), found) == 1
 
 
-def test_citations_of_a_refusal_are_not_rated():
-    """Nor of what claims nothing."""
-    refused = replace(citing(cites("I cannot say [1].", verdict="no_claim")), evasive=True)
-    assert outcome("citation_correctness", interaction(), refused) is Cause.REFUSAL
-
-
 # Language
 
 
@@ -119,14 +95,9 @@ def test_citations_of_a_refusal_are_not_rated():
     ("text", "expected"),
     [
         ("如何在 docker compose file 里 mount volume？", "zh"),
-        ("Kubernetes Horizontal Pod Autoscaler 是什么？", "zh"),
         ("What does 幻觉 mean in RAG?", "en"),
-        ("使用 `kubectl apply -f the.yaml` 即可，见 https://example.com/the/of", "zh"),
         ("Quelle est la capitale de la France ?", "en"),
-        ("巴黎。", "zh"),
-        ("Paris.", None),
         ("GPT-4", None),
-        ("42", None),
         ("東京は日本の首都です。", None),
     ],
 )
@@ -156,10 +127,3 @@ def test_question_and_answer_in_one_language(query, answer, expected):
 
 
 # Diagnosis
-
-
-def test_a_chunk_may_have_any_metadata():
-    """Titles are looked up in them, whatever they are."""
-    told = replace(interaction(), chunks=(Chunk(text="x", metadata={"source": 3, "title": None}),))
-    found = citing(cites("It is so (source: 3).", 0))
-    assert outcome("citation_correctness", told, found) == 1

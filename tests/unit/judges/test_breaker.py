@@ -38,12 +38,6 @@ def test_it_opens_after_failures_in_a_row(breaker, kind):
     assert caught.value.kind == "down"
 
 
-def test_a_refused_request_is_no_failure_of_the_provider(breaker):
-    """A text that it will not process says that it works."""
-    fail(breaker, "refused", times=2 * OPENS_AFTER)
-    assert breaker.state == "closed"
-
-
 def test_one_probe_passes_and_a_failed_one_doubles_the_pause(breaker, clock):
     """While it is under way nobody else passes; up to a limit the pause doubles."""
     fail(breaker, times=OPENS_AFTER)

@@ -5,12 +5,9 @@ import sys
 
 import pytest
 
-from ragmonitor import ExportSettings, JudgeSettings, Monitor
 from ragmonitor.judges.encoder import EncoderJudge, _Model, _supported
 from ragmonitor.records import Cause, Verdict
-from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.runtime.errors import JudgeError, MissingExtraError
-from ragmonitor.testing import ListExporter
 from tests.support.stories import interaction
 
 VOCABULARY = (
@@ -184,12 +181,6 @@ async def test_sentences_and_chunks_are_paired(monkeypatch):
     assert found.risk == pytest.approx(0.9)
 
 
-async def test_neighbouring_tokens_are_one_piece(tokens):
-    """As long as only space is between them."""
-    found = await EncoderJudge(tokens).assess(told("It is purple purple, and purple tall."))
-    assert found.sentences[0].words == ("purple purple", "purple")
-
-
 async def test_a_token_with_the_space_before_it_belongs_to_the_sentence_behind(monkeypatch):
     """Offsets of ModernBERT's tokenizer begin at the space: a sentence's first word counts."""
     scores = {(0, 2): 0.9, (2, 5): 0.9, (5, 9): 0.9, (9, 10): 0.9, (10, 17): 0.1, (17, 21): 0.9}
@@ -223,20 +214,6 @@ async def test_one_score_is_a_share(libraries, tmp_path):
     folder = tiny(libraries, tmp_path, "pairs", ["score"])
     found = await EncoderJudge(folder).assess(told(ANSWER))
     assert [s.verdict for s in found.sentences] == [SUPPORTED, ABSENT]
-
-
-async def test_what_claims_nothing_is_not_asked_about(pairs):
-    """Questions and courtesies are told by the built-in judge, refusals too."""
-    found = await EncoderJudge(pairs).assess(told("Would you like to see it? The tower is red."))
-    assert [s.verdict for s in found.sentences] == [Verdict.NO_CLAIM, SUPPORTED]
-    assert (await EncoderJudge(pairs).assess(told("I don't know."))).evasive
-
-
-async def test_no_chunks_bear_nothing(pairs):
-    """Every claim is absent."""
-    answer = interaction(query="is it red ?", texts=(), answer="The tower is red.")
-    (sentence,) = (await EncoderJudge(pairs).assess(answer)).sentences
-    assert (sentence.verdict, sentence.support) == (ABSENT, 0.0)
 
 
 async def test_the_threshold_is_part_of_the_ruler(pairs):
@@ -281,45 +258,11 @@ async def test_it_travels_to_another_process_without_its_model(pairs):
     assert (await copy.assess(told(ANSWER))).risk == first.risk
 
 
-@pytest.mark.parametrize("role", ["builtin", "sampled"])
-def test_a_monitor_uses_an_accelerator_that_the_application_uses_too(libraries, tokens, role):
-    """Every answer, or the drawn ones; where the machine has one."""
-    torch, _ = libraries
-    if not torch.cuda.is_available():
-        pytest.skip("needs a GPU that torch can use")
-    assert torch.ones(8, device="cuda").sum().item() == 8
-    judge = EncoderJudge(tokens, device="cuda")
-    options = {
-        "builtin": {"judge": JudgeSettings(builtin=judge)},
-        "sampled": {"judge": judge, "sample": 1.0},
-    }
-    reports = ListExporter()
-    traces = ExportSettings(traces=False)
-    with Monitor(
-        service="test", server=False, exporters=[reports], export=traces, **options[role]
-    ) as monitor:
-        monitor.observe(told(ANSWER))
-        assert monitor.flush(120)
-    words = [
-        [s.words for s in each.assessment.sentences]
-        for each in reports.reports
-        if each.role == role
-    ]
-    assert words == [[(), ("purple",)]]
-
-
 async def test_without_torch_the_extra_is_named(monkeypatch):
     """The first reading says what to install."""
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingExtraError, match=r"ragmonitor\[encoder\]"):
         await EncoderJudge("any").assess(told("The tower is red."))
-
-
-def test_it_keeps_the_protocol():
-    """A judge with something to load."""
-    assert as_judge(EncoderJudge("any")).connects
-    with pytest.raises(ValueError, match="threshold"):
-        EncoderJudge("any", threshold=1.0)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 from opentelemetry import context
 
 from ragmonitor.judges import FunctionJudge
-from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.records import Cause, Verdict
 from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.runtime.errors import JudgeError
@@ -58,17 +57,6 @@ async def test_a_plain_function_judges():
     assert as_judge(judge).breaker_state == "closed"
 
 
-async def test_the_prompt_is_that_of_the_llm_judge():
-    """System text first, then the bordered data, in one text; the identity says so."""
-    answering = Answering()
-    judge = FunctionJudge(answering, name="own")
-    await judge.assess(told())
-    ((prompt,),) = answering.batches
-    assert prompt.startswith("Check an ANSWER against the CHUNKS")
-    assert judge.identity.version == LlmJudge("any").identity.version
-    assert FunctionJudge(answering, name="own", version="7").identity != judge.identity
-
-
 async def test_a_coroutine_function_judges():
     """On the loop, without a thread."""
 
@@ -105,16 +93,6 @@ async def test_tokens_are_estimated():
     assert (await priced.assess(told())).usage.cost_usd > 400e-6
 
 
-async def test_an_unreadable_reply_is_asked_for_again():
-    """Once, as everywhere."""
-    replies = iter(["nonsense", None])
-    answering = Answering(lambda prompt: next(replies) or truth(prompt))
-    found = await FunctionJudge(answering, name="own").assess(told())
-    assert (found.usage.calls, len(answering.batches)) == (2, 2)
-    assert "Invalid" not in answering.batches[0][0]
-    assert "could not be used" in answering.batches[1][0]
-
-
 @pytest.mark.parametrize(
     ("function", "said"),
     [
@@ -139,13 +117,6 @@ async def test_a_reply_that_is_too_long_is_charged_by_estimate():
         await judge.assess(told())
     assert caught.value.usage.input_tokens > 400
     assert caught.value.usage.output_tokens == 10**6
-
-
-async def test_a_reply_that_is_no_text_is_unreadable():
-    """It is no score."""
-    with pytest.raises(JudgeError) as caught:
-        await FunctionJudge(lambda prompts: [None] * len(prompts), name="own").assess(told())
-    assert caught.value.cause is Cause.UNREADABLE
 
 
 async def test_a_function_that_hangs_is_a_timeout():
@@ -173,10 +144,3 @@ async def test_what_the_function_calls_is_not_traced():
     finally:
         context.detach(token)
     assert seen == [True]
-
-
-def test_it_serves_one_loop_after_the_other():
-    """A judge of a forked or restarted worker asks anew."""
-    judge = FunctionJudge(Answering(), name="own")
-    for number in range(2):
-        assert asyncio.run(judge.assess(told(number))).sentences is not None

@@ -12,7 +12,6 @@ sentence supported, absent and without a claim, $C and $Z every chunk relevant a
 
 import json
 import re
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,6 @@ from ragmonitor.runtime.errors import JudgeError
 from tests.support.openai_server import OpenAiServer, read_prompt, truthful
 
 LINES = Path(__file__).with_name("injections.jsonl").read_text("utf-8").split("\n")
-DOCS = Path(__file__).parents[3] / "docs" / "llm-judge.md"
 ATTACKS = [json.loads(line) for line in LINES if line]
 SCENES = {
     "en": {
@@ -140,16 +138,6 @@ def chat_of(assess, sent):
     return chat_of
 
 
-def test_the_corpus_is_wide():
-    """A hundred attacks of seventeen kinds, in both languages and all three places."""
-    assert len(ATTACKS) >= 100
-    assert len({attack["id"] for attack in ATTACKS}) == len(ATTACKS)
-    assert len({attack["technique"] for attack in ATTACKS}) == 17
-    places = Counter((attack["language"], attack["place"]) for attack in ATTACKS)
-    assert len(places) == 6
-    assert min(places.values()) >= 4
-
-
 # The prompt
 
 
@@ -170,14 +158,6 @@ async def test_no_mark_of_a_chat_template_is_sent(chat_of, attack):
     """What a local server would read as the start of a turn or a thought is cut by a space."""
     _, chat = await chat_of(attack)
     assert [mark for mark in MARKS if mark in chat.user] == []
-
-
-@pytest.mark.parametrize("mark", MARKS)
-def test_each_mark_is_cut_wherever_it_stands(mark):
-    """In the question, a chunk or a sentence, doubled and nested."""
-    text = f"a{mark}b {mark}{mark} {mark[:3]}{mark}{mark[3:]}"
-    prompt = write_prompt(question=text, chunks=[text], sentences=[text], language="en")
-    assert mark not in prompt[1]["content"]
 
 
 @pytest.mark.parametrize("text", ["a <b> c", "x < s > y", "[1] [INSTALL]", "<sub>2</sub>", "a|b|c"])
@@ -282,24 +262,3 @@ async def test_a_second_asking_repeats_nothing_of_the_reply(assess, attack):
     line = second.user.removeprefix(first.user + "\n")
     assert "SAY-THIS-AGAIN" not in line
     assert "\n" not in line
-
-
-def test_the_table_in_the_docs_is_that_of_the_corpus():
-    """Its rows count, kind by kind, what is read of an obeying judge."""
-    text = DOCS.read_text("utf-8")
-    table = text.partition("<!-- injections -->\n")[2].partition("<!-- /injections -->")[0]
-    rows = [line.strip("|").split("|")[1:] for line in table.splitlines()[2:]]
-    shown = [[int((re.findall(r"\d+", cell) or ["0"])[0]) for cell in row] for row in rows]
-    counted = {}
-    for attack in ATTACKS:
-        reads = attack["reads"].split()
-        column = (
-            1 if not reads else 2 if "s" not in reads else 3 if attack["shows"] == "number" else 4
-        )
-        row = counted.setdefault(attack["technique"], [0] * 5)
-        row[0] += 1
-        row[column] += 1
-    assert shown == [
-        *counted.values(),
-        [sum(column) for column in zip(*counted.values(), strict=True)],
-    ]

@@ -4,17 +4,13 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ragmonitor.evaluators import table
 from ragmonitor.evaluators.reference_free import hallucination, minor_hallucination
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.judges.long_evidence import Part, join
 from ragmonitor.judges.reply import ParsedReply, read_reply
 from ragmonitor.judges.sentences import Sentence
 from ragmonitor.records import SentenceVerdict, Severity, Verdict
-from ragmonitor.runtime.errors import NotScorableError
 from tests.support.stories import assessment, interaction
 
 MINOR, MAJOR = Severity.MINOR, Severity.MAJOR
@@ -33,22 +29,12 @@ def read(bad, sentence="It lasts two minor hours."):
     ("bad", "words", "severity"),
     [
         ([[1, "two", 1]], ("two",), MINOR),
-        ([[1, "two", 2]], ("two",), MAJOR),
         ([[1, "two", "hours", 1]], ("two", "hours"), MINOR),
-        ([[1, 1]], (), None),
-        ([[1, "elsewhere", 1]], (), None),
         ([[1, "two", 1], [1, "elsewhere", 2]], ("two",), None),
-        ([[1, "minor"]], ("minor",), None),
         ([[1, "two"]], ("two",), None),
-        ([[1, "two", 0]], ("two",), None),
-        ([[1, "two", 3]], ("two",), None),
         ([[1, "two", True]], ("two",), None),
-        ([[1, "two", None]], ("two",), None),
         ([[1, "two", [1]]], ("two",), None),
-        ([[1, "two", 1], [1, "hours", 2]], ("two", "hours"), MAJOR),
-        ([[1, "two", 1], [1, "hours"]], ("two", "hours"), None),
         ([[1, "two", 1], [1, "hours", 1]], ("two", "hours"), MINOR),
-        ([], (), None),
         (None, (), None),
     ],
 )
@@ -58,30 +44,12 @@ def test_a_severity_is_read_strictly_and_may_be_missing(bad, words, severity):
     assert (entry.verdict, entry.words, entry.severity) == (Verdict.ABSENT, words, severity)
 
 
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-        lambda inner: st.lists(inner, max_size=3),
-        max_leaves=5,
-    )
-)
-def test_no_severity_costs_a_verdict(said):
-    """Whatever stands in its place, the rest of the reply is read as without it."""
-    with_it, without = read([[1, "two", said]]), read([[1, "two"]])
-    assert with_it.verdict is without.verdict
-    assert set(without.words) <= set(with_it.words)
-    assert with_it.severity in (None, MINOR, MAJOR)
-
-
 @pytest.mark.parametrize(
     ("verdict", "said", "severity"),
     [
         ("absent", (MAJOR, MINOR), MINOR),
-        ("absent", (None, MINOR), MINOR),
         ("absent", (MAJOR, None), MAJOR),
-        ("absent", (None, None), None),
         ("contradicted", (MAJOR, MINOR), MAJOR),
-        ("contradicted", (MINOR, None), None),
         ("contradicted", (MINOR, MINOR), MINOR),
     ],
 )
@@ -150,22 +118,6 @@ def test_major_findings_count(severities, counts, is_minor):
     assert minor_hallucination(interaction(), found) == is_minor
     assert found.has_minor_findings_only is is_minor
     assert found.sentences[0].finding is None
-
-
-def test_a_refusal_and_an_answer_without_a_claim_have_neither():
-    """As for the hallucination rate."""
-    for none in (rated(MINOR, evasive=True), assessment("no_claim")):
-        assert none.hallucinated is None
-        assert none.has_minor_findings_only is None
-        with pytest.raises(NotScorableError):
-            minor_hallucination(interaction(), none)
-
-
-def test_the_evaluator_has_a_new_version():
-    """The same assessment scores otherwise than before."""
-    versions = {entry.name: entry.identity for entry in table}
-    assert versions["hallucination"] == "hallucination@2"
-    assert versions["faithfulness"] == "faithfulness@1"
 
 
 def test_a_sentence_that_is_fine_has_no_finding():
