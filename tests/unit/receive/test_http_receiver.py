@@ -107,7 +107,7 @@ def test_a_client_that_breaks_off_leaves_nothing_behind(here: Receiving) -> None
 
 def test_without_its_token_nothing_is_read() -> None:
     """Not even as much as would tell how large a request may be."""
-    with receiving(receive={"token": TOKEN}) as here:
+    with receiving(server={"token": TOKEN}) as here:
         status, _, headers = here.post(b"\0" * 2**24)  # more than the buffers of a connection hold
         assert (status, headers["WWW-Authenticate"]) == (401, "Bearer")
         for wrong in (f"Bearer {TOKEN}x", TOKEN, "Bearer ä", ""):
@@ -120,9 +120,9 @@ def test_without_its_token_nothing_is_read() -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "spans.example.com"])
 def test_beyond_loopback_it_needs_a_token(host: str) -> None:
     """It does not even begin without one."""
-    with pytest.raises(SettingsError, match=r"receive\.token"):
+    with pytest.raises(SettingsError, match=r"server\.token"):
         Receiving(host=host)
-    made = Receiving(host=host, receive={"token": TOKEN})
+    made = Receiving(host=host, server={"token": TOKEN})
     made.receiver.close()
 
 
