@@ -225,3 +225,8 @@ def test_an_id_with_half_a_surrogate_pair_is_drawn():
     told = interaction(id="\ud83d")
     assert is_drawn(told, 0.999_999_999)
     assert not is_drawn(told, 1e-9)
+
+
+def test_the_coin_is_the_same_everywhere():
+    """A fixed id gives a fixed number: processes and releases agree."""
+    assert uniform_of("5eed") == 0.7487164871511403
