@@ -75,7 +75,7 @@ def test_an_alarm_is_an_incident_on_the_page_and_in_the_folder(tmp_path):
         page, _ = get(f"{monitor.ui_url}incidents/{incident['id']}.md?lang=zh", TOKEN)
         brief, _ = get(f"{monitor.ui_url}state.json", TOKEN)
         words = ["incident", "latest", "--address", monitor.ui_url]
-        shown = CliRunner().invoke(app, words, env={"RAGMONITOR_SERVER__UI_TOKEN": TOKEN})
+        shown = CliRunner().invoke(app, words, env={"RAGMONITOR_SERVER__TOKEN": TOKEN})
         refused = CliRunner().invoke(app, words)
     assert incident["answers"][0]["sentences"][0]["text"] == WRONG
     assert "接下来要问什么" in page
